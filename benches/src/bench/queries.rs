@@ -5,8 +5,8 @@ use crate::bench::error::Result;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use core::fmt::Display;
+use lanetree::BatchOrder;
 use lanetree::Buffer;
-use lanetree::harmonia::BatchOrder;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 

@@ -23,7 +23,7 @@ impl<V: Word> Cuart<V> {
     /// let words: ByteKeysBuf = ["car", "cart", "dog"].into_iter().collect();
     /// let mut tree = Cuart::build(&Device::host(), &words, &[1_u32, 2, 3])?;
     /// tree.remove_many(&["car"].into_iter().collect::<ByteKeysBuf>())?;
-    /// assert_eq!(tree.count_many(["ca".."dog"])?, [1]);
+    /// assert_eq!(tree.count_range_many(["ca".."dog"])?, [1]);
     /// assert!(tree.span_many(["ca".."dog"]).is_err());
     /// tree.compact()?;
     /// assert_eq!(tree.span_many(["ca".."dog"])?, [0..1]);

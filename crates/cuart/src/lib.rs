@@ -84,7 +84,7 @@ use parts::Parts;
 /// let (keys, values) = hits.get(0);
 /// assert!(keys.iter().eq([&b"car"[..], b"cargo", b"cart"]));
 /// assert_eq!(values, [1, 2, 3]);
-/// assert_eq!(tree.count_many(["cart".."dog"])?, [1]);
+/// assert_eq!(tree.count_range_many(["cart".."dog"])?, [1]);
 /// # Ok(())
 /// # }
 /// ```
@@ -138,6 +138,11 @@ impl<V: Word> Cuart<V> {
     /// The device that holds the tree.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Bytes of the device's memory that the tree takes.
+    pub fn bytes(&self) -> u64 {
+        self.stats().bytes()
     }
 
     /// Whether a change failed half-way on the device. Then every query and change returns

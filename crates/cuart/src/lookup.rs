@@ -4,7 +4,7 @@ use super::Cuart;
 use super::cursor::Cursor;
 use super::native::{TASK, View, task};
 use super::parts::Parts;
-use lanetree_frame::byte_keys::{ByteKeys, Side};
+use lanetree_frame::byte_keys::{ByteKeys, Offsets, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
@@ -14,6 +14,24 @@ use lanetree_runtime::DeviceKind;
 pub type Neighbor<V> = Option<(Vec<u8>, V)>;
 
 impl<V: Word> Cuart<V> {
+    /// The value of one key; `None` if it is absent. Look up many with [`Cuart::get_many`].
+    ///
+    /// # Errors
+    /// As [`Cuart::get_many`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<V>> {
+        let mut out = [None];
+        self.get_many_into(ByteKeys::new(Offsets::Fixed { width: key.len(), len: 1 }, key)?, &mut out)?;
+        Ok(out[0])
+    }
+
+    /// Whether each of `keys` is present.
+    ///
+    /// # Errors
+    /// As [`Cuart::get_many`].
+    pub fn contains_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<bool>> {
+        Ok(self.get_many(keys)?.into_par_iter().map(|value| value.is_some()).collect())
+    }
+
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors

@@ -38,8 +38,8 @@ macro_rules! own_methods {
         fn range_many(&self, ranges: &[ByteRange<'_>]) -> Result<ByteRanges<$v>> {
             self.range_many(ranges.iter().copied())
         }
-        fn count_many(&self, ranges: &[ByteRange<'_>]) -> Result<Vec<u64>> {
-            self.count_many(ranges.iter().copied())
+        fn count_range_many(&self, ranges: &[ByteRange<'_>]) -> Result<Vec<u64>> {
+            self.count_range_many(ranges.iter().copied())
         }
         fn apply(&mut self, ops: &[Op<Vec<u8>, $v>]) -> Result<UpdateReport> {
             self.apply(ops)

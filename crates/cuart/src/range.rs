@@ -67,7 +67,7 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// As [`Cuart::range_many`].
-    pub fn count_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<u64>> {
+    pub fn count_range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<u64>> {
         self.counts(&sides(ranges)?)
     }
 

@@ -235,7 +235,7 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     ///
     /// # Errors
     /// As [`OrderedIndex::range_many`].
-    fn count_many(&self, ranges: &[RangeOf<'_, Self>]) -> Result<Vec<u64>>;
+    fn count_range_many(&self, ranges: &[RangeOf<'_, Self>]) -> Result<Vec<u64>>;
 
     /// All pairs in ascending order of their keys.
     ///

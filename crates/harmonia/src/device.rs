@@ -308,6 +308,5 @@ lanetree_frame::inherent_combinations! {
 }
 
 lanetree_frame::inherent_forms! {
-    /// Every query in host form.
     impl<K: Key, V: Word> Harmonia<K, V>
 }

@@ -44,7 +44,7 @@ mod walk;
 pub use build::Builder;
 pub use device::{LookUp, NodeReading, OnStream};
 pub use iter::Iter;
-pub use lanetree_frame::BatchOrder;
+use lanetree_frame::BatchOrder;
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
 #[doc(hidden)]
 pub use lanetree_kernels_harmonia::modules::MODULES;
@@ -116,6 +116,26 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// The device that holds the tree.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether a batch of changes failed half-way on the device, so that the tree's contents are unknown. Every call that
+    /// returns a [`Result`] then returns [`Error::Lost`](lanetree_frame::Error::Lost): build the tree anew.
+    pub fn is_lost(&self) -> bool {
+        self.whole.check().is_err()
+    }
+
+    /// Bytes of device memory that the tree takes, including memory that is reserved for later changes.
+    pub fn bytes(&self) -> u64 {
+        self.stats().bytes()
+    }
+
+    /// All pairs in ascending order of their keys.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory has no
+    /// room for the pairs, or from the device.
+    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
+        fixed::FixedIndex::pairs(self)
     }
 
     /// The slots of a node.

@@ -87,7 +87,7 @@ fn agrees(tree: &mut Harmonia<i64, u32>, keys: &[i64], seed: u64) {
             tree.range_many_into(ranges(&specs).filter(|_| true), &mut out).unwrap();
             assert!(out == expected, "{sizes:?}, {count}");
             let lens: Vec<u64> = expected.offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
-            assert_eq!(tree.count_many(ranges(&specs)).unwrap(), lens);
+            assert_eq!(tree.count_range_many(ranges(&specs)).unwrap(), lens);
         }
         // Both inclusive; where the end is below the start, nothing.
         let starts: Vec<i64> = (0..77).map(|_| rng.random_range(-5200..5200)).collect();
@@ -231,7 +231,7 @@ fn a_hint_of_any_length_is_only_a_hint() {
                 let expected = tree.range_many(ranges()).unwrap();
                 for hint in [usize::MAX, usize::MAX - 1, 1 << 50, 1 << 20, 3] {
                     assert_eq!(tree.range_many(Hinted(ranges(), hint)).unwrap(), expected, "{hint}");
-                    let counts = tree.count_many(Hinted(ranges(), hint)).unwrap();
+                    let counts = tree.count_range_many(Hinted(ranges(), hint)).unwrap();
                     assert_eq!(counts, vec![7; count as usize], "{hint}");
                 }
             }
@@ -293,7 +293,7 @@ fn memory_follows_the_batch() {
         }
         let allocations = pool.stats().allocations;
         tree.range_many(ranges()).unwrap();
-        tree.count_many(ranges()).unwrap();
+        tree.count_range_many(ranges()).unwrap();
         assert_eq!(pool.stats().allocations, allocations, "the same batch again takes nothing new");
     }
     assert!(most > of_tree);

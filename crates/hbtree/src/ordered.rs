@@ -46,8 +46,8 @@ impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
     fn range_many(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, V>> {
         self.range_many(ranges.iter().copied())
     }
-    fn count_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
-        self.count_many(ranges.iter().copied())
+    fn count_range_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
+        self.count_range_many(ranges.iter().copied())
     }
     fn pairs(&self) -> Result<Vec<(K, V)>> {
         Ok(self.parts.leaves.pairs())
@@ -117,42 +117,46 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         self.slots.bytes() + self.wide_slots.bytes() + self.spare.bytes() + sorting + changes
     }
 
-    /// [`OrderedIndex::pairs`].
+    /// All pairs in ascending order of their keys, from the leaves in main memory.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for them.
     pub fn pairs(&self) -> Result<Vec<(K, V)>> {
         OrderedIndex::pairs(self)
     }
 
-    /// [`OrderedIndex::apply`].
+    /// Applies a batch of operations, with the effect of one after another in the batch's order: all of them, or none. Returns
+    /// what they did, when it is done.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if there is no memory, [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves):
+    /// the tree is as it was.
     pub fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         OrderedIndex::apply(self, ops)
     }
 
-    /// [`OrderedIndex::insert_many`].
+    /// Inserts pairs, in any order: `keys[i]` gets `values[i]`. The value of a key that is present is replaced. If a key is in
+    /// the batch more than once, its last value is kept. All or nothing.
     ///
     /// # Errors
-    /// As there.
+    /// As [`HbTree::apply`]; [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch) unless there is one value per key.
     pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         OrderedIndex::insert_many(self, keys, values)
     }
 
-    /// [`OrderedIndex::update_many`].
+    /// Replaces the values of those of `keys` that are present; absent keys stay absent. If a key is in the batch more than
+    /// once, its last value is kept. All or nothing.
     ///
     /// # Errors
-    /// As there.
+    /// As [`HbTree::insert_many`].
     pub fn update_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         OrderedIndex::update_many(self, keys, values)
     }
 
-    /// [`OrderedIndex::remove_many`].
+    /// Removes those of `keys` that are present, with their values. All or nothing.
     ///
     /// # Errors
-    /// As there.
+    /// As [`HbTree::apply`].
     pub fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
         OrderedIndex::remove_many(self, keys)
     }

@@ -4,6 +4,7 @@ use crate::HbTree;
 use crate::hybrid::Route;
 use crate::native::TASK;
 use crate::structure::{Inner, Leaves, Parts, Place, Structure};
+use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
@@ -15,7 +16,48 @@ pub type Neighbors<K, V> = Vec<Option<(K, V)>>;
 
 /// Every query in host form. A call returns when its results are complete.
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
-    /// The value of each key, `None` for a key that is not present.
+    /// The value of one key; `None` if it is absent. Look up many with [`HbTree::get_many`].
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn get(&self, key: &K) -> Result<Option<V>> {
+        let mut out = [None];
+        self.get_many_into(slice::from_ref(key), &mut out)?;
+        Ok(out[0])
+    }
+
+    /// Whether each of `keys` is present.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let mut out = vec![false; keys.len()];
+        self.answer(
+            (keys, None),
+            &mut out,
+            |_, place: Place| place.is_hit,
+            Some(|_, value: Option<V>| value.is_some()),
+        )?;
+        Ok(out)
+    }
+
+    /// The pair with the smallest key; `None` if there are no pairs.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        Ok(self.successor_many(&[K::MIN])?[0])
+    }
+
+    /// The pair with the largest key; `None` if there are no pairs.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        Ok(self.predecessor_many(&[K::MAX])?[0])
+    }
+
+    /// The value of each key, in the order of `keys`; `None` for a key that is absent. Keys may repeat, in any order.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room for the batch, or from its driver.

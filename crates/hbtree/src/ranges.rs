@@ -71,7 +71,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     ///
     /// # Errors
     /// As [`HbTree::range_many`].
-    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
+    pub fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
         let RangeBatch { starts, ends, limits } = RangeBatch::new(ranges)?;
         let (starts, mut counts) = (self.lower_bound_many(&starts)?, self.upper_bound_many(&ends)?);
         for (i, (count, start)) in counts.iter_mut().zip(starts).enumerate() {

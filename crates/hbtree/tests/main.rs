@@ -86,7 +86,7 @@ fn assert_ranges<K: Key, V: Word, L: Structure>(
         let expected = model.range(start..=end).take(limit(i) as usize);
         assert!(keys.iter().zip(values).eq(expected), "range {i} of {tree:?}");
     }
-    let counts = tree.count_many(ranges).unwrap();
+    let counts = tree.count_range_many(ranges).unwrap();
     assert!(counts.into_iter().eq(out.offsets.windows(2).map(|ends| ends[1] - ends[0])));
 }
 

@@ -177,7 +177,6 @@ lanetree_frame::inherent_combinations! {
 }
 
 lanetree_frame::inherent_forms! {
-    /// Every query in host form.
     impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 

@@ -32,7 +32,7 @@ fn main() -> lanetree::Result<()> {
     assert_eq!(hits.get(2).0.len(), 5);
 
     // Counts alone copy no pairs.
-    assert_eq!(index.count_many([..0, ..1])?[0], hits.get(0).0.len() as u64);
+    assert_eq!(index.count_range_many([..0, ..1])?[0], hits.get(0).0.len() as u64);
 
     // And everything, in order.
     let mut ascending = true;

@@ -4,7 +4,7 @@
 //! `cargo run --release -p lanetree --example 03_device_resident`; on a GPU machine with
 //! `--features cuda`.
 
-use lanetree::harmonia::BatchOrder;
+use lanetree::BatchOrder;
 use lanetree::{Device, DeviceRanges, Event, LaneTree, RangeScratch};
 
 fn main() -> lanetree::Result<()> {

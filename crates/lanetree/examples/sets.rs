@@ -25,6 +25,6 @@ fn main() -> lanetree::Result<()> {
     let network = key([192, 0, 2, 0])..=key([192, 0, 2, 255]);
     let rows = visitors.range_many([network.clone()])?;
     assert_eq!(rows.get(0), [[192, 0, 2, 1], [192, 0, 2, 77], [192, 0, 2, 200]].map(key));
-    println!("{} of {} visitors from 192.0.2.0/24", visitors.count_many([network])?[0], visitors.len());
+    println!("{} of {} visitors from 192.0.2.0/24", visitors.count_range_many([network])?[0], visitors.len());
     Ok(())
 }

@@ -102,14 +102,17 @@ pub use lanetree_cubpt as cubpt;
 #[doc(inline)]
 pub use lanetree_cubpt::Cubpt;
 #[doc(inline)]
-pub use lanetree_frame::fixed::{CombineScratch, DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
+pub use lanetree_frame::fixed::{
+    Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, Iter, JoinScratch, OnStream,
+    RangeScratch, ScanOutputs, Scans, SortedPairs,
+};
 #[doc(inline)]
 pub use lanetree_frame::{
-    AnyKey, BatchOf, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Device, DeviceForm,
-    DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key, KeyOf, KeyRange,
-    KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op, OrderedIndex,
-    PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Value,
-    Word, apply_to_map, runtime,
+    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Device,
+    DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key,
+    KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op,
+    OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath,
+    UpdateReport, Value, Word, apply_to_map, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

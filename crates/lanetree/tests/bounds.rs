@@ -2,8 +2,8 @@
 //! outside the buffers.
 
 use core::ops::Range;
+use lanetree::BatchOrder;
 use lanetree::cuart::{DeviceByteRanges, GatherScratch, LongKeys};
-use lanetree::harmonia::BatchOrder;
 use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceRanges, Harmonia, RangeScratch, Word};
 
 /// Keys of several lengths if `mixed`, whose ranks are stored; otherwise of 8 bytes, whose ranks are places.

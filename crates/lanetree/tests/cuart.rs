@@ -80,7 +80,7 @@ fn check<V: Word>(tree: &Cuart<V>, model: &Model<V>, queries: &[Vec<u8>]) {
     });
     let ranges: Vec<_> = ranges.collect();
     let hits = tree.range_many(ranges.iter().map(|range| ByteRange::from(bounds(range)).limit(50))).unwrap();
-    let counts = tree.count_many(ranges.iter().map(bounds)).unwrap();
+    let counts = tree.count_range_many(ranges.iter().map(bounds)).unwrap();
     for ((range, count), (keys, values)) in ranges.iter().zip(counts).zip(hits.iter()) {
         let inside = |key: &&Vec<u8>| range.contains(*key);
         assert_eq!(model.keys().filter(inside).count() as u64, count);

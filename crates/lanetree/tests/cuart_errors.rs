@@ -55,7 +55,7 @@ fn calls_that_are_not_for_a_tree_are_named() {
 
     let device = Device::emulated();
     let long = Cuart::builder().long_keys(LongKeys::HostLeaves).build(&device, &strings(&[&"a".repeat(40)]), &[1_u32]);
-    let error = long.unwrap().count_many([..]).unwrap_err();
+    let error = long.unwrap().count_range_many([..]).unwrap_err();
     assert!(matches!(error, Error::LeavesInMainMemory { leaves: 1, .. }), "{error}");
 
     let mut tree = Cuart::build(&device, &strings(&["a", "b"]), &[1_u64, 2]).unwrap();

@@ -112,10 +112,10 @@ fn what_an_iterator_says_of_its_length_is_not_believed() {
     for device in [Device::host(), Device::emulated()] {
         let tree = Cuart::build(&device, &keys, &[1_u32, 2, 3]).unwrap();
         assert_eq!(tree.span_many(ranges()).unwrap(), [0..1, 1..3]);
-        assert_eq!(tree.count_many(ranges()).unwrap(), [1, 2]);
+        assert_eq!(tree.count_range_many(ranges()).unwrap(), [1, 2]);
         assert_eq!(tree.range_many(ranges()).unwrap().values, [1, 2, 3]);
         let pair = Hybrid::build(&device, &keys, &[1_u32, 2, 3]).unwrap();
-        assert_eq!(pair.count_many(ranges()).unwrap(), [1, 2]);
+        assert_eq!(pair.count_range_many(ranges()).unwrap(), [1, 2]);
         assert_eq!(pair.range_many(ranges()).unwrap().values, [1, 2, 3]);
     }
 }

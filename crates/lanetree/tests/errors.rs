@@ -109,7 +109,7 @@ fn a_reversed_range_is_named_and_nothing_is_searched() {
             "range 1 starts at 20 and ends at 9, before its start: swap the bounds, or leave it out"
         );
         assert_eq!(
-            message(tree.count_many(ranges())),
+            message(tree.count_range_many(ranges())),
             "range 1 starts at 20 and ends at 9, before its start: swap the bounds, or leave it out"
         );
     }

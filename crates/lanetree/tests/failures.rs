@@ -28,7 +28,7 @@ fn assert_lost(tree: &mut Harmonia<u32, u32>) {
     assert!(is_lost(tree.get_many(&[1])) && is_lost(tree.get_many_or(&[1], 0, &mut [0])));
     assert!(is_lost(tree.lower_bound_many(&[1])) && is_lost(tree.upper_bound_many(&[1])));
     assert!(is_lost(tree.predecessor_many(&[1])) && is_lost(tree.successor_many(&[1])));
-    assert!(is_lost(tree.range_many([1..=2])) && is_lost(tree.count_many([1..=2])));
+    assert!(is_lost(tree.range_many([1..=2])) && is_lost(tree.count_range_many([1..=2])));
     assert!(is_lost(tree.iter().next().unwrap()));
     let (queries, mut out) = (device.pinned(1).unwrap(), device.pinned(1).unwrap());
     assert!(is_lost(tree.get_many_pinned(&queries, &mut out, None, 0)));
@@ -54,7 +54,7 @@ fn assert_answers(tree: &Harmonia<u32, u32>, model: &Model) {
     assert_eq!(tree.get_many(&queries).unwrap(), expected);
     let ranks: Vec<u64> = queries.iter().map(|key| model.range(..key).count() as u64).collect();
     assert_eq!(tree.lower_bound_many(&queries).unwrap(), ranks);
-    let counted = tree.count_many(queries[..40].iter().map(|&key| key..=key + 30)).unwrap();
+    let counted = tree.count_range_many(queries[..40].iter().map(|&key| key..=key + 30)).unwrap();
     assert!(queries.iter().zip(counted).all(|(&key, count)| model.range(key..=key + 30).count() as u64 == count));
 }
 
@@ -243,7 +243,7 @@ fn look_ups_that_fail_say_so_and_the_next_ones_answer() {
         |tree, queries| tree.upper_bound_many(queries).map(drop),
         |tree, queries| tree.successor_many(queries).map(drop),
         |tree, queries| tree.range_many(queries.iter().map(|&key| key..=key + 50)).map(drop),
-        |tree, queries| tree.count_many(queries.iter().map(|&key| key..=key + 50)).map(drop),
+        |tree, queries| tree.count_range_many(queries.iter().map(|&key| key..=key + 50)).map(drop),
     ];
     for call in calls {
         for warm in [false, true] {

@@ -105,7 +105,7 @@ fn check<K: Key, V: Word>(tree: &Harmonia<K, V>, model: &BTreeMap<K, V>, op: &Op
                 prop_assert_eq!(actual, expected, "{:?}", (start, end, limit));
             }
             let lens: Vec<_> = found.iter().map(|(keys, _)| keys.len() as u64).collect();
-            prop_assert_eq!(tree.count_many(batch()).unwrap(), lens);
+            prop_assert_eq!(tree.count_range_many(batch()).unwrap(), lens);
         }
     }
     Ok(())

@@ -256,8 +256,8 @@ fn a_batch_of_one_takes_little_memory() {
     with_room(room, tree, |tree| tree.get_many_or(&[3], 0, &mut [0]));
     with_room(room, tree, |tree| tree.lower_bound_many(&[3]).map(drop));
     with_room(room, tree, |tree| tree.successor_many(&[3]).map(drop));
-    with_room(room, tree, |tree| tree.count_many([3..=9]).map(drop));
-    with_room(room, tree, |tree| tree.count_many([3..=9].into_iter().filter(|_| true)).map(drop));
+    with_room(room, tree, |tree| tree.count_range_many([3..=9]).map(drop));
+    with_room(room, tree, |tree| tree.count_range_many([3..=9].into_iter().filter(|_| true)).map(drop));
     // Places for 1024 pairs are ready before it is known how many there are.
     with_room(more_room + 1024 * 16, tree, |tree| tree.range_many([3..=9]).map(drop));
     with_room(more_room + 1024 * 16, tree, |tree| tree.range_between_many_into(&[3], &[9], &mut Ranges::default()));

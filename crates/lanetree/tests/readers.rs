@@ -5,8 +5,8 @@
 //! no longer borrowed and may be updated. The sizes are such that a look-up takes the GPU some milliseconds.
 
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
-use lanetree::harmonia::{BatchOrder, UpdateScratch};
 use lanetree::runtime::Error;
+use lanetree::{BatchOrder, harmonia::UpdateScratch};
 use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Harmonia, Stream};
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -69,10 +69,10 @@ pub(crate) fn last<K: AnyKey, V: Value>(
     }
 }
 
-/// [`select_pairs`], or [`select_keys`] of a set's keys.
+/// Selects pairs as [`select_pairs`] does, or a set's keys as [`select_keys`] does.
 ///
 /// # Errors
-/// As there.
+/// As [`select_pairs`].
 pub fn select<K: AnyKey, V: Value>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
@@ -86,10 +86,10 @@ pub fn select<K: AnyKey, V: Value>(
     }
 }
 
-/// [`partition_pairs`], or [`partition_keys`] of a set's keys.
+/// Partitions pairs as [`partition_pairs`] does, or a set's keys as [`partition_keys`] does.
 ///
 /// # Errors
-/// As there.
+/// As [`partition_pairs`].
 pub fn partition<K: AnyKey, V: Value>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
@@ -103,10 +103,10 @@ pub fn partition<K: AnyKey, V: Value>(
     }
 }
 
-/// [`merge_pairs`], or [`merge_keys`] of two sets' keys.
+/// Merges pairs as [`merge_pairs`] does, or two sets' keys as [`merge_keys`] does.
 ///
 /// # Errors
-/// As there.
+/// As [`merge_pairs`].
 pub fn merge<K: AnyKey, V: Value>(
     stream: &Stream,
     rule: MergeRule,
@@ -126,10 +126,10 @@ pub fn merge<K: AnyKey, V: Value>(
     }
 }
 
-/// [`subtract_pairs`], or [`subtract_keys`] of a set's keys.
+/// Subtracts keys from pairs as [`subtract_pairs`] does, or from a set's keys as [`subtract_keys`] does.
 ///
 /// # Errors
-/// As there.
+/// As [`subtract_pairs`].
 pub fn subtract<K: AnyKey, V: Value>(
     stream: &Stream,
     first: Pairs<'_, K, V>,

@@ -54,10 +54,10 @@ impl<T: Pod> Buffer<T> {
         Ok(Self { device: device.clone(), start, len, is_foreign: false, uses: Uses::default(), elements: PhantomData })
     }
 
-    /// [`Device::buffer_from_raw`].
+    /// A buffer over the caller's memory: see [`Device::buffer_from_raw`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`Device::buffer_from_raw`].
     pub(crate) unsafe fn foreign(device: &Device, start: *mut T, len: usize) -> Result<Self> {
         const { assert!(align_of::<T>() <= ALIGNMENT, "allocations are not aligned for this type") };
         let bytes = bytes_of::<T>(device, len)?;

@@ -84,7 +84,6 @@ lanetree_frame::inherent_combinations! {
 }
 
 lanetree_frame::inherent_forms! {
-    /// Every query in host form.
     impl<K: Key, V: Word> SortedArray<K, V>
 }
 

@@ -132,7 +132,7 @@ fn assert_ranges<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V>
     let forward: Vec<usize> = (0..count).filter(|&i| starts[i] <= ends[i]).collect();
     let ranges = forward.iter().map(|&i| KeyRange::new(starts[i]..=ends[i]).limit(limits_of[i]));
     let found = index.range_many(ranges.clone()).unwrap();
-    let counts = index.count_many(ranges).unwrap();
+    let counts = index.count_range_many(ranges).unwrap();
     for (j, &i) in forward.iter().enumerate() {
         assert_eq!((pairs(found.get(j)), counts[j]), (limited[i].clone(), limited[i].len() as u64));
     }
@@ -351,7 +351,7 @@ fn a_build_or_a_query_that_fails_says_so_and_the_next_one_answers() {
         |it, keys| it.upper_bound_many(keys).map(drop),
         |it, keys| it.predecessor_many(keys).map(drop),
         |it, keys| it.range_many(keys.iter().map(|&key| ..=key)).map(drop),
-        |it, keys| it.count_many(keys.iter().map(|&key| key..)).map(drop),
+        |it, keys| it.count_range_many(keys.iter().map(|&key| key..)).map(drop),
         |it, _| it.pairs().map(drop),
     ];
     let keys: Vec<i32> = model.keys().copied().collect();

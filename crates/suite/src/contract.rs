@@ -90,7 +90,7 @@ fn refuses_reversed_ranges<I: OrderedIndex>(index: &I, given: &[KeyOf<I>]) -> Re
             let batch = [range(Bound::Unbounded, Bound::Unbounded), range(start, end), range(start, end)];
             let is_second = |error: &Error| matches!(error, Error::ReversedRange { index: 1, .. });
             expect("range_many of a reversed range", index.range_many(&batch).map(drop), is_second)?;
-            expect("count_many of a reversed range", index.count_many(&batch), is_second)?;
+            expect("count_range_many of a reversed range", index.count_range_many(&batch), is_second)?;
         }
     }
     // These end where they start, and are empty at most.

@@ -70,7 +70,7 @@ pub(crate) fn range<I: OrderedIndex>(index: &I, ranges: &[Range<KeyOf<I>>]) -> R
 }
 
 pub(crate) fn count<I: OrderedIndex>(index: &I, ranges: &[Range<KeyOf<I>>]) -> Result<Vec<u64>> {
-    index.count_many(&ranges.iter().map(range_of::<I>).collect::<Vec<_>>())
+    index.count_range_many(&ranges.iter().map(range_of::<I>).collect::<Vec<_>>())
 }
 
 pub(crate) fn rows<I: OrderedIndex>(found: &RangesOf<I>) -> Vec<Pairs<KeyOf<I>>> {

@@ -248,7 +248,7 @@ impl Check {
             Self::Count { .. } => "count",
             Self::GetMany { .. } => "get_many",
             Self::RankMany { .. } | Self::NeighborMany { .. } => "ranks and neighbours, _many",
-            Self::RangeMany { .. } | Self::CountMany { .. } => "range_many, count_many",
+            Self::RangeMany { .. } | Self::CountMany { .. } => "range_many, count_range_many",
             Self::Iterate => "iter, len, stats",
         }
     }
@@ -281,7 +281,7 @@ impl Check {
             Self::RankMany { batch, upper } => format!("{}_many/{}", side(upper), batch.name()),
             Self::NeighborMany { batch, predecessor } => format!("{}_many/{}", neighbor(predecessor), batch.name()),
             Self::RangeMany { batch } => format!("range_many/{}", batch.name()),
-            Self::CountMany { batch } => format!("count_many/{}", batch.name()),
+            Self::CountMany { batch } => format!("count_range_many/{}", batch.name()),
             Self::Iterate => "iter".into(),
         }
     }

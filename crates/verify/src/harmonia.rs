@@ -5,7 +5,8 @@ use super::bounds::{Bounds, bound_pair};
 use super::cases::{Check, Miss, Tree};
 use super::compare::{Difference, Output, Sabotage, Written, bits_differ, items_differ};
 use super::data::{self, Batch, RangeBatch};
-use lanetree::harmonia::{BatchOrder, ChildRegion, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
+use lanetree::BatchOrder;
+use lanetree::harmonia::{ChildRegion, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
 use lanetree::{Buffer, Device, Harmonia, Key, KeyRange, RangeScratch, Result, Stream, Word};
 use lanetree_base::parallel::sort_unstable_by;
 use lanetree_baselines::oracle::Oracle;
@@ -294,7 +295,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         let query = |i: usize| format!("{:?}, limit {}", pairs[i], limit(i));
         let start = Instant::now();
         if count_only {
-            let counts = self.tree.count_many(ranges())?;
+            let counts = self.tree.count_range_many(ranges())?;
             let time = start.elapsed();
             let difference = items_differ("counts", &counts, count, &|i| expected(i).len() as u64, &query);
             return Ok(Answer { queries: count, time, difference });

@@ -272,7 +272,7 @@ fn compare<K: Key, V: Word>(
     if difference.is_some() {
         return Ok(difference);
     }
-    let counts = tree.count_many(queries.iter().map(|&key| key..=K::MAX))?;
+    let counts = tree.count_range_many(queries.iter().map(|&key| key..=K::MAX))?;
     let count = |i: usize| expected.len() as u64 - rank(queries[i]);
     Ok(items_differ("counts", &counts, queries.len(), &count, &query))
 }

@@ -13,7 +13,8 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use core::fmt::Display;
-use lanetree::harmonia::{BatchOrder, FANOUTS, PsaScratch, QuerySort};
+use lanetree::BatchOrder;
+use lanetree::harmonia::{FANOUTS, PsaScratch, QuerySort};
 use lanetree::{Buffer, DeviceKind, KeyWord};
 use std::io::{self, Write};
 

@@ -338,7 +338,7 @@ fn compacted<V: Word>(kind: &str, table: RootTable, seed: u64) -> Result<()> {
     assert!(!tree.is_compact());
     tree.compact()?;
     check_as_built(&tree, &model, table);
-    assert_eq!(tree.count_many([..])?, [model.len() as u64]);
+    assert_eq!(tree.count_range_many([..])?, [model.len() as u64]);
     // It takes changes again.
     let stream = device.stream()?;
     let keys = DeviceKeys::upload(&device, &packed(model.keys()))?;
@@ -481,7 +481,7 @@ fn ranges_are_those_of_the_host() {
                 .map(|(i, range)| range.limit(if i % 3 == 0 { 7 } else { 50 }))
         };
         assert_eq!(tree.range_many(ranges()).unwrap(), host.range_many(ranges()).unwrap(), "{kind}");
-        assert_eq!(tree.count_many([..]).unwrap(), [model.len() as u64]);
+        assert_eq!(tree.count_range_many([..]).unwrap(), [model.len() as u64]);
         assert_eq!(tree.prefix_many(&packed).unwrap(), host.prefix_many(&packed).unwrap(), "{kind}");
     }
 }

@@ -30,7 +30,7 @@ impl<V: Word> Hybrid<V> {
     ///
     /// # Errors
     /// As [`Hybrid::range_many`].
-    pub fn count_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<u64>> {
+    pub fn count_range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<u64>> {
         self.counts(&sides(ranges)?)
     }
 

@@ -89,7 +89,7 @@ fn check(tree: &Hybrid<u64>, model: &Model, queries: &[Key]) {
         .collect();
     let asked =
         || ranges.iter().map(|range| ByteRange::new(slice(range.0), slice(range.1)).limit(range.2)).collect::<Vec<_>>();
-    let (hits, counts) = (tree.range_many(asked()).unwrap(), tree.count_many(asked()).unwrap());
+    let (hits, counts) = (tree.range_many(asked()).unwrap(), tree.count_range_many(asked()).unwrap());
     assert_eq!((hits.len(), counts.len()), (ranges.len(), ranges.len()));
     for ((&(start, end, limit), (keys, values)), count) in ranges.iter().zip(hits.iter()).zip(counts) {
         let inside = model.iter().filter(|(key, _)| (start, end).contains(key));

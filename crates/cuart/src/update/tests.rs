@@ -74,7 +74,7 @@ fn check(tree: &Cuart<u64>, model: &Model, queries: &[Key]) {
     });
     let ranges: Vec<_> = ranges.collect();
     let hits = tree.range_many(ranges.iter().map(|range| ByteRange::from(borrowed(range)).limit(50))).unwrap();
-    let counts = tree.count_many(ranges.iter().map(borrowed)).unwrap();
+    let counts = tree.count_range_many(ranges.iter().map(borrowed)).unwrap();
     for ((range, count), (keys, values)) in ranges.iter().zip(counts).zip(hits.iter()) {
         let inside = |key: &&Key| range.contains(*key);
         assert_eq!(model.keys().filter(inside).count() as u64, count, "range {range:?}");

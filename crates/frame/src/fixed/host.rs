@@ -102,6 +102,36 @@ pub trait HostForm: FixedIndex {
         )
     }
 
+    /// Whether each key is present.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn contains_many(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
+        let mut out = vec![false; keys.len()];
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.get(keys, |i, value| out[i] = value.is_some());
+            });
+            return Ok(out);
+        }
+        let results = Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 };
+        self.stage(
+            keys,
+            &mut out,
+            results,
+            |stream, queries, count, out| {
+                let (values, tuning) = (out.arrays[0].cast(), Self::Tuning::default());
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
+                unsafe { self.launch_get(stream, &tuning, queries, count, values, out.hits, Self::Value::default()) }
+            },
+            |piece, out| {
+                let hits = piece.bits(0);
+                out.iter_mut().enumerate().for_each(|(i, hit)| *hit = hits[i / 32] >> (i % 32) & 1 != 0);
+            },
+        )?;
+        Ok(out)
+    }
+
     /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
     ///
     /// # Errors
@@ -367,7 +397,7 @@ pub trait HostForm: FixedIndex {
     ///
     /// # Errors
     /// As [`HostForm::range_many`].
-    fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>) -> Result<Vec<u64>> {
+    fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>) -> Result<Vec<u64>> {
         self.check_not_lost()?;
         let ranges = ranges.into_iter();
         if let Some(tree) = self.native() {
@@ -400,147 +430,4 @@ fn check_output(keys: usize, out: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::OutputLength { what: "the output", expected: keys, actual: out })
-}
-
-/// Gives an index over keys of a fixed size the methods of [`HostForm`](crate::fixed::HostForm) as its own, so that its
-/// users need not name the trait.
-#[macro_export]
-macro_rules! inherent_forms {
-    ($(#[$meta:meta])* impl<$k:ident: $key:ident, $v:ident: Word> $index:ty) => {
-        $(#[$meta])*
-        impl<$k: $crate::$key, $v: $crate::Word> $index {
-            /// [`HostForm::get_many`]($crate::fixed::HostForm::get_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn get_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<$v>>> {
-                $crate::fixed::HostForm::get_many(self, keys)
-            }
-
-            /// [`HostForm::get_many_into`]($crate::fixed::HostForm::get_many_into).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn get_many_into(&self, keys: &[$k], out: &mut [Option<$v>]) -> $crate::Result<()> {
-                $crate::fixed::HostForm::get_many_into(self, keys, out)
-            }
-
-            /// [`HostForm::get_many_or`]($crate::fixed::HostForm::get_many_or).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn get_many_or(&self, keys: &[$k], miss: $v, out: &mut [$v]) -> $crate::Result<()> {
-                $crate::fixed::HostForm::get_many_or(self, keys, miss, out)
-            }
-
-            /// [`HostForm::get_many_pinned`]($crate::fixed::HostForm::get_many_pinned).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn get_many_pinned(
-                &self,
-                keys: &$crate::PinnedBuffer<$k>,
-                values: &mut $crate::PinnedBuffer<$v>,
-                hits: Option<&mut $crate::PinnedBuffer<u32>>,
-                miss: $v,
-            ) -> $crate::Result<()> {
-                $crate::fixed::HostForm::get_many_pinned(self, keys, values, hits, miss)
-            }
-
-            /// [`HostForm::lower_bound_many`]($crate::fixed::HostForm::lower_bound_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn lower_bound_many(&self, keys: &[$k]) -> $crate::Result<Vec<u64>> {
-                $crate::fixed::HostForm::lower_bound_many(self, keys)
-            }
-
-            /// [`HostForm::upper_bound_many`]($crate::fixed::HostForm::upper_bound_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn upper_bound_many(&self, keys: &[$k]) -> $crate::Result<Vec<u64>> {
-                $crate::fixed::HostForm::upper_bound_many(self, keys)
-            }
-
-            /// [`HostForm::predecessor_many`]($crate::fixed::HostForm::predecessor_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn predecessor_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<($k, $v)>>> {
-                $crate::fixed::HostForm::predecessor_many(self, keys)
-            }
-
-            /// [`HostForm::successor_many`]($crate::fixed::HostForm::successor_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn successor_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<($k, $v)>>> {
-                $crate::fixed::HostForm::successor_many(self, keys)
-            }
-
-            /// [`HostForm::join_many`]($crate::fixed::HostForm::join_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn join_many(&self, probes: &[$k]) -> $crate::Result<$crate::Matches> {
-                $crate::fixed::HostForm::join_many(self, probes)
-            }
-
-            /// [`HostForm::join_many_into`]($crate::fixed::HostForm::join_many_into).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn join_many_into(&self, probes: &[$k], out: &mut $crate::Matches) -> $crate::Result<()> {
-                $crate::fixed::HostForm::join_many_into(self, probes, out)
-            }
-
-            /// [`HostForm::range_many`]($crate::fixed::HostForm::range_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn range_many(
-                &self,
-                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
-            ) -> $crate::Result<$crate::Ranges<$k, $v>> {
-                $crate::fixed::HostForm::range_many(self, ranges)
-            }
-
-            /// [`HostForm::range_many_into`]($crate::fixed::HostForm::range_many_into).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn range_many_into(
-                &self,
-                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
-                out: &mut $crate::Ranges<$k, $v>,
-            ) -> $crate::Result<()> {
-                $crate::fixed::HostForm::range_many_into(self, ranges, out)
-            }
-
-            /// [`HostForm::range_between_many_into`]($crate::fixed::HostForm::range_between_many_into).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn range_between_many_into(
-                &self,
-                starts: &[$k],
-                ends: &[$k],
-                out: &mut $crate::Ranges<$k, $v>,
-            ) -> $crate::Result<()> {
-                $crate::fixed::HostForm::range_between_many_into(self, starts, ends, out)
-            }
-
-            /// [`HostForm::count_many`]($crate::fixed::HostForm::count_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn count_many(
-                &self,
-                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
-            ) -> $crate::Result<Vec<u64>> {
-                $crate::fixed::HostForm::count_many(self, ranges)
-            }
-        }
-    };
 }

@@ -3,6 +3,7 @@
 
 mod combine;
 mod host;
+mod inherent;
 mod iter;
 mod join;
 mod on_stream;

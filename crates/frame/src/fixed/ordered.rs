@@ -45,8 +45,8 @@ impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     fn range_many(&self, ranges: &[KeyRange<I::Key>]) -> Result<Ranges<I::Key, I::Value>> {
         HostForm::range_many(self, ranges.iter().copied())
     }
-    fn count_many(&self, ranges: &[KeyRange<I::Key>]) -> Result<Vec<u64>> {
-        HostForm::count_many(self, ranges.iter().copied())
+    fn count_range_many(&self, ranges: &[KeyRange<I::Key>]) -> Result<Vec<u64>> {
+        HostForm::count_range_many(self, ranges.iter().copied())
     }
     fn pairs(&self) -> Result<Vec<(I::Key, I::Value)>> {
         FixedIndex::pairs(self)
@@ -87,99 +87,4 @@ impl<I: FixedIndex<Value: Word>> DeviceForm<I::Key, I::Value> for I {
     fn upper_bound(&self, stream: &Stream, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
         OnStream::new(self, stream).upper_bound(queries, ranks)
     }
-}
-
-/// Gives an index over keys of a fixed size what every one has beside its queries as methods of its own, so that its users
-/// need not name the traits.
-#[macro_export]
-macro_rules! inherent_basics {
-    (impl<$k:ident: $key:ident, $v:ident: Word> $index:ty) => {
-        impl<'a, $k: $crate::$key, $v: $crate::Word> IntoIterator for &'a $index {
-            type Item = $crate::Result<($k, $v)>;
-            type IntoIter = $crate::fixed::Iter<'a, $index>;
-
-            fn into_iter(self) -> Self::IntoIter {
-                self.iter()
-            }
-        }
-
-        /// What every index has beside its queries.
-        impl<$k: $crate::$key, $v: $crate::Word> $index {
-            /// The device that holds the index.
-            pub fn device(&self) -> &$crate::Device {
-                $crate::fixed::FixedIndex::device(self)
-            }
-
-            /// How many pairs it has.
-            pub fn len(&self) -> u64 {
-                $crate::fixed::FixedIndex::len(self)
-            }
-
-            /// Whether it has none.
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            /// Bytes of the device's memory that it takes.
-            pub fn bytes(&self) -> u64 {
-                $crate::fixed::FixedIndex::bytes(self)
-            }
-
-            /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the
-            /// next batches.
-            pub fn staging_bytes(&self) -> usize {
-                $crate::fixed::FixedIndex::staging(self).bytes()
-            }
-
-            /// The index's queries on a stream of the same device: the device form of every call.
-            pub fn on<'a>(&'a self, stream: &'a $crate::Stream) -> $crate::fixed::OnStream<'a, Self> {
-                $crate::fixed::OnStream::new(self, stream)
-            }
-
-            /// All pairs in ascending order of their keys.
-            pub fn iter(&self) -> $crate::fixed::Iter<'_, Self> {
-                $crate::fixed::Iter::new(self)
-            }
-
-            /// [`OrderedIndex::pairs`]($crate::OrderedIndex::pairs).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn pairs(&self) -> $crate::Result<Vec<($k, $v)>> {
-                $crate::OrderedIndex::pairs(self)
-            }
-
-            /// [`OrderedIndex::apply`]($crate::OrderedIndex::apply).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn apply(&mut self, ops: &[$crate::Op<$k, $v>]) -> $crate::Result<$crate::UpdateReport> {
-                $crate::OrderedIndex::apply(self, ops)
-            }
-
-            /// [`OrderedIndex::insert_many`]($crate::OrderedIndex::insert_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn insert_many(&mut self, keys: &[$k], values: &[$v]) -> $crate::Result<$crate::UpdateReport> {
-                $crate::OrderedIndex::insert_many(self, keys, values)
-            }
-
-            /// [`OrderedIndex::update_many`]($crate::OrderedIndex::update_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn update_many(&mut self, keys: &[$k], values: &[$v]) -> $crate::Result<$crate::UpdateReport> {
-                $crate::OrderedIndex::update_many(self, keys, values)
-            }
-
-            /// [`OrderedIndex::remove_many`]($crate::OrderedIndex::remove_many).
-            ///
-            /// # Errors
-            /// As there.
-            pub fn remove_many(&mut self, keys: &[$k]) -> $crate::Result<$crate::UpdateReport> {
-                $crate::OrderedIndex::remove_many(self, keys)
-            }
-        }
-    };
 }

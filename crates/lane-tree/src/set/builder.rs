@@ -57,7 +57,7 @@ impl<K: AnyKey> SetBuilder<K> {
     /// Builds a set of the first `len` keys of a buffer, in any order. Otherwise like [`Builder::build_on`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Builder::build_on`].
     pub fn build_on(
         &self,
         stream: &Stream,
@@ -71,7 +71,7 @@ impl<K: AnyKey> SetBuilder<K> {
     /// Builds a set of the first `len` keys of a buffer, in ascending order. Otherwise like [`Builder::build_sorted_on`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Builder::build_sorted_on`].
     pub fn build_sorted_on(
         &self,
         stream: &Stream,
@@ -86,7 +86,7 @@ impl<K: AnyKey> SetBuilder<K> {
     /// before it returns: see [`Builder::build_owned_on`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Builder::build_owned_on`].
     pub fn build_owned_on(&self, stream: &Stream, keys: Buffer<K>, len: usize) -> Result<LaneSet<K>> {
         let values = none(&keys)?;
         Ok(LaneSet { tree: self.0.build_owned_on(stream, (keys, values), len)? })

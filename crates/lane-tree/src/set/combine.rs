@@ -29,82 +29,88 @@ use lanetree_layout::AnyKey;
 /// # }
 /// ```
 impl<K: AnyKey> LaneSet<K> {
-    /// The keys of both: [`Combine::union`].
+    /// The keys of both sets.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room, if `other` is on another device, or from the
+    /// driver; [`Error::Lost`](lanetree_frame::Error::Lost) if either is lost;
+    /// [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves) for more keys than a set holds.
     pub fn union(&self, other: &Self) -> Result<Self> {
         Ok(Self { tree: self.tree.union(&other.tree)? })
     }
 
-    /// The keys that both have: [`Combine::intersection`].
+    /// The keys that are in both sets.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union`].
     pub fn intersection(&self, other: &Self) -> Result<Self> {
         Ok(Self { tree: self.tree.intersection(&other.tree)? })
     }
 
-    /// The keys that `other` does not have: [`Combine::difference`].
+    /// The keys of this set that are not in `other`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union`].
     pub fn difference(&self, other: &Self) -> Result<Self> {
         Ok(Self { tree: self.tree.difference(&other.tree)? })
     }
 
-    /// [`LaneSet::union`] with a batch of keys in ascending order: [`Combine::union_sorted`].
+    /// The keys of the set and of a batch in ascending order, which may have equal keys.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union`]; [`Error::NotSorted`](lanetree_frame::Error::NotSorted) names the first key that is below the one
+    /// before it.
     pub fn union_sorted(&self, keys: &[K]) -> Result<Self> {
         Ok(Self { tree: self.tree.union_sorted(keys, &vec![(); keys.len()])? })
     }
 
-    /// [`LaneSet::intersection`] with a batch of keys in ascending order: [`Combine::intersection_sorted`].
+    /// The keys of the set that are in a batch in ascending order.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union_sorted`].
     pub fn intersection_sorted(&self, keys: &[K]) -> Result<Self> {
         Ok(Self { tree: self.tree.intersection_sorted(keys)? })
     }
 
-    /// [`LaneSet::difference`] with a batch of keys in ascending order: [`Combine::difference_sorted`].
+    /// The keys of the set that are not in a batch in ascending order.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union_sorted`].
     pub fn difference_sorted(&self, keys: &[K]) -> Result<Self> {
         Ok(Self { tree: self.tree.difference_sorted(keys)? })
     }
 
-    /// [`LaneSet::union`] on a stream, with scratch memory that is reused: [`Combine::union_on`].
+    /// The [`union`](LaneSet::union), on a stream, with scratch memory that is reused. The new set's memory comes from the
+    /// stream's device.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union`]; [`Error::Runtime`](lanetree_frame::Error::Runtime) if the stream or the scratch memory is another
+    /// device's.
     pub fn union_on(&self, stream: &Stream, other: &Self, scratch: &mut CombineScratch<K, ()>) -> Result<Self> {
         Ok(Self { tree: self.tree.union_on(stream, &other.tree, scratch)? })
     }
 
-    /// [`LaneSet::intersection`] on a stream: [`Combine::intersection_on`].
+    /// The [`intersection`](LaneSet::intersection), on a stream, with scratch memory that is reused.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union_on`].
     pub fn intersection_on(&self, stream: &Stream, other: &Self, scratch: &mut CombineScratch<K, ()>) -> Result<Self> {
         Ok(Self { tree: self.tree.intersection_on(stream, &other.tree, scratch)? })
     }
 
-    /// [`LaneSet::difference`] on a stream: [`Combine::difference_on`].
+    /// The [`difference`](LaneSet::difference), on a stream, with scratch memory that is reused.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union_on`].
     pub fn difference_on(&self, stream: &Stream, other: &Self, scratch: &mut CombineScratch<K, ()>) -> Result<Self> {
         Ok(Self { tree: self.tree.difference_on(stream, &other.tree, scratch)? })
     }
 
-    /// [`LaneSet::union_sorted`] with the first `len` keys of a buffer: [`Combine::union_sorted_on`].
+    /// The union with the first `len` keys of a buffer, in ascending order, on a stream.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union_on`]; [`Error::OutputLength`](lanetree_frame::Error::OutputLength) for a buffer of fewer than `len` keys,
+    /// [`Error::NotSorted`](lanetree_frame::Error::NotSorted).
     pub fn union_sorted_on(
         &self,
         stream: &Stream,
@@ -115,10 +121,10 @@ impl<K: AnyKey> LaneSet<K> {
         Ok(Self { tree: self.tree.union_sorted_on(stream, (keys, &none(keys)?), len, scratch)? })
     }
 
-    /// [`LaneSet::intersection_sorted`] with the first `len` keys of a buffer: [`Combine::intersection_sorted_on`].
+    /// The intersection with the first `len` keys of a buffer, in ascending order, on a stream.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union_sorted_on`].
     pub fn intersection_sorted_on(
         &self,
         stream: &Stream,
@@ -129,10 +135,10 @@ impl<K: AnyKey> LaneSet<K> {
         Ok(Self { tree: self.tree.intersection_sorted_on(stream, keys, len, scratch)? })
     }
 
-    /// [`LaneSet::difference_sorted`] with the first `len` keys of a buffer: [`Combine::difference_sorted_on`].
+    /// The difference with the first `len` keys of a buffer, in ascending order, on a stream.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LaneSet::union_sorted_on`].
     pub fn difference_sorted_on(
         &self,
         stream: &Stream,

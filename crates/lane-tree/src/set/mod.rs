@@ -12,6 +12,7 @@ pub use ranges::SetRanges;
 use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
+use core::slice;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
 use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
@@ -119,6 +120,31 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.handle_on(stream)
     }
 
+    /// Whether one key is in the set. On a GPU one key costs a launch and two trips over the bus: ask for many with
+    /// [`LaneSet::contains_many`].
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn contains(&self, key: &K) -> Result<bool> {
+        Ok(self.contains_many(slice::from_ref(key))?[0])
+    }
+
+    /// The smallest key; `None` if the set is empty.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn first(&self) -> Result<Option<K>> {
+        Ok(self.successor_many(&[K::MIN])?[0])
+    }
+
+    /// The largest key; `None` if the set is empty.
+    ///
+    /// # Errors
+    /// As [`LaneSet::contains_many`].
+    pub fn last(&self) -> Result<Option<K>> {
+        Ok(self.predecessor_many(&[K::MAX])?[0])
+    }
+
     /// Whether each of `keys` is in the set. Returns when the results are complete; on a GPU a large batch goes through in
     /// pieces, several on their way at a time, and a bit for each key comes back.
     ///
@@ -126,7 +152,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room for the batch, or from its driver;
     /// [`Error::Lost`](lanetree_frame::Error::Lost).
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.tree.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
+        HostForm::contains_many(&self.tree, keys)
     }
 
     /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
@@ -193,8 +219,8 @@ impl<K: AnyKey> LaneSet<K> {
     ///
     /// # Errors
     /// As [`LaneSet::range_many`].
-    pub fn count_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
-        self.tree.count_many(ranges)
+    pub fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
+        self.tree.count_range_many(ranges)
     }
 
     /// All keys in ascending order.

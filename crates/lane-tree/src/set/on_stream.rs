@@ -33,18 +33,19 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.get(queries, &mut none(queries)?, Some(hits), ())
     }
 
-    /// As [`OnStream::lower_bound`].
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`. `ranks` must have at least one element per
+    /// query.
     ///
     /// # Errors
-    /// As there.
+    /// As [`SetOnStream::contains`].
     pub fn lower_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
         self.0.lower_bound(queries, ranks)
     }
 
-    /// As [`OnStream::upper_bound`].
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`SetOnStream::contains`].
     pub fn upper_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
         self.0.upper_bound(queries, ranks)
     }
@@ -66,10 +67,12 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.successor(queries, keys, &mut none(queries)?, hits, ())
     }
 
-    /// As [`OnStream::range`]. The values of the output take no memory.
+    /// The keys of each range from `starts[i]` to `ends[i]`, both inclusive, of which the first `limits[i]`, and at most
+    /// `limit`, are wanted, in compressed rows (CSR). `out` says how many keys it has room for. Otherwise like
+    /// [`OnStream::range`]; the values of the output take no memory.
     ///
     /// # Errors
-    /// As there.
+    /// As [`OnStream::range`].
     pub fn range(
         &self,
         starts: &Buffer<K>,
@@ -82,19 +85,20 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.range(starts, ends, limits, limit, scratch, out)
     }
 
-    /// As [`OnStream::scan`]: the first keys at or above each of `starts`.
+    /// Copies the first `limit` keys at or above each of `starts`: those of query `i` go to `keys[i * limit..]`, and how many
+    /// there are to `counts[i]`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`OnStream::scan`].
     pub fn scan(&self, starts: &Buffer<K>, limit: u32, keys: &mut Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
         let mut values = none(keys)?;
         self.0.scan(starts, limit, keys, &mut values, counts)
     }
 
-    /// As [`OnStream::count`].
+    /// Counts the keys of each range from `starts[i]` to `ends[i]`, both inclusive, up to `limits[i]` and `limit`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`OnStream::count`].
     pub fn count(
         &self,
         starts: &Buffer<K>,
@@ -106,19 +110,19 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.count(starts, ends, limits, limit, counts)
     }
 
-    /// Copies all keys, in ascending order, to the first elements of `keys`; as [`OnStream::pairs`].
+    /// Copies all keys, in ascending order, to the first elements of `keys`. Elements past them are not changed.
     ///
     /// # Errors
-    /// As there.
+    /// As [`OnStream::pairs`].
     pub fn keys(&self, keys: &mut Buffer<K>) -> Result<()> {
         let mut values = none(keys)?;
         self.0.pairs(keys, &mut values)
     }
 
-    /// As [`OnStream::join`]: a match has the rank of its key.
+    /// Joins `probes` with the set: for each probe that is present its number and the rank of its key.
     ///
     /// # Errors
-    /// As there.
+    /// As [`OnStream::join`].
     pub fn join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
         self.0.join(probes, scratch, out)
     }

@@ -113,7 +113,7 @@ fn every_call<K: AnyKey>(device: &Device, key: impl Fn(u64) -> K) {
         let rows = set.range_many(queries.iter().map(from)).unwrap();
         assert_eq!(rows.len(), queries.len());
         assert!(rows.iter().zip(&queries).all(|(row, query)| row.iter().eq(sorted[below(query)..].iter().take(3))));
-        let counts = set.count_many(queries.iter().map(|query| ..=*query)).unwrap();
+        let counts = set.count_range_many(queries.iter().map(|query| ..=*query)).unwrap();
         assert_eq!(counts, upper);
         let matches = set.join_many(&queries).unwrap();
         let hits = || (0..queries.len()).filter(|&i| found[i]).map(|i| (i as u64, lower[i]));

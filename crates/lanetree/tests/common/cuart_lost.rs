@@ -41,7 +41,7 @@ fn assert_host_form_is_lost(tree: &mut Cuart<u32>, keys: ByteKeys<'_>) {
     let ranges = || keys.iter().map(|key| key..=key);
     assert!(is_lost(tree.span_many(ranges())) && is_lost(tree.prefix_span_many(keys)));
     assert!(is_lost(tree.range_many(ranges())) && is_lost(tree.prefix_many(keys)));
-    assert!(is_lost(tree.count_many(ranges())) && is_lost(tree.prefix_count_many(keys)));
+    assert!(is_lost(tree.count_range_many(ranges())) && is_lost(tree.prefix_count_many(keys)));
     let values = vec![1; count];
     assert!(is_lost(tree.insert_many(keys, &values)) && is_lost(tree.update_many(keys, &values)));
     assert!(is_lost(tree.remove_many(keys)));
@@ -88,7 +88,7 @@ pub(crate) fn assert_hybrid_lost(pair: &mut Hybrid<u32>) {
         assert!(is_lost(pair.predecessor_many(&keys)) && is_lost(pair.successor_many(&keys)));
         let ranges = || keys.iter().map(|key| key..=key);
         assert!(is_lost(pair.range_many(ranges())) && is_lost(pair.prefix_many(&keys)));
-        assert!(is_lost(pair.count_many(ranges())) && is_lost(pair.prefix_count_many(&keys)));
+        assert!(is_lost(pair.count_range_many(ranges())) && is_lost(pair.prefix_count_many(&keys)));
         let values = vec![1; keys.len()];
         assert!(is_lost(pair.insert_many(&keys, &values)) && is_lost(pair.update_many(&keys, &values)));
         assert!(is_lost(pair.remove_many(&keys)));

@@ -226,7 +226,7 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         {
             return counts;
         }
-        self.set.count_many(ranges_of(ranges))
+        self.set.count_range_many(ranges_of(ranges))
     }
 
     fn combine(&self, how: Combination, pairs: &[(K, u64)], form: Form) -> Option<Result<Pairs<K>>> {

@@ -113,8 +113,8 @@ impl OrderedIndex for FaultyIndex {
         }
         Ok(found)
     }
-    fn count_many(&self, ranges: &[KeyRange<u64>]) -> Result<Vec<u64>> {
-        self.0.count_many(ranges.iter().copied())
+    fn count_range_many(&self, ranges: &[KeyRange<u64>]) -> Result<Vec<u64>> {
+        self.0.count_range_many(ranges.iter().copied())
     }
     fn pairs(&self) -> Result<Vec<(u64, u64)>> {
         OrderedIndex::pairs(&self.0)

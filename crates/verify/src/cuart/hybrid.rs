@@ -144,7 +144,7 @@ impl<V: Word> Subject<V> {
         let found = pairs(&self.tree.range_many((0..count).map(range))?);
         let expected = |i: usize| inside(i).collect::<Vec<Pair<V>>>();
         difference = difference.or(items_differ("ranges", &found, count, &expected, &shown));
-        let counts = self.tree.count_many((0..count).map(range))?;
+        let counts = self.tree.count_range_many((0..count).map(range))?;
         let expected = |i: usize| inside(i).count() as u64;
         difference = difference.or(items_differ("counts", &counts, count, &expected, &shown));
 

@@ -1,0 +1,588 @@
+//! The methods that an index over keys of a fixed size has as its own, so that its users need not name the traits. Their
+//! documentation stands here, once, for all of them.
+
+/// What every index has in addition to its queries: its size, its pairs, and batches of changes.
+#[macro_export]
+macro_rules! inherent_basics {
+    (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {
+        impl<'a, $k: $crate::$key, $v: $crate::Word> IntoIterator for &'a $index<$k, $v> {
+            type Item = $crate::Result<($k, $v)>;
+            type IntoIter = $crate::fixed::Iter<'a, $index<$k, $v>>;
+
+            fn into_iter(self) -> Self::IntoIter {
+                self.iter()
+            }
+        }
+
+        /// Size, pairs, and batches of changes.
+        impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
+            /// The device that holds the index.
+            pub fn device(&self) -> &$crate::Device {
+                $crate::fixed::FixedIndex::device(self)
+            }
+
+            /// The number of pairs. A lost index (see [`is_lost`](Self::is_lost)) has the number from before the batch that
+            /// failed.
+            pub fn len(&self) -> u64 {
+                $crate::fixed::FixedIndex::len(self)
+            }
+
+            /// Whether there are no pairs.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Bytes of device memory that the index takes, including memory that is reserved for later changes.
+            pub fn bytes(&self) -> u64 {
+                $crate::fixed::FixedIndex::bytes(self)
+            }
+
+            /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next
+            /// batches.
+            pub fn staging_bytes(&self) -> usize {
+                $crate::fixed::FixedIndex::staging(self).bytes()
+            }
+
+            /// Whether a batch of changes failed half-way on the device, so that the index's contents are unknown. Every call
+            /// that returns a [`Result`]($crate::Result) then returns [`Error::Lost`]($crate::Error::Lost): build the index anew.
+            pub fn is_lost(&self) -> bool {
+                $crate::fixed::FixedIndex::check_not_lost(self).is_err()
+            }
+
+            /// The index's queries on a stream of the same device: the device form of every call. Buffers go in and out; a call
+            /// allocates nothing, does not wait, and may return before its work is done.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            /// let device = Device::host();
+            #[doc = concat!("let index = ", stringify!($index), "::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let (stream, queries) = (device.stream()?, device.upload(&[20_u64, 25])?);
+            /// let mut values = device.alloc(2)?;
+            /// index.on(&stream).get(&queries, &mut values, None, u32::MAX)?;
+            /// assert_eq!(values.to_vec()?, [2, u32::MAX]); // the copy to the host waits for the look-up
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn on<'a>(&'a self, stream: &'a $crate::Stream) -> $crate::fixed::OnStream<'a, Self> {
+                $crate::fixed::OnStream::new(self, stream)
+            }
+
+            /// Iterates over all pairs in ascending order of their keys. Pairs come from the device in large blocks; if that
+            /// fails, the item is an error and the iteration ends.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[20_u64, 10], &[2_u32, 1])?;")]
+            /// let mut keys = Vec::new();
+            /// for pair in &index {
+            ///     let (key, _) = pair?;
+            ///     keys.push(key);
+            /// }
+            /// assert_eq!(keys, [10, 20]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn iter(&self) -> $crate::fixed::Iter<'_, Self> {
+                $crate::fixed::Iter::new(self)
+            }
+
+            /// All pairs in ascending order of their keys.
+            ///
+            /// # Errors
+            /// [`Error::Lost`]($crate::Error::Lost); [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for
+            /// the pairs, or from the device.
+            pub fn pairs(&self) -> $crate::Result<Vec<($k, $v)>> {
+                $crate::OrderedIndex::pairs(self)
+            }
+
+            /// Applies a batch of operations, with the effect of one after another in the batch's order: all of them, or none.
+            /// Returns what they did, when it is done.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, Op, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let mut index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20], &[1_u32, 2])?;")]
+            /// let report = index.apply(&[Op::Insert(15, 7), Op::Update(20, 8), Op::Remove(10), Op::Remove(11)])?;
+            /// assert_eq!((report.inserted, report.replaced, report.removed), (1, 1, 1));
+            /// assert_eq!(index.pairs()?, [(15, 7), (20, 8)]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Runtime`]($crate::Error::Runtime) if there is no memory, or from the device, and the index's own limits
+            /// ([`TooManyOperations`]($crate::Error::TooManyOperations), [`TooManyPairs`]($crate::Error::TooManyPairs),
+            /// [`TooManyLeaves`]($crate::Error::TooManyLeaves)): the index is as it was before the call.
+            /// [`Error::Lost`]($crate::Error::Lost) if the device failed half-way, now or in an earlier call.
+            pub fn apply(&mut self, ops: &[$crate::Op<$k, $v>]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::apply(self, ops)
+            }
+
+            /// Inserts pairs, in any order: `keys[i]` gets `values[i]`. The value of a key that is present is replaced. If a key
+            /// is in the batch more than once, its last value is kept. All or nothing; returns when it is done.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let mut index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20], &[1_u32, 2])?;")]
+            /// let report = index.insert_many(&[20, 15], &[8, 7])?;
+            /// assert_eq!((report.inserted, report.replaced), (1, 1));
+            /// assert_eq!(index.pairs()?, [(10, 1), (15, 7), (20, 8)]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`apply`](Self::apply); [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value per key.
+            pub fn insert_many(&mut self, keys: &[$k], values: &[$v]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::insert_many(self, keys, values)
+            }
+
+            /// Replaces the values of those of `keys` that are present; absent keys stay absent. If a key is in the batch more
+            /// than once, its last value is kept. All or nothing; returns when it is done.
+            ///
+            /// # Errors
+            /// As [`insert_many`](Self::insert_many).
+            pub fn update_many(&mut self, keys: &[$k], values: &[$v]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::update_many(self, keys, values)
+            }
+
+            /// Removes those of `keys` that are present, with their values. All or nothing; returns when it is done.
+            ///
+            /// # Errors
+            /// As [`apply`](Self::apply).
+            pub fn remove_many(&mut self, keys: &[$k]) -> $crate::Result<$crate::UpdateReport> {
+                $crate::OrderedIndex::remove_many(self, keys)
+            }
+        }
+    };
+}
+
+/// Every query in host form.
+#[macro_export]
+macro_rules! inherent_forms {
+    (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {
+        /// Queries in host form: slices in, vectors out. A call returns when its results are complete.
+        ///
+        /// On a GPU a batch passes through the device in pieces, several in flight at a time, so it may be larger than the
+        /// device's memory. The memory for that is kept for the next batch ([`staging_bytes`](Self::staging_bytes)). On the host,
+        /// all threads of the current rayon pool search.
+        impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
+            /// The value of one key; `None` if it is absent. On a GPU one key costs a launch and two trips over the bus: look
+            /// up many with [`get_many`](Self::get_many).
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn get(&self, key: &$k) -> $crate::Result<Option<$v>> {
+                let mut out = [None];
+                self.get_many_into(core::slice::from_ref(key), &mut out)?;
+                Ok(out[0])
+            }
+
+            /// The value of each key, in the order of `keys`; `None` for a key that is absent. Keys may repeat, in any order.
+            /// Sorted keys are found faster.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// assert_eq!(index.get_many(&[20, 25, 10])?, [Some(2), None, Some(1)]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Runtime`]($crate::Error::Runtime) if device or host memory has no room for the batch, or from the
+            /// driver; [`Error::Lost`]($crate::Error::Lost) after a batch of changes that failed half-way on the device.
+            pub fn get_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<$v>>> {
+                $crate::fixed::HostForm::get_many(self, keys)
+            }
+
+            /// As [`get_many`](Self::get_many), into a slice: `out[i]` is for `keys[i]`.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless `out` has one element per
+            /// key.
+            pub fn get_many_into(&self, keys: &[$k], out: &mut [Option<$v>]) -> $crate::Result<()> {
+                $crate::fixed::HostForm::get_many_into(self, keys, out)
+            }
+
+            /// The value of each key, or `miss` for a key that is absent, into a slice: `out[i]` is for `keys[i]`. It writes half
+            /// of the bytes of [`get_many_into`](Self::get_many_into).
+            ///
+            /// # Errors
+            /// As [`get_many_into`](Self::get_many_into).
+            pub fn get_many_or(&self, keys: &[$k], miss: $v, out: &mut [$v]) -> $crate::Result<()> {
+                $crate::fixed::HostForm::get_many_or(self, keys, miss, out)
+            }
+
+            /// Look-ups from pinned memory to pinned memory: `values[i]` becomes the value of `keys[i]`, or `miss`. Bit `i % 32`
+            /// of `hits[i / 32]` (the hit mask) says whether key `i` is present. The bus carries keys and values in both
+            /// directions at once, and the CPU copies nothing. Returns when the results are complete.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless `values` has one element per
+            /// key and `hits` one per 32.
+            pub fn get_many_pinned(
+                &self,
+                keys: &$crate::PinnedBuffer<$k>,
+                values: &mut $crate::PinnedBuffer<$v>,
+                hits: Option<&mut $crate::PinnedBuffer<u32>>,
+                miss: $v,
+            ) -> $crate::Result<()> {
+                $crate::fixed::HostForm::get_many_pinned(self, keys, values, hits, miss)
+            }
+
+            /// Whether each of `keys` is present.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn contains_many(&self, keys: &[$k]) -> $crate::Result<Vec<bool>> {
+                $crate::fixed::HostForm::contains_many(self, keys)
+            }
+
+            /// The pair with the smallest key; `None` if there are no pairs.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn first(&self) -> $crate::Result<Option<($k, $v)>> {
+                Ok(self.successor_many(&[<$k as $crate::AnyKey>::MIN])?[0])
+            }
+
+            /// The pair with the largest key; `None` if there are no pairs.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn last(&self) -> $crate::Result<Option<($k, $v)>> {
+                Ok(self.predecessor_many(&[<$k as $crate::AnyKey>::MAX])?[0])
+            }
+
+            /// For each of `keys` the number of pairs with a smaller key: the rank that the key has, or would have if it were
+            /// inserted (`bisect_left`).
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// assert_eq!(index.lower_bound_many(&[20, 25])?, [1, 2]);
+            /// assert_eq!(index.upper_bound_many(&[20, 25])?, [2, 2]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn lower_bound_many(&self, keys: &[$k]) -> $crate::Result<Vec<u64>> {
+                $crate::fixed::HostForm::lower_bound_many(self, keys)
+            }
+
+            /// For each of `keys` the number of pairs with a key that is smaller or equal (`bisect_right`).
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn upper_bound_many(&self, keys: &[$k]) -> $crate::Result<Vec<u64>> {
+                $crate::fixed::HostForm::upper_bound_many(self, keys)
+            }
+
+            /// For each of `keys` the last pair whose key is smaller or equal; `None` if there is none.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// assert_eq!(index.predecessor_many(&[20, 25, 9])?, [Some((20, 2)), Some((20, 2)), None]);
+            /// assert_eq!(index.successor_many(&[20, 25, 31])?, [Some((20, 2)), Some((30, 3)), None]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn predecessor_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<($k, $v)>>> {
+                $crate::fixed::HostForm::predecessor_many(self, keys)
+            }
+
+            /// For each of `keys` the first pair whose key is equal or larger; `None` if there is none.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn successor_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<($k, $v)>>> {
+                $crate::fixed::HostForm::successor_many(self, keys)
+            }
+
+            /// Joins `probes` with the index: the numbers of the probes that are present, in ascending order, and for each of
+            /// them its pair's row, which is the number of pairs with smaller keys. Probes may repeat.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let matches = index.join_many(&[30, 15, 10, 30])?;
+            /// assert!(matches.iter().eq([(0, 2), (2, 0), (3, 2)]));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn join_many(&self, probes: &[$k]) -> $crate::Result<$crate::Matches> {
+                $crate::fixed::HostForm::join_many(self, probes)
+            }
+
+            /// As [`join_many`](Self::join_many), in place of other matches, whose memory is reused, whatever their contents.
+            /// After an error `out` is empty.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn join_many_into(&self, probes: &[$k], out: &mut $crate::Matches) -> $crate::Result<()> {
+                $crate::fixed::HostForm::join_many_into(self, probes, out)
+            }
+
+            /// The pairs of each range, in ascending order of their keys, in compressed rows (CSR): row `i` is for range `i`.
+            /// Takes range expressions (`3..7`, `..=7`, pairs of [`Bound`](core::ops::Bound)s) or
+            /// [`KeyRange`]($crate::KeyRange)s, which can have a limit.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, KeyRange, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let rows = index.range_many([10..=25, 31..=40])?;
+            /// assert_eq!(rows.get(0), (&[10, 20][..], &[1, 2][..]));
+            /// assert_eq!(rows.get(1), (&[][..], &[][..]));
+            /// // The first pair from 11 on.
+            /// let first = index.range_many([KeyRange::new(11..).limit(1)])?;
+            /// assert_eq!(first.get(0), (&[20][..], &[2][..]));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`ReversedRange`]($crate::Error::ReversedRange) for a range whose end is below
+            /// its start.
+            pub fn range_many(
+                &self,
+                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
+            ) -> $crate::Result<$crate::Ranges<$k, $v>> {
+                $crate::fixed::HostForm::range_many(self, ranges)
+            }
+
+            /// As [`range_many`](Self::range_many), in place of other results, whose memory is reused, whatever their contents.
+            /// After an error `out` is empty.
+            ///
+            /// # Errors
+            /// As [`range_many`](Self::range_many).
+            pub fn range_many_into(
+                &self,
+                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
+                out: &mut $crate::Ranges<$k, $v>,
+            ) -> $crate::Result<()> {
+                $crate::fixed::HostForm::range_many_into(self, ranges, out)
+            }
+
+            /// As [`range_many_into`](Self::range_many_into), for ranges in two columns: from `starts[i]` to `ends[i]`, both
+            /// inclusive. A range whose end is below its start is empty.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there is one end per start.
+            pub fn range_between_many_into(
+                &self,
+                starts: &[$k],
+                ends: &[$k],
+                out: &mut $crate::Ranges<$k, $v>,
+            ) -> $crate::Result<()> {
+                $crate::fixed::HostForm::range_between_many_into(self, starts, ends, out)
+            }
+
+            /// The number of pairs in each range, without copying them: the difference of two ranks.
+            ///
+            /// # Errors
+            /// As [`range_many`](Self::range_many).
+            pub fn count_range_many(
+                &self,
+                ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,
+            ) -> $crate::Result<Vec<u64>> {
+                $crate::fixed::HostForm::count_range_many(self, ranges)
+            }
+        }
+    };
+}
+
+/// Unions, intersections and differences.
+#[macro_export]
+macro_rules! inherent_combinations {
+    (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {
+        /// New indexes from two on the same device, of any kinds over the same keys and values, or from an index and a sorted
+        /// batch. The new index has this one's options; neither input changes. A call works on the device from end to end and
+        /// returns when the new index is complete. [`Combine`]($crate::fixed::Combine) says what memory it takes.
+        ///
+        /// The forms that end in `_on` work on a stream of yours, with scratch memory that is reused, and batches in buffers;
+        /// the new index's memory comes from the stream's device.
+        impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
+            /// The pairs of both. A key that is in both gets the value of `other`, as if its pairs were inserted.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            /// let device = Device::host();
+            #[doc = concat!("let index = ", stringify!($index), "::build(&device, &[10_u64, 20], &[1_u32, 2])?;")]
+            #[doc = concat!("let other = ", stringify!($index), "::build(&device, &[20_u64, 30], &[7_u32, 8])?;")]
+            /// assert_eq!(index.union(&other)?.pairs()?, [(10, 1), (20, 7), (30, 8)]);
+            /// assert_eq!(index.intersection(&other)?.pairs()?, [(20, 2)]);
+            /// assert_eq!(index.difference(&other)?.pairs()?, [(10, 1)]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Runtime`]($crate::Error::Runtime) if the device has no room, if `other` is on another device, or from the
+            /// driver; [`Error::Lost`]($crate::Error::Lost) if either is lost; those of the index's build for too many pairs.
+            pub fn union(&self, other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>) -> $crate::Result<Self> {
+                $crate::fixed::Combine::union(self, other)
+            }
+
+            /// The pairs of this index whose keys are in `other` too, with this index's values.
+            ///
+            /// # Errors
+            /// As [`union`](Self::union).
+            pub fn intersection(
+                &self,
+                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::intersection(self, other)
+            }
+
+            /// The pairs of this index whose keys are not in `other`.
+            ///
+            /// # Errors
+            /// As [`union`](Self::union).
+            pub fn difference(
+                &self,
+                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::difference(self, other)
+            }
+
+            /// The [`union`](Self::union) with a batch of pairs in ascending order of their keys. Of equal keys in the batch, the
+            /// last one's value is kept.
+            ///
+            /// # Errors
+            /// As [`union`](Self::union); [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value per key;
+            /// [`NotSorted`]($crate::Error::NotSorted) names the first key that is below the one before it.
+            pub fn union_sorted(&self, keys: &[$k], values: &[$v]) -> $crate::Result<Self> {
+                $crate::fixed::Combine::union_sorted(self, keys, values)
+            }
+
+            /// The [`intersection`](Self::intersection) with a batch of keys in ascending order.
+            ///
+            /// # Errors
+            /// As [`union_sorted`](Self::union_sorted).
+            pub fn intersection_sorted(&self, keys: &[$k]) -> $crate::Result<Self> {
+                $crate::fixed::Combine::intersection_sorted(self, keys)
+            }
+
+            /// The [`difference`](Self::difference) with a batch of keys in ascending order.
+            ///
+            /// # Errors
+            /// As [`union_sorted`](Self::union_sorted).
+            pub fn difference_sorted(&self, keys: &[$k]) -> $crate::Result<Self> {
+                $crate::fixed::Combine::difference_sorted(self, keys)
+            }
+
+            /// The [`union`](Self::union), on a stream, with scratch memory that is reused.
+            ///
+            /// # Errors
+            /// As [`union`](Self::union); [`Error::Runtime`]($crate::Error::Runtime) if the stream or the scratch memory is
+            /// another device's.
+            pub fn union_on(
+                &self,
+                stream: &$crate::Stream,
+                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::union_on(self, stream, other, scratch)
+            }
+
+            /// The [`intersection`](Self::intersection), on a stream, with scratch memory that is reused.
+            ///
+            /// # Errors
+            /// As [`union_on`](Self::union_on).
+            pub fn intersection_on(
+                &self,
+                stream: &$crate::Stream,
+                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::intersection_on(self, stream, other, scratch)
+            }
+
+            /// The [`difference`](Self::difference), on a stream, with scratch memory that is reused.
+            ///
+            /// # Errors
+            /// As [`union_on`](Self::union_on).
+            pub fn difference_on(
+                &self,
+                stream: &$crate::Stream,
+                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::difference_on(self, stream, other, scratch)
+            }
+
+            /// The union with the first `len` pairs of two buffers, in ascending order of their keys, on a stream. Of equal keys
+            /// in the batch, the last one's value is kept.
+            ///
+            /// # Errors
+            /// As [`union_on`](Self::union_on); [`OutputLength`]($crate::Error::OutputLength) for buffers of fewer than `len`
+            /// elements, [`NotSorted`]($crate::Error::NotSorted).
+            pub fn union_sorted_on(
+                &self,
+                stream: &$crate::Stream,
+                pairs: (&$crate::Buffer<$k>, &$crate::Buffer<$v>),
+                len: usize,
+                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::union_sorted_on(self, stream, pairs, len, scratch)
+            }
+
+            /// The intersection with the first `len` keys of a buffer, in ascending order, on a stream.
+            ///
+            /// # Errors
+            /// As [`union_sorted_on`](Self::union_sorted_on).
+            pub fn intersection_sorted_on(
+                &self,
+                stream: &$crate::Stream,
+                keys: &$crate::Buffer<$k>,
+                len: usize,
+                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::intersection_sorted_on(self, stream, keys, len, scratch)
+            }
+
+            /// The difference with the first `len` keys of a buffer, in ascending order, on a stream.
+            ///
+            /// # Errors
+            /// As [`union_sorted_on`](Self::union_sorted_on).
+            pub fn difference_sorted_on(
+                &self,
+                stream: &$crate::Stream,
+                keys: &$crate::Buffer<$k>,
+                len: usize,
+                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
+            ) -> $crate::Result<Self> {
+                $crate::fixed::Combine::difference_sorted_on(self, stream, keys, len, scratch)
+            }
+        }
+    };
+}
