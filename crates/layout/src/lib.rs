@@ -12,6 +12,7 @@
 mod arguments;
 pub mod btree;
 mod bytes16;
+mod composite;
 mod fixed;
 mod float;
 mod value;
@@ -19,6 +20,7 @@ mod word;
 
 pub use arguments::{Access, KernelArgs};
 pub use bytes16::Bytes16;
+pub use composite::{Composite, CompositeBits};
 pub use fixed::{FixedKey, MAX_KEY};
 pub use float::{F32, F64};
 pub use value::Value;

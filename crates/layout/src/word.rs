@@ -53,6 +53,12 @@ pub trait KeyWord: Pod + KernelArgs + Ord + Eq + Hash + Debug + Display + Defaul
 ///
 /// Sealed: implemented for [`u32`] and [`u64`] only.
 pub trait Word: KeyWord {
+    /// The word of a [composite](crate::Composite) key of this word and another one: as wide as both, at most 128 bits.
+    type With<B: Word>: KeyWord;
+    /// [`Word::With`] of [`u32`] and this word.
+    #[doc(hidden)]
+    type AfterU32: KeyWord;
+
     /// The word's high 32 bits; 0 for [`u32`].
     fn high(self) -> u32;
     /// The word with these halves; `high` is ignored by [`u32`].
@@ -134,6 +140,9 @@ word!(u64, 2, |word| [word, 0], |parts| parts[0]);
 word!(u128, 1, |word| [word as u64, (word >> 64) as u64], |parts| u128::from(parts[1]) << 64 | u128::from(parts[0]));
 
 impl Word for u32 {
+    type With<B: Word> = B::AfterU32;
+    type AfterU32 = u64;
+
     #[inline(always)]
     fn high(self) -> u32 {
         0
@@ -149,6 +158,9 @@ impl Word for u32 {
 }
 
 impl Word for u64 {
+    type With<B: Word> = u128;
+    type AfterU32 = u128;
+
     #[inline(always)]
     fn high(self) -> u32 {
         (self >> 32) as u32
@@ -179,6 +191,10 @@ pub trait AnyKey: Pod + Copy + Ord + Hash + Debug + Display + Default + Send + S
     const MAX: Self;
     /// What the type is called: `"u32"`, `"i128"`, `"f64"`.
     const NAME: &'static str;
+
+    /// The low bits in which keys of one group may differ: those of the second key of a [composite](crate::Composite) one; all
+    /// bits of others, which are of one group.
+    const GROUP_BITS: u32 = Self::Bits::BITS;
 
     /// The order-preserving word: `a < b` exactly if `a.encode() < b.encode()`.
     fn encode(self) -> Self::Bits;

@@ -25,6 +25,7 @@ pub mod emulator;
 mod kernel;
 mod keys;
 mod memory;
+mod near;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;
 #[cfg(not(target_os = "cuda"))]
@@ -38,6 +39,7 @@ pub use kernel::{Kernel, LaunchBounds, LaunchShape};
 pub use keys::{KeyRef, KeysRef, first_bytes, first_equal};
 pub use lanetree_layout::{Access, KernelArgs, KeyWord, Word, kernel_args};
 pub use memory::{Global, GlobalMut, Hint, Order, Scope, Shared};
+pub use near::{Near, NearArrays, Verdict};
 #[cfg(not(target_os = "cuda"))]
 pub use report::LaunchReport;
 pub use unroll::unroll;

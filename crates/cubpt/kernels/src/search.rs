@@ -6,7 +6,9 @@
 
 use crate::layout::{Head, NONE, NodeRef, Nodes};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, Near, NearArrays, Simt, Verdict, WARP, Word, kernel_args,
+};
 
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
@@ -320,6 +322,8 @@ kernel_args! {
         pub predecessor: u32,
         /// The value written to `values` if there is no neighbour.
         pub miss: V,
+        /// Which neighbours count.
+        pub near: Near<K>,
     }
 }
 
@@ -333,22 +337,29 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (tree, at) = (&args.tree, simt.global_index());
-        let mut is_hit = false;
+        let predecessor = args.predecessor != 0;
+        let mut verdict = Verdict::Missed;
         // SAFETY: there are as many queries, and the tree is valid.
         unsafe {
-            let word = tree.load(simt, args.queries, at, args.count);
+            let word = args.near.sought(tree.load(simt, args.queries, at, args.count), predecessor);
             let place = tree.find(simt, word);
             if at < args.count {
-                let mut value = args.miss;
-                if let Some(Place { number, slot }) = tree.neighbor(simt, place, word, args.predecessor != 0) {
+                let found = tree.neighbor(simt, place, word, predecessor).map(|Place { number, slot }| {
                     let (leaf, slot) = (tree.nodes.at(simt, number), u64::from(slot));
-                    let key = simt.load(leaf.keys::<K>(), slot, Hint::ReadOnly).xor(tree.flip);
-                    simt.store(args.keys, at, key, Hint::Streaming);
-                    (value, is_hit) = (simt.load(leaf.values::<V>(), slot, Hint::ReadOnly), true);
+                    (simt.load(leaf.keys::<K>(), slot, Hint::ReadOnly), leaf, slot)
+                });
+                let arrays = NearArrays { queries: args.queries, keys: args.keys, hits: args.hits };
+                verdict = args.near.judge(simt, at, tree.flip, arrays, found.map(|(key, ..)| key));
+                let mut value = args.miss;
+                if let (Some((key, leaf, slot)), Verdict::Found) = (found, verdict) {
+                    simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
+                    value = simt.load(leaf.values::<V>(), slot, Hint::ReadOnly);
                 }
-                simt.store(args.values, at, value, Hint::Streaming);
+                if verdict != Verdict::Kept {
+                    simt.store(args.values, at, value, Hint::Streaming);
+                }
             }
-            store_hits(simt, args.hits, at, is_hit, args.count);
+            store_hits(simt, args.hits, at, verdict.is_hit(), args.count);
         }
     }
 }

@@ -3,7 +3,9 @@
 use crate::layout::{leaf_offset, leaf_values_offset};
 use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Near, NearArrays, Simt, Verdict, WARP, Word, kernel_args,
+};
 
 kernel_args! {
     /// Arguments of [`Neighbor`].
@@ -27,6 +29,8 @@ kernel_args! {
         pub padding: u32,
         /// The value written to `values` if there is no neighbour.
         pub miss: V,
+        /// Which neighbours count.
+        pub near: Near<K>,
     }
 }
 
@@ -55,7 +59,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         if index < args.count {
             // SAFETY: `index` is a query.
             let query = unsafe { simt.load(args.queries, index, Hint::Streaming) };
-            word = search_word(query.xor(tree.flip), side);
+            word = search_word(args.near.sought(query.xor(tree.flip), side == Side::Upper), side);
         }
         let mut place = None;
         if tree.leaf_count > 0 {
@@ -71,23 +75,29 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
                 Side::Upper => (leaf > 0).then(|| (leaf - 1, F - 1)),
             };
         }
+        let mut verdict = Verdict::Missed;
         if index < args.count {
             let mut value = args.miss;
-            if let Some((leaf, slot)) = place {
-                let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>();
-                let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
-                // SAFETY: the slot holds a pair of the tree, and `index` is a query.
-                unsafe {
-                    let key = simt.load(key_at, u64::from(slot), Hint::ReadOnly).xor(tree.flip);
-                    simt.store(args.keys, index, key, Hint::Streaming);
+            // SAFETY: the slot holds a pair of the tree, and `index` is a query.
+            unsafe {
+                let found = place.map(|(leaf, slot)| {
+                    let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>();
+                    (simt.load(key_at, u64::from(slot), Hint::ReadOnly), leaf, slot)
+                });
+                let arrays = NearArrays { queries: args.queries, keys: args.keys, hits: args.hits };
+                verdict = args.near.judge(simt, index, tree.flip, arrays, found.map(|(key, ..)| key));
+                if let (Some((key, leaf, slot)), Verdict::Found) = (found, verdict) {
+                    let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
+                    simt.store(args.keys, index, key.xor(tree.flip), Hint::Streaming);
                     value = simt.load(value_at, u64::from(slot), Hint::ReadOnly);
                 }
+                if verdict != Verdict::Kept {
+                    simt.store(args.values, index, value, Hint::Streaming);
+                }
             }
-            // SAFETY: `index` is a query.
-            unsafe { simt.store(args.values, index, value, Hint::Streaming) };
         }
         if !args.hits.is_null() {
-            let bits = simt.ballot(FULL_MASK, place.is_some() && index < args.count);
+            let bits = simt.ballot(FULL_MASK, verdict.is_hit());
             if lane == 0 {
                 // SAFETY: one word per started tile.
                 unsafe { simt.store(args.hits, tile / u64::from(WARP), bits, Hint::Streaming) };

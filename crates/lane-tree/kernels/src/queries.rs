@@ -7,7 +7,8 @@ use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Near, NearArrays, Shared, Simt, Verdict, WARP,
+    kernel_args, unroll,
 };
 
 /// Most threads of a block of look-ups: one block fills a multiprocessor, so there is one copy of the table. Keys of 128 bits take more
@@ -252,6 +253,8 @@ kernel_args! {
         pub predecessor: u32,
         /// The value written to `values` if there is no neighbour.
         pub miss: V,
+        /// Which neighbours count.
+        pub near: Near<K>,
     }
 }
 
@@ -275,18 +278,22 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
             for_each_tile(simt, tree, args.queries, args.count, |at, word| {
                 let mut neighbor = None;
                 if tree.height > 0 {
-                    neighbor = tree.neighbor(simt, word, predecessor, found);
+                    neighbor = tree.neighbor(simt, args.near.sought(word, predecessor), predecessor, found);
                 }
-                let mut value = args.miss;
-                let is_hit = at < args.count && neighbor.is_some();
+                let mut verdict = Verdict::Missed;
                 if at < args.count {
-                    if let Some((key, of_key)) = neighbor {
+                    let arrays = NearArrays { queries: args.queries, keys: args.keys, hits: args.hits };
+                    verdict = args.near.judge(simt, at, tree.flip, arrays, neighbor.map(|pair| pair.0));
+                    let mut value = args.miss;
+                    if let (Some((key, of_key)), Verdict::Found) = (neighbor, verdict) {
                         simt.store(args.keys, at, key.xor(tree.flip), Hint::Streaming);
                         value = of_key;
                     }
-                    values::store(simt, args.values, at, value, Hint::Streaming);
+                    if verdict != Verdict::Kept {
+                        values::store(simt, args.values, at, value, Hint::Streaming);
+                    }
                 }
-                store_hits(simt, args.hits, at, is_hit, args.count);
+                store_hits(simt, args.hits, at, verdict.is_hit(), args.count);
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::search::{ArrayRef, IN_FLIGHT, places, store_hits};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Near, NearArrays, Simt, Verdict, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Neighbor`].
@@ -23,6 +23,8 @@ kernel_args! {
         pub predecessor: u32,
         /// The value written to `values` if there is no neighbour.
         pub miss: V,
+        /// Which neighbours count.
+        pub near: Near<K>,
     }
 }
 
@@ -35,11 +37,11 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (array, places) = (&args.array, places(simt));
+        let (array, places, predecessor) = (&args.array, places(simt), args.predecessor != 0);
         // SAFETY: there are as many queries, and the array is valid.
         let ranks = unsafe {
             let words = array.load(simt, args.queries, places, args.count);
-            array.ranks(simt, words, [args.predecessor != 0; IN_FLIGHT])
+            array.ranks(simt, words.map(|word| args.near.sought(word, predecessor)), [predecessor; IN_FLIGHT])
         };
         let mut hits = [false; IN_FLIGHT];
         for j in 0..IN_FLIGHT {
@@ -49,12 +51,17 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
                 let mut value = args.miss;
                 // SAFETY: a pair's rank, and the place of a query.
                 unsafe {
-                    if at < array.len {
-                        let key = simt.load(array.keys, at, Hint::ReadOnly).xor(array.flip);
-                        simt.store(args.keys, places[j], key, Hint::Streaming);
-                        (value, hits[j]) = (simt.load(array.values, at, Hint::ReadOnly), true);
+                    let key = (at < array.len).then(|| simt.load(array.keys, at, Hint::ReadOnly));
+                    let arrays = NearArrays { queries: args.queries, keys: args.keys, hits: args.hits };
+                    let verdict = args.near.judge(simt, places[j], array.flip, arrays, key);
+                    if let (Some(key), Verdict::Found) = (key, verdict) {
+                        simt.store(args.keys, places[j], key.xor(array.flip), Hint::Streaming);
+                        value = simt.load(array.values, at, Hint::ReadOnly);
                     }
-                    simt.store(args.values, places[j], value, Hint::Streaming);
+                    if verdict != Verdict::Kept {
+                        simt.store(args.values, places[j], value, Hint::Streaming);
+                    }
+                    hits[j] = verdict.is_hit();
                 }
             }
         }
