@@ -8,6 +8,7 @@
 
 mod batch_order;
 pub mod byte_keys;
+mod composite;
 pub mod error;
 mod fold;
 mod guarded;
@@ -21,12 +22,13 @@ pub mod staging;
 
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
+pub use composite::compose_on;
 pub use error::{Error, Result};
 pub use fold::{NetChange, combine, fold};
 pub use guarded::Guarded;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;
-pub use lanetree_layout::{AnyKey, Bytes16, F32, F64, FixedKey, Key, KeyWord, Value, Word};
+pub use lanetree_layout::{AnyKey, Bytes16, Composite, F32, F64, FixedKey, Key, KeyWord, Value, Word};
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use matches::Matches;

@@ -2,7 +2,7 @@
 
 use crate::Cubpt;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging, check_pairs};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_cubpt::{GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls};
@@ -103,10 +103,10 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
         count: usize,
         NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
         miss: V,
-        side: Side,
+        NeighborSearch { side, near }: NeighborSearch<K::Bits>,
     ) -> Result<()> {
         let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
-        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
+        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss, near };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { over_queries(stream, count)?.run(calls::neighbor(&args)) }?)
     }

@@ -5,7 +5,7 @@ use super::native;
 use super::walk::Ranks;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
-use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, Side, check_pairs};
+use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, NeighborSearch, Side, check_pairs};
 use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
@@ -222,11 +222,12 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         count: usize,
         outputs: NeighborOutputs<K::Bits, V>,
         miss: V,
-        side: Side,
+        NeighborSearch { side, near }: NeighborSearch<K::Bits>,
     ) -> Result<()> {
         let NeighborOutputs { keys, values, hits } = outputs;
         let (tree, side) = (self.tree_ref(stream)?, side as u32);
-        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, side, padding: 0, miss };
+        let args =
+            NeighborArgs { tree, queries, count: count as u64, keys, values, hits, side, padding: 0, miss, near };
         let launch = launch::over(stream, count, 1)?;
         // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
         Ok(unsafe { launch.run(calls::neighbor::<K::Bits, V>(self.fanout(), &args)) }?)

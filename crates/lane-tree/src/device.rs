@@ -3,7 +3,9 @@
 use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, ScanOutputs, Scans, Side, Staging, check_pairs};
+use lanetree_frame::fixed::{
+    FixedIndex, NeighborOutputs, NeighborSearch, ScanOutputs, Scans, Side, Staging, check_pairs,
+};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
@@ -165,10 +167,10 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         count: usize,
         NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
         miss: V,
-        side: Side,
+        NeighborSearch { side, near }: NeighborSearch<K::Bits>,
     ) -> Result<()> {
         let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
-        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss };
+        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss, near };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
             over_queries(stream, count, (ordered_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>()), &args.tree)?

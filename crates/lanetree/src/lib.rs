@@ -103,16 +103,16 @@ pub use lanetree_cubpt as cubpt;
 pub use lanetree_cubpt::Cubpt;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
-    Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, Iter, JoinScratch, OnStream,
-    RangeScratch, ScanOutputs, Scans, SortedPairs,
+    AsOf, Combine, CombineScratch, DeviceMatches, DeviceRanges, Direction, FixedIndex, HostForm, Iter, JoinScratch,
+    OnStream, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
 };
 #[doc(inline)]
 pub use lanetree_frame::{
-    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Device,
-    DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder, Key,
-    KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op,
+    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Composite,
+    Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder,
+    Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op,
     OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath,
-    UpdateReport, Value, Word, apply_to_map, runtime,
+    UpdateReport, Value, Word, apply_to_map, compose_on, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

@@ -3,6 +3,7 @@
 
 mod common;
 
+mod asof;
 mod bounds;
 mod combine;
 mod cuart;

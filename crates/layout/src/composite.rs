@@ -10,6 +10,13 @@ use core::marker::PhantomData;
 /// The word of a composite key: of 64 bits for two keys of 32, otherwise of 128.
 pub type CompositeBits<A, B> = <<A as AnyKey>::Bits as Word>::With<<B as AnyKey>::Bits>;
 
+/// The word of a composite key of two ordered words.
+#[inline(always)]
+pub fn composite_word<A: Word, B: Word>(first: A, second: B) -> A::With<B> {
+    let (first, second) = (first.widen(), second.widen());
+    KeyWord::from_parts(if B::BITS == 64 { [second, first] } else { [first << 32 | second, first >> 32] })
+}
+
 /// A pair of keys as one key, ordered by the first, then by the second: a stock and a time, a tenant and an id.
 ///
 /// It takes 8 bytes if both keys have 32 bits, otherwise 16. The keys that share a first key are a range,
@@ -32,9 +39,7 @@ impl<A: Key, B: Key> Composite<A, B> {
     /// The key of two.
     #[inline(always)]
     pub fn new(first: A, second: B) -> Self {
-        let (first, second) = (first.encode().widen(), second.encode().widen());
-        let word = u128::from(first) << B::Bits::BITS | u128::from(second);
-        Self(KeyWord::from_parts([word as u64, (word >> 64) as u64]), PhantomData)
+        Self(composite_word(first.encode(), second.encode()), PhantomData)
     }
 
     /// The first key.
@@ -143,6 +148,7 @@ impl<A: Key, B: Key> AnyKey for Composite<A, B> {
     const MAX: Self = Self(<Self::Bits as KeyWord>::MAX, PhantomData);
     const NAME: &'static str = "composite";
     const GROUP_BITS: u32 = B::Bits::BITS;
+    const HAS_DISTANCE: bool = B::HAS_DISTANCE;
 
     #[inline(always)]
     fn encode(self) -> Self::Bits {

@@ -78,6 +78,7 @@ macro_rules! float {
             const MIN: Self = Self(<$bits as KeyWord>::MIN);
             const MAX: Self = Self(<$bits as KeyWord>::MAX);
             const NAME: &'static str = stringify!($float);
+            const HAS_DISTANCE: bool = false;
 
             #[inline(always)]
             fn encode(self) -> $bits {

@@ -20,7 +20,7 @@ mod word;
 
 pub use arguments::{Access, KernelArgs};
 pub use bytes16::Bytes16;
-pub use composite::{Composite, CompositeBits};
+pub use composite::{Composite, CompositeBits, composite_word};
 pub use fixed::{FixedKey, MAX_KEY};
 pub use float::{F32, F64};
 pub use value::Value;

@@ -196,6 +196,9 @@ pub trait AnyKey: Pod + Copy + Ord + Hash + Debug + Display + Default + Send + S
     /// bits of others, which are of one group.
     const GROUP_BITS: u32 = Self::Bits::BITS;
 
+    /// Whether the difference of two words is the distance of their keys; it is not for floats.
+    const HAS_DISTANCE: bool = true;
+
     /// The order-preserving word: `a < b` exactly if `a.encode() < b.encode()`.
     fn encode(self) -> Self::Bits;
     /// The inverse of [`AnyKey::encode`].

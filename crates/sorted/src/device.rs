@@ -2,7 +2,7 @@
 
 use super::SortedArray;
 use super::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, Side, Staging, check_pairs};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_sorted::{
@@ -104,10 +104,10 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
         count: usize,
         NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
         miss: V,
-        side: Side,
+        NeighborSearch { side, near }: NeighborSearch<K::Bits>,
     ) -> Result<()> {
         let (array, predecessor) = (self.array(stream)?, u32::from(side == Side::Upper));
-        let args = NeighborArgs { array, queries, count: count as u64, keys, values, hits, predecessor, miss };
+        let args = NeighborArgs { array, queries, count: count as u64, keys, values, hits, predecessor, miss, near };
         // SAFETY: the caller's contract; the array is valid, and borrowed.
         Ok(unsafe { over_queries(stream, count)?.run(calls::neighbor(&args)) }?)
     }

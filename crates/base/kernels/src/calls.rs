@@ -1,7 +1,14 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
-use crate::keys::{CheckOffsets, CheckOffsetsArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs};
+use crate::keys::{
+    CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
+};
 use lanetree_simt::{Call, Word, entry_by_words};
+
+/// The kernel that makes composite keys.
+pub fn compose<A: Word, B: Word>(args: &ComposeArgs<A, B, A::With<B>>) -> Call<'_> {
+    Call::new(entry_by_words!(A, B => Compose<A, B>), args)
+}
 
 /// The kernel that makes byte strings of numbers.
 pub fn encode<K: Word>(args: &EncodeArgs<K>) -> Call<'_> {

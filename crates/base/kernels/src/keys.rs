@@ -1,6 +1,7 @@
 //! Batches of byte strings on the device: encoding numbers, checking offsets, and extracting prefixes.
 
 use core::marker::PhantomData;
+use lanetree_layout::composite_word;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeysRef, Order, Scope, Simt, Word, instance, kernel_args};
 
 kernel_args! {
@@ -136,6 +137,49 @@ impl Kernel for Heads {
     }
 }
 
+kernel_args! {
+    /// Arguments of [`Compose`].
+    pub struct ComposeArgs<A, B, K> {
+        /// First keys: `[count]`.
+        pub firsts: Global<A>,
+        /// Second keys: `[count]`.
+        pub seconds: Global<B>,
+        /// How many.
+        pub count: u64,
+        /// Out: `[count]`, the composite keys' words.
+        pub keys: GlobalMut<K>,
+        /// Exclusive-or mask between a first key's own bits and its ordered word.
+        pub first_flip: A,
+        /// The same of second keys.
+        pub second_flip: B,
+    }
+}
+
+/// Makes composite keys of two columns. One thread per key; any block.
+#[derive(Debug)]
+pub struct Compose<A, B>(PhantomData<(A, B)>);
+
+impl<A: Word, B: Word> Kernel for Compose<A, B> {
+    type Args = ComposeArgs<A, B, A::With<B>>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: `index` is a key of each column.
+            unsafe {
+                let first = simt.load(args.firsts, index, Hint::Streaming).xor(args.first_flip);
+                let second = simt.load(args.seconds, index, Hint::Streaming).xor(args.second_flip);
+                simt.store(args.keys, index, composite_word(first, second), Hint::Default);
+            }
+        }
+    }
+}
+
+instance!(keys__compose_u32_u32, keys, Compose<u32, u32>);
+instance!(keys__compose_u32_u64, keys, Compose<u32, u64>);
+instance!(keys__compose_u64_u32, keys, Compose<u64, u32>);
+instance!(keys__compose_u64_u64, keys, Compose<u64, u64>);
 instance!(keys__encode_u32, keys, Encode<u32>);
 instance!(keys__encode_u64, keys, Encode<u64>);
 instance!(keys__encode_u128, keys, EncodeWide);

@@ -1,10 +1,11 @@
 //! Every query in host form: slices in, vectors out.
 
+use super::asof::Searches;
 use super::join::rows_of;
 use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, anew};
 use super::streaming::copy_past_caches;
-use super::{FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
+use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
@@ -178,7 +179,7 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`].
     fn predecessor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
-        self.neighbor_many(keys, Side::Upper)
+        self.neighbor_many(keys, &Searches::any(Side::Upper))
     }
 
     /// The first pair whose key is at or above each of `keys`: the key itself if it is present.
@@ -186,18 +187,28 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`].
     fn successor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
-        self.neighbor_many(keys, Side::Lower)
+        self.neighbor_many(keys, &Searches::any(Side::Lower))
     }
 
-    /// The neighbours of `keys` on one side.
+    /// The pair that an as-of look-up of each of `keys` finds.
     ///
     /// # Errors
-    /// As [`HostForm::get_many`].
-    fn neighbor_many(&self, keys: &[Self::Key], side: Side) -> Result<Neighbors<Self::Key, Self::Value>> {
+    /// As [`HostForm::get_many`]; [`Error::OptionValue`] for a distance between floats.
+    fn asof_many(&self, keys: &[Self::Key], how: &AsOf) -> Result<Neighbors<Self::Key, Self::Value>> {
+        self.neighbor_many(keys, &how.searches::<Self::Key>()?)
+    }
+
+    /// The neighbours of `keys` that searches find.
+    #[doc(hidden)]
+    fn neighbor_many(
+        &self,
+        keys: &[Self::Key],
+        searches: &Searches<BitsOf<Self>>,
+    ) -> Result<Neighbors<Self::Key, Self::Value>> {
         let mut out = vec![None; keys.len()];
         if let Some(tree) = self.native() {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.neighbor(keys, side == Side::Upper, |i, pair| out[i] = pair);
+                searches.on_host(tree, keys, |i, pair| out[i] = pair);
             });
             return Ok(out);
         }
@@ -208,8 +219,10 @@ pub trait HostForm: FixedIndex {
             |stream, queries, count, out| {
                 let [values, keys] = out.arrays;
                 let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), hits: out.hits };
-                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::default(), side) }
+                searches.iter().try_for_each(|search| {
+                    // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
+                    unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::default(), search) }
+                })
             },
             |piece, out| {
                 let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));

@@ -319,6 +319,20 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::successor_many(self, keys)
             }
 
+            /// For each of `keys` the pair that an as-of look-up finds: the nearest key on a side, strictly or not, within a
+            /// distance, and for [`Composite`]($crate::Composite) keys within the keys that have the same first key. `None` if
+            /// there is none. [`AsOf`]($crate::fixed::AsOf) has an example.
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`OptionValue`]($crate::Error::OptionValue) for a distance between floats.
+            pub fn asof_many(
+                &self,
+                keys: &[$k],
+                how: &$crate::fixed::AsOf,
+            ) -> $crate::Result<Vec<Option<($k, $v)>>> {
+                $crate::fixed::HostForm::asof_many(self, keys, how)
+            }
+
             /// Joins `probes` with the index: the numbers of the probes that are present, in ascending order, and for each of
             /// them its pair's row, which is the number of pairs with smaller keys. Probes may repeat.
             ///

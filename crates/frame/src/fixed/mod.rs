@@ -1,6 +1,7 @@
 //! Indexes over keys of a fixed size: what such an index supplies, [`FixedIndex`], and what it is given for it: the
 //! device form of every query ([`OnStream`]) and the host form ([`HostForm`]), with staging through the device.
 
+mod asof;
 mod combine;
 mod host;
 mod inherent;
@@ -15,6 +16,7 @@ mod scan;
 mod staging;
 mod streaming;
 
+pub use asof::{AsOf, Direction, NeighborSearch, Ties};
 pub use combine::{Combine, CombineScratch};
 pub use host::HostForm;
 pub use iter::Iter;
@@ -196,7 +198,8 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         side: Side,
     ) -> Result<()>;
 
-    /// Launches the search for `count` queries' neighbours, at least one.
+    /// Launches a search for `count` queries' neighbours, at least one. If its [`Near`](lanetree_simt::Near) says that it is the
+    /// second one, the outputs hold what the first one has found, the hit mask included.
     ///
     /// # Errors
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
@@ -210,7 +213,7 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         count: usize,
         outputs: NeighborOutputs<<Self::Key as AnyKey>::Bits, Self::Value>,
         miss: Self::Value,
-        side: Side,
+        search: NeighborSearch<BitsOf<Self>>,
     ) -> Result<()>;
 
     /// Launches the search for the bounds of `count` ranges, at least one. Writes their cursors, unless null, and

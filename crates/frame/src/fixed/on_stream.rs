@@ -1,6 +1,7 @@
 //! Point look-ups, ranks and neighbours, in device form.
 
-use super::{FixedIndex, NeighborOutputs, Side, TASK, View};
+use super::asof::Searches;
+use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
 use lanetree_base::error::same_device;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
@@ -174,7 +175,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
-        self.neighbor_first(queries.len(), queries, keys, values, hits, miss, Side::Upper)
+        self.neighbor(queries, keys, values, hits, miss, &Searches::any(Side::Upper))
     }
 
     /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
@@ -189,20 +190,36 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
-        self.neighbor_first(queries.len(), queries, keys, values, hits, miss, Side::Lower)
+        self.neighbor(queries, keys, values, hits, miss, &Searches::any(Side::Lower))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the public calls above name them in twos and threes")]
-    fn neighbor_first(
+    /// Finds the pair that an as-of look-up of each query asks for; otherwise like [`OnStream::predecessor`]. If it looks for
+    /// the nearest key, one launch looks below and another one above.
+    ///
+    /// # Errors
+    /// As [`OnStream::get`]; [`Error::OptionValue`] for a distance between floats.
+    pub fn asof(
         &self,
-        count: usize,
+        queries: &Buffer<I::Key>,
+        how: &AsOf,
+        keys: &mut Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+        hits: &mut Buffer<u32>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.neighbor(queries, keys, values, Some(hits), miss, &how.searches::<I::Key>()?)
+    }
+
+    fn neighbor(
+        &self,
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
         hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
-        side: Side,
+        searches: &Searches<BitsOf<I>>,
     ) -> Result<()> {
+        let count = queries.len();
         self.check("the queries' buffer", count, queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;
@@ -235,7 +252,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
                 .zip(hits.par_chunks_mut(TASK / 32))
                 .for_each(|(((queries, keys), values), hits)| {
                     hits.fill(0);
-                    tree.neighbor(queries, side == Side::Upper, |i, neighbor| {
+                    searches.on_host(tree, queries, |i, neighbor| {
                         values[i] = miss;
                         if let Some(pair) = neighbor {
                             (keys[i], values[i]) = pair;
@@ -250,10 +267,11 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
             values: values.write_on(self.stream)?,
             hits: optional_mut(hits, self.stream)?,
         };
-        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe {
-            self.index.launch_neighbor(self.stream, bits::<I::Key>(self.stream, queries)?, count, outputs, miss, side)
-        }
+        let queries = bits::<I::Key>(self.stream, queries)?;
+        searches.iter().try_for_each(|search| {
+            // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+            unsafe { self.index.launch_neighbor(self.stream, queries, count, outputs, miss, search) }
+        })
     }
 
     /// Copies all pairs, in ascending order of their keys. Elements past them are not changed.

@@ -1,0 +1,189 @@
+//! As-of look-ups against a `BTreeMap`: every direction, strictness, tolerance and rule for ties, in host form and in device form, on
+//! every index that has them, by plain and by composite keys.
+
+use lanetree::{
+    AnyKey, AsOf, Composite, Cubpt, Device, Direction, Error, F64, FixedIndex, Harmonia, HostForm, LaneSet, LaneTree,
+    OnStream, SortedArray, Ties, compose_on,
+};
+use std::collections::BTreeMap;
+
+/// A key with its group, and its place there.
+trait Located: AnyKey {
+    fn located(self) -> (i128, i128);
+}
+macro_rules! located {
+    ($($key:ty)*) => {$(impl Located for $key {
+        fn located(self) -> (i128, i128) {
+            (0, self as i128)
+        }
+    })*};
+}
+located!(u32 i64 i128);
+impl Located for Composite<u32, i32> {
+    fn located(self) -> (i128, i128) {
+        (self.first().into(), self.second().into())
+    }
+}
+impl Located for Composite<i32, i64> {
+    fn located(self) -> (i128, i128) {
+        (self.first().into(), self.second().into())
+    }
+}
+
+fn expected<K: Located>(
+    pairs: &BTreeMap<K, u32>,
+    key: K,
+    how: (Direction, bool, Option<u64>, Ties),
+) -> Option<(K, u32)> {
+    let (direction, is_strict, tolerance, ties) = how;
+    let (group, at) = key.located();
+    let counts = |pair: &(K, u32)| {
+        let (other, place) = pair.0.located();
+        let near = tolerance.is_none_or(|most| place.abs_diff(at) <= u128::from(most));
+        other == group && near && !(is_strict && place == at)
+    };
+    let owned = |(&key, &value): (&K, &u32)| (key, value);
+    // The first that is beside it decides: those beyond are farther.
+    let below = pairs.range(..=key).rev().map(owned).find(|pair| !is_strict || pair.0 != key).filter(counts);
+    let above = pairs.range(key..).map(owned).find(|pair| !is_strict || pair.0 != key).filter(counts);
+    match direction {
+        Direction::Backward => below,
+        Direction::Forward => above,
+        Direction::Nearest => match (below, above) {
+            (Some(first), Some(second)) => {
+                let [first_far, second_far] = [first, second].map(|pair| pair.0.located().1.abs_diff(at));
+                let takes_second = second_far < first_far || second_far == first_far && ties == Ties::Forward;
+                Some(if takes_second { second } else { first })
+            }
+            (below, above) => below.or(above),
+        },
+    }
+}
+
+fn check<I: FixedIndex<Value = u32>>(index: &I, pairs: &BTreeMap<I::Key, u32>, queries: &[I::Key])
+where
+    I::Key: Located,
+{
+    let device = index.device();
+    let stream = device.stream().unwrap();
+    let buffer = device.upload(queries).unwrap();
+    let mut found = 0;
+    for direction in [Direction::Backward, Direction::Forward, Direction::Nearest] {
+        for is_strict in [false, true] {
+            for tolerance in [None, Some(0), Some(3), Some(u64::MAX)] {
+                for ties in [Ties::Backward, Ties::Forward] {
+                    let mut how = AsOf::new(direction).strict(is_strict).ties(ties);
+                    if let Some(most) = tolerance {
+                        how = how.tolerance(most);
+                    }
+                    let wanted: Vec<_> = queries
+                        .iter()
+                        .map(|&key| expected(pairs, key, (direction, is_strict, tolerance, ties)))
+                        .collect();
+                    found += wanted.iter().flatten().count();
+                    assert_eq!(HostForm::asof_many(index, queries, &how).unwrap(), wanted, "{how:?} on {device}");
+
+                    let (mut keys, mut values) =
+                        (device.alloc(queries.len()).unwrap(), device.alloc(queries.len()).unwrap());
+                    let mut hits = device.alloc(queries.len().div_ceil(32)).unwrap();
+                    let on = OnStream::new(index, &stream);
+                    on.asof(&buffer, &how, &mut keys, &mut values, &mut hits, 77_777).unwrap();
+                    let (keys, values, hits) =
+                        (keys.to_vec().unwrap(), values.to_vec().unwrap(), hits.to_vec().unwrap());
+                    let rows: Vec<_> = (0..queries.len())
+                        .map(|i| (hits[i / 32] >> (i % 32) & 1 != 0).then(|| (keys[i], values[i])))
+                        .collect();
+                    assert_eq!(rows, wanted, "device form, {how:?} on {device}");
+                    let missed = rows.iter().zip(values).filter(|(row, _)| row.is_none());
+                    assert!(missed.into_iter().all(|(_, value)| value == 77_777));
+                }
+            }
+        }
+    }
+    assert!(found > 100, "some are found");
+}
+
+macro_rules! by_keys {
+    ($($test:ident: $key:ty, $indexes:ident, |$i:ident| $make:expr, $ends:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            let key = |$i: u64| -> $key { $make };
+            // Runs of keys at distances of 1 to 8, and wide gaps.
+            let pairs: BTreeMap<$key, u32> = (0..700_u64).map(|i| (key(i * i % 4099 + i), i as u32)).collect();
+            let (keys, values): (Vec<_>, Vec<_>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
+            let queries: Vec<$key> = (0..400_u64).map(|i| key(i * 13 % 5000)).chain($ends).collect();
+            for device in [Device::host(), Device::emulated()] {
+                $indexes!(check, device, keys, values, pairs, queries);
+            }
+        }
+    )*};
+}
+macro_rules! all {
+    ($check:ident, $device:ident, $keys:ident, $values:ident, $pairs:ident, $queries:ident) => {
+        $check(&LaneTree::build(&$device, &$keys, &$values).unwrap(), &$pairs, &$queries);
+        $check(&Harmonia::build(&$device, &$keys, &$values).unwrap(), &$pairs, &$queries);
+        $check(&Cubpt::build(&$device, &$keys, &$values).unwrap(), &$pairs, &$queries);
+        $check(&SortedArray::build(&$device, &$keys, &$values).unwrap(), &$pairs, &$queries);
+    };
+}
+macro_rules! wide {
+    ($check:ident, $device:ident, $keys:ident, $values:ident, $pairs:ident, $queries:ident) => {
+        $check(&LaneTree::build(&$device, &$keys, &$values).unwrap(), &$pairs, &$queries);
+    };
+}
+by_keys! {
+    keys_of_32_bits: u32, all, |i| i as u32, [0, 1, u32::MAX];
+    keys_with_a_sign: i64, all, |i| i as i64 - 2000, [i64::MIN, i64::MAX, -1];
+    keys_of_128_bits: i128, wide, |i| i128::from(i) - 2000, [i128::MIN, i128::MAX];
+    groups_of_64_bits: Composite<u32, i32>, all, |i| Composite::new(i as u32 % 7, (i / 7) as i32 - 300),
+        [Composite::MIN, Composite::MAX, Composite::new(6, i32::MAX), Composite::new(7, 0)];
+    groups_of_128_bits: Composite<i32, i64>, wide, |i| Composite::new(i as i32 % 7 - 3, (i / 7) as i64 - 300),
+        [Composite::new(i32::MIN, i64::MIN), Composite::new(-3, i64::MIN), Composite::new(3, i64::MAX)];
+}
+
+#[test]
+fn distances_of_floats_are_refused() {
+    let number = F64::new;
+    let index = LaneTree::build(&Device::host(), &[number(1.0), number(2.0)], &[1_u32, 2]).unwrap();
+    assert_eq!(index.asof_many(&[number(1.5)], &AsOf::backward()).unwrap(), [Some((number(1.0), 1))]);
+    for how in [AsOf::nearest(), AsOf::backward().tolerance(1)] {
+        let error = index.asof_many(&[number(1.5)], &how).unwrap_err();
+        assert!(matches!(error, Error::OptionValue { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_empty_index_and_an_empty_batch_have_no_neighbours() {
+    for device in [Device::host(), Device::emulated()] {
+        let index = LaneTree::<u64, u32>::build(&device, &[], &[]).unwrap();
+        assert_eq!(index.asof_many(&[1], &AsOf::nearest()).unwrap(), [None]);
+        assert_eq!(index.asof_many(&[], &AsOf::nearest()).unwrap(), []);
+    }
+}
+
+#[test]
+fn composite_keys_are_made_on_the_device() {
+    for device in [Device::host(), Device::emulated()] {
+        let stream = device.stream().unwrap();
+        let (firsts, seconds) = ([3_u32, 1, u32::MAX], [-5_i64, i64::MIN, i64::MAX]);
+        let mut keys = device.alloc(3).unwrap();
+        let columns = (device.upload(&firsts).unwrap(), device.upload(&seconds).unwrap());
+        compose_on(&stream, &columns.0, &columns.1, &mut keys).unwrap();
+        let expected: Vec<_> = firsts.into_iter().zip(seconds).map(Composite::from).collect();
+        assert_eq!(keys.to_vec().unwrap(), expected);
+        let (small, signed) = (device.upload(&[7_i32, -7]).unwrap(), device.upload(&[-1_i32, 1]).unwrap());
+        let mut narrow = device.alloc(2).unwrap();
+        compose_on(&stream, &small, &signed, &mut narrow).unwrap();
+        assert_eq!(narrow.to_vec().unwrap(), [Composite::new(7, -1), Composite::new(-7, 1)]);
+        let mut short = device.alloc(1).unwrap();
+        assert!(matches!(compose_on(&stream, &small, &signed, &mut short), Err(Error::OutputLength { .. })));
+        assert!(matches!(
+            compose_on(&stream, &columns.0, &signed, &mut device.alloc(3).unwrap()),
+            Err(Error::OutputLength { .. })
+        ));
+    }
+    // A set of composite keys: all of one first key are a range.
+    let keys = [(1_u32, 5_u32), (1, 9), (2, 0)].map(Composite::from);
+    let set = LaneSet::build(&Device::emulated(), &keys).unwrap();
+    assert_eq!(set.range_many([Composite::all_of(1)]).unwrap().get(0), &keys[..2]);
+}
