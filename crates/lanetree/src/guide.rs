@@ -13,6 +13,5 @@ pages! {
     BatchesAndAtomicity: "batches-and-atomicity.md",
     StreamsAndOtherLibraries: "streams-and-other-libraries.md",
     MemoryAndPools: "memory-and-pools.md",
-    KernelsOfYourOwn: "kernels-of-your-own.md",
     TestingWithoutAGpu: "testing-without-a-gpu.md",
 }
