@@ -9,6 +9,8 @@ mod circles;
 mod doctor;
 mod failure;
 mod first_build;
+#[cfg(test)]
+mod links;
 mod paths;
 mod process;
 mod ptx;

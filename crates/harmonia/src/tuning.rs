@@ -1,4 +1,4 @@
-//! Choices that were measured, as data. The measurements are in `docs/performance.md`.
+//! Choices that were measured, as data. The measurements are in `docs/lab` (experiments 1 to 5 and 9).
 
 use lanetree_frame::{BatchOrder, Error, Result};
 use lanetree_kernels_harmonia::group_widths;

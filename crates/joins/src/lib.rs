@@ -34,6 +34,11 @@
 //! # }
 //! ```
 
+/// The guide's page about such kernels, whose example is compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/kernels-of-your-own.md")]
+struct Guide;
+
 mod band_sums;
 mod semi_join;
 mod star_join;

@@ -176,6 +176,9 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+mod guide;
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -95,7 +95,7 @@ pub unsafe fn local_sort<K: AnyKey, V: Word>(
 /// assumed to be random.
 ///
 /// Whole passes of 8 bits. With four times as many keys as values of these bits, the runs are a few keys long; another
-/// pass would cost more than sorting them. See `docs/performance.md`.
+/// pass would cost more than sorting them. See `docs/lab/07-device-inserts.md`.
 pub fn telling_bits(count: usize, top: u32) -> Range<u32> {
     let number = usize::BITS - count.saturating_sub(1).leading_zeros();
     let bits = number.saturating_sub(2).next_multiple_of(8).max(8);

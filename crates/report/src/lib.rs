@@ -1,7 +1,7 @@
 //! Lanetree's measurements beside the papers' claims: one page of HTML, and the table of claims in Markdown, from the
-//! records that the bench writes.
+//! records that the bench writes; and the README's picture.
 //!
-//! What is drawn stands in `figures/`, what the papers claim in `claims/`. The program calls [`main`]; the library
+//! What is drawn stands in `figures/` and `picture.toml`, what the papers claim in `claims/`. The program calls [`main`]; the library
 //! is there for it, and for tests here and of the bench.
 
 mod chart;
@@ -14,12 +14,14 @@ mod markdown;
 mod measure;
 mod number;
 mod page;
+mod picture;
 mod plot;
 mod store;
 
 use claims::{CARD, Claims};
 use clap::Parser;
 use figures::Figures;
+use picture::Picture;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +35,7 @@ use store::Store;
     after_help = "\
 Examples:
   lanetree-report                              all committed records, to the workspace's target/report.html
-  lanetree-report --out report.html --claims docs/claims.md
+  lanetree-report --out report.html --claims docs/claims.md --picture docs/look-ups.svg
   lanetree-report --json cuart-sizes.json      a record of your own: its figure is known by the file's name
 
 Exit codes: 0 written, 1 a claim's number is not found or outside of what its verdict is for, 2 could not run."
@@ -48,6 +50,9 @@ struct Arguments {
     /// Also write the table of claims, as Markdown
     #[arg(long, value_name = "FILE")]
     claims: Option<PathBuf>,
+    /// Also draw the README's picture, as SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
 }
 
 /// What keeps a page from being written.
@@ -84,6 +89,10 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     println!("{}", out.display());
     if let Some(path) = &arguments.claims {
         write(path, &markdown::page(&claims, &store))?;
+        println!("{}", path.display());
+    }
+    if let Some(path) = &arguments.picture {
+        write(path, &Picture::read()?.svg(&store))?;
         println!("{}", path.display());
     }
     let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, CARD, is_whole)).collect();

@@ -56,7 +56,7 @@ impl Lanes {
     }
 
     /// In a tree that has keys of more than 32 bytes this is two to three times as fast as one lane, for keys of 64
-    /// bytes and more (experiment 15). In other trees one lane is fastest.
+    /// bytes and more (`docs/lab/15-lanes-per-key.md`). In other trees one lane is fastest.
     const LONG: u32 = 8;
 }
 

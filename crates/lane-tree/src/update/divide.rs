@@ -17,7 +17,7 @@ use lanetree_primitives::exclusive_scan;
 use lanetree_simt::{GlobalMut, WARP};
 
 /// Where more than one in so many nodes would be drawn in, lines move instead. By the rates that are known: to build a node takes
-/// about three times as long as to move its lines (experiment 24 of `docs/performance.md`).
+/// about three times as long as to move its lines (`docs/lab/24-lane-tree.md`).
 const MOST_DRAWN: u64 = 4;
 
 /// The nodes that are divided.

@@ -30,7 +30,7 @@ const SHIFT_THREADS: u64 = 1 << 18;
 const PLAN_WARPS: u64 = 1 << 13;
 
 /// Where a batch of inserts would have more than one in so many nodes laid out anew, the tree is made anew: by the kernels' times in
-/// experiment 24 of `docs/performance.md`, that takes about as long as to lay out so many.
+/// `docs/lab/24-lane-tree.md`, that takes about as long as to lay out so many.
 const MOST_LISTED: u64 = 3;
 
 /// A batch on a device: keys and values.

@@ -1,0 +1,17 @@
+//! The guide's examples, compiled and run with the doc tests.
+
+macro_rules! pages {
+    ($($name:ident: $file:literal,)*) => {$(
+        #[doc = include_str!(concat!("../../../docs/guide/", $file))]
+        struct $name;
+    )*};
+}
+
+pages! {
+    ChoosingAnIndex: "choosing-an-index.md",
+    KeysAndEncodings: "keys-and-encodings.md",
+    BatchesAndAtomicity: "batches-and-atomicity.md",
+    StreamsAndOtherLibraries: "streams-and-other-libraries.md",
+    MemoryAndPools: "memory-and-pools.md",
+    TestingWithoutAGpu: "testing-without-a-gpu.md",
+}

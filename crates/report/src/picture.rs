@@ -1,0 +1,161 @@
+//! The README's picture: bars of look-ups per second, by card and size, as one SVG file.
+
+use crate::data;
+use crate::facts::Filter;
+use crate::html::escape;
+use crate::number::digits;
+use crate::store::Store;
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+/// What is drawn: `picture.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Picture {
+    title: String,
+    /// Numbers of pairs, a group of bars for each.
+    sizes: Vec<u64>,
+    bar: Vec<Bar>,
+}
+
+/// A bar of each group.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bar {
+    name: String,
+    /// Drawn in colour.
+    #[serde(default)]
+    is_ours: bool,
+    /// The first that has a row counts.
+    records: Vec<String>,
+    /// What its rows say besides the size.
+    rows: Filter,
+    /// The field with the rate, in 10^9 per second.
+    rate: String,
+}
+
+// In units of the SVG.
+const WIDTH: f64 = 720.0;
+const LINE: f64 = 20.0;
+/// Where bars begin, to the right of their names.
+const LEFT: f64 = 230.0;
+const LONGEST: f64 = 420.0;
+
+impl Picture {
+    pub(crate) fn read() -> Result<Self, data::Error> {
+        data::read("picture.toml", include_str!("../picture.toml"))
+    }
+
+    /// The picture, of all cards that have rows for it.
+    pub(crate) fn svg(&self, store: &Store) -> String {
+        let cards: Vec<_> = store.cards().map(|card| (card, self.groups(store, card))).collect();
+        let rates = cards.iter().flat_map(|(_, groups)| groups).flat_map(|(_, bars)| bars).map(|(_, rate)| *rate);
+        let most = rates.fold(f64::MIN_POSITIVE, f64::max);
+        let mut y = LINE * 1.5;
+        let mut body = text(0.0, y, "title", &self.title);
+        for (card, groups) in cards.iter().filter(|(_, groups)| !groups.is_empty()) {
+            y += LINE * 1.5;
+            body += &text(0.0, y, "title", &card.to_uppercase().replace('-', " "));
+            for (size, bars) in groups {
+                y += LINE * 1.5;
+                body += &text(0.0, y, "name", &format!("2^{} pairs", size.ilog2()));
+                for (bar, rate) in bars {
+                    y += LINE;
+                    let (width, class) = (rate / most * LONGEST, if bar.is_ours { "ours" } else { "other" });
+                    body += &text(16.0, y, "name", &bar.name);
+                    let top = y - 13.0;
+                    writeln!(
+                        body,
+                        "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{width:.1}\" height=\"16\" class=\"{class}\"/>"
+                    )
+                    .expect("a string takes all");
+                    body += &text(LEFT + width + 6.0, y, "name", &digits(*rate));
+                }
+            }
+        }
+        let height = y + LINE;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\">\n\
+             <!-- Written by `cargo xtask report --picture docs/look-ups.svg` from crates/report/picture.toml and the records. -->\n\
+             <style>text {{ font: 14px sans-serif; fill: #6e7781 }} .title {{ font-weight: bold }} .ours {{ fill: #2f81f7 }} \
+             .other {{ fill: #8c959f }}</style>\n{body}</svg>\n"
+        )
+    }
+
+    /// The bars of a card with their rates, by size; without sizes that have none.
+    fn groups(&self, store: &Store, card: &str) -> Vec<(u64, Vec<(&Bar, f64)>)> {
+        let bars = |size| self.bar.iter().filter_map(move |bar| Some((bar, bar.rate(store, card, size)?))).collect();
+        let groups = self.sizes.iter().map(|&size| (size, bars(size)));
+        groups.filter(|(_, bars): &(u64, Vec<_>)| !bars.is_empty()).collect()
+    }
+}
+
+impl Bar {
+    /// The highest rate of the first record that has rows of this size.
+    fn rate(&self, store: &Store, card: &str, size: u64) -> Option<f64> {
+        self.records.iter().find_map(|record| {
+            let rows = store.rows(card, record)?.iter();
+            let rows = rows.filter(|facts| self.rows.takes(facts) && facts.number("n") == Some(size as f64));
+            rows.filter_map(|facts| facts.number(&self.rate)).max_by(f64::total_cmp)
+        })
+    }
+}
+
+fn text(x: f64, y: f64, class: &str, text: &str) -> String {
+    format!("<text x=\"{x:.1}\" y=\"{y}\" class=\"{class}\">{}</text>\n", escape(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{records, workspace};
+    use std::fs;
+
+    #[test]
+    fn the_committed_picture_is_what_would_be_drawn() {
+        let (picture, store) = (Picture::read().unwrap(), Store::of_folder(&records()).unwrap());
+        let committed = fs::read_to_string(workspace().join("docs/look-ups.svg")).unwrap();
+        assert!(
+            picture.svg(&store) == committed,
+            "docs/look-ups.svg is not what the records say: cargo xtask report --picture docs/look-ups.svg"
+        );
+    }
+
+    #[test]
+    fn every_bar_has_a_row() {
+        let (picture, store) = (Picture::read().unwrap(), Store::of_folder(&records()).unwrap());
+        for bar in &picture.bar {
+            let has_row = |card| picture.sizes.iter().any(|&size| bar.rate(&store, card, size).is_some());
+            assert!(store.cards().any(has_row), "{} has no row", bar.name);
+        }
+    }
+
+    #[test]
+    fn bars_are_as_long_as_the_fastest_row_of_the_first_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let row = |n: u64, rate: f64| serde_json::json!({ "index": "a", "n": n, "giga_per_second": rate });
+        let files = [("new", vec![row(8, 2.0), row(8, 3.0), row(4, 9.0)]), ("old", vec![row(8, 5.0), row(16, 6.0)])];
+        let paths = files.map(|(name, rows)| {
+            let path = folder.path().join(format!("{name}.json"));
+            fs::write(&path, crate::store::tests::record(&rows)).unwrap();
+            path
+        });
+        let store = Store::of_files(&paths).unwrap();
+        let toml = "title = \"t & u\"\nsizes = [8, 16, 32]\n[[bar]]\nname = \"a<b\"\nrecords = [\"none\", \"new\", \"old\"]\n\
+                    rows = { index = \"a\" }\nrate = \"giga_per_second\"";
+        let svg = toml::from_str::<Picture>(toml).unwrap().svg(&store);
+        for part in [
+            "t &amp; u",
+            "NVIDIA H200",
+            "2^3 pairs",
+            "a&lt;b",
+            "width=\"210.0\"",
+            ">3<",
+            "2^4 pairs",
+            "width=\"420.0\"",
+        ] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        assert!(!svg.contains("2^5 pairs"), "no row has that size");
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether links in Markdown files, and mentions of documents in sources, lead to something. Tests alone use it.
+
+use crate::paths;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Files with such an ending below the workspace, with their texts. Left out are build folders and compiled kernels.
+fn files(endings: &[&str]) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![paths::root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
+            let is_hidden = name.starts_with('.') && name != ".github";
+            if entry.file_type().unwrap().is_dir() {
+                if !is_hidden && !["target", "ptx", "node_modules"].contains(&&*name) {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|ending| endings.iter().any(|&wanted| ending == wanted)) {
+                let text = fs::read_to_string(&path).unwrap();
+                found.insert(path, text);
+            }
+        }
+    }
+    found
+}
+
+/// The lines of a Markdown text that are not in a block of code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// The targets of a text's links, without those of the web.
+fn targets(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in prose(text) {
+        // What stands between backticks is no link; its brackets are.
+        let line: String = line.split('`').step_by(2).collect();
+        found.extend(line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())));
+    }
+    found.retain(|target| !target.contains("://") && !target.starts_with("mailto:"));
+    found
+}
+
+/// The anchors of a text's headings, as GitHub makes them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = prose(text).filter(|line| line.starts_with('#'));
+    let slug = |heading: &str| -> String {
+        let text = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(slug).collect()
+}
+
+/// A path without `..` and `.`, which need not exist.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+/// The links of a file that lead nowhere.
+fn broken(path: &Path, text: &str, all: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let leads = |target: &str| {
+        let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+        let to = if file.is_empty() { path.to_owned() } else { normal(&path.parent().unwrap().join(file)) };
+        let has = |anchor: &str| all.get(&to).is_some_and(|text| anchors(text).iter().any(|other| other == anchor));
+        (all.contains_key(&to) || to.exists()) && anchor.is_none_or(has)
+    };
+    let name = paths::shown(path);
+    targets(text).into_iter().filter(|target| !leads(target)).map(|target| format!("{name}: {target}")).collect()
+}
+
+#[test]
+fn links_of_markdown_files_lead_somewhere() {
+    let all = files(&["md"]);
+    assert!(all.len() > 20, "{} files", all.len());
+    let broken: Vec<String> = all.iter().flat_map(|(path, text)| broken(path, text, &all)).collect();
+    assert!(broken.is_empty(), "these links lead nowhere:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn documents_that_sources_name_exist() {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "/_.-".contains(c);
+    let mut missing = Vec::new();
+    for (path, text) in files(&["rs", "toml"]) {
+        for (at, _) in text.match_indices("docs/") {
+            let name: &str = text[at..].split(|c| !is_name(c)).next().unwrap();
+            let name = name.trim_end_matches('.');
+            if name.ends_with(".md") && !paths::root().join(name).exists() {
+                missing.push(format!("{}: {name}", paths::shown(&path)));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "these documents do not exist:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn links_that_lead_nowhere_are_told() {
+    let path = paths::root().join("crates/page.md");
+    let text = "# A page, of `code`\n[a](../README.md) [b](none.md) `[c](x.md)` [`d`](#a-page-of-code) [e](#none)\n\
+                ```\n# no heading [f](y.md)\n```\n[g](https://example.com/z) [h](../README.md#none)";
+    let all = BTreeMap::from([(path.clone(), text.to_owned())]);
+    let name = "crates/page.md";
+    assert_eq!(
+        broken(&path, text, &all),
+        ["none.md", "#none", "../README.md#none"].map(|target| format!("{name}: {target}"))
+    );
+}
