@@ -8,6 +8,7 @@ macro_rules! pages {
 }
 
 pages! {
+    AsOfLookUps: "as-of-look-ups.md",
     ChoosingAnIndex: "choosing-an-index.md",
     KeysAndEncodings: "keys-and-encodings.md",
     BatchesAndAtomicity: "batches-and-atomicity.md",

@@ -1,6 +1,7 @@
 //! The figures, and the parts of what is measured unless less is asked for: a file each. A new one is a file here, its
 //! `mod`, and a line of the list: rustfmt sees no modules that a macro makes of the list.
 
+mod asof;
 mod build;
 pub(crate) mod ceilings;
 mod cpu;
@@ -130,6 +131,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &lanetree_adversaries::FIGURE,
     &lanetree_memory::FIGURE,
     &joins::FIGURE,
+    &asof::FIGURE,
     &multimap::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
