@@ -50,11 +50,12 @@ struct Row {
     of: Vec<Number>,
 }
 
-/// A number of one row of a record.
+/// A number of one row of a record: of the table row's, unless it names one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Number {
-    /// What its row says besides.
+    record: Option<String>,
+    /// What its row says besides, or instead of what the table's row wants.
     #[serde(default)]
     rows: Filter,
     field: String,
@@ -118,12 +119,13 @@ impl Table {
 impl Number {
     fn of(&self, row: &Row, store: &Store) -> Result<String, String> {
         let filter = self.rows.or(&row.rows);
-        let rows = store.rows(CARD, &row.record).ok_or_else(|| format!("no record {}", row.record))?;
+        let record = self.record.as_ref().unwrap_or(&row.record);
+        let rows = store.rows(CARD, record).ok_or_else(|| format!("no record {record}"))?;
         let rows: Vec<&Facts> = rows.iter().filter(|facts| filter.takes(facts)).collect();
         let [facts] = rows[..] else {
-            return Err(format!("{} rows of {} with {}", rows.len(), row.record, filter.describe()));
+            return Err(format!("{} rows of {record} with {}", rows.len(), filter.describe()));
         };
-        let field = |name: &str| facts.number(name).ok_or_else(|| format!("{} has no {name}", row.record));
+        let field = |name: &str| facts.number(name).ok_or_else(|| format!("{record} has no {name}"));
         let number = field(&self.field)? / self.over.as_deref().map_or(Ok(1.0), field)?;
         Ok(self.unit.write(number) + &self.after)
     }
