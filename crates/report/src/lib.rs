@@ -1,8 +1,9 @@
 //! Lanetree's measurements beside the papers' claims: one page of HTML, and the table of claims in Markdown, from the
-//! records that the bench writes; and the README's picture.
+//! records that the bench writes; the README's picture; and tables of figures in documents.
 //!
-//! What is drawn stands in `figures/` and `picture.toml`, what the papers claim in `claims/`. The program calls [`main`]; the library
-//! is there for it, and for tests here and of the bench.
+//! What is drawn stands in `figures/` and `picture.toml`, what the papers claim in `claims/`, and what tables of
+//! documents have in `tables.toml`. The program calls [`main`]; the library is there for it, and for tests here and of the
+//! bench.
 
 mod chart;
 mod claims;
@@ -17,6 +18,7 @@ mod page;
 mod picture;
 mod plot;
 mod store;
+mod tables;
 
 use claims::{CARD, Claims};
 use clap::Parser;
@@ -26,6 +28,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use store::Store;
+use tables::Tables;
 
 /// Make a page of HTML from records: every figure, and every claim of the papers beside what was measured
 #[derive(Parser, Debug)]
@@ -35,7 +38,7 @@ use store::Store;
     after_help = "\
 Examples:
   lanetree-report                              all committed records, to the workspace's target/report.html
-  lanetree-report --out report.html --claims docs/claims.md --picture docs/look-ups.svg
+  lanetree-report --out report.html --claims docs/claims.md --picture docs/look-ups.svg --tables
   lanetree-report --json cuart-sizes.json      a record of your own: its figure is known by the file's name
 
 Exit codes: 0 written, 1 a claim's number is not found or outside of what its verdict is for, 2 could not run."
@@ -53,6 +56,9 @@ struct Arguments {
     /// Also draw the README's picture, as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+    /// Also write the tables of figures in the workspace's documents anew
+    #[arg(long)]
+    tables: bool,
 }
 
 /// What keeps a page from being written.
@@ -64,6 +70,8 @@ enum Error {
     Data(#[from] data::Error),
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
+    #[error("{0}")]
+    Table(String),
     #[error("{}", .0.join("\n"))]
     Claims(Vec<String>),
 }
@@ -95,9 +103,24 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         write(path, &Picture::read()?.svg(&store))?;
         println!("{}", path.display());
     }
+    if arguments.tables {
+        write_tables(&store)?;
+    }
     let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, CARD, is_whole)).collect();
     // Of other records, the page says it beside the claim.
     if doubts.is_empty() || !is_whole { Ok(()) } else { Err(Error::Claims(doubts)) }
+}
+
+/// Writes the tables of all documents that have some.
+fn write_tables(store: &Store) -> Result<(), Error> {
+    let tables = Tables::read()?;
+    for file in tables.files() {
+        let path = workspace().join(file);
+        let text = fs::read_to_string(&path).map_err(|source| store::Error::Read { path: path.clone(), source })?;
+        write(&path, &tables.written(file, &text, store).map_err(Error::Table)?)?;
+        println!("{}", path.display());
+    }
+    Ok(())
 }
 
 /// The workspace's root folder.

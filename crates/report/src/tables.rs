@@ -1,0 +1,196 @@
+//! Tables of figures in documents, from the records: so that text and record cannot differ.
+//!
+//! A document marks where a table stands: `<!-- table: NAME -->`, the table, `<!-- end -->`.
+
+use crate::claims::CARD;
+use crate::data;
+use crate::facts::{Facts, Filter};
+use crate::number::Unit;
+use crate::store::Store;
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+/// All tables: `tables.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tables {
+    table: Vec<Table>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    name: String,
+    /// The document, from the workspace's root.
+    file: String,
+    column: Vec<Column>,
+    row: Vec<Row>,
+}
+
+/// A column: of texts, if the rows have as many before it; else of what `of` says; else of what the row says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Column {
+    title: String,
+    #[serde(default)]
+    of: Vec<Number>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    /// The texts of the first columns.
+    texts: Vec<String>,
+    /// The record that has the row's numbers.
+    record: String,
+    /// What the record's rows say.
+    rows: Filter,
+    /// Numbers of the columns that have none.
+    #[serde(default)]
+    of: Vec<Number>,
+}
+
+/// A number of one row of a record: of the table row's, unless it names one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Number {
+    record: Option<String>,
+    /// What its row says besides, or instead of what the table's row wants.
+    #[serde(default)]
+    rows: Filter,
+    field: String,
+    /// A field by which it is divided.
+    over: Option<String>,
+    #[serde(default)]
+    unit: Unit,
+    /// What stands after it.
+    #[serde(default)]
+    after: String,
+}
+
+impl Tables {
+    pub(crate) fn read() -> Result<Self, data::Error> {
+        data::read("tables.toml", include_str!("../tables.toml"))
+    }
+
+    /// The documents that have tables.
+    pub(crate) fn files(&self) -> Vec<&str> {
+        let mut files: Vec<&str> = self.table.iter().map(|table| &*table.file).collect();
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+
+    /// A document with its tables written; or what is wrong with it.
+    pub(crate) fn written(&self, file: &str, text: &str, store: &Store) -> Result<String, String> {
+        let mut text = text.to_owned();
+        for table in self.table.iter().filter(|table| table.file == file) {
+            let begin = format!("<!-- table: {} -->\n", table.name);
+            let start = text.find(&begin).ok_or_else(|| format!("{file} has no line {begin:?}"))? + begin.len();
+            let end = text[start..].find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", table.name))?;
+            text.replace_range(start..start + end, &table.markdown(store)?);
+        }
+        Ok(text)
+    }
+}
+
+impl Table {
+    fn markdown(&self, store: &Store) -> Result<String, String> {
+        let titles: Vec<&str> = self.column.iter().map(|column| &*column.title).collect();
+        let mut out = format!("\n| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()));
+        for row in &self.row {
+            let cells: Result<Vec<String>, String> = (0..titles.len()).map(|i| self.cell(row, i, store)).collect();
+            writeln!(out, "| {} |", cells?.join(" | ")).expect("a string takes all");
+        }
+        Ok(out + "\n")
+    }
+
+    fn cell(&self, row: &Row, column: usize, store: &Store) -> Result<String, String> {
+        if let Some(text) = row.texts.get(column) {
+            return Ok(text.clone());
+        }
+        let of = &self.column[column].of;
+        let numbers: Result<Vec<String>, String> =
+            if of.is_empty() { &row.of } else { of }.iter().map(|number| number.of(row, store)).collect();
+        numbers.map(|numbers| numbers.join("; ")).map_err(|error| format!("{}: {error}", self.name))
+    }
+}
+
+impl Number {
+    fn of(&self, row: &Row, store: &Store) -> Result<String, String> {
+        let filter = self.rows.or(&row.rows);
+        let record = self.record.as_ref().unwrap_or(&row.record);
+        let rows = store.rows(CARD, record).ok_or_else(|| format!("no record {record}"))?;
+        let rows: Vec<&Facts> = rows.iter().filter(|facts| filter.takes(facts)).collect();
+        let [facts] = rows[..] else {
+            return Err(format!("{} rows of {record} with {}", rows.len(), filter.describe()));
+        };
+        let field = |name: &str| facts.number(name).ok_or_else(|| format!("{record} has no {name}"));
+        let number = field(&self.field)? / self.over.as_deref().map_or(Ok(1.0), field)?;
+        Ok(self.unit.write(number) + &self.after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{records, workspace};
+    use serde_json::json;
+    use std::fs;
+
+    #[test]
+    fn the_committed_tables_are_what_would_be_written() {
+        let (tables, store) = (Tables::read().unwrap(), Store::of_folder(&records()).unwrap());
+        for file in tables.files() {
+            let committed = fs::read_to_string(workspace().join(file)).unwrap();
+            let written = tables.written(file, &committed, &store).unwrap();
+            assert!(written == committed, "tables of {file} are not what the records say: cargo xtask report --tables");
+        }
+    }
+
+    fn written(toml: &str, text: &str) -> Result<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.json");
+        let rows =
+            [("a", 12.5), ("b", 2.5)].map(|(index, rate)| json!({ "index": index, "giga_per_second": rate, "x": 5 }));
+        fs::write(&path, crate::store::tests::record(&rows)).unwrap();
+        let store = Store::of_files(&[path]).unwrap();
+        toml::from_str::<Tables>(toml).unwrap().written("f.md", text, &store)
+    }
+
+    const TABLE: &str = r#"
+        [[table]]
+        name = "t"
+        file = "f.md"
+        column = [
+            { title = "index" },
+            { title = "rate", of = [{ field = "giga_per_second" }, { field = "giga_per_second", over = "x", unit = "times" }] },
+            { title = "own" },
+        ]
+        row = [
+            { texts = ["A"], record = "r", rows = { index = "a" }, of = [{ field = "x", unit = "count", after = " x" }] },
+            { texts = ["B"], record = "r", rows = { index = "b" } },
+        ]"#;
+
+    #[test]
+    fn a_table_has_texts_then_numbers() {
+        let text = "before\n<!-- table: t -->\nold\n<!-- end -->\nafter\n";
+        let table = "| index | rate | own |\n|---|---|---|\n| A | 12.5 G/s; 2.5 × | 5 x |\n| B | 2.5 G/s; 0.5 × |  |\n";
+        assert_eq!(
+            written(TABLE, text).unwrap(),
+            format!("before\n<!-- table: t -->\n\n{table}\n<!-- end -->\nafter\n")
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let error = |toml: &str, text: &str| written(toml, text).unwrap_err();
+        let text = "<!-- table: t -->\n<!-- end -->";
+        assert!(error(TABLE, "text").contains("f.md has no line"));
+        assert!(error(TABLE, "<!-- table: t -->\n").contains("t has no end"));
+        assert_eq!(error(&TABLE.replace("\"a\"", "\"c\""), text), "t: 0 rows of r with index = \"c\"");
+        assert_eq!(error(&TABLE.replace("{ index = \"a\" }", "{ }"), text), "t: 2 rows of r with ");
+        assert_eq!(error(&TABLE.replace("\"r\"", "\"s\""), text), "t: no record s");
+        assert_eq!(error(&TABLE.replace("over = \"x\"", "over = \"y\""), text), "t: r has no y");
+    }
+}
