@@ -1,10 +1,10 @@
 //! Devices: a GPU, the emulator, or the host.
 
-#[cfg(feature = "emulator")]
-use crate::emulated::Emulated;
 use crate::host::Host;
 use crate::machine::{Machine, RawStream};
 use crate::{Buffer, Error, Event, Failure, PinnedBuffer, Pool, Result, Stream};
+#[cfg(feature = "emulator")]
+use crate::{Card, emulated::Emulated};
 use bytemuck::Pod;
 use core::ffi::c_void;
 use core::fmt;
@@ -35,23 +35,24 @@ pub enum DeviceKind {
     Emulated,
 }
 
-/// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0.
+/// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0. An emulated device has those of its
+/// [`Card`] that decide how kernels are launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
     /// `NVIDIA H200`, `host`, `emulated`.
     pub name: String,
-    /// Streaming multiprocessors; elsewhere the threads of rayon's global pool.
+    /// Streaming multiprocessors; on the host the threads of rayon's global pool.
     pub multiprocessors: u32,
-    /// Bytes of the L2 cache; 0 elsewhere.
+    /// Bytes of the L2 cache; 0 but on a GPU.
     pub l2_bytes: u64,
-    /// Compute capability, major and minor; (0, 0) elsewhere.
+    /// Compute capability, major and minor; (0, 0) on the host.
     pub compute_capability: (u32, u32),
-    /// The most shared memory that one block can have, in bytes; 0 elsewhere.
+    /// The most shared memory that one block can have, in bytes; 0 on the host, which runs no kernels.
     pub shared_bytes_per_block: u32,
-    /// Bytes of device memory; elsewhere of main memory, 0 if unknown.
+    /// Bytes of device memory; but on a GPU of main memory, 0 if unknown.
     pub total_memory: u64,
-    /// The CUDA version that the driver supports, major and minor; (0, 0) elsewhere.
+    /// The CUDA version that the driver supports, major and minor; (0, 0) but on a GPU.
     pub driver_version: (u32, u32),
 }
 
@@ -91,17 +92,23 @@ impl Device {
         Self::of(HOST.get_or_init(|| Arc::new(Host)).clone())
     }
 
-    /// A new emulated device, with seed 0. Its kernels see only its own buffers; its streams run late: see [the
-    /// crate](crate).
+    /// A new emulated device (feature `emulator`), with seed 0, as the smallest card that is supported ([`Card::SMALLEST`]): what it
+    /// runs, every card runs. Its kernels see only its own buffers; its streams run late: see [the crate](crate).
     #[cfg(feature = "emulator")]
     pub fn emulated() -> Self {
         Self::emulated_with_seed(0)
     }
 
-    /// A new emulated device (feature `emulator`); the seed chooses the order in which the emulator lets threads and streams run.
+    /// As [`Device::emulated`]; the seed chooses the order in which the emulator lets threads and streams run.
     #[cfg(feature = "emulator")]
     pub fn emulated_with_seed(seed: u64) -> Self {
-        Self::of(Arc::new(Emulated::new(seed)))
+        Self::of(Arc::new(Emulated::new(seed, Card::SMALLEST)))
+    }
+
+    /// As [`Device::emulated`], but as another card: it has its properties, and refuses the launches that it would refuse.
+    #[cfg(feature = "emulator")]
+    pub fn emulated_as(card: Card) -> Self {
+        Self::of(Arc::new(Emulated::new(0, card)))
     }
 
     /// The first GPU if one can be used, else the host; `Display` says which, and [`Device::why_no_gpu`] why. A caller that

@@ -6,19 +6,6 @@ use crate::threads::threads;
 use crate::{DeviceKind, Error, Properties, Result};
 use lanetree_simt::{Call, Entry, LaunchShape};
 
-/// What the host and the emulator report about themselves.
-pub(crate) fn properties(name: String) -> Properties {
-    Properties {
-        name,
-        multiprocessors: threads() as u32,
-        l2_bytes: 0,
-        compute_capability: (0, 0),
-        shared_bytes_per_block: 0,
-        total_memory: host_memory::memory().total,
-        driver_version: (0, 0),
-    }
-}
-
 /// The CPU, for the library's native paths: buffers, and no kernels.
 pub(crate) struct Host;
 
@@ -36,7 +23,15 @@ impl Machine for Host {
         }
     }
     fn properties(&self) -> Result<Properties> {
-        Ok(properties(self.name()))
+        Ok(Properties {
+            name: self.name(),
+            multiprocessors: threads() as u32,
+            l2_bytes: 0,
+            compute_capability: (0, 0),
+            shared_bytes_per_block: 0,
+            total_memory: host_memory::memory().total,
+            driver_version: (0, 0),
+        })
     }
     fn load(&self, entry: &'static Entry) -> Result<()> {
         Err(Error::NoKernels { kernel: entry.symbol() })

@@ -60,12 +60,15 @@
 //! program needs a driver.
 //!
 //! # The emulator
-//! [`Device::emulated`] queues the work of its streams until somebody waits. Then the streams take turns, in an order
+//! An emulated device is as the smallest card that is supported, or as another [`Card`]: it has its properties, and refuses the
+//! launches that it would refuse. [`Device::emulated`] queues the work of its streams until somebody waits. Then the streams take turns, in an order
 //! that its seed chooses. If a kernel breaks a rule, the next call that waits returns the error ([`Error::Emulator`]);
 //! if no call did, dropping the device panics. Memory that was not requested zeroed is not zero. Work on a buffer that
 //! is not ordered after other streams' work on it is rejected ([`Error::Unordered`]); only unsafe code can cause that.
 
 mod buffer;
+#[cfg(feature = "emulator")]
+mod card;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
@@ -92,6 +95,8 @@ mod threads;
 mod uses;
 
 pub use buffer::Buffer;
+#[cfg(feature = "emulator")]
+pub use card::Card;
 #[cfg(feature = "cust")]
 pub use cuda::cust;
 pub use device::{Device, DeviceKind, MemoryInfo, Properties};

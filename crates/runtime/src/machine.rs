@@ -10,6 +10,8 @@ use core::any::Any;
 use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+use lanetree_simt::LaunchBounds;
 use lanetree_simt::{Call, Entry, LaunchReport, LaunchShape};
 
 /// A queue of work: a `CUstream`, a number on the emulator, null on the host, which does everything at once.
@@ -45,8 +47,12 @@ pub(crate) enum Direction {
 }
 
 #[cfg(any(feature = "cuda", feature = "emulator"))]
-/// Checks the shape of a launch of a kernel; gives the bytes of shared memory of a block.
-pub(crate) fn check_shape(entry: &Entry, shape: LaunchShape) -> Result<u32> {
+/// Checks the shape of a launch of a kernel on a machine, on which a block can have so much shared memory; gives the bytes of a block.
+pub(crate) fn check_shape(
+    (machine, shared_bytes_per_block): (&dyn Machine, u32),
+    entry: &Entry,
+    shape: LaunchShape,
+) -> Result<u32> {
     let refuse = |reason: String| Err(Error::Launch { kernel: entry.symbol(), shape, reason });
     if shape.blocks == 0 || shape.blocks > i32::MAX as u32 {
         return refuse(format!("a grid has 1 to {} blocks", i32::MAX));
@@ -54,12 +60,19 @@ pub(crate) fn check_shape(entry: &Entry, shape: LaunchShape) -> Result<u32> {
     if shape.threads == 0 || shape.threads > 1024 {
         return refuse("a block has 1 to 1024 threads".into());
     }
+    if let Some(LaunchBounds { threads, .. }) = entry.launch_bounds()
+        && shape.threads > threads
+    {
+        return refuse(format!("its launch bounds are blocks of at most {threads} threads"));
+    }
     match entry.static_shared().checked_add(shape.dynamic_shared) {
-        Some(bytes) if bytes <= i32::MAX as u32 => Ok(bytes),
+        Some(bytes) if bytes <= shared_bytes_per_block => Ok(bytes),
         _ => refuse(format!(
-            "{} bytes of shared memory of its own and {} from the launch are more than any block has",
+            "its blocks need {} bytes of shared memory of their own and {} from the launch, and a block on {} can have {}",
             entry.static_shared(),
-            shape.dynamic_shared
+            shape.dynamic_shared,
+            machine.description(),
+            shared_bytes_per_block
         )),
     }
 }

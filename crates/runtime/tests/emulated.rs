@@ -1,7 +1,7 @@
 //! Launches: on the emulator, and refused on the host.
 
-use lanetree_runtime::{Buffer, Device, Error, Failure, Pool, record_kernels, recorded_kernels};
-use lanetree_simt::{Entry, GlobalMut, Hint, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
+use lanetree_runtime::{Buffer, Card, Device, Error, Failure, Pool, record_kernels, recorded_kernels};
+use lanetree_simt::{Entry, GlobalMut, Hint, Instance, Kernel, LaunchBounds, LaunchShape, Module, Simt, kernel_args};
 
 /// Adds to each element its index and a constant.
 struct AddIndex;
@@ -57,13 +57,42 @@ impl Instance for Recorded {
     };
 }
 
+/// The same, compiled for blocks of few threads.
+struct Bounded;
+
+impl Kernel for Bounded {
+    type Args = AddIndexArgs;
+    const STATIC_SHARED: u32 = 1024;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: 512, blocks: 1 });
+
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe { AddIndex::run(simt, args) }
+    }
+}
+
+impl Instance for Bounded {
+    const ENTRY: &'static Entry = {
+        static ENTRY: Entry = Entry::of::<Bounded>(&TEST, "test__bounded");
+        &ENTRY
+    };
+}
+
 const SHAPE: LaunchShape = LaunchShape { blocks: 3, threads: 64, dynamic_shared: 0 };
 
 /// Launches in a stream of its own, and waits for it.
 fn launch(device: &Device, shape: LaunchShape, args: AddIndexArgs) -> Result<(), Error> {
+    launch_of::<AddIndex>(device, shape, args)
+}
+
+fn launch_of<I: Instance<Args = AddIndexArgs>>(
+    device: &Device,
+    shape: LaunchShape,
+    args: AddIndexArgs,
+) -> Result<(), Error> {
     let stream = device.stream()?;
     // SAFETY: what the emulator does not check, the tests keep: nobody else uses the buffers.
-    unsafe { stream.launch::<AddIndex>(shape, &args)? };
+    unsafe { stream.launch::<I>(shape, &args)? };
     stream.synchronize()
 }
 
@@ -254,6 +283,43 @@ fn impossible_shapes_are_refused() {
         assert!(error.to_string().contains(words), "{error}");
     }
     assert_eq!(buffer.to_vec().unwrap(), [0]);
+}
+
+#[test]
+fn a_block_has_as_much_shared_memory_as_its_card_allows() {
+    for card in Card::ALL {
+        let device = Device::emulated_as(card);
+        let mut buffer = device.alloc_zeroed::<u32>(1).unwrap();
+        let args = args(&mut buffer);
+        let most = card.shared_bytes_per_block - Bounded::STATIC_SHARED;
+        launch_of::<Bounded>(&device, LaunchShape { dynamic_shared: most, ..SHAPE }, args).unwrap();
+        let error = launch_of::<Bounded>(&device, LaunchShape { dynamic_shared: most + 1, ..SHAPE }, args).unwrap_err();
+        let words = format!(
+            "its blocks need 1024 bytes of shared memory of their own and {} from the launch, and a block on {device} can have {}",
+            most + 1,
+            card.shared_bytes_per_block
+        );
+        assert!(matches!(error, Error::Launch { kernel: "test__bounded", .. }), "{error:?}");
+        assert!(error.to_string().ends_with(&words), "{error}");
+        let properties = device.properties().unwrap();
+        let found = (properties.compute_capability, properties.multiprocessors, properties.shared_bytes_per_block);
+        assert_eq!(found, (card.compute_capability, card.multiprocessors, card.shared_bytes_per_block));
+    }
+    assert_eq!(Device::emulated().properties().unwrap().shared_bytes_per_block, 64 << 10);
+    assert_eq!(Device::emulated_as(Card::H100).to_string(), "emulated (seed 0, as 9.0)");
+}
+
+#[test]
+fn a_block_has_as_many_threads_as_its_kernel_is_compiled_for() {
+    let device = Device::emulated();
+    let mut buffer = device.alloc_zeroed::<u32>(1).unwrap();
+    let args = args(&mut buffer);
+    launch_of::<Bounded>(&device, LaunchShape { threads: 512, ..SHAPE }, args).unwrap();
+    let error = launch_of::<Bounded>(&device, LaunchShape { threads: 513, ..SHAPE }, args).unwrap_err();
+    assert!(error.to_string().ends_with("its launch bounds are blocks of at most 512 threads"), "{error}");
+    launch(&device, LaunchShape { threads: 256, ..SHAPE }, args).unwrap();
+    let error = launch(&device, LaunchShape { threads: 257, ..SHAPE }, args).unwrap_err();
+    assert!(error.to_string().contains("may have no registers for more than 256 threads"), "{error}");
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub trait Kernel: 'static {
     /// Bytes of shared memory that every launch needs, at offsets known at compile time.
     const STATIC_SHARED: u32 = 0;
 
-    /// What the compiler may assume of every launch; `None` for a kernel that takes any block.
+    /// What the compiler may assume of every launch. Without, a kernel may be compiled to 255 registers per thread, of which a block
+    /// of 256 threads has enough on every card; the emulator refuses larger ones.
     const LAUNCH_BOUNDS: Option<LaunchBounds> = None;
 
     /// What one thread does.
@@ -100,6 +101,7 @@ pub struct Entry {
     module: &'static Module,
     symbol: &'static str,
     static_shared: u32,
+    launch_bounds: Option<LaunchBounds>,
     args: TypeId,
     args_bytes: usize,
     pointers: unsafe fn(*const (), &mut dyn FnMut(usize, Access)),
@@ -122,6 +124,7 @@ impl Entry {
             module,
             symbol,
             static_shared: K::STATIC_SHARED,
+            launch_bounds: K::LAUNCH_BOUNDS,
             args: TypeId::of::<K::Args>(),
             args_bytes: size_of::<K::Args>(),
             pointers: pointers::<K::Args>,
@@ -143,6 +146,11 @@ impl Entry {
     /// Bytes of shared memory that every launch needs.
     pub const fn static_shared(&self) -> u32 {
         self.static_shared
+    }
+
+    /// What the compiler assumed of every launch.
+    pub const fn launch_bounds(&self) -> Option<LaunchBounds> {
+        self.launch_bounds
     }
 
     /// Bytes of the arguments; they are aligned to at most 16.

@@ -3,9 +3,9 @@
 use super::module::Function;
 use super::sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 use super::{Cuda, RawStream};
+use crate::Result;
 use crate::driver_error::Action;
 use crate::machine::check_shape;
-use crate::{Error, Result};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 use lanetree_simt::{Call, Entry, LaunchShape};
@@ -17,11 +17,11 @@ impl Cuda {
     /// As [`Machine::launch`](crate::machine::Machine::launch).
     pub(super) unsafe fn launch_kernel(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()> {
         let entry = call.entry();
-        let shared = check_shape(entry, shape)?;
+        let shared = check_shape((self, self.properties.shared_bytes_per_block), entry, shape)?;
         self.enter()?;
         let function = self.function(entry)?;
         if shared > function.shared_limit.load(Ordering::Acquire) {
-            self.raise_shared_limit(&function, entry, shape, shared)?;
+            self.raise_shared_limit(&function, entry, shared)?;
         }
         // The arguments are one parameter of the kernel, a struct passed by value: one pointer to it.
         let mut parameters = [call.args().cast_mut().cast()];
@@ -51,23 +51,9 @@ impl Cuda {
         })
     }
 
-    /// Lets a kernel's blocks have `shared` bytes. Under a lock, and never down: a launch with more, of
+    /// Lets a kernel's blocks have `shared` bytes, which the device allows. Under a lock, and never down: a launch with more, of
     /// another thread, may be on its way.
-    fn raise_shared_limit(
-        &self,
-        function: &Function,
-        entry: &'static Entry,
-        shape: LaunchShape,
-        shared: u32,
-    ) -> Result<()> {
-        let most = self.properties.shared_bytes_per_block;
-        if shared > most {
-            let reason = format!(
-                "its blocks need {shared} bytes of shared memory, and a block on {} ({}) can have {most}",
-                self.properties.name, self.label
-            );
-            return Err(Error::Launch { kernel: entry.symbol(), shape, reason });
-        }
+    fn raise_shared_limit(&self, function: &Function, entry: &'static Entry, shared: u32) -> Result<()> {
         let _raising = function.raising.lock().unwrap_or_else(PoisonError::into_inner);
         if shared <= function.shared_limit.load(Ordering::Acquire) {
             return Ok(());

@@ -12,8 +12,7 @@ mod schedule;
 
 use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
 use crate::threads::is_forked;
-use crate::{DeviceKind, Error, Failure, Properties, Result};
-use crate::{host, host_memory};
+use crate::{Card, DeviceKind, Error, Failure, Properties, Result, host_memory};
 use core::ops::Range;
 use core::ptr::{NonNull, without_provenance_mut};
 use failures::{Failures, Fate};
@@ -36,6 +35,7 @@ static WORKERS: LazyLock<rayon::ThreadPool> = LazyLock::new(|| {
 /// A device whose kernels the emulator runs.
 pub(crate) struct Emulated {
     seed: u64,
+    card: Card,
     schedule: Mutex<Schedule>,
     failures: Mutex<Failures>,
     /// Set while launches are counted: the addresses whose transactions are counted, and the counts so far.
@@ -43,9 +43,9 @@ pub(crate) struct Emulated {
 }
 
 impl Emulated {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, card: Card) -> Self {
         let schedule = Mutex::new(Schedule::new(seed));
-        Self { seed, schedule, failures: Mutex::default(), counted: Mutex::default() }
+        Self { seed, card, schedule, failures: Mutex::default(), counted: Mutex::default() }
     }
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
@@ -126,6 +126,20 @@ impl Emulated {
         Ok(())
     }
 
+    /// Refuses a block whose registers may not fit on a card. A kernel with launch bounds is compiled so that they do; any other may
+    /// be compiled to the most registers that a thread can have.
+    fn check_registers(&self, entry: &Entry, shape: LaunchShape) -> Result<()> {
+        /// Threads whose registers, 255 each, fit into the 65,536 of a block.
+        const ALWAYS_FIT: u32 = 256;
+        if shape.threads <= ALWAYS_FIT || entry.launch_bounds().is_some() {
+            return Ok(());
+        }
+        let reason = format!(
+            "without launch bounds, a block on some card may have no registers for more than {ALWAYS_FIT} threads: state `Kernel::LAUNCH_BOUNDS`"
+        );
+        Err(Error::Launch { kernel: entry.symbol(), shape, reason })
+    }
+
     /// A copy's bytes on the device's side, as work that uses buffers.
     fn sides(&self, schedule: &Schedule, direction: Direction, to: *mut u8, from: *const u8) -> Vec<Use> {
         let of = |address: usize, writes: bool| schedule.allocation_of(address).map(|(start, _)| (start, writes));
@@ -185,10 +199,20 @@ impl Machine for Emulated {
         "emulated".into()
     }
     fn label(&self) -> String {
-        format!("seed {}", self.seed)
+        let (seed, (major, minor)) = (self.seed, self.card.compute_capability);
+        if self.card == Card::SMALLEST { format!("seed {seed}") } else { format!("seed {seed}, as {major}.{minor}") }
     }
     fn properties(&self) -> Result<Properties> {
-        Ok(host::properties(self.name()))
+        let Card { compute_capability, multiprocessors, shared_bytes_per_block } = self.card;
+        Ok(Properties {
+            name: self.name(),
+            multiprocessors,
+            l2_bytes: 0,
+            compute_capability,
+            shared_bytes_per_block,
+            total_memory: host_memory::memory().total,
+            driver_version: (0, 0),
+        })
     }
     fn working(&self) -> Result<()> {
         self.failures().check()
@@ -345,7 +369,8 @@ impl Machine for Emulated {
     }
     unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()> {
         let kernel = call.entry().symbol();
-        check_shape(call.entry(), shape)?;
+        check_shape((self, self.card.shared_bytes_per_block), call.entry(), shape)?;
+        self.check_registers(call.entry(), shape)?;
         let fate = self.failures().launch(kernel)?;
         let shape = match fate {
             Fate::Runs => shape,
@@ -380,7 +405,7 @@ mod tests {
 
     #[test]
     fn pointers_resolve_to_whole_allocations_each_once() {
-        let device = Emulated::new(0);
+        let device = Emulated::new(0, Card::SMALLEST);
         let a = device.alloc(100, true).unwrap();
         let b = device.alloc(50, true).unwrap();
         let (start_a, start_b) = (a.addr().get(), b.addr().get());

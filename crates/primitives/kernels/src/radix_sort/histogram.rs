@@ -2,7 +2,9 @@
 
 use super::{Digit, Extract, MAX_PASSES, RADIX};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, kernel_args, unroll};
+use lanetree_simt::{
+    Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, kernel_args, unroll,
+};
 
 /// Threads of a block of [`Histogram`].
 pub const HISTOGRAM_THREADS: u32 = 512;
@@ -62,6 +64,7 @@ impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Histogram<K, PASSES,
 impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Kernel for Histogram<K, PASSES, VECTORS> {
     type Args = HistogramArgs<K>;
     const STATIC_SHARED: u32 = Self::COUNTERS.end();
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: HISTOGRAM_THREADS, blocks: 1 });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
