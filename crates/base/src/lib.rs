@@ -17,12 +17,13 @@ mod ops;
 pub mod parallel;
 pub mod pointers;
 pub mod ranges;
+pub mod room;
 pub mod staging;
 
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 pub use error::{Error, Result};
-pub use fold::{NetChange, combine, fold};
+pub use fold::{NetChange, NetChanges, combine, fold};
 pub use guarded::Guarded;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;

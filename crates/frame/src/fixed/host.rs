@@ -7,6 +7,7 @@ use super::streaming::copy_past_caches;
 use super::{FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
+use lanetree_base::room::{filled, make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
@@ -22,10 +23,11 @@ pub trait HostForm: FixedIndex {
     /// kept for the next batch.
     ///
     /// # Errors
-    /// [`Error::Runtime`] if the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch of
+    /// [`Error::Runtime`] if the device has no room for the batch or main memory none for the results, or from the device's
+    /// driver. [`Error::Lost`] after a batch of
     /// updates that failed half-way on the device.
     fn get_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        let mut out = vec![None; keys.len()];
+        let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
     }
@@ -102,6 +104,36 @@ pub trait HostForm: FixedIndex {
         )
     }
 
+    /// Whether each of `keys` is present. Otherwise like [`HostForm::get_many`].
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn contains_many(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
+        let mut out = filled(false, keys.len())?;
+        if let Some(tree) = self.native() {
+            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+                tree.get(keys, |i, value| out[i] = value.is_some());
+            });
+            return Ok(out);
+        }
+        // Values are not wanted, but the kernel writes them.
+        self.stage(
+            keys,
+            &mut out,
+            Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 },
+            |stream, queries, count, out| {
+                let (values, tuning) = (out.arrays[0].cast(), Self::Tuning::default());
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
+                unsafe { self.launch_get(stream, &tuning, queries, count, values, out.hits, Self::Value::default()) }
+            },
+            |piece, out| {
+                let hits = piece.bits(0);
+                out.iter_mut().enumerate().for_each(|(i, out)| *out = hits[i / 32] >> (i % 32) & 1 != 0);
+            },
+        )?;
+        Ok(out)
+    }
+
     /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
     ///
     /// # Errors
@@ -123,7 +155,7 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`].
     fn rank_many(&self, keys: &[Self::Key], side: Side) -> Result<Vec<u64>> {
-        let mut out = vec![0; keys.len()];
+        let mut out = zeroed(keys.len())?;
         if let Some(tree) = self.native() {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
                 tree.rank(keys, side == Side::Upper, |i, rank| out[i] = rank);
@@ -164,10 +196,23 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`].
     fn neighbor_many(&self, keys: &[Self::Key], side: Side) -> Result<Neighbors<Self::Key, Self::Value>> {
-        let mut out = vec![None; keys.len()];
+        self.neighbor_many_as(keys, side, |key, value| (key, value))
+    }
+
+    /// [`HostForm::neighbor_many`], with what a function makes of each pair.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`].
+    fn neighbor_many_as<T: Copy + Send + Sync>(
+        &self,
+        keys: &[Self::Key],
+        side: Side,
+        make: impl Fn(Self::Key, Self::Value) -> T + Sync,
+    ) -> Result<Vec<Option<T>>> {
+        let mut out = filled(None, keys.len())?;
         if let Some(tree) = self.native() {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.neighbor(keys, side == Side::Upper, |i, pair| out[i] = pair);
+                tree.neighbor(keys, side == Side::Upper, |i, pair| out[i] = pair.map(|(key, value)| make(key, value)));
             });
             return Ok(out);
         }
@@ -185,7 +230,7 @@ pub trait HostForm: FixedIndex {
                 let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));
                 // Results are in the caller's form, not ordered words.
                 let key = |i: usize| Self::Key::decode(keys[i].xor(Self::Key::FLIP));
-                piece.place(out, |i| (key(i), values[i]));
+                piece.place(out, |i| make(key(i), values[i]));
             },
         )?;
         Ok(out)
@@ -373,7 +418,7 @@ pub trait HostForm: FixedIndex {
         if let Some(tree) = self.native() {
             let batch = RangeBatch::new(ranges)?;
             let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
-            let (mut ranks, mut counts) = (vec![0; batch.starts.len()], vec![0; batch.starts.len()]);
+            let (mut ranks, mut counts) = (zeroed(batch.starts.len())?, zeroed(batch.starts.len())?);
             locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
             return Ok(counts);
         }
@@ -386,6 +431,7 @@ pub trait HostForm: FixedIndex {
             let slot = &mut slots.locating[piece % LOCATING];
             slot.synchronize()?;
             let count = slot.busy.take().unwrap_or(0);
+            make_room(&mut counts, count)?;
             counts.extend(slot.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
             Ok([count, 0])
         })?;

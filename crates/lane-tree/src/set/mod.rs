@@ -12,7 +12,7 @@ pub use ranges::SetRanges;
 use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
-use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, Side};
 use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
@@ -126,7 +126,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room for the batch, or from its driver;
     /// [`Error::Lost`](lanetree_frame::Error::Lost).
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.tree.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
+        HostForm::contains_many(&self.tree, keys)
     }
 
     /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
@@ -150,7 +150,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// # Errors
     /// As [`LaneSet::contains_many`].
     pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
-        Ok(keys_of(self.tree.predecessor_many(keys)?))
+        self.tree.neighbor_many_as(keys, Side::Upper, |key, ()| key)
     }
 
     /// The first key at or above each of `keys`.
@@ -158,7 +158,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// # Errors
     /// As [`LaneSet::contains_many`].
     pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
-        Ok(keys_of(self.tree.successor_many(keys)?))
+        self.tree.neighbor_many_as(keys, Side::Lower, |key, ()| key)
     }
 
     /// Which of `probes` are in the set, and the rank of each that is. Otherwise like
@@ -274,10 +274,6 @@ impl<K: AnyKey> LaneSet<K> {
 /// As many values as keys. They take no memory.
 fn none<K: AnyKey>(keys: &Buffer<K>) -> Result<Buffer<()>> {
     Ok(keys.device().alloc(keys.len())?)
-}
-
-fn keys_of<K>(found: Vec<Option<(K, ())>>) -> Vec<Option<K>> {
-    found.into_iter().map(|pair| pair.map(|(key, ())| key)).collect()
 }
 
 impl<K: AnyKey> fmt::Debug for LaneSet<K> {
