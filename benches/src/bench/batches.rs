@@ -68,10 +68,14 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
         // Other places than those of the tree's keys.
         let key = move |place: usize| key(seed, (1 << 40) + place);
         let of_most = move |place: usize| (u128::from(key(place)) * u128::from(most) / u128::from(MOST)) as u64;
-        let mut keys: Vec<u64> = (0..count + count / 8 + 64).into_par_iter().map(of_most).filter_collect(is_new);
+        let mut keys: Vec<u64> = (0..count + count / 8 + 64)
+            .into_par_iter()
+            .map(of_most)
+            .filter_collect(is_new)
+            .expect("memory for a batch");
         sort_unstable_by(&mut keys, Ord::cmp);
         keys.dedup();
-        sort_by_word(&mut keys, |&key| mix(key ^ seed));
+        sort_by_word(&mut keys, |&key| mix(key ^ seed)).expect("memory for a batch");
         keys.truncate(count);
         keys
     };
@@ -88,7 +92,7 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
             let step = (gap[1] - gap[0]) / (count as u64 + 1);
             assert!(step > 0, "no room for {count} keys between two");
             keys.extend((1..=(count - among) as u64).map(|i| gap[0] + i * step));
-            sort_by_word(&mut keys, |&key| mix(key ^ seed));
+            sort_by_word(&mut keys, |&key| mix(key ^ seed)).expect("memory for a batch");
             keys
         }
         Spread::Appended => (0..count as u64).map(behind).collect(),
@@ -99,9 +103,9 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
             assert!(step > 0, "no room for {count} keys among 64");
             // Those between that are keys already are left out.
             let places = (1..count as u64 + 65).into_par_iter();
-            let mut keys: Vec<u64> = places.map(|i| low + i * step).filter_collect(is_new);
+            let mut keys: Vec<u64> = places.map(|i| low + i * step).filter_collect(is_new).expect("memory for a batch");
             keys.truncate(count);
-            sort_by_word(&mut keys, |&key| mix(key ^ seed));
+            sort_by_word(&mut keys, |&key| mix(key ^ seed)).expect("memory for a batch");
             keys
         }
         Spread::Descending => (0..count as u64).map(below).collect(),

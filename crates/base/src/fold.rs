@@ -1,7 +1,7 @@
 //! The net effect of a batch: one change per distinct key.
 
-use crate::Op;
 use crate::parallel::{IntoParallel, Parallel, ParallelSlice, sort_by_word};
+use crate::{Op, Result};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
 /// The net effect of all operations of one key.
@@ -39,31 +39,43 @@ impl<K, V> From<Op<K, V>> for NetChange<V> {
 /// Changes of a task: enough to outweigh its dispatch.
 const TASK: usize = 1 << 12;
 
+/// Net changes, in strictly ascending order of their keys.
+pub type NetChanges<B, V> = Vec<(B, NetChange<V>)>;
+
 /// The net changes of a batch of `count` operations, in strictly ascending order of their keys.
-pub fn fold<K: AnyKey, V: Value>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Vec<(K::Bits, NetChange<V>)> {
+///
+/// # Errors
+/// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for them.
+pub fn fold<K: AnyKey, V: Value>(
+    count: usize,
+    op: impl Fn(usize) -> Op<K, V> + Sync,
+) -> Result<NetChanges<K::Bits, V>> {
     let change = |i| {
         let op = op(i);
         (op.key().encode(), NetChange::from(op))
     };
-    let mut changes = (0..count).into_par_iter().with_min_len(TASK).map(change).collect();
+    let mut changes = (0..count).into_par_iter().with_min_len(TASK).map(change).try_collect()?;
     // Stable: the operations of a key stay in the batch's order.
-    sort_by_word(&mut changes, |change| change.0);
+    sort_by_word(&mut changes, |change| change.0)?;
     combine(changes)
 }
 
 /// Combines changes that are in order: those of a key follow one another, in the order in which they are to take effect.
-pub fn combine<B: KeyWord, V: Value>(changes: Vec<(B, NetChange<V>)>) -> Vec<(B, NetChange<V>)> {
+///
+/// # Errors
+/// As [`fold`].
+pub fn combine<B: KeyWord, V: Value>(changes: NetChanges<B, V>) -> Result<NetChanges<B, V>> {
     if changes.par_windows(2).with_min_len(TASK).all(|pair| pair[0].0 < pair[1].0) {
-        return changes;
+        return Ok(changes);
     }
     let is_first = |&at: &usize| at == 0 || changes[at - 1].0 != changes[at].0;
-    let firsts = (0..changes.len()).into_par_iter().with_min_len(TASK).filter_collect(is_first);
+    let firsts = (0..changes.len()).into_par_iter().with_min_len(TASK).filter_collect(is_first)?;
     let net = |(key, &first): (usize, &usize)| {
         let same = &changes[first..firsts.get(key + 1).copied().unwrap_or(changes.len())];
         let all = same.iter().map(|change| change.1);
         (same[0].0, all.reduce(NetChange::then).expect("a key has a change"))
     };
-    firsts.par_iter().with_min_len(TASK).enumerate().map(net).collect()
+    firsts.par_iter().with_min_len(TASK).enumerate().map(net).try_collect()
 }
 
 #[cfg(test)]
@@ -91,7 +103,7 @@ mod tests {
         ) {
             let mut expected: BTreeMap<i32, u32> = before.clone();
             apply_to_map(&mut expected, &ops);
-            let changes = fold(ops.len(), |i| ops[i]);
+            let changes = fold(ops.len(), |i| ops[i]).unwrap();
             prop_assert!(changes.windows(2).all(|pair| pair[0].0 < pair[1].0));
             let mut actual = before;
             for (word, change) in changes {
@@ -121,7 +133,7 @@ mod tests {
             let expected: Vec<_> = expected.into_iter().collect();
             for threads in [1, 3] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                assert_eq!(pool.install(|| fold(50_000, op)), expected);
+                assert_eq!(pool.install(|| fold(50_000, op)).unwrap(), expected);
             }
         }
     }
@@ -134,7 +146,7 @@ mod tests {
             let mut expected = BTreeMap::new();
             expected.extend((0..count).map(|i| (key(i), NetChange::Put(i as u32))));
             let expected: Vec<_> = expected.into_iter().collect();
-            assert!(fold(count, |i| Op::Insert(key(i), i as u32)) == expected, "{what}");
+            assert!(fold(count, |i| Op::Insert(key(i), i as u32)).unwrap() == expected, "{what}");
         };
         sorts("uniform", &random);
         sorts("ascending", &|i| i as u64);

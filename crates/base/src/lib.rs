@@ -18,13 +18,14 @@ mod ops;
 pub mod parallel;
 pub mod pointers;
 pub mod ranges;
+pub mod room;
 pub mod staging;
 
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 pub use composite::compose_on;
 pub use error::{Error, Result};
-pub use fold::{NetChange, combine, fold};
+pub use fold::{NetChange, NetChanges, combine, fold};
 pub use guarded::Guarded;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;

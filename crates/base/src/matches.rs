@@ -1,6 +1,8 @@
 //! The results of a join.
 
+use crate::Result;
 use crate::parallel::*;
+use crate::room::zeroed;
 use lanetree_runtime::prefer_huge_pages;
 
 /// Probes of a task of the CPU's: enough to outweigh its dispatch.
@@ -25,32 +27,35 @@ impl Matches {
     pub const NO_ROW: u64 = u64::MAX;
 
     /// The matches of probes, from the number of the pair of each, or [`Matches::NO_ROW`].
-    pub fn of_rows(rows: &[u64]) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for them.
+    pub fn of_rows(rows: &[u64]) -> Result<Self> {
         let mut matches = Self::default();
-        let Ok(()) = matches.fill(rows.len(), |own| -> Result<(), core::convert::Infallible> {
+        matches.fill(rows.len(), |own| {
             own.copy_from_slice(rows);
             Ok(())
-        });
-        matches
+        })?;
+        Ok(matches)
     }
 
     /// Makes these the matches of so many probes, in the memory that is there: `find` writes the number of the pair of each, or
     /// [`Matches::NO_ROW`], over anything. After an error there are none.
     ///
     /// # Errors
-    /// Those of `find`.
-    pub fn fill<E>(&mut self, probes: usize, find: impl FnOnce(&mut [u64]) -> Result<(), E>) -> Result<(), E> {
+    /// As [`Matches::of_rows`], and those of `find`.
+    pub fn fill(&mut self, probes: usize, find: impl FnOnce(&mut [u64]) -> Result<()>) -> Result<()> {
         let Self { mut offsets, probes: mut found_probes, rows: mut found_rows } = core::mem::take(self);
         // Rows where offsets will be: each offset after the first is the end of a probe's matches.
-        set_len(&mut offsets, probes + 1);
+        set_len(&mut offsets, probes + 1)?;
         offsets[0] = 0;
         let ends = &mut offsets[1..];
         find(ends)?;
         let is_match = |row: &&u64| **row != Self::NO_ROW;
         let counts: Vec<usize> = ends.par_chunks(TASK).map(|rows| rows.iter().filter(is_match).count()).collect();
         let total = counts.iter().sum();
-        set_len(&mut found_probes, total);
-        set_len(&mut found_rows, total);
+        set_len(&mut found_probes, total)?;
+        set_len(&mut found_rows, total)?;
         let (mut to_probes, mut to_rows) = (&mut found_probes[..], &mut found_rows[..]);
         let mut tasks = Vec::with_capacity(counts.len());
         let mut before = 0;
@@ -101,26 +106,28 @@ impl Matches {
 
 /// Gives a vector so many elements, of any value. New memory is zero as it comes from the system, so that nobody writes it
 /// twice.
-fn set_len(vector: &mut Vec<u64>, len: usize) {
+fn set_len(vector: &mut Vec<u64>, len: usize) -> Result<()> {
     if vector.capacity() < len {
         // First, since both may be large.
         *vector = Vec::new();
-        *vector = vec![0; len];
+        *vector = zeroed(len)?;
         prefer_huge_pages(vector);
     }
     vector.resize(len, 0);
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     #[test]
     fn matches_keep_the_order_of_the_probes_over_tasks() {
         for len in [0, 1, 5, TASK, TASK + 1, 3 * TASK + 17] {
             let row = |i: usize| if i % 3 == 1 { Matches::NO_ROW } else { (i * 7 % 1000) as u64 };
             let rows: Vec<u64> = (0..len).map(row).collect();
-            let matches = Matches::of_rows(&rows);
+            let matches = Matches::of_rows(&rows).unwrap();
             let expected: Vec<(u64, u64)> = (0..len).filter(|i| i % 3 != 1).map(|i| (i as u64, row(i))).collect();
             assert!(matches.iter().eq(expected.iter().copied()), "{len}");
             assert_eq!((matches.len(), matches.is_empty()), (expected.len(), expected.is_empty()));
@@ -133,19 +140,19 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_whatever_is_in_it() {
-        let mut matches = Matches::of_rows(&[5; 100]);
+        let mut matches = Matches::of_rows(&[5; 100]).unwrap();
         matches.rows = vec![1; 3];
         let at = matches.offsets.as_ptr();
         for rows in [&[7, Matches::NO_ROW, 9][..], &[], &[Matches::NO_ROW; 40], &[4; 99]] {
-            let filled: Result<(), ()> = matches.fill(rows.len(), |own| {
+            let filled = matches.fill(rows.len(), |own| {
                 own.copy_from_slice(rows);
                 Ok(())
             });
             filled.unwrap();
-            assert_eq!(matches, Matches::of_rows(rows));
+            assert_eq!(matches, Matches::of_rows(rows).unwrap());
             assert_eq!(matches.offsets.as_ptr(), at, "no new memory");
         }
-        assert_eq!(matches.fill(3, |_| Err("no")), Err("no"));
+        assert!(matches.fill(3, |_| Err(Error::Lost)).is_err());
         assert!(matches.is_empty() && matches.iter().len() == 0);
     }
 }

@@ -1,5 +1,6 @@
 //! Ranges of keys, and the results of a batch of them.
 
+use crate::room::make_room;
 use crate::{Error, Result};
 use core::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use lanetree_layout::{AnyKey, KeyWord};
@@ -73,12 +74,17 @@ pub struct RangeBatch<K> {
 
 impl<K: AnyKey> RangeBatch<K> {
     /// # Errors
-    /// [`Error::ReversedRange`].
+    /// [`Error::ReversedRange`]; [`Error::Runtime`] if main memory has no room for them.
     pub fn new(ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Self> {
         let (mut starts, mut ends, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         let mut limited = false;
         for (index, range) in ranges.into_iter().enumerate() {
             let (start, end, limit) = range.into().resolve(index)?;
+            if starts.len() == starts.capacity() {
+                make_room(&mut starts, 1)?;
+                make_room(&mut ends, starts.capacity() - index)?;
+                make_room(&mut limits, starts.capacity() - index)?;
+            }
             starts.push(start);
             ends.push(end);
             limits.push(limit);

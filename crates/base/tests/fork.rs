@@ -25,7 +25,7 @@ const DONE: i32 = 42;
 fn a_child_works_on_one_thread_though_its_parent_has_many() {
     let work = || {
         let mut words = (0..100_000_u64).into_par_iter().map(|i| i ^ 0x5555).collect();
-        sort_by_word(&mut words, |&word| word);
+        sort_by_word(&mut words, |&word| word).unwrap();
         sort_unstable_by(&mut words, |a, b| b.cmp(a));
         words.par_windows(2).all(|pair| pair[0] > pair[1]) && join(|| 1, || 2) == (1, 2) && launches()
     };

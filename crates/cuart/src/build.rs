@@ -6,6 +6,7 @@ use super::{Cuart, leaves, nodes, table};
 use core::marker::PhantomData;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, show};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::collected;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::layout::{MAX_FIXED, MAX_KEY};
 use lanetree_layout::Word;
@@ -99,7 +100,7 @@ impl<V: Word> Builder<V> {
         if first_that(keys, |before, key| before > key).is_none() {
             return self.build_ascending(device, keys, values);
         }
-        let order = sorted(keys);
+        let order = sorted(keys)?;
         self.build_picked(device, keys, values, order)
     }
 
@@ -148,7 +149,7 @@ impl<V: Word> Builder<V> {
     /// Of keys that do not descend.
     fn build_ascending(&self, device: &Device, keys: ByteKeys<'_>, values: &[V]) -> Result<Cuart<V>> {
         if first_that(keys, |before, key| before == key).is_some() {
-            return self.build_picked(device, keys, values, (0..keys.len()).collect());
+            return self.build_picked(device, keys, values, collected(0..keys.len())?);
         }
         self.build_distinct(device, keys, values)
     }
@@ -169,8 +170,8 @@ impl<V: Word> Builder<V> {
             }
             equal
         });
-        let values: Vec<V> = picks.par_iter().map(|&pick| values[pick]).collect();
-        self.build_distinct(device, (&ByteKeysBuf::pick(keys, &picks)).into(), &values)
+        let values = picks.par_iter().map(|&pick| values[pick]).try_collect()?;
+        self.build_distinct(device, (&ByteKeysBuf::pick(keys, &picks)?).into(), &values)
     }
 
     /// Of strictly ascending keys.
@@ -206,21 +207,21 @@ impl<V: Word> Builder<V> {
 }
 
 /// The indexes of the keys in ascending order; equal keys keep their order.
-pub(super) fn sorted(keys: ByteKeys<'_>) -> Vec<usize> {
+pub(super) fn sorted(keys: ByteKeys<'_>) -> Result<Vec<usize>> {
     sorted_of(keys, 0..keys.len())
 }
 
 /// As [`sorted`], of some of the indexes, in ascending order.
-pub(super) fn sorted_of(keys: ByteKeys<'_>, indexes: impl IntoParallel<Item = usize>) -> Vec<usize> {
-    in_order(keys, indexes.into_par_iter().map(|i| (head(keys.at(i)), i)).collect())
+pub(super) fn sorted_of(keys: ByteKeys<'_>, indexes: impl IntoParallel<Item = usize>) -> Result<Vec<usize>> {
+    in_order(keys, indexes.into_par_iter().map(|i| (head(keys.at(i)), i)).try_collect()?)
 }
 
-fn in_order(keys: ByteKeys<'_>, mut order: Vec<(u64, usize)>) -> Vec<usize> {
+fn in_order(keys: ByteKeys<'_>, mut order: Vec<(u64, usize)>) -> Result<Vec<usize>> {
     // Most keys differ in their first bytes. By index where they are equal: the sort is stable.
     sort_unstable_by(&mut order, |a, b| {
         a.0.cmp(&b.0).then_with(|| keys.at(a.1).cmp(keys.at(b.1))).then_with(|| a.1.cmp(&b.1))
     });
-    order.into_par_iter().map(|(_, index)| index).collect()
+    order.into_par_iter().map(|(_, index)| index).try_collect()
 }
 
 /// The first eight bytes as a number in the same order.

@@ -5,6 +5,7 @@ use super::parts::Parts;
 use super::{Builder, Cuart};
 use lanetree_frame::byte_keys::ByteKeysBuf;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{push, with_room};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
@@ -55,7 +56,7 @@ impl Parts {
     /// The tree rebuilt from its pairs.
     pub(super) fn rebuilt<V: Word>(&self, options: &Builder<V>) -> Result<Self> {
         if self.device.kind() == DeviceKind::Host {
-            let (keys, values) = self.pairs::<V>();
+            let (keys, values) = self.pairs::<V>()?;
             return options.build_sorted(&self.device, &keys, &values)?.parts.into_inner();
         }
         if self.is_rebuilt_there() {
@@ -65,7 +66,7 @@ impl Parts {
     }
 
     /// All pairs in order.
-    pub(super) fn pairs<V: Word>(&self) -> (ByteKeysBuf, Vec<V>) {
+    pub(super) fn pairs<V: Word>(&self) -> Result<(ByteKeysBuf, Vec<V>)> {
         let tree = self.view();
         let regions = &tree.regions;
         // The root's children, one per thread.
@@ -85,17 +86,15 @@ impl Parts {
             let leaves = Cursor::under(tree, link);
             let (mut keys, mut values) = (ByteKeysBuf::new(), Vec::new());
             for leaf in leaves {
-                keys.push(leaf.key);
-                values.push(V::truncate(leaf.value));
+                keys.try_push(leaf.key)?;
+                push(&mut values, V::truncate(leaf.value))?;
             }
-            (keys, values)
+            Ok((keys, values))
         };
-        let parts: Vec<(ByteKeysBuf, Vec<V>)> = parts.par_iter().map(collect).collect();
-        let (mut keys, mut values) = (ByteKeysBuf::new(), Vec::with_capacity(self.len as usize));
-        for (part, part_values) in parts {
-            keys.append(&part);
-            values.extend(part_values);
-        }
-        (keys, values)
+        let parts = parts.par_iter().map(collect).collect().into_iter().collect::<Result<Vec<_>>>()?;
+        let keys = ByteKeysBuf::concat(parts.iter().map(|part| &part.0))?;
+        let mut values = with_room(self.len as usize)?;
+        parts.iter().for_each(|part| values.extend_from_slice(&part.1));
+        Ok((keys, values))
     }
 }

@@ -6,6 +6,7 @@ use core::ops::AddAssign;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::zeroed;
 use lanetree_kernels_cuart::layout::{Leaf8, Leaf16, Leaf32, Link, LinkType, device_leaf_units, write_device_leaf};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device};
@@ -147,10 +148,10 @@ pub(super) fn build<V: Word>(
         leaf32: Region::full(device.alloc(all.leaf32)?)?,
         long: LongLeaves::full(device.alloc(all.units)?, all.device as u64)?,
         host: HostBuffers {
-            offsets: vec![0; if all.host == 0 { 0 } else { all.host + 1 }],
-            bytes: vec![0; all.host_bytes],
-            values: vec![0; all.host],
-            ranks: vec![0; all.host],
+            offsets: zeroed(if all.host == 0 { 0 } else { all.host + 1 })?,
+            bytes: zeroed(all.host_bytes)?,
+            values: zeroed(all.host)?,
+            ranks: zeroed(all.host)?,
             free: Vec::new(),
         },
         ranks8: device.alloc(ranks8_len)?,

@@ -6,6 +6,7 @@ use super::native::{TASK, View, task};
 use super::parts::Parts;
 use lanetree_frame::byte_keys::{ByteKeys, Offsets, Side};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{copied, filled};
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
@@ -35,10 +36,10 @@ impl<V: Word> Cuart<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors
-    /// None on the host. On a device [`Error::Lost`] after a change that failed half-way, and [`Error::Runtime`].
+    /// On the host [`Error::Runtime`] if main memory has no room for the results. On a device [`Error::Lost`] after a change that failed half-way, and [`Error::Runtime`].
     pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
         let keys = keys.into();
-        let mut out = vec![None; keys.len()];
+        let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
     }
@@ -87,7 +88,7 @@ impl<V: Word> Cuart<V> {
     /// [`Cuart::pair`] give the same without copying keys.
     ///
     /// # Errors
-    /// None on the host. On a device those of [`Cuart::lower_bound_many`]: a device finds neighbours by ranks, so call
+    /// On the host [`Error::Runtime`] if main memory has no room for the results. On a device those of [`Cuart::lower_bound_many`]: a device finds neighbours by ranks, so call
     /// [`Cuart::compact`] after keys were inserted or removed.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
@@ -96,10 +97,11 @@ impl<V: Word> Cuart<V> {
             return self.neighbors_across(tree, keys, Side::Upper);
         }
         if !tree.ordered {
-            return Ok(neighbor_many(tree, keys, |tree, key| Cursor::seek_back(*tree, key, Side::Upper)));
+            return neighbor_many(tree, keys, |tree, key| Cursor::seek_back(*tree, key, Side::Upper));
         }
         let ranks = self.rank_many(keys, Side::Upper)?;
-        Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank.checked_sub(1)?)).collect())
+        // No pair has the rank before the first.
+        ranks.into_par_iter().try_map_collect(|rank| self.owned_pair(rank.wrapping_sub(1)))
     }
 
     /// Finds the first pair whose key is at or above each query.
@@ -113,10 +115,10 @@ impl<V: Word> Cuart<V> {
             return self.neighbors_across(tree, keys, Side::Lower);
         }
         if !tree.ordered {
-            return Ok(neighbor_many(tree, keys, |tree, key| Cursor::seek(*tree, key, Side::Lower)));
+            return neighbor_many(tree, keys, |tree, key| Cursor::seek(*tree, key, Side::Lower));
         }
         let ranks = self.rank_many(keys, Side::Lower)?;
-        Ok(ranks.into_par_iter().map(|rank| self.owned_pair(rank)).collect())
+        ranks.into_par_iter().try_map_collect(|rank| self.owned_pair(rank))
     }
 
     /// The pair of a rank, in place; `None` from the tree's length on, and for all ranks of a tree that is not
@@ -128,8 +130,8 @@ impl<V: Word> Cuart<V> {
         Some((leaf.key, V::truncate(leaf.value)))
     }
 
-    fn owned_pair(&self, rank: u64) -> Neighbor<V> {
-        self.pair(rank).map(|(key, value)| (key.to_vec(), value))
+    fn owned_pair(&self, rank: u64) -> Result<Neighbor<V>> {
+        self.pair(rank).map(|(key, value)| Ok((copied(key)?, value))).transpose()
     }
 
     fn rank_many(&self, keys: ByteKeys<'_>, side: Side) -> Result<Vec<u64>> {
@@ -140,7 +142,7 @@ impl<V: Word> Cuart<V> {
         }
         let tree = tree.view();
         let rank = |query: usize| tree.rank(keys.at(query), side);
-        Ok((0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(rank).collect())
+        (0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(rank).try_collect()
     }
 }
 
@@ -149,11 +151,11 @@ fn neighbor_many<'t, V: Word>(
     tree: &'t Parts,
     keys: ByteKeys<'_>,
     seek: impl Fn(&View<'t>, &[u8]) -> Cursor<'t> + Sync,
-) -> Vec<Neighbor<V>> {
+) -> Result<Vec<Neighbor<V>>> {
     let tree = tree.view();
     let neighbor = |query: usize| {
-        let leaf = seek(&tree, keys.at(query)).next()?;
-        Some((leaf.key.to_vec(), V::truncate(leaf.value)))
+        let leaf = seek(&tree, keys.at(query)).next();
+        leaf.map(|leaf| Ok((copied(leaf.key)?, V::truncate(leaf.value)))).transpose()
     };
-    (0..keys.len()).into_par_iter().with_min_len(TASK / 4).map(neighbor).collect()
+    (0..keys.len()).into_par_iter().with_min_len(TASK / 4).try_map_collect(neighbor)
 }

@@ -22,7 +22,7 @@ impl<V: Word> Mirror for Cuart<V> {
         let mut written = WrittenElements::default();
         let report = match batch {
             Batch::Apply(ops) => {
-                let (keys, change) = of_ops(ops);
+                let (keys, change) = of_ops(ops)?;
                 self.apply_each((&keys).into(), change, Some(&mut written))
             }
             Batch::Insert(keys, values) => {

@@ -1,6 +1,8 @@
 //! CuART as an [`OrderedIndex`].
 
 use crate::{Builder, Cuart};
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::copied;
 use lanetree_frame::{
     ByteKeys, ByteRange, ByteRanges, ByteString, DeviceForm, DeviceKeys, IndexBuilder, Op, OrderedIndex, Result,
     UpdateReport,
@@ -80,7 +82,7 @@ impl<V: Word> OrderedIndex for Cuart<V> {
         }
         let all = self.range_many([..])?;
         let (keys, values) = all.get(0);
-        Ok(keys.iter().map(<[u8]>::to_vec).zip(values.iter().copied()).collect())
+        (0..values.len()).into_par_iter().try_map_collect(|i| Ok((copied(keys.at(i))?, values[i])))
     }
     fn device_form(&self) -> Option<&dyn DeviceForm<ByteString, V>> {
         Some(self)

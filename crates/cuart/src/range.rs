@@ -4,11 +4,13 @@ use super::Cuart;
 use super::native::View;
 use super::parts::Parts;
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 #[cfg(doc)]
 use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Side, Sides};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{check_free, collected, push, with_room};
 use lanetree_kernels_cuart::layout::LeafRef;
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
@@ -45,7 +47,7 @@ impl<V: Word> Cuart<V> {
     /// The pairs of each range, in ascending order of their keys. Ranges as in [`Cuart::span_many`].
     ///
     /// # Errors
-    /// On the host only [`Error::ReversedRange`]. On a device those of [`Cuart::span_many`]: a device finds pairs by
+    /// On the host only [`Error::ReversedRange`], and [`Error::Runtime`] if main memory has no room for the results. On a device those of [`Cuart::span_many`]: a device finds pairs by
     /// their ranks, so call [`Cuart::compact`] after keys were inserted or removed.
     pub fn range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<ByteRanges<V>> {
         self.collect_many(&sides(ranges)?)
@@ -54,13 +56,13 @@ impl<V: Word> Cuart<V> {
     /// The pairs whose keys begin with each prefix, in ascending order of keys.
     ///
     /// # Errors
-    /// As [`Cuart::range_many`], but for [`Error::ReversedRange`]: none on the host.
+    /// As [`Cuart::range_many`], but for [`Error::ReversedRange`].
     pub fn prefix_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<ByteRanges<V>> {
         let (tree, prefixes) = (self.parts()?, prefixes.into());
         if self.device.kind() != DeviceKind::Host {
             return self.gather_across(tree, &self.prefix_spans(tree, prefixes)?);
         }
-        self.collect_many(&prefix_sides(prefixes))
+        self.collect_many(&prefix_sides(prefixes)?)
     }
 
     /// How many pairs each range has.
@@ -78,9 +80,9 @@ impl<V: Word> Cuart<V> {
     pub fn prefix_count_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
         let (tree, prefixes) = (self.parts()?, prefixes.into());
         if tree.ordered || self.device.kind() != DeviceKind::Host {
-            return Ok(lens(self.prefix_spans(tree, prefixes)?));
+            return lens(self.prefix_spans(tree, prefixes)?);
         }
-        self.counts(&prefix_sides(prefixes))
+        self.counts(&prefix_sides(prefixes)?)
     }
 
     fn spans(&self, tree: &Parts, ranges: &[Sides<'_>]) -> Result<Vec<Range<u64>>> {
@@ -88,7 +90,7 @@ impl<V: Word> Cuart<V> {
             return self.spans_across(tree, ranges);
         }
         let tree = tree.view();
-        Ok(ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).collect())
+        ranges.par_iter().with_min_len(TASK).map(|range| span(&tree, range)).try_collect()
     }
 
     fn prefix_spans(&self, tree: &Parts, prefixes: ByteKeys<'_>) -> Result<Vec<Range<u64>>> {
@@ -97,16 +99,16 @@ impl<V: Word> Cuart<V> {
         }
         let tree = tree.view();
         let span = |prefix: usize| span(&tree, &prefix_as_sides(prefixes.at(prefix)));
-        Ok((0..prefixes.len()).into_par_iter().with_min_len(TASK).map(span).collect())
+        (0..prefixes.len()).into_par_iter().with_min_len(TASK).map(span).try_collect()
     }
 
     pub(super) fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
         let tree = self.parts()?;
         if tree.ordered || self.device.kind() != DeviceKind::Host {
-            return Ok(lens(self.spans(tree, ranges)?));
+            return lens(self.spans(tree, ranges)?);
         }
         let tree = tree.view();
-        Ok(ranges.par_iter().map(|&range| tree.walk(range).count() as u64).collect())
+        ranges.par_iter().map(|&range| tree.walk(range).count() as u64).try_collect()
     }
 
     pub(super) fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
@@ -115,30 +117,37 @@ impl<V: Word> Cuart<V> {
             return self.gather_across(parts, &self.spans_across(parts, ranges)?);
         }
         let tree = parts.view();
-        Ok(if parts.ordered {
-            gather_many(&self.spans(parts, ranges)?, |span| span.clone().map(|rank| tree.leaf_at(rank)))
-        } else {
-            gather_many(ranges, |&range| tree.walk(range))
-        })
+        if !parts.ordered {
+            return gather_many(ranges, |&range| tree.walk(range));
+        }
+        let spans = self.spans(parts, ranges)?;
+        let pairs = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.end - span.start));
+        // The results would be larger than this, for the bytes of the keys.
+        check_free(u128::from(pairs) * (size_of::<u64>() + V::BYTES) as u128)?;
+        gather_many(&spans, |span| span.clone().map(|rank| tree.leaf_at(rank)))
     }
 }
 
 /// Ranges as searches.
 pub(super) fn sides<'k>(ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<Vec<Sides<'k>>> {
-    ranges.into_iter().enumerate().map(|(index, range)| range.into().sides(index)).collect()
+    let mut all = Vec::new();
+    for (index, range) in ranges.into_iter().enumerate() {
+        push(&mut all, range.into().sides(index)?)?;
+    }
+    Ok(all)
 }
 
 /// Prefixes as searches.
-pub(super) fn prefix_sides(prefixes: ByteKeys<'_>) -> Vec<Sides<'_>> {
-    prefixes.iter().map(prefix_as_sides).collect()
+pub(super) fn prefix_sides(prefixes: ByteKeys<'_>) -> Result<Vec<Sides<'_>>> {
+    collected(prefixes.iter().map(prefix_as_sides))
 }
 
 fn prefix_as_sides(prefix: &[u8]) -> Sides<'_> {
     Sides { start: Some((prefix, Side::Lower)), end: Some((prefix, Side::Prefix)), limit: u64::MAX }
 }
 
-fn lens(spans: Vec<Range<u64>>) -> Vec<u64> {
-    spans.into_iter().map(|span| span.end - span.start).collect()
+fn lens(spans: Vec<Range<u64>>) -> Result<Vec<u64>> {
+    spans.into_par_iter().with_min_len(TASK).map(|span| span.end - span.start).try_collect()
 }
 
 /// The pairs of some ranges: for each of these, how many there are up to its end; and all keys and values.
@@ -148,34 +157,49 @@ pub(super) type RangesPart<V> = (Vec<u64>, ByteKeysBuf, Vec<V>);
 fn gather_many<'t, V: Word, R: Sync, L: Iterator<Item = LeafRef<'t>>>(
     ranges: &[R],
     leaves: impl Fn(&R) -> L + Sync,
-) -> ByteRanges<V> {
-    let parts = ranges
-        .par_chunks(TASK)
-        .map(|ranges| {
-            let (mut ends, mut keys, mut values) = (Vec::with_capacity(ranges.len()), ByteKeysBuf::new(), Vec::new());
-            for range in ranges {
-                for leaf in leaves(range) {
-                    keys.push(leaf.key);
-                    values.push(V::truncate(leaf.value));
-                }
-                ends.push(values.len() as u64);
+) -> Result<ByteRanges<V>> {
+    joined(ranges, |_, ranges, (ends, keys, values): &mut RangesPart<V>| {
+        for range in ranges {
+            for leaf in leaves(range) {
+                keys.try_push(leaf.key)?;
+                push(values, V::truncate(leaf.value))?;
             }
-            (ends, keys, values)
-        })
-        .collect();
-    joined(parts)
+            push(ends, values.len() as u64)?;
+        }
+        Ok(())
+    })
 }
 
-/// Ranges, one part after another.
-pub(super) fn joined<V: Word>(parts: Vec<RangesPart<V>>) -> ByteRanges<V> {
-    let mut out = ByteRanges { offsets: vec![0], keys: ByteKeysBuf::new(), values: Vec::new() };
-    for (ends, keys, values) in parts {
-        let before = out.values.len() as u64;
-        out.offsets.extend(ends.into_iter().map(|end| before + end));
-        out.keys.append(&keys);
-        out.values.extend(values);
+/// The pairs of ranges, which a function appends for so many at a time: with the number of the first one, and these.
+///
+/// # Errors
+/// [`Error::Runtime`] if main memory has no room for them, and those of the function.
+pub(super) fn joined<V: Word, R: Sync>(
+    ranges: &[R],
+    append: impl Fn(usize, &[R], &mut RangesPart<V>) -> Result<()> + Sync,
+) -> Result<ByteRanges<V>> {
+    // After one has failed, others must not take the memory that it has given back.
+    let has_failed = AtomicBool::new(false);
+    let parts = ranges.par_chunks(TASK).enumerate().map(|(task, ranges)| {
+        if has_failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let mut part = RangesPart::default();
+        let appended = append(task * TASK, ranges, &mut part);
+        has_failed.fetch_or(appended.is_err(), Ordering::Relaxed);
+        appended.map(|()| Some(part))
+    });
+    let parts = parts.collect().into_iter().collect::<Result<Vec<_>>>()?;
+    let parts = || parts.iter().flatten();
+    let mut offsets = with_room(ranges.len() + 1)?;
+    let mut values = with_room(parts().map(|part| part.2.len()).sum())?;
+    offsets.push(0);
+    for (ends, _, own) in parts() {
+        let before = values.len() as u64;
+        offsets.extend(ends.iter().map(|end| before + end));
+        values.extend_from_slice(own);
     }
-    out
+    Ok(ByteRanges { offsets, keys: ByteKeysBuf::concat(parts().map(|part| &part.1))?, values })
 }
 
 fn span(tree: &View<'_>, range: &Sides<'_>) -> Range<u64> {

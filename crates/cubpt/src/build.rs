@@ -4,6 +4,7 @@ use crate::Cubpt;
 use crate::tree::Tree;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Error, Guarded, IndexBuilder, Result};
 use lanetree_kernels_cubpt::layout::ORDERS;
 use lanetree_layout::{Key, Word};
@@ -119,7 +120,7 @@ impl<K: Key, V: Word> Builder<K, V> {
     }
 
     fn build_pairs(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<Cubpt<K, V>> {
-        let keys: Vec<K> = pairs.keys.iter().map(|&word| K::decode(word)).collect();
+        let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
         Ok(self.of(device, Tree::build(device, (self.order, self.fill), &keys, &pairs.values)?))
     }
 

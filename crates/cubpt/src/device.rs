@@ -4,6 +4,7 @@ use crate::Cubpt;
 use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_cubpt::{GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls};
 use lanetree_layout::{Key, Word};
@@ -48,7 +49,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
 
     fn pairs(&self) -> Result<Vec<(K, V)>> {
         let pairs = self.sorted_pairs()?;
-        Ok(pairs.keys.into_iter().map(K::decode).zip(pairs.values).collect())
+        pairs.keys.into_par_iter().map(K::decode).zip(pairs.values).try_collect()
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {

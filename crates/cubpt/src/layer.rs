@@ -4,6 +4,7 @@ use crate::storage::Storage;
 use bytemuck::Pod;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
+use lanetree_frame::room::collected;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_cubpt::layout::{INNER, LEAF};
 use lanetree_kernels_cubpt::{BoundsArgs, Groups, Parents, WriteNodesArgs, calls};
@@ -185,7 +186,7 @@ impl<B: Word> Above<B> {
             (own, listed) = listed.split_at(listed.len().min(nodes as usize));
             let fresh = nodes - own.len() as u64;
             if !own.is_empty() {
-                let numbers: Vec<u32> = own.iter().copied().chain(first as u32..(first + fresh) as u32).collect();
+                let numbers = collected(own.iter().copied().chain(first as u32..(first + fresh) as u32))?;
                 layer.numbers = Some(device.upload(&numbers)?);
             }
             above.push(layer);

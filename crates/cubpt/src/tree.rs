@@ -4,6 +4,8 @@ use crate::layer::{Above, Form, Layer, Ptrs, parents};
 use crate::node::{set_head, write_node};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, copied, with_room};
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
 use lanetree_kernels_cubpt::TreeRef;
 use lanetree_kernels_cubpt::layout::{Head, INNER, LEAF, NONE, Node};
@@ -88,7 +90,7 @@ impl Tree {
         let levels = Self::plan(order, fill, keys.len() as u64)?;
         let nodes = levels.iter().sum();
         let storage = Storage::with_room(device, Node::of::<K::Bits, V>(order), nodes)?;
-        let words: Vec<K::Bits> = keys.iter().map(|key| key.encode()).collect();
+        let words = keys.par_iter().map(|key| key.encode()).try_collect()?;
         let (storage, order) = Self::build_on_host(storage, &levels, &words, values)?;
         Self::of(device, storage, order, levels, keys.len() as u64)
     }
@@ -136,9 +138,9 @@ impl Tree {
         values: &[V],
     ) -> Result<(Storage, Order)> {
         let (node, host) = (storage.node(), Device::host());
-        let leaves: Vec<u32> = (0..levels[0] as u32).collect();
-        let ranks: Vec<u64> = (0..=levels[0]).map(|leaf| start_of(leaf, levels[0], keys.len() as u64)).collect();
-        let mut bounds = Vec::with_capacity(leaves.len());
+        let leaves = collected(0..levels[0] as u32)?;
+        let ranks = collected((0..=levels[0]).map(|leaf| start_of(leaf, levels[0], keys.len() as u64)))?;
+        let mut bounds = with_room(leaves.len())?;
         for (&number, own) in leaves.iter().zip(ranks.windows(2)) {
             let own = own[0] as usize..own[1] as usize;
             let words = storage.words_mut(number).expect("the host's memory");
@@ -146,10 +148,10 @@ impl Tree {
             set_head(words, node, Head::Next, if u64::from(number) + 1 < levels[0] { number + 1 } else { NONE });
             bounds.push(keys.get(own.end.wrapping_sub(1)).copied().unwrap_or(B::MAX));
         }
-        let (mut children, mut first) = (leaves.clone(), levels[0] as u32);
+        let (mut children, mut first) = (copied(&leaves)?, levels[0] as u32);
         for &nodes in &levels[1..] {
             *bounds.last_mut().expect("a level has a node") = B::MAX;
-            let mut above = Vec::with_capacity(nodes as usize);
+            let mut above = with_room(nodes as usize)?;
             for i in 0..nodes {
                 let start = |i| start_of(i, nodes, children.len() as u64) as usize;
                 let (own, number) = (start(i)..start(i + 1), first + i as u32);
@@ -160,11 +162,11 @@ impl Tree {
                     set_head(storage.words_mut(child).expect("the host's memory"), node, Head::Parent, number);
                 }
             }
-            (bounds, children, first) = (above, (first..first + nodes as u32).collect(), first + nodes as u32);
+            (bounds, children, first) = (above, collected(first..first + nodes as u32)?, first + nodes as u32);
         }
         set_head(storage.words_mut(first - 1).expect("the host's memory"), node, Head::Parent, NONE);
-        let (positions, leaves) = (leaves.clone(), host.upload(&leaves)?);
-        Ok((storage, Order { leaves, ranks: host.upload(&ranks)?, positions: host.upload(&positions)? }))
+        let (positions, leaves) = (host.upload(&leaves)?, host.upload(&leaves)?);
+        Ok((storage, Order { leaves, ranks: host.upload(&ranks)?, positions }))
     }
 }
 

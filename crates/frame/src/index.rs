@@ -26,6 +26,7 @@
 
 use core::fmt::Debug;
 use core::ops::Bound;
+use lanetree_base::parallel::*;
 use lanetree_base::{
     ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Matches, Op, Ranges, Result, UpdateReport,
 };
@@ -221,7 +222,7 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
         let present = self.get_many(probes)?;
         let ranks = self.lower_bound_many(probes)?;
         let row = |(value, rank): (Option<Self::Value>, u64)| value.map_or(Matches::NO_ROW, |_| rank);
-        Ok(Matches::of_rows(&present.into_iter().zip(ranks).map(row).collect::<Vec<_>>()))
+        Matches::of_rows(&present.into_par_iter().zip(ranks).map(row).try_collect()?)
     }
 
     /// The pairs of each range, in ascending order of their keys.

@@ -6,6 +6,7 @@ use super::walk::Ranks;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, NeighborSearch, Side, check_pairs};
+use lanetree_frame::room::with_room;
 use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
@@ -143,7 +144,11 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     }
 
     fn pairs(&self) -> Result<Vec<(K, V)>> {
-        self.iter().collect()
+        let mut pairs = with_room(self.shape.len as usize)?;
+        for pair in self.iter() {
+            pairs.push(pair?);
+        }
+        Ok(pairs)
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {

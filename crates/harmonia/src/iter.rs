@@ -3,6 +3,7 @@
 use super::Harmonia;
 use super::native::View;
 use lanetree_frame::Result;
+use lanetree_frame::room::{with_room, zeroed};
 use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_layout::{Key, Word};
 
@@ -33,16 +34,16 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.whole.check()?;
         let shape = &self.shape;
         let leaf_words = leaf_bytes::<K::Bits, V>(shape.fanout) as usize / 8;
-        let mut words = vec![0; count as usize * leaf_words];
+        let mut words = zeroed(count as usize * leaf_words)?;
         self.leaves.copy_range_to(leaf as usize * leaf_words, &mut words)?;
         let mut ranks = None;
         if let Some(all) = &self.ranks {
-            let mut part = vec![0; count as usize + 1];
+            let mut part = zeroed(count as usize + 1)?;
             all.copy_range_to(leaf as usize, &mut part)?;
             ranks = Some(part);
         }
         let view = View::<K, V>::new(shape, &[], &words, None);
-        let mut pairs = Vec::with_capacity(count as usize * shape.fanout as usize);
+        let mut pairs = with_room(count as usize * shape.fanout as usize)?;
         for i in 0..count {
             let len = match &ranks {
                 Some(ranks) => (ranks[i as usize + 1] - ranks[i as usize]) as usize,

@@ -1,6 +1,7 @@
 //! From a cursor to another, further on.
 
 use lanetree_frame::Result;
+use lanetree_frame::room::make_room;
 use lanetree_runtime::Buffer;
 
 /// A block of a tree's ranks, in main memory.
@@ -43,8 +44,11 @@ impl Ranks {
     }
 
     fn fetch(&mut self, all: &Buffer<u64>, entries: usize, block: usize, leaf: usize) -> Result<()> {
+        let block = block.min(entries - leaf);
+        let more = block.saturating_sub(self.ranks.len());
+        make_room(&mut self.ranks, more)?;
         self.first = leaf;
-        self.ranks.resize(block.min(entries - leaf), 0);
+        self.ranks.resize(block, 0);
         Ok(all.copy_range_to(leaf, &mut self.ranks)?)
     }
 }

@@ -5,10 +5,11 @@
 
 use core::cell::UnsafeCell;
 use core::mem::{ManuallyDrop, MaybeUninit};
-use lanetree_frame::Ranges;
+use lanetree_frame::room::{self, check_free};
+use lanetree_frame::{Error, Ranges, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// Pairs from which on a part is complete.
 pub(crate) const PART: usize = 1 << 14;
@@ -68,6 +69,8 @@ pub(crate) struct Assembly<'a, K, V> {
     ranges: usize,
     spare: &'a Spare<K, V>,
     order: Mutex<Order<K, V>>,
+    /// Why there are no results.
+    failed: OnceLock<Error>,
     /// Read by those who copy parts, each to a place of its own; written by those who make room.
     out: RwLock<Out<K, V>>,
 }
@@ -90,18 +93,31 @@ struct Out<K, V> {
 
 impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
     /// For so many ranges, into the memory of other results.
-    pub(crate) fn new(ranges: usize, spare: &'a Spare<K, V>, results: Ranges<K, V>) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if main memory has no room.
+    pub(crate) fn new(ranges: usize, spare: &'a Spare<K, V>, results: Ranges<K, V>) -> Result<Self> {
         let order = Order { early: BTreeMap::new(), next: 0, pairs: 0, ready: Vec::new() };
         let Ranges { offsets, keys, values, .. } = results;
         let mut ends = Array::of(offsets);
-        ends.make_room(ranges + 1, ranges + 1);
+        ends.make_room(ranges + 1, ranges + 1)?;
         let out = Out { ends, keys: Array::of(keys), values: Array::of(values) };
-        Self { ranges, spare, order: Mutex::new(order), out: RwLock::new(out) }
+        Ok(Self { ranges, spare, order: Mutex::new(order), failed: OnceLock::new(), out: RwLock::new(out) })
     }
 
     /// An empty part.
     pub(crate) fn part(&self, first: usize) -> Part<K, V> {
         Part { first, ..self.spare.parts().pop().unwrap_or_default() }
+    }
+
+    /// Whether there will be no results, so that nobody need collect any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.get().is_some()
+    }
+
+    /// There will be no results, for this reason or an earlier one.
+    pub(crate) fn fail(&self, error: Error) {
+        _ = self.failed.set(error);
     }
 
     /// Takes a part with at least one range, and copies parts whose places are known.
@@ -120,14 +136,22 @@ impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
         let mut ready = order.ready.pop();
         drop(order);
         while let Some((part, place)) = ready {
-            self.copy(&part, place, expected);
+            if let Err(error) = self.copy(&part, place, expected) {
+                return self.fail(error);
+            }
             self.keep(part);
             ready = self.order().ready.pop();
         }
     }
 
     /// The results, when every range was in a part.
-    pub(crate) fn finish(self) -> Ranges<K, V> {
+    ///
+    /// # Errors
+    /// That for which it has failed.
+    pub(crate) fn finish(self) -> Result<Ranges<K, V>> {
+        if let Some(error) = self.failed.into_inner() {
+            return Err(error);
+        }
         let order = self.order.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Out { ends, keys, values } = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(order.next == self.ranges && order.ready.is_empty(), "a range is in no part");
@@ -138,7 +162,7 @@ impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
             let mut results = Ranges::default();
             (results.offsets, results.keys) = (ends.into_vec(self.ranges + 1), keys.into_vec(order.pairs));
             results.values = values.into_vec(order.pairs);
-            results
+            Ok(results)
         }
     }
 
@@ -147,14 +171,14 @@ impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
     }
 
     /// Copies a part to its place. If there is no room, it is made for `expected` pairs.
-    fn copy(&self, part: &Part<K, V>, place: usize, expected: usize) {
+    fn copy(&self, part: &Part<K, V>, place: usize, expected: usize) -> Result<()> {
         let end = place + part.keys.len();
         let mut out = self.out.read().unwrap_or_else(PoisonError::into_inner);
         while out.keys.len() < end || out.values.len() < end {
             drop(out);
             let mut growing = self.out.write().unwrap_or_else(PoisonError::into_inner);
-            growing.keys.make_room(end, expected);
-            growing.values.make_room(end, expected);
+            growing.keys.make_room(end, expected)?;
+            growing.values.make_room(end, expected)?;
             drop(growing);
             out = self.out.read().unwrap_or_else(PoisonError::into_inner);
         }
@@ -168,6 +192,7 @@ impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
             out.keys.write(place, &part.keys);
             out.values.write(place, &part.values);
         }
+        Ok(())
     }
 
     /// Keeps the memory of a part for later ones.
@@ -213,13 +238,23 @@ impl<T: Copy> Array<T> {
 
     /// Makes room for `expected` elements, and at least for `needed` and half as many again as there are, if there is none
     /// for `needed`.
-    fn make_room(&mut self, needed: usize, expected: usize) {
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if main memory has no room for `needed`.
+    fn make_room(&mut self, needed: usize, expected: usize) -> Result<()> {
         if self.len() < needed {
-            let len = needed.max(expected).max(self.len() + self.len() / 2);
-            self.0.reserve_exact(len - self.len());
+            let had = self.len();
+            let bytes = |len: usize| (len - had) as u128 * size_of::<T>() as u128;
+            let len = needed.max(expected).max(had + had / 2);
+            let is_granted = check_free(bytes(len)).is_ok() && self.0.try_reserve_exact(len - had).is_ok();
+            if !is_granted {
+                check_free(bytes(needed))?;
+                room::make_room(&mut self.0, needed - had)?;
+            }
             // SAFETY: an element needs no value.
             unsafe { self.0.set_len(self.0.capacity()) };
         }
+        Ok(())
     }
 
     /// Writes elements from a place on.
@@ -259,7 +294,7 @@ mod tests {
     }
 
     fn check(spare: &Spare<u64, u32>, ranges: usize, per_part: usize, results: Ranges<u64, u32>) -> Ranges<u64, u32> {
-        let assembly = Assembly::new(ranges, spare, results);
+        let assembly = Assembly::new(ranges, spare, results).unwrap();
         // In no order: multiples of a prime.
         let parts = ranges.div_ceil(per_part);
         let firsts: Vec<usize> = (0..parts).map(|i| i * 1_000_003 % parts * per_part).collect();
@@ -275,7 +310,7 @@ mod tests {
             }
             assembly.add(part);
         });
-        let results = assembly.finish();
+        let results = assembly.finish().unwrap();
         assert_eq!((results.len(), results.offsets.len()), (ranges, ranges + 1));
         for i in 0..ranges {
             let (keys, values): (Vec<u64>, Vec<u32>) = (0..len(i)).map(|at| pair(i, at)).unzip();

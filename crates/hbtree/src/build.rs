@@ -234,7 +234,7 @@ impl<K: Key, V: Word, L: Structure> Pieces<K, V, L> {
             return Err(Error::NotSorted { index: 0, previous: last.to_string(), key: first.to_string() });
         }
         let started = Instant::now();
-        let mut pairs = encoded(keys, values);
+        let mut pairs = encoded(keys, values)?;
         keep_last(&mut pairs);
         // The piece's first key may be the last one so far, and replaces it.
         let again = self.last.is_some() && self.last == keys.first().copied();

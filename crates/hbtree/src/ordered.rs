@@ -50,7 +50,7 @@ impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
         self.count_range_many(ranges.iter().copied())
     }
     fn pairs(&self) -> Result<Vec<(K, V)>> {
-        Ok(self.parts.leaves.pairs())
+        self.parts.leaves.pairs()
     }
     fn apply(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
         self.change(ops.len(), |i| ops[i])

@@ -7,6 +7,7 @@ use crate::structure::{Inner, Leaves, Parts, Place, Structure};
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{filled, zeroed};
 use lanetree_frame::{Error, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::PinnedBuffer;
@@ -62,7 +63,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// [`Error::Runtime`] if the device has no room for the batch, or from its driver.
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let mut out = vec![None; keys.len()];
+        let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
     }
@@ -91,7 +92,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// As [`HbTree::get_many`].
     pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        let mut out = vec![0; keys.len()];
+        let mut out = zeroed(keys.len())?;
+        self.parts.leaves.prepare_ranks()?;
         self.answer_on_host(keys, &mut out, |place| self.parts.leaves.rank(place))?;
         Ok(out)
     }
@@ -101,7 +103,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// # Errors
     /// As [`HbTree::get_many`].
     pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        let mut out = vec![0; keys.len()];
+        let mut out = zeroed(keys.len())?;
+        self.parts.leaves.prepare_ranks()?;
         self.answer_on_host(keys, &mut out, |place| self.parts.leaves.rank(place) + u64::from(place.is_hit))?;
         Ok(out)
     }
@@ -128,7 +131,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         keys: &[K],
         pair: impl Fn(Place) -> Option<(K::Bits, V)> + Sync,
     ) -> Result<Neighbors<K, V>> {
-        let mut out = vec![None; keys.len()];
+        let mut out = filled(None, keys.len())?;
         self.answer_on_host(keys, &mut out, |place| pair(place).map(|(word, value)| (K::decode(word), value)))?;
         Ok(out)
     }

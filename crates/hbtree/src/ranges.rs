@@ -6,6 +6,7 @@ use crate::line::slots;
 use crate::structure::{Leaves, Place, Structure};
 use core::mem::{replace, take};
 use lanetree_frame::ranges::RangeBatch;
+use lanetree_frame::room::push;
 use lanetree_frame::{Error, KeyRange, Ranges, Result};
 use lanetree_layout::{Key, Word};
 
@@ -82,7 +83,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
     /// Finds ranges, into the memory of other results.
     fn ranges(&self, bounds: Bounds<'_, K>, results: Ranges<K, V>) -> Result<Ranges<K, V>> {
-        let assembly = Assembly::new(bounds.starts.len(), &self.spare, results);
+        let assembly = Assembly::new(bounds.starts.len(), &self.spare, results)?;
         self.answer_with(bounds.starts, self.spare.bucket(), |first, count, find| {
             let (leaves, part) = (&self.parts.leaves, assembly.part(first));
             let mut parts = Parts { leaves, bounds, assembly: &assembly, part, lines: 1 };
@@ -98,7 +99,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
             }
             parts.finish();
         })?;
-        Ok(assembly.finish())
+        assembly.finish()
     }
 }
 
@@ -126,13 +127,21 @@ impl<K: Key, V: Word, L: Leaves<K, V>> Parts<'_, K, V, L> {
 
     /// Appends the pairs of the next range of the batch, which is number `i`.
     fn collect(&mut self, i: usize, place: Place) {
-        let Self { leaves, bounds: Bounds { starts, ends, limits }, part, .. } = self;
+        let Self { leaves, bounds: Bounds { starts, ends, limits }, part, assembly, .. } = self;
+        if assembly.has_failed() {
+            return;
+        }
         // A range without keys starts above its end.
         if starts[i] <= ends[i] {
             let limit = limits.get(i).copied().unwrap_or(u64::MAX);
-            leaves.collect(place, ends[i].encode(), limit, &mut part.keys, &mut part.values);
+            let collected = leaves.collect(place, ends[i].encode(), limit, &mut part.keys, &mut part.values);
+            if let Err(error) = collected {
+                return assembly.fail(error);
+            }
         }
-        part.ends.push(part.keys.len());
+        if let Err(error) = push(&mut part.ends, part.keys.len()) {
+            return assembly.fail(error);
+        }
         if part.keys.len() >= PART {
             let next = self.assembly.part(i + 1);
             self.assembly.add(replace(&mut self.part, next));
@@ -140,7 +149,7 @@ impl<K: Key, V: Word, L: Leaves<K, V>> Parts<'_, K, V, L> {
     }
 
     fn finish(self) {
-        if !self.part.ends.is_empty() {
+        if !self.part.ends.is_empty() && !self.assembly.has_failed() {
             self.assembly.add(self.part);
         }
     }

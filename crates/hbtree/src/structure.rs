@@ -52,7 +52,7 @@ pub trait Structure: Copy + Send + Sync + Debug + 'static {
         op: impl Fn(usize) -> Op<K, V> + Sync,
     ) -> Result<UpdateReport> {
         let started = Instant::now();
-        let changes = fold(count, op);
+        let changes = fold(count, op)?;
         let folding = started.elapsed();
         let report = Self::change(tree, &changes)?;
         tree.update_times.fold = folding;
@@ -190,6 +190,14 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// The value of a hit.
     fn value(&self, place: Place) -> V;
 
+    /// Takes the memory that [`Leaves::rank`] needs, if it has not been taken.
+    ///
+    /// # Errors
+    /// As [`Leaves::collect`].
+    fn prepare_ranks(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The number of pairs before a place.
     fn rank(&self, place: Place) -> u64;
 
@@ -203,10 +211,16 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     fn prefetch_after(&self, place: Place, lines: usize);
 
     /// Appends the pairs from a place on whose keys are not above `last`, up to `limit` of them.
-    fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>);
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for them.
+    fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()>;
 
     /// All pairs in order.
-    fn pairs(&self) -> Vec<(K, V)>;
+    ///
+    /// # Errors
+    /// As [`Leaves::collect`].
+    fn pairs(&self) -> Result<Vec<(K, V)>>;
 }
 
 /// What a tree is made of.

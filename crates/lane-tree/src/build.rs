@@ -9,6 +9,7 @@ use crate::upper::{Child, Table, Upper};
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
@@ -213,7 +214,7 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     if device.kind() == DeviceKind::Host || pairs.keys.is_empty() {
         return layout(device, pairs, options)?.upload(device);
     }
-    let keys: Vec<K> = pairs.keys.par_iter().map(|&word| K::decode(word)).collect();
+    let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
     let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
     build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))
 }
@@ -232,25 +233,32 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
         _ if part == count => len,
         _ => boundary(keys, part * (len / count), reach),
     };
-    let plans: Vec<Vec<(usize, usize, Plan)>> = (0..count)
-        .into_par_iter()
-        .map(|part| {
-            let (start, end) = (cut(part), cut(part + 1));
-            let mut plans = Vec::new();
-            divide(&keys[start..end], filling, |from, to, plan| plans.push((start + from, start + to, plan)));
-            plans
-        })
-        .collect();
-    let plans: Vec<(usize, usize, Plan)> = plans.into_iter().flatten().collect();
+    let plans = (0..count).into_par_iter().map(|part| {
+        let (start, end) = (cut(part), cut(part + 1));
+        let (mut plans, mut room) = (Vec::new(), Ok(()));
+        divide(&keys[start..end], filling, |from, to, plan| {
+            if room.is_ok() {
+                room = make_room(&mut plans, 1);
+            }
+            if room.is_ok() {
+                plans.push((start + from, start + to, plan));
+            }
+        });
+        room.map(|()| plans)
+    });
+    let plans = plans.collect().into_iter().collect::<Result<Vec<Vec<(usize, usize, Plan)>>>>()?;
+    let plans = collected(plans.into_iter().flatten())?;
     let spare = |plan: &Plan| spare_lines(filling.is_full(), plan.starts.len() as u32) as usize;
     let lines: usize = plans.iter().map(|(_, _, plan)| plan.starts.len() + spare(plan)).sum();
     let Ok(line_count) = u32::try_from(lines) else {
         return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
     };
     let words = words_of_lines::<K, V>(u64::from(line_count)) as usize;
-    let mut parts = HostParts { lines: vec![0; words], ..HostParts::default() };
+    let mut parts = HostParts { lines: zeroed(words)?, ..HostParts::default() };
     let (mut formats, mut first_line) = (0, 0);
-    let mut children = Vec::with_capacity(plans.len());
+    let mut children = with_room(plans.len())?;
+    make_room(&mut parts.nodes, plans.len() * lanetree_kernels_lane_tree::layout::NODE_WORDS as usize)?;
+    make_room(&mut parts.records, plans.len() * record_words::<K, V>() as usize)?;
     for (start, end, plan) in &plans {
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
@@ -265,6 +273,7 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
     let upper = Upper::new(children, formats, options.table_nodes);
     let top_start = upper.firsts.len() - upper.top_count as usize;
     let table = Table::new(&upper.firsts[top_start..]);
+    make_room(&mut parts.nodes, upper.nodes.len())?;
     parts.nodes.extend(upper.nodes);
     parts.shape = Shape {
         len: len as u64,

@@ -8,6 +8,7 @@ use lanetree_frame::fixed::{
     FixedIndex, NeighborOutputs, NeighborSearch, ScanOutputs, Scans, Side, Staging, check_pairs,
 };
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
@@ -102,7 +103,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 
     fn pairs(&self) -> Result<Vec<(K, V)>> {
         let pairs = self.sorted_pairs()?;
-        Ok(pairs.keys.into_iter().map(K::decode).zip(pairs.values).collect())
+        pairs.keys.into_par_iter().map(K::decode).zip(pairs.values).try_collect()
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {

@@ -4,9 +4,14 @@ use crate::MultiMap;
 use crate::contents::read;
 use crate::on_stream::{DeviceRows, RangeScratch, Scratch};
 use lanetree_frame::fixed::DeviceRanges;
+use lanetree_frame::parallel::*;
 use lanetree_frame::ranges::RangeBatch;
+use lanetree_frame::room::push;
 use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_layout::{Key, Word};
+
+/// Results that a thread converts at a time: fewer take less time than to wake it.
+const TASK: usize = 1 << 14;
 
 /// The values of a batch of keys, in compressed sparse row form: those of key *i* are from `offsets[i]` to `offsets[i + 1]`, in
 /// the order in which they were inserted.
@@ -76,7 +81,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.count_many(keys)?.into_iter().map(|count| count > 0).collect())
+        self.count_many(keys)?.into_par_iter().with_min_len(TASK).map(|count| count > 0).try_collect()
     }
 
     /// The value of each key that was inserted first; `None` for an absent key.
@@ -91,7 +96,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         self.on(&stream).first(&queries, &mut values, Some(&mut hits), V::MIN, &mut scratch)?;
         let (values, hits) = (values.to_vec()?, hits.to_vec()?);
         let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
-        Ok(values.into_iter().enumerate().map(|(i, value)| is_hit(i).then_some(value)).collect())
+        values.into_par_iter().with_min_len(TASK).enumerate().map(|(i, value)| is_hit(i).then_some(value)).try_collect()
     }
 
     /// The pairs of each range of keys, in ascending order of the keys, those of one key in the order in which they were
@@ -137,7 +142,11 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn pairs(&self) -> Result<Vec<(K, V)>> {
-        self.iter().collect()
+        let mut pairs = Vec::new();
+        for pair in self.iter() {
+            push(&mut pairs, pair?)?;
+        }
+        Ok(pairs)
     }
 }
 

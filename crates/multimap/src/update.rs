@@ -152,7 +152,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         if pairs.is_empty() || self.is_empty() {
             return Ok(unchanged);
         }
-        let batch = Wanted::new(pairs);
+        let batch = Wanted::new(pairs)?;
         let stream = device.stream()?;
         let (places, ranks) = self.found(&stream, &device.upload(&batch.keys)?)?;
         let wanted = WantedValues {

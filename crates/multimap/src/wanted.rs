@@ -1,6 +1,8 @@
 //! A batch of pairs to remove, in order.
 
+use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{copied, push};
 use lanetree_layout::{Key, Word};
 
 /// The distinct pairs of a batch, in ascending order of keys and values.
@@ -19,23 +21,25 @@ pub(crate) struct Wanted<K, V> {
 }
 
 impl<K: Key, V: Word> Wanted<K, V> {
-    pub(crate) fn new(pairs: &[(K, V)]) -> Self {
-        let mut pairs = pairs.to_vec();
-        sort_by_word(&mut pairs, |pair| pair.1);
-        sort_by_word(&mut pairs, |pair| pair.0.encode());
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room.
+    pub(crate) fn new(pairs: &[(K, V)]) -> Result<Self> {
+        let mut pairs = copied(pairs)?;
+        sort_by_word(&mut pairs, |pair| pair.1)?;
+        sort_by_word(&mut pairs, |pair| pair.0.encode())?;
         let mut wanted = Self { keys: vec![], offsets: vec![], values: vec![], times: vec![], rows: vec![] };
         for equal in pairs.chunk_by(|a, b| a == b) {
             let (key, value) = equal[0];
             if wanted.keys.last() != Some(&key) {
-                wanted.keys.push(key);
-                wanted.offsets.push(wanted.values.len() as u64);
+                push(&mut wanted.keys, key)?;
+                push(&mut wanted.offsets, wanted.values.len() as u64)?;
             }
-            wanted.values.push(value);
-            wanted.times.push(equal.len() as u64);
-            wanted.rows.push(wanted.keys.len() as u64 - 1);
+            push(&mut wanted.values, value)?;
+            push(&mut wanted.times, equal.len() as u64)?;
+            push(&mut wanted.rows, wanted.keys.len() as u64 - 1)?;
         }
-        wanted.offsets.push(wanted.values.len() as u64);
-        wanted
+        push(&mut wanted.offsets, wanted.values.len() as u64)?;
+        Ok(wanted)
     }
 }
 
@@ -45,7 +49,7 @@ mod tests {
 
     #[test]
     fn equal_pairs_are_counted_and_keys_are_rows() {
-        let wanted = Wanted::new(&[(7_i32, 1_u32), (-1, 5), (7, 0), (7, 1), (7, 1)]);
+        let wanted = Wanted::new(&[(7_i32, 1_u32), (-1, 5), (7, 0), (7, 1), (7, 1)]).unwrap();
         let expected = Wanted {
             keys: vec![-1, 7],
             offsets: vec![0, 1, 3],
@@ -54,6 +58,6 @@ mod tests {
             rows: vec![0, 1, 1],
         };
         assert_eq!(wanted, expected);
-        assert_eq!(Wanted::<u64, u32>::new(&[]).offsets, [0]);
+        assert_eq!(Wanted::<u64, u32>::new(&[]).unwrap().offsets, [0]);
     }
 }

@@ -49,7 +49,7 @@ pub fn local_sort_pairs<K: AnyKey, V: Word>(
         let upper = |key: &K| if from < width { key.encode().shr(from) } else { K::Bits::MIN };
         let is_sorted = keys.is_sorted_by_key(upper);
         if is_sorted {
-            super::radix_sort::sort_on_host(keys, values, 0..width);
+            super::radix_sort::sort_on_host(keys, values, 0..width)?;
         }
         let found = found.as_mut_slice().unwrap_or(&mut []);
         (found[0], found[1]) = (found[0] | differing, found[1].max(u64::from(!is_sorted)));

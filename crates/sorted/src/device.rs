@@ -4,6 +4,7 @@ use super::SortedArray;
 use super::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_sorted::{
     ArrayRef, GATHER_WIDTHS, GatherArgs, GetArgs, IN_FLIGHT, LocateArgs, NeighborArgs, RankArgs, calls,
@@ -48,8 +49,8 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
     }
 
     fn pairs(&self) -> Result<Vec<(K, V)>> {
-        let keys = self.keys.to_vec()?.into_iter().map(K::decode);
-        Ok(keys.zip(self.values.to_vec()?).collect())
+        let keys = self.keys.to_vec()?.into_par_iter().map(K::decode);
+        keys.zip(self.values.to_vec()?).try_collect()
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {

@@ -12,7 +12,7 @@ impl<K: Key, V: Word> SortedArray<K, V> {
         if count == 0 {
             return Ok(UpdateReport::default());
         }
-        let changes = fold(count, op);
+        let changes = fold(count, op)?;
         let (pairs, report) = match (self.device.kind(), self.keys.as_slice(), self.values.as_slice()) {
             (DeviceKind::Host, Some(keys), Some(values)) => SortedPairs::merge((keys, values), &changes)?,
             _ => SortedPairs::merge((&self.keys.to_vec()?, &self.values.to_vec()?), &changes)?,

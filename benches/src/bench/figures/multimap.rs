@@ -149,7 +149,7 @@ impl Subject {
         let step = (distinct.len() / most).max(1);
         let mut ranks: Vec<usize> = (0..distinct.len()).step_by(step).take(most).collect();
         ranks.retain(|&rank| self.pairs.places(rank).len() == least);
-        sort_by_word(&mut ranks, |&rank| value_of(rank as u64 ^ session.seed << 32));
+        sort_by_word(&mut ranks, |&rank| value_of(rank as u64 ^ session.seed << 32)).expect("memory for a batch");
         ranks
     }
 

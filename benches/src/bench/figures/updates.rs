@@ -50,7 +50,7 @@ fn measure<W: BenchWord>(session: &mut Session, data: &Data<W>) -> Result<()> {
     build(session, data, &sorted, true)?;
     {
         let mut keys = data.keys.clone();
-        sort_by_word(&mut keys, |key| mix(key.widen()));
+        sort_by_word(&mut keys, |key| mix(key.widen())).expect("memory for a batch");
         let values: Vec<W> = keys.par_iter().map(|&key| value_of(key)).collect();
         let shuffled = (session.device.upload(&keys)?, session.device.upload(&values)?);
         build(session, data, &shuffled, false)?;

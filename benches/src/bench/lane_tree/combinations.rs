@@ -122,6 +122,7 @@ impl<'a> Combinations<'a> {
             let (key, next) = (data.keys[rank], data.keys[rank].wrapping_add(1));
             [Some(key), Some(next).filter(|next| *next > key && !is_there(next))].into_iter().flatten()
         });
+        let keys = keys.expect("memory for a batch");
         // Other values than those of the tree.
         let values: Vec<u64> = keys.par_iter().map(|&key| value_of(!key)).collect();
         let index = LaneTree::builder().build_sorted(&self.pooled, &keys, &values)?;
@@ -249,7 +250,7 @@ impl<'a> Combinations<'a> {
         let rest = len - second.both;
         session.expect(&"subtract", "pairs", out.2.to_vec()?[0], rest as u64)?;
         let rest_of = |i: usize| (!i.is_multiple_of(second.step)).then(|| data.keys[i]);
-        let expected = (0..len).into_par_iter().filter_map_collect(rest_of);
+        let expected = (0..len).into_par_iter().filter_map_collect(rest_of).expect("memory for a batch");
         let checksum = session.check(&"subtract", "keys", &out.0, rest, u64::MAX, |i| expected[i])?;
         let bytes = 16 * (len + rest) + 8 * other_len;
         self.push(session, "primitives", "subtract_pairs", second, (timing, checksum), bytes);

@@ -63,7 +63,7 @@ impl Distribution {
                 let mut rng = StdRng::seed_from_u64(mix(seed ^ part as u64));
                 (part * PART..((part + 1) * PART).min(len)).map(|at| key(at, &mut rng)).collect::<Vec<_>>()
             };
-            parts.flat_map_collect(part)
+            parts.flat_map_collect(part).expect("memory for the keys")
         };
         // Gaps, summed up.
         let from_gaps = |gap: &(dyn Fn(usize, &mut StdRng) -> u64 + Sync)| -> Vec<u64> {

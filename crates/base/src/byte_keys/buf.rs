@@ -1,7 +1,9 @@
 //! Batches of byte strings that own their memory.
 
 use super::{ByteKeys, Offsets, check_count};
+use crate::Result;
 use crate::parallel::*;
+use crate::room::{collected, make_room, with_room, zeroed};
 use core::fmt;
 use lanetree_layout::FixedKey;
 
@@ -72,29 +74,35 @@ impl ByteKeysBuf {
     }
 
     /// The strings `keys[i]` for each `i` of `picks`, in parallel.
-    pub fn pick(keys: ByteKeys<'_>, picks: &[usize]) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for them.
+    pub fn pick(keys: ByteKeys<'_>, picks: &[usize]) -> Result<Self> {
         if let Offsets::Fixed { width, .. } = keys.offsets() {
-            let mut bytes = vec![0; picks.len() * width];
+            let mut bytes = zeroed(picks.len() * width)?;
             if width > 0 {
                 let strings = bytes.par_chunks_exact_mut(width).with_min_len(TASK);
                 strings.zip(picks).for_each(|(string, &pick)| string.copy_from_slice(keys.at(pick)));
             }
-            return Self { bytes, ends: Ends::Fixed { width, len: picks.len() } };
+            return Ok(Self { bytes, ends: Ends::Fixed { width, len: picks.len() } });
         }
         Self::gather(picks.len(), |index| keys.at(picks[index]))
     }
 
     /// Strings chosen by index, copied in parallel.
-    pub fn gather<'k>(len: usize, string: impl Fn(usize) -> &'k [u8] + Sync) -> Self {
-        let mut offsets = Vec::with_capacity(len + 1);
+    ///
+    /// # Errors
+    /// As [`ByteKeysBuf::pick`].
+    pub fn gather<'k>(len: usize, string: impl Fn(usize) -> &'k [u8] + Sync) -> Result<Self> {
+        let mut offsets = with_room(len + 1)?;
         offsets.push(0);
         let mut end = 0;
         offsets.extend((0..len).map(|index| {
             end += string(index).len() as u64;
             end
         }));
-        let mut bytes = vec![0; end as usize];
-        let mut tasks = Vec::with_capacity(len.div_ceil(TASK));
+        let mut bytes = zeroed(end as usize)?;
+        let mut tasks = with_room(len.div_ceil(TASK))?;
         let mut rest = &mut bytes[..];
         for first in (0..len).step_by(TASK) {
             let indexes = first..len.min(first + TASK);
@@ -110,7 +118,7 @@ impl ByteKeysBuf {
                 to.copy_from_slice(from);
             }
         });
-        Self { bytes, ends: Ends::Offsets(offsets) }
+        Ok(Self { bytes, ends: Ends::Offsets(offsets) })
     }
 
     /// Appends a string.
@@ -122,6 +130,46 @@ impl ByteKeysBuf {
         if let Ends::Offsets(offsets) = &mut self.ends {
             offsets.push(self.bytes.len() as u64);
         }
+    }
+
+    /// [`ByteKeysBuf::push`], unless there is no memory.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room.
+    pub fn try_push(&mut self, key: &[u8]) -> Result<()> {
+        make_room(&mut self.bytes, key.len())?;
+        match &mut self.ends {
+            Ends::Offsets(offsets) => make_room(offsets, 1)?,
+            Ends::Fixed { width, len } => {
+                let (width, len) = (*width, *len);
+                self.ends = Ends::Offsets(collected((0..=len + 1).map(|index| (index.min(len) * width) as u64))?);
+                if let Ends::Offsets(offsets) = &mut self.ends {
+                    offsets.pop();
+                }
+            }
+        }
+        self.push(key);
+        Ok(())
+    }
+
+    /// Copies of all strings of some batches, one batch after another.
+    ///
+    /// # Errors
+    /// As [`ByteKeysBuf::try_push`].
+    pub fn concat<'k>(batches: impl Iterator<Item = &'k Self> + Clone) -> Result<Self> {
+        let strings = batches.clone().map(Self::len).sum::<usize>();
+        let (mut offsets, mut bytes) =
+            (with_room(strings + 1)?, with_room(batches.clone().map(|own| own.bytes.len()).sum())?);
+        offsets.push(0);
+        for own in batches {
+            let before = bytes.len() as u64;
+            bytes.extend_from_slice(&own.bytes);
+            match &own.ends {
+                Ends::Offsets(ends) => offsets.extend(ends[1..].iter().map(|end| before + end)),
+                Ends::Fixed { width, len } => offsets.extend((1..=*len).map(|end| before + (end * width) as u64)),
+            }
+        }
+        Ok(Self::from_parts(bytes, offsets))
     }
 
     /// Appends all strings of another batch.

@@ -4,6 +4,7 @@ use super::{ByteKeys, Offsets, check_count};
 use crate::error::same_device;
 use crate::launch::{self, THREADS};
 use crate::parallel::*;
+use crate::room::zeroed;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use core::fmt;
@@ -93,16 +94,16 @@ impl DeviceKeys {
             Offsets::Fixed { width, .. } => (keys.bytes(), DeviceOffsets::Fixed { width }),
             Offsets::U32(offsets) => {
                 let (first, bytes) = rebased(offsets, keys.bytes());
-                let offsets: Vec<u32> = offsets.par_iter().map(|&offset| offset - first).collect();
+                let offsets = offsets.par_iter().map(|&offset| offset - first).try_collect()?;
                 (bytes, DeviceOffsets::U32(device.upload(if len == 0 { &[0] } else { &offsets })?))
             }
             Offsets::U64(offsets) => {
                 let (first, bytes) = rebased(offsets, keys.bytes());
-                let offsets: Vec<u64> = offsets.par_iter().map(|&offset| offset - first).collect();
+                let offsets = offsets.par_iter().map(|&offset| offset - first).try_collect()?;
                 (bytes, DeviceOffsets::U64(device.upload(if len == 0 { &[0] } else { &offsets })?))
             }
         };
-        let mut words = vec![0_u64; bytes.len().div_ceil(8)];
+        let mut words = zeroed::<u64>(bytes.len().div_ceil(8))?;
         let chunks = bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()].par_chunks_mut(1 << 20);
         chunks.zip(bytes.par_chunks(1 << 20)).for_each(|(to, from)| to.copy_from_slice(from));
         Ok(Self { bytes: device.upload(&words)?, offsets, len })

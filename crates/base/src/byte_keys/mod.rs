@@ -10,6 +10,7 @@ pub use range::{ByteRange, ByteRanges};
 pub use range::{Side, Sides};
 
 use crate::parallel::*;
+use crate::room::with_room;
 use crate::{Error, Result};
 use core::fmt;
 use core::ops::Range;
@@ -173,13 +174,17 @@ impl<'a> ByteKeys<'a> {
     /// Decodes the strings to fixed-width keys: the inverse of [`ByteKeysBuf::encode`].
     ///
     /// # Errors
-    /// [`Error::KeyLength`] for a string of another length.
+    /// [`Error::KeyLength`] for a string of another length; [`Error::Runtime`] if main memory has no room for the keys.
     pub fn decode<K: FixedKey>(&self) -> Result<Vec<K>> {
         let decode = |(index, key): (usize, &[u8])| match key.len() {
             len if len == K::WIDTH => Ok(K::read(key)),
             len => Err(Error::KeyLength { index, len, expected: K::WIDTH }),
         };
-        self.iter().enumerate().map(decode).collect()
+        let mut keys = with_room(self.len())?;
+        for string in self.iter().enumerate() {
+            keys.push(decode(string)?);
+        }
+        Ok(keys)
     }
 
     /// Checks that no string is longer than a key can be.

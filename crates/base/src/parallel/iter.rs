@@ -1,6 +1,7 @@
 //! Items that are known by their number, and what is done with all of them.
 
 use super::{Loop, ParallelSlice, parts};
+use crate::room::{collected, push, with_room};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
@@ -93,12 +94,18 @@ pub unsafe trait Parallel: Sync + Sized {
     }
 
     /// As [`Parallel::parts`], for parts that are vectors: one with all of their elements.
-    fn flat_parts<T: Send>(self, of_part: impl Fn(PartIter<'_, Self>) -> Vec<T> + Sync) -> Vec<T> {
-        let mut parts = self.parts(of_part);
+    ///
+    /// # Errors
+    /// That of the first part that fails; [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for all.
+    fn flat_parts<T: Send>(
+        self,
+        of_part: impl Fn(PartIter<'_, Self>) -> crate::Result<Vec<T>> + Sync,
+    ) -> crate::Result<Vec<T>> {
+        let mut parts = self.parts(of_part).into_iter().collect::<crate::Result<Vec<_>>>()?;
         if parts.len() == 1 {
-            return parts.remove(0);
+            return Ok(parts.remove(0));
         }
-        let mut all = Vec::<T>::with_capacity(parts.iter().map(Vec::len).sum());
+        let mut all = with_room(parts.iter().map(Vec::len).sum())?;
         let to = Place(all.as_mut_ptr());
         let mut len = 0;
         let begin = |part: Vec<T>| {
@@ -116,21 +123,52 @@ pub unsafe trait Parallel: Sync + Sized {
         });
         // SAFETY: so many have been moved there.
         unsafe { all.set_len(len) };
-        all
+        Ok(all)
     }
 
-    /// All, in their order.
+    /// All, in their order: for few. [`Parallel::try_collect`] is for as many as a batch or an index has.
     fn collect(self) -> Vec<Self::Item> {
         let mut all = Vec::new();
         self.collect_into_vec(&mut all);
         all
     }
 
-    /// All, in their order, in place of what is in a vector.
+    /// All, in their order.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for them.
+    fn try_collect(self) -> crate::Result<Vec<Self::Item>> {
+        let mut all = with_room(self.items())?;
+        self.write_into(&mut all);
+        Ok(all)
+    }
+
+    /// [`Parallel::collect`] in place of what is in a vector.
     fn collect_into_vec(self, all: &mut Vec<Self::Item>) {
-        let len = self.items();
         all.clear();
-        all.reserve(len);
+        all.reserve(self.items());
+        self.write_into(all);
+    }
+
+    /// The results of a function for each item, which may fail.
+    ///
+    /// # Errors
+    /// As [`Parallel::try_collect`]; and one of the function's.
+    fn try_map_collect<T: Send>(self, f: impl Fn(Self::Item) -> crate::Result<T> + Sync) -> crate::Result<Vec<T>> {
+        self.flat_parts(|items| {
+            let mut all = with_room(items.size_hint().0)?;
+            for item in items {
+                push(&mut all, f(item)?)?;
+            }
+            Ok(all)
+        })
+    }
+
+    /// All, in their order, into an empty vector that has room for them.
+    #[doc(hidden)]
+    fn write_into(self, all: &mut Vec<Self::Item>) {
+        let len = self.items();
+        assert!(all.is_empty() && all.capacity() >= len);
         let to = Place(all.as_mut_ptr());
         let body = |_: usize, range: Range<usize>| {
             // SAFETY: within the capacity.
@@ -150,12 +188,15 @@ pub unsafe trait Parallel: Sync + Sized {
     }
 
     /// Both sides of pairs.
-    fn unzip<A: Send, B: Send>(self) -> (Vec<A>, Vec<B>)
+    ///
+    /// # Errors
+    /// As [`Parallel::try_collect`].
+    fn try_unzip<A: Send, B: Send>(self) -> crate::Result<(Vec<A>, Vec<B>)>
     where
         Self: Parallel<Item = (A, B)>,
     {
         let len = self.items();
-        let (mut left, mut right) = (Vec::<A>::with_capacity(len), Vec::<B>::with_capacity(len));
+        let (mut left, mut right) = (with_room::<A>(len)?, with_room::<B>(len)?);
         let (left_room, right_room) = (&mut left.spare_capacity_mut()[..len], &mut right.spare_capacity_mut()[..len]);
         left_room.par_iter_mut().zip(right_room).zip(self).for_each(|((to_left, to_right), (a, b))| {
             to_left.write(a);
@@ -166,22 +207,34 @@ pub unsafe trait Parallel: Sync + Sized {
             left.set_len(len);
             right.set_len(len);
         }
-        (left, right)
+        Ok((left, right))
     }
 
     /// The results of a function that are `Some`, in the order of the items.
-    fn filter_map_collect<T: Send>(self, f: impl Fn(Self::Item) -> Option<T> + Sync) -> Vec<T> {
-        self.flat_parts(|items| items.filter_map(&f).collect())
+    ///
+    /// # Errors
+    /// As [`Parallel::try_collect`].
+    fn filter_map_collect<T: Send>(self, f: impl Fn(Self::Item) -> Option<T> + Sync) -> crate::Result<Vec<T>> {
+        self.flat_parts(|items| collected(items.filter_map(&f)))
     }
 
     /// The items for which a function returns `true`, in their order.
-    fn filter_collect(self, f: impl Fn(&Self::Item) -> bool + Sync) -> Vec<Self::Item> {
-        self.flat_parts(|items| items.filter(&f).collect())
+    ///
+    /// # Errors
+    /// As [`Parallel::try_collect`].
+    fn filter_collect(self, f: impl Fn(&Self::Item) -> bool + Sync) -> crate::Result<Vec<Self::Item>> {
+        self.flat_parts(|items| collected(items.filter(&f)))
     }
 
     /// The elements of all results of a function, in the order of the items.
-    fn flat_map_collect<I: IntoIterator<Item: Send>>(self, f: impl Fn(Self::Item) -> I + Sync) -> Vec<I::Item> {
-        self.flat_parts(|items| items.flat_map(&f).collect())
+    ///
+    /// # Errors
+    /// As [`Parallel::try_collect`].
+    fn flat_map_collect<I: IntoIterator<Item: Send>>(
+        self,
+        f: impl Fn(Self::Item) -> I + Sync,
+    ) -> crate::Result<Vec<I::Item>> {
+        self.flat_parts(|items| collected(items.flat_map(&f)))
     }
 
     /// All combined, in their order, where `identity` does not change what it is combined with.

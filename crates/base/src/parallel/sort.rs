@@ -1,6 +1,8 @@
 //! Sorting by words.
 
 use super::{IntoParallel, Parallel, ParallelSlice, threads};
+use crate::Result;
+use crate::room::copied;
 use core::cmp::Ordering;
 use core::mem::{replace, take};
 use core::ops::Range;
@@ -21,18 +23,22 @@ const DISTRIBUTED: usize = 1 << 13;
 /// which they differ, in parallel, which takes the memory of a copy: that is half of the comparisons, and the rest are among
 /// neighbours in the first caches.
 ///
+/// # Errors
+/// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for the copy. The items are then in any order.
+///
 /// # Panics
 /// As `word`. The items are then in any order, some of them more than once.
-pub fn sort_by_word<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: impl Fn(&T) -> W + Sync) {
-    sort(items, &word);
+pub fn sort_by_word<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: impl Fn(&T) -> W + Sync) -> Result<()> {
+    sort(items, &word)
 }
 
-fn sort<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: &(impl Fn(&T) -> W + Sync)) {
+fn sort<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: &(impl Fn(&T) -> W + Sync)) -> Result<()> {
     if items.len() < DISTRIBUTED {
-        return items.sort_by_key(word);
+        items.sort_by_key(word);
+        return Ok(());
     }
     if items.par_windows(2).with_min_len(CHUNK).all(|pair| word(&pair[0]) <= word(&pair[1])) {
-        return;
+        return Ok(());
     }
     let of_chunk = |chunk: &[T]| {
         chunk.iter().map(word).fold((W::MAX, W::MIN), |(low, high), word| (low.min(word), high.max(word)))
@@ -42,6 +48,7 @@ fn sort<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: &(impl Fn(&T) 
     let shift = high.wrapping_sub(low).significant_bits().saturating_sub(BUCKET_BITS);
     let bucket = |item: &T| word(item).wrapping_sub(low).shr(shift).low() as usize;
     let chunks = items.par_chunks(CHUNK).map(|chunk| Distributed::new(chunk, bucket)).collect();
+    let chunks = chunks.into_iter().collect::<Result<Vec<_>>>()?;
     let mut rest = items;
     let buckets: Vec<_> = (0..1 << BUCKET_BITS)
         .map(|bucket| {
@@ -51,7 +58,7 @@ fn sort<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: &(impl Fn(&T) 
             (bucket, own)
         })
         .collect();
-    buckets.into_par_iter().for_each(|(bucket, own)| {
+    buckets.into_par_iter().try_for_each(|(bucket, own)| {
         let mut at = 0;
         // In the order of the chunks, which is that of the items.
         for chunk in &chunks {
@@ -61,9 +68,10 @@ fn sort<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: &(impl Fn(&T) 
         }
         if shift > 0 {
             // Many, if the words are far from evenly distributed: these differ in fewer bits.
-            sort(own, word);
+            sort(own, word)?;
         }
-    });
+        Ok(())
+    })
 }
 
 /// Sorts items by comparing them; equal ones come in any order. Where there is a word to sort by, [`sort_by_word`] is faster to
@@ -86,7 +94,7 @@ struct Distributed<T> {
 }
 
 impl<T: Copy> Distributed<T> {
-    fn new(chunk: &[T], bucket: impl Fn(&T) -> usize) -> Self {
+    fn new(chunk: &[T], bucket: impl Fn(&T) -> usize) -> Result<Self> {
         let mut ends = vec![0; 1 << BUCKET_BITS];
         chunk.iter().for_each(|item| ends[bucket(item)] += 1);
         let mut before = 0;
@@ -94,13 +102,13 @@ impl<T: Copy> Distributed<T> {
             before += replace(end, before);
         }
         // Starts now, and ends when all items are there.
-        let mut items = chunk.to_vec();
+        let mut items = copied(chunk)?;
         for item in chunk {
             let place = &mut ends[bucket(item)];
             items[*place as usize] = *item;
             *place += 1;
         }
-        Self { items, ends }
+        Ok(Self { items, ends })
     }
 
     fn range(&self, bucket: usize) -> Range<usize> {

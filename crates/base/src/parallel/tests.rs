@@ -54,7 +54,7 @@ fn chains_give_what_those_of_the_standard_library_give() {
             words.par_iter().copied().collect_into_vec(&mut copied);
             assert_eq!(copied, words);
             let numbered: Vec<(usize, u64)> = words.iter().copied().enumerate().collect();
-            assert_eq!(words.par_iter().copied().enumerate().unzip(), numbered.iter().copied().unzip());
+            assert_eq!(words.par_iter().copied().enumerate().try_unzip().unwrap(), numbered.iter().copied().unzip());
             let mut sums = words.clone();
             sums.par_iter_mut().zip(&doubled).for_each(|(sum, word)| *sum += word);
             assert!(sums.iter().zip(&words).all(|(sum, word)| *sum == 3 * word));
@@ -62,10 +62,10 @@ fn chains_give_what_those_of_the_standard_library_give() {
             assert_eq!(words.par_iter().copied().sum::<u64>(), words.iter().sum());
             assert_eq!(words.par_iter().copied().reduce(|| 0, |a, b| a ^ b), words.iter().fold(0, |a, b| a ^ b));
             let odd: Vec<u64> = words.iter().copied().filter(|word| word % 2 == 1).collect();
-            assert_eq!(words.par_iter().copied().filter_collect(|word| word % 2 == 1), odd);
+            assert_eq!(words.par_iter().copied().filter_collect(|word| word % 2 == 1).unwrap(), odd);
             assert_eq!(words.par_iter().count_if(|word| *word % 2 == 1), odd.len());
             let runs: Vec<u64> = words.iter().flat_map(|&word| word..word + word % 3).collect();
-            assert_eq!(words.par_iter().flat_map_collect(|&word| word..word + word % 3), runs);
+            assert_eq!(words.par_iter().flat_map_collect(|&word| word..word + word % 3).unwrap(), runs);
             let boxes: Vec<Box<u64>> = words.iter().map(|&word| Box::new(word)).collect();
             assert_eq!(boxes.into_par_iter().map(|boxed| *boxed).collect(), words);
             for wanted in [0, len / 3, len.saturating_sub(1), len] {
@@ -109,7 +109,7 @@ fn sorts_are_stable_whatever_the_distribution() {
         for len in [0, 1, 5, 5000, 100_003] {
             let items: Vec<(u64, usize)> = (0..len).map(|i| (word(i), i)).collect();
             let mut sorted = items.clone();
-            sort_by_word(&mut sorted, |item| item.0);
+            sort_by_word(&mut sorted, |item| item.0).unwrap();
             let mut expected = items;
             expected.sort_by_key(|item| item.0);
             assert!(sorted == expected, "{len}");

@@ -187,7 +187,7 @@ pub(super) fn pbi<W: Word, V: Word>(
 
         for level in (0..nodes.depth).rev() {
             let families: Vec<&[Change<W>]> = changes.chunk_by(|a, b| a.place.parent == b.place.parent).collect();
-            changes = families.par_iter().with_min_len(TASK).flat_parts(|families| {
+            let parts = families.par_iter().with_min_len(TASK).parts(|families| {
                 let mut worker = new_worker();
                 for family in families {
                     // SAFETY: each parent has one family of changes, which is in one part. Searches are over.
@@ -195,6 +195,7 @@ pub(super) fn pbi<W: Word, V: Word>(
                 }
                 worker.take_changes()
             });
+            changes = parts.concat();
         }
         times.inner = lap(&mut clock);
         Outcome { top: changes, counts: total, times }

@@ -1,6 +1,7 @@
 //! Scratch memory of changes in device form.
 
 use super::engine::{self, UpdateEngine};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Error, Result};
 use lanetree_primitives::SelectScratch;
 use lanetree_runtime::{Buffer, Device};
@@ -41,7 +42,7 @@ impl ChangeScratch {
     /// As [`ChangeScratch::for_updates`].
     pub fn for_inserts(device: &Device, operations: usize, engine: UpdateEngine) -> Result<Self> {
         let scratch = Self::for_updates(device, operations, engine)?;
-        let positions: Vec<u32> = (0..operations as u32).collect();
+        let positions = (0..operations as u32).into_par_iter().try_collect()?;
         let inserting = Inserting {
             hits: device.alloc(operations.div_ceil(32))?,
             positions: device.upload(&positions)?,

@@ -9,6 +9,7 @@ use crate::update::NetBatch;
 use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeysBuf, DeviceKeys};
+use lanetree_frame::room::{push, zeroed};
 use lanetree_frame::{UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::MAX_KEY;
 use lanetree_layout::Word;
@@ -24,16 +25,16 @@ impl<V: Word> Cuart<V> {
         for (at, change) in batch.changes().iter().enumerate() {
             match *change {
                 NetChange::Put(value) => {
-                    puts.push(at);
-                    put_values.push(value);
+                    push(&mut puts, at)?;
+                    push(&mut put_values, value)?;
                 }
                 // No tree has such a key, and no kernel knows its length.
                 _ if batch.keys().at(at).len() > MAX_KEY => report.unmatched += 1,
                 NetChange::PutIfPresent(value) => {
-                    updates.push(at);
-                    update_values.push(value);
+                    push(&mut updates, at)?;
+                    push(&mut update_values, value)?;
                 }
-                NetChange::Remove => removals.push(at),
+                NetChange::Remove => push(&mut removals, at)?,
             }
         }
         if puts.len() + updates.len() + removals.len() == 0 {
@@ -41,13 +42,14 @@ impl<V: Word> Cuart<V> {
         }
         tree.check_on_device("a batch of changes on a device")?;
         let (device, stream) = (&self.device, &self.device.stream()?);
-        let upload = |places: &[usize]| DeviceKeys::upload(device, &ByteKeysBuf::pick(batch.keys(), places));
+        let upload = |places: &[usize]| DeviceKeys::upload(device, &ByteKeysBuf::pick(batch.keys(), places)?);
         let (put_keys, update_keys, removal_keys) = (upload(&puts)?, upload(&updates)?, upload(&removals)?);
         let (put_values, update_values) = (device.upload(&put_values)?, device.upload(&update_values)?);
         let most = puts.len().max(updates.len());
         // Keys are distinct, so it does not matter which engine writes.
         let mut scratch = ChangeScratch::for_inserts(device, most, UpdateEngine::Auto)?;
         let mut found = device.alloc::<u32>(updates.len().div_ceil(32))?;
+        let mut found_here = zeroed::<u32>(found.len())?;
         let inserts = match puts.len() {
             0 => None,
             _ => Some(Inserts::plan(tree, &self.options, stream, &put_keys, &mut scratch)?),
@@ -74,7 +76,8 @@ impl<V: Word> Cuart<V> {
                 report.removed = removal.carry_out(tree, stream, &removal_keys)?;
             }
             stream.synchronize()?;
-            let updated: u64 = found.to_vec()?.iter().map(|word| u64::from(word.count_ones())).sum();
+            found.copy_to(&mut found_here)?;
+            let updated: u64 = found_here.iter().map(|word| u64::from(word.count_ones())).sum();
             report.replaced += updated;
             report.unmatched += (updates.len() + removals.len()) as u64 - updated - report.removed;
             Ok(())

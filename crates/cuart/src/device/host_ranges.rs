@@ -8,6 +8,7 @@ use crate::parts::Parts;
 use core::ops::Range;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRanges, Side as Bound, Sides};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{copied, zeroed};
 use lanetree_frame::staging::{Addresses, Queries, Results, Route};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::Side;
@@ -21,7 +22,7 @@ impl<V: Word> Cuart<V> {
     pub(crate) fn rank_across(&self, tree: &Parts, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<u64>> {
         tree.check_ranks("a rank on the device")?;
         keys.check_lengths()?;
-        let mut ranks = vec![0; keys.len()];
+        let mut ranks = zeroed(keys.len())?;
         let route = Route {
             device: &self.device,
             results: Results { arrays: [8, 0], bits: 0 },
@@ -51,6 +52,7 @@ impl<V: Word> Cuart<V> {
             || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].start)),
             || ByteKeysBuf::gather(ranges.len(), |range| string(ranges[range].end)),
         );
+        let (starts, ends) = (starts?, ends?);
         let bounds = Bounds { ranges, starts: Strings((&starts).into()), ends: Strings((&ends).into()) };
         let limit = |bounds: &Bounds<'_>, range: usize| bounds.ranges[range].limit;
         self.spans_in_pieces(bounds, limit, |stream, bounds, input, out| {
@@ -89,7 +91,7 @@ impl<V: Word> Cuart<V> {
         launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
     ) -> Result<Vec<Range<u64>>> {
         // In parallel, since the memory may be new, and its page faults would take most of the time.
-        let mut spans: Vec<_> = (0..queries.count()).into_par_iter().with_min_len(1 << 12).map(|_| 0..0).collect();
+        let mut spans = (0..queries.count()).into_par_iter().with_min_len(1 << 12).map(|_| 0..0).try_collect()?;
         let route = Route {
             device: &self.device,
             results: Results { arrays: [8, 8], bits: 0 },
@@ -114,16 +116,19 @@ impl<V: Word> Cuart<V> {
             Bound::Upper => rank.saturating_sub(1)..rank,
             _ => rank..tree.len.min(rank + 1),
         };
-        let spans: Vec<Range<u64>> = self.rank_across(tree, keys, bound)?.into_iter().map(span).collect();
+        let spans = self.rank_across(tree, keys, bound)?.into_par_iter().map(span).try_collect()?;
         let found = self.gather_across(tree, &spans)?;
-        let pair = |(keys, values): (ByteKeys<'_>, &[V])| Some((keys.get(0)?.to_vec(), *values.first()?));
-        Ok(found.iter().map(pair).collect())
+        let pair = |query: usize| {
+            let (keys, values) = found.get(query);
+            keys.get(0).zip(values.first()).map(|(key, &value)| Ok((copied(key)?, value))).transpose()
+        };
+        (0..spans.len()).into_par_iter().try_map_collect(pair)
     }
 
     /// The pairs of spans.
     pub(crate) fn gather_across(&self, tree: &Parts, spans: &[Range<u64>]) -> Result<ByteRanges<V>> {
         let (stream, count) = (&self.device.stream()?, spans.len());
-        let mut ends = vec![0; 2 * count];
+        let mut ends = zeroed(2 * count)?;
         ends.par_chunks_exact_mut(2).zip(spans).for_each(|(ends, span)| ends.copy_from_slice(&[span.start, span.end]));
         let spans = &mut self.device.upload(&ends)?;
         // The number of pairs is known first, then the lengths of their keys.
@@ -135,7 +140,7 @@ impl<V: Word> Cuart<V> {
         let pairs = offsets[count] as usize;
         let mut scratch = GatherScratch::new(&self.device, count, pairs)?;
         let mut out = DeviceByteRanges::new(self, count, pairs, 0)?;
-        let mut key_offsets = vec![0; pairs + 1];
+        let mut key_offsets = zeroed(pairs + 1)?;
         match tree.key_width() {
             Some(width) => {
                 key_offsets.iter_mut().enumerate().for_each(|(pair, offset)| *offset = (pair * width) as u64)
@@ -152,7 +157,7 @@ impl<V: Word> Cuart<V> {
         on.gather(spans, count, &mut scratch, &mut out)?;
         stream.synchronize()?;
         let words = out.key_bytes.to_vec()?;
-        let bytes = bytemuck::cast_slice::<u64, u8>(&words)[..bytes].to_vec();
+        let bytes = copied(&bytemuck::cast_slice::<u64, u8>(&words)[..bytes])?;
         let keys = ByteKeysBuf::from_parts(bytes, key_offsets);
         Ok(ByteRanges { offsets, keys, values: out.values.to_vec()? })
     }

@@ -9,6 +9,7 @@ use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::error::same_device;
 use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::optional_mut;
+use lanetree_frame::room::zeroed;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::layout::Link;
@@ -137,7 +138,7 @@ impl<'a, V: Word> OnStream<'a, V> {
             if let Some(pending) = pending {
                 pending.as_mut_slice().unwrap_or(&mut [])[..count.div_ceil(32)].fill(0);
             }
-            get_on_host(tree, queries, values, hits, miss);
+            get_on_host(tree, queries, values, hits, miss)?;
             return Ok(());
         }
         let bits = |bits: Option<&mut Buffer<u32>>| optional_mut(bits, self.stream);
@@ -201,16 +202,16 @@ fn get_on_host<V: Word>(
     values: &mut Buffer<V>,
     hits: Option<&mut Buffer<u32>>,
     miss: V,
-) {
+) -> Result<()> {
     let tree = tree.view();
     let keys = queries.as_keys().expect("a buffer of the host");
     let values = &mut values.as_mut_slice().expect("a buffer of the host")[..keys.len()];
-    let mut unwanted = Vec::new();
+    let mut unwanted;
     let words = keys.len().div_ceil(32);
     let hits = match hits.and_then(Buffer::as_mut_slice) {
         Some(hits) => &mut hits[..words],
         None => {
-            unwanted.resize(words, 0);
+            unwanted = zeroed(words)?;
             &mut unwanted[..]
         }
     };
@@ -225,4 +226,5 @@ fn get_on_host<V: Word>(
             hits[i / 32] |= u32::from(hit.is_some()) << (i % 32);
         }
     });
+    Ok(())
 }

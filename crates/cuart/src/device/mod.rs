@@ -31,6 +31,7 @@ use super::parts::Parts;
 use super::region::{FreeList, LongLeaves, Region};
 use super::{Cuart, Link};
 use bytemuck::Pod;
+use lanetree_frame::room::zeroed;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::THREADS;
 use lanetree_layout::Word;
@@ -109,7 +110,7 @@ fn copy_first<T: Pod>(device: &Device, buffer: &Buffer<T>, len: usize) -> Result
     Ok(match buffer.as_slice() {
         Some(elements) => device.upload(&elements[..len])?,
         None => {
-            let mut elements = vec![T::zeroed(); len];
+            let mut elements = zeroed::<T>(len)?;
             buffer.copy_range_to(0, &mut elements)?;
             device.upload(&elements)?
         }

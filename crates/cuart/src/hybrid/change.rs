@@ -15,7 +15,7 @@ impl<V: Word> Hybrid<V> {
     /// As [`Cuart::apply`](crate::Cuart::apply): unless it is [`Error::Lost`](lanetree_frame::Error::Lost), both trees are as they
     /// were.
     pub fn apply<K: AsRef<[u8]>>(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
-        let (keys, change) = of_ops(ops);
+        let (keys, change) = of_ops(ops)?;
         self.change((&keys).into(), change)
     }
 
@@ -50,8 +50,8 @@ impl<V: Word> Hybrid<V> {
     fn change(&mut self, keys: ByteKeys<'_>, change: impl Fn(usize) -> NetChange<V> + Sync) -> Result<UpdateReport> {
         self.check()?;
         self.host.options.check_keys(keys, |index| matches!(change(index), NetChange::Put(_)))?;
-        let [short, long] = parts(keys, self.max);
-        let batch = NetBatch::new(long.keys(), |index| change(long.place(index)));
+        let [short, long] = parts(keys, self.max)?;
+        let batch = NetBatch::new(long.keys(), |index| change(long.place(index)))?;
         let planned = if long.is_empty() { None } else { Some(self.host.plan_in_memory(&batch)?) };
         let mut report = UpdateReport::default();
         if !short.is_empty() {

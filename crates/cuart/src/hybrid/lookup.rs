@@ -7,6 +7,7 @@ use crate::parts::Parts;
 use crate::{Cuart, Neighbor};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::filled;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
@@ -21,7 +22,7 @@ impl<V: Word> Hybrid<V> {
     /// Those of the device: see [`Cuart::get_many`].
     pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
         let keys = keys.into();
-        let mut out = vec![None; keys.len()];
+        let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
     }
@@ -36,7 +37,7 @@ impl<V: Word> Hybrid<V> {
             return Err(Error::OutputLength { what: "the output", expected: keys.len(), actual: out.len() });
         }
         let (device, host) = self.trees()?;
-        match Long::of(keys, self.max) {
+        match Long::of(keys, self.max)? {
             Long::None => device.get_many_into(keys, out),
             Long::All => host.get_many_into(keys, out),
             Long::At(places) => self.get_split(keys, &places, out),
@@ -54,6 +55,7 @@ impl<V: Word> Hybrid<V> {
         };
         let (outcome, found) = beside(short, || get_long(host, keys, places));
         outcome?;
+        let found = found?;
         out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
             let (first, after) = (task * TASK, task * TASK + out.len());
             let from = places.partition_point(|&place| place < first);
@@ -103,7 +105,7 @@ impl<V: Word> Hybrid<V> {
     pub(super) fn sums(&self, ask: impl Fn(&Cuart<V>) -> Result<Vec<u64>> + Sync) -> Result<Vec<u64>> {
         let (device, host) = self.trees()?;
         let (short, long) = beside(|| ask(device), || ask(host));
-        Ok(short?.into_iter().zip(long?).map(|(short, long)| short.saturating_add(long)).collect())
+        short?.into_par_iter().zip(long?).map(|(short, long)| short.saturating_add(long)).try_collect()
     }
 
     /// Queries both trees for neighbours; of two, returns the one of the short keys if it `is_nearer`.
@@ -119,18 +121,19 @@ impl<V: Word> Hybrid<V> {
             (None, _) => long,
             _ => short,
         };
-        Ok(short?.into_par_iter().zip(long?).with_min_len(1 << 10).map(nearer).collect())
+        short?.into_par_iter().zip(long?).with_min_len(1 << 10).map(nearer).try_collect()
     }
 }
 
 /// Looks up the keys at some positions on the CPU.
-fn get_long<V: Word>(tree: &Parts, keys: ByteKeys<'_>, places: &[usize]) -> Vec<Option<V>> {
+fn get_long<V: Word>(tree: &Parts, keys: ByteKeys<'_>, places: &[usize]) -> Result<Vec<Option<V>>> {
     let tree = tree.view();
     let len = task(places.len());
-    let mut found = vec![None; places.len()];
-    found.par_chunks_mut(len).zip(places.par_chunks(len)).for_each(|(found, places)| {
-        let long = ByteKeysBuf::pick(keys, places);
+    let mut found = filled(None, places.len())?;
+    found.par_chunks_mut(len).zip(places.par_chunks(len)).try_for_each(|(found, places)| {
+        let long = ByteKeysBuf::pick(keys, places)?;
         tree.get((&long).into(), 0..places.len(), found);
-    });
-    found
+        Ok::<(), Error>(())
+    })?;
+    Ok(found)
 }

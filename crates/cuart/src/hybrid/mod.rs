@@ -123,9 +123,9 @@ impl<V: Word> HybridBuilder<V> {
         let on_device = Cuart::builder().root_table(self.table).long_keys(LongKeys::Refuse);
         let on_host = Cuart::builder().long_keys(LongKeys::DeviceLeaves);
         on_host.check_keys(keys, |_| true)?;
-        let [short, long] = parts(keys, self.max);
+        let [short, long] = parts(keys, self.max)?;
         let build = |builder: Builder<V>, device: &Device, part: &Part<'_>| {
-            builder.build(device, part.keys(), &part.values(values))
+            builder.build(device, part.keys(), &part.values(values)?)
         };
         let (device, host) = beside(|| build(on_device, device, &short), || build(on_host, &Device::host(), &long));
         Ok(Hybrid { device: device?, host: host?, max: self.max })

@@ -2,6 +2,7 @@
 
 use super::{Hybrid, HybridBuilder};
 use crate::ordered::own_methods;
+use lanetree_frame::room::make_room;
 use lanetree_frame::{
     ByteKeys, ByteRange, ByteRanges, ByteString, Device, IndexBuilder, Op, OrderedIndex, Result, UpdateReport,
 };
@@ -19,8 +20,11 @@ impl<V: Word> OrderedIndex for Hybrid<V> {
     }
     fn pairs(&self) -> Result<Vec<(Vec<u8>, V)>> {
         let mut pairs = self.device_tree().pairs()?;
-        pairs.extend(self.host_tree().pairs()?);
-        pairs.sort();
+        let mut long = self.host_tree().pairs()?;
+        make_room(&mut pairs, long.len())?;
+        pairs.append(&mut long);
+        // Keys are distinct. In place, as opposed to a stable sort.
+        pairs.sort_unstable();
         Ok(pairs)
     }
 }

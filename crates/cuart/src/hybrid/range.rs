@@ -1,10 +1,11 @@
 //! Ranges and prefixes: those of both trees, merged.
 
 use super::{Hybrid, beside};
-use crate::range::{RangesPart, TASK, joined, prefix_sides, sides};
+use crate::range::{RangesPart, joined, prefix_sides, sides};
 use lanetree_frame::Result;
-use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Sides};
+use lanetree_frame::byte_keys::{ByteKeys, ByteRange, ByteRanges, Sides};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::push;
 use lanetree_layout::Word;
 
 impl<V: Word> Hybrid<V> {
@@ -23,7 +24,7 @@ impl<V: Word> Hybrid<V> {
     /// # Errors
     /// As [`Hybrid::range_many`].
     pub fn prefix_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<ByteRanges<V>> {
-        self.collect_many(&prefix_sides(prefixes.into()))
+        self.collect_many(&prefix_sides(prefixes.into())?)
     }
 
     /// How many pairs each range has.
@@ -39,13 +40,13 @@ impl<V: Word> Hybrid<V> {
     /// # Errors
     /// As [`Hybrid::range_many`].
     pub fn prefix_count_many<'k>(&self, prefixes: impl Into<ByteKeys<'k>>) -> Result<Vec<u64>> {
-        self.counts(&prefix_sides(prefixes.into()))
+        self.counts(&prefix_sides(prefixes.into())?)
     }
 
     fn counts(&self, ranges: &[Sides<'_>]) -> Result<Vec<u64>> {
         let sums = self.sums(|tree| tree.counts(ranges))?;
         // Each tree alone may have as many pairs as the range's limit.
-        Ok(sums.into_iter().zip(ranges).map(|(sum, range)| sum.min(range.limit)).collect())
+        sums.into_par_iter().zip(ranges.par_iter()).map(|(sum, range)| sum.min(range.limit)).try_collect()
     }
 
     fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
@@ -58,14 +59,12 @@ impl<V: Word> Hybrid<V> {
         if short.values.is_empty() {
             return Ok(long);
         }
-        let merge = |(task, ranges): (usize, &[Sides<'_>])| {
-            let mut part: RangesPart<V> = Default::default();
-            for (range, sides) in (task * TASK..).zip(ranges) {
-                merge(short.get(range), long.get(range), sides.limit, &mut part);
+        joined(ranges, |first, ranges, part| {
+            for (range, sides) in (first..).zip(ranges) {
+                merge(short.get(range), long.get(range), sides.limit, part)?;
             }
-            part
-        };
-        Ok(joined(ranges.par_chunks(TASK).enumerate().map(merge).collect()))
+            Ok(())
+        })
     }
 }
 
@@ -74,8 +73,8 @@ fn merge<V: Word>(
     short: (ByteKeys<'_>, &[V]),
     long: (ByteKeys<'_>, &[V]),
     limit: u64,
-    (ends, keys, values): &mut (Vec<u64>, ByteKeysBuf, Vec<V>),
-) {
+    (ends, keys, values): &mut RangesPart<V>,
+) -> Result<()> {
     let all = short.1.len() + long.1.len();
     let mut short = short.0.iter().zip(short.1).peekable();
     let mut long = long.0.iter().zip(long.1).peekable();
@@ -86,9 +85,9 @@ fn merge<V: Word>(
             _ => short.next(),
         };
         if let Some((key, &value)) = next {
-            keys.push(key);
-            values.push(value);
+            keys.try_push(key)?;
+            push(values, value)?;
         }
     }
-    ends.push(values.len() as u64);
+    push(ends, values.len() as u64)
 }

@@ -1,7 +1,9 @@
 //! Batches split by the lengths of their keys.
 
+use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::collected;
 use lanetree_layout::Word;
 use std::borrow::Cow;
 
@@ -19,35 +21,38 @@ pub(super) enum Long {
 
 impl Long {
     /// Those of more than `max` bytes.
-    pub(super) fn of(keys: ByteKeys<'_>, max: usize) -> Self {
+    pub(super) fn of(keys: ByteKeys<'_>, max: usize) -> Result<Self> {
         let is_long = |&index: &usize| keys.at(index).len() > max;
         let places: Vec<usize> = match keys.offsets() {
-            Offsets::Fixed { width, .. } if width > max && !keys.is_empty() => return Self::All,
-            Offsets::Fixed { .. } => return Self::None,
-            _ if keys.len() <= TASK => (0..keys.len()).filter(is_long).collect(),
-            _ => (0..keys.len()).into_par_iter().with_min_len(TASK).filter_collect(is_long),
+            Offsets::Fixed { width, .. } if width > max && !keys.is_empty() => return Ok(Self::All),
+            Offsets::Fixed { .. } => return Ok(Self::None),
+            _ if keys.len() <= TASK => collected((0..keys.len()).filter(is_long))?,
+            _ => (0..keys.len()).into_par_iter().with_min_len(TASK).filter_collect(is_long)?,
         };
-        match places.len() {
+        Ok(match places.len() {
             0 => Self::None,
             all if all == keys.len() => Self::All,
             _ => Self::At(places),
-        }
+        })
     }
 }
 
 /// The short keys of a batch, and the long ones, in the batch's order; not copied if all are short or all are long.
-pub(super) fn parts(keys: ByteKeys<'_>, max: usize) -> [Part<'_>; 2] {
+pub(super) fn parts(keys: ByteKeys<'_>, max: usize) -> Result<[Part<'_>; 2]> {
     let whole = |keys| Part { keys, picked: None };
     let none = keys.slice(0..0);
-    match Long::of(keys, max) {
+    Ok(match Long::of(keys, max)? {
         Long::None => [whole(keys), whole(none)],
         Long::All => [whole(none), whole(keys)],
         Long::At(long) => {
             let is_short = |&index: &usize| keys.at(index).len() <= max;
-            let short = (0..keys.len()).into_par_iter().with_min_len(TASK).filter_collect(is_short);
-            [short, long].map(|places| Part { keys, picked: Some((ByteKeysBuf::pick(keys, &places), places)) })
+            let short = (0..keys.len()).into_par_iter().with_min_len(TASK).filter_collect(is_short)?;
+            let part = |places: Vec<usize>| -> Result<_> {
+                Ok(Part { keys, picked: Some((ByteKeysBuf::pick(keys, &places)?, places)) })
+            };
+            [part(short)?, part(long)?]
         }
-    }
+    })
 }
 
 /// The short or the long keys of a batch, and where they are in it.
@@ -72,10 +77,10 @@ impl Part<'_> {
     }
 
     /// The values of its keys, taken from the values of the batch.
-    pub(super) fn values<'v, V: Word>(&self, values: &'v [V]) -> Cow<'v, [V]> {
-        match &self.picked {
-            Some((_, places)) => places.par_iter().with_min_len(TASK).map(|&place| values[place]).collect().into(),
+    pub(super) fn values<'v, V: Word>(&self, values: &'v [V]) -> Result<Cow<'v, [V]>> {
+        Ok(match &self.picked {
+            Some((_, places)) => places.par_iter().with_min_len(TASK).map(|&place| values[place]).try_collect()?.into(),
             None => values[..self.keys.len()].into(),
-        }
+        })
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::build::{first_that, sorted, sorted_of};
 use lanetree_frame::NetChange;
+use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, push};
 use lanetree_frame::{UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
@@ -17,21 +19,21 @@ pub(crate) struct NetBatch<'k, V> {
 }
 
 impl<'k, V: Word> NetBatch<'k, V> {
-    pub(crate) fn new(keys: ByteKeys<'k>, change: impl Fn(usize) -> NetChange<V> + Sync) -> Self {
+    pub(crate) fn new(keys: ByteKeys<'k>, change: impl Fn(usize) -> NetChange<V> + Sync) -> Result<Self> {
         if first_that(keys, |before, key| before >= key).is_none() {
-            let changes = (0..keys.len()).into_par_iter().with_min_len(1 << 12).map(&change).collect();
-            return Self { given: keys, sorted: None, changes };
+            let changes = (0..keys.len()).into_par_iter().with_min_len(1 << 12).map(&change).try_collect()?;
+            return Ok(Self { given: keys, sorted: None, changes });
         }
         // Of equal keys, in the batch's order.
-        let order = sorted(keys);
-        let of_one_key: Vec<&[usize]> = order.chunk_by(|&a, &b| keys.at(a) == keys.at(b)).collect();
+        let order = sorted(keys)?;
+        let of_one_key = collected(order.chunk_by(|&a, &b| keys.at(a) == keys.at(b)))?;
         let net = |same: &&[usize]| {
             let all = same.iter().map(|&index| change(index));
             all.reduce(NetChange::then).expect("a chunk has an element")
         };
-        let changes = of_one_key.par_iter().with_min_len(1 << 12).map(net).collect();
-        let picks: Vec<usize> = of_one_key.iter().map(|same| same[0]).collect();
-        Self { given: keys, sorted: Some(ByteKeysBuf::pick(keys, &picks)), changes }
+        let changes = of_one_key.par_iter().with_min_len(1 << 12).map(net).try_collect()?;
+        let picks = of_one_key.par_iter().map(|same| same[0]).try_collect()?;
+        Ok(Self { given: keys, sorted: Some(ByteKeysBuf::pick(keys, &picks)?), changes })
     }
 
     pub(crate) fn keys(&self) -> ByteKeys<'_> {
@@ -44,19 +46,19 @@ impl<'k, V: Word> NetBatch<'k, V> {
     }
 
     /// What to do in a tree in which the keys have these leaves.
-    pub(super) fn against(&self, leaves: &[Link]) -> Work {
+    pub(super) fn against(&self, leaves: &[Link]) -> Result<Work> {
         let mut work = Work::default();
         for (at, (&leaf, change)) in leaves.iter().zip(&self.changes).enumerate() {
             match *change {
-                NetChange::Put(value) if leaf.is_none() => work.inserts.push((at, value.widen())),
+                NetChange::Put(value) if leaf.is_none() => push(&mut work.inserts, (at, value.widen()))?,
                 NetChange::Put(value) | NetChange::PutIfPresent(value) if !leaf.is_none() => {
-                    work.writes.push((leaf, value.widen()));
+                    push(&mut work.writes, (leaf, value.widen()))?;
                 }
-                NetChange::Remove if !leaf.is_none() => work.removals.push((at, leaf)),
+                NetChange::Remove if !leaf.is_none() => push(&mut work.removals, (at, leaf))?,
                 _ => work.unmatched += 1,
             }
         }
-        work
+        Ok(work)
     }
 }
 
@@ -88,6 +90,6 @@ impl Work {
 }
 
 /// How many different keys there are at some indexes of a batch.
-pub(super) fn distinct(keys: ByteKeys<'_>, places: &[usize]) -> u64 {
-    sorted_of(keys, places.par_iter().copied()).chunk_by(|&a, &b| keys.at(a) == keys.at(b)).count() as u64
+pub(super) fn distinct(keys: ByteKeys<'_>, places: &[usize]) -> Result<u64> {
+    Ok(sorted_of(keys, places.par_iter().copied())?.chunk_by(|&a, &b| keys.at(a) == keys.at(b)).count() as u64)
 }

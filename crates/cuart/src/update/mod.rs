@@ -30,6 +30,7 @@ use edit::Edit;
 use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{filled, with_room};
 use lanetree_frame::{Error, Result};
 use lanetree_frame::{Op, UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::Link;
@@ -64,7 +65,7 @@ impl<V: Word> Cuart<V> {
     /// there is no room: the tree is unchanged. [`Error::Lost`] if a device failed while it wrote the tree, for example
     /// for lack of memory in the rebuild that [`Cuart::insert_on`] describes.
     pub fn apply<K: AsRef<[u8]>>(&mut self, ops: &[Op<K, V>]) -> Result<UpdateReport> {
-        let (keys, change) = of_ops(ops);
+        let (keys, change) = of_ops(ops)?;
         self.apply_each((&keys).into(), change, None)
     }
 
@@ -80,11 +81,11 @@ impl<V: Word> Cuart<V> {
     /// Replaces the values of the keys that are present. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; on a device as [`Cuart::apply`].
+    /// [`Error::LengthMismatch`]; [`Error::Runtime`] if main memory has no room; on a device as [`Cuart::apply`].
     pub fn update_many<'k>(&mut self, keys: impl Into<ByteKeys<'k>>, values: &[V]) -> Result<UpdateReport> {
         let keys = paired(keys.into(), values)?;
         if self.device.kind() != DeviceKind::Host {
-            return self.change_across(&NetBatch::new(keys, |i| NetChange::PutIfPresent(values[i])));
+            return self.change_across(&NetBatch::new(keys, |i| NetChange::PutIfPresent(values[i]))?);
         }
         self.update_each(keys, values, None)
     }
@@ -107,7 +108,7 @@ impl<V: Word> Cuart<V> {
     ) -> Result<UpdateReport> {
         self.parts.check()?;
         self.options.check_keys(keys, |i| matches!(change(i), NetChange::Put(_)))?;
-        let batch = NetBatch::new(keys, change);
+        let batch = NetBatch::new(keys, change)?;
         if self.device.kind() != DeviceKind::Host {
             return self.change_across(&batch);
         }
@@ -153,17 +154,17 @@ impl<V: Word> Cuart<V> {
         values: &[V],
         changes: Option<&mut WrittenElements>,
     ) -> Result<UpdateReport> {
-        let leaves = self.parts()?.find_many(keys);
+        let leaves = self.parts()?.find_many(keys)?;
         // By leaf rather than by key: numbers are sorted faster than strings.
         let hit = |(index, &leaf): (usize, &Link)| (!leaf.is_none()).then_some((leaf, index));
-        let mut hits = leaves.par_iter().enumerate().filter_map_collect(hit);
+        let mut hits = leaves.par_iter().enumerate().filter_map_collect(hit)?;
         // Those of a leaf stay in their order.
-        sort_by_word(&mut hits, |hit| hit.0.bits());
+        sort_by_word(&mut hits, |hit| hit.0.bits())?;
         let is_last = |i: usize| hits.get(i + 1).is_none_or(|next| next.0 != hits[i].0);
         let write = |i: usize| is_last(i).then(|| (hits[i].0, values[hits[i].1].widen()));
-        let writes = (0..hits.len()).into_par_iter().filter_map_collect(write);
-        let misses = (0..keys.len()).into_par_iter().filter_collect(|&index| leaves[index].is_none());
-        let unmatched = distinct(keys, &misses);
+        let writes = (0..hits.len()).into_par_iter().filter_map_collect(write)?;
+        let misses = (0..keys.len()).into_par_iter().filter_collect(|&index| leaves[index].is_none())?;
+        let unmatched = distinct(keys, &misses)?;
         let long_keys = self.options.long();
         self.parts.change(|tree| {
             Edit::new(tree, long_keys, changes).set_values(&writes);
@@ -187,8 +188,8 @@ pub(super) struct Planned {
 
 impl Planned {
     fn new<V: Word>(tree: &mut Parts, options: &Builder<V>, batch: &NetBatch<'_, V>) -> Result<Self> {
-        let leaves = tree.find_many(batch.keys());
-        let work = batch.against(&leaves);
+        let leaves = tree.find_many(batch.keys())?;
+        let work = batch.against(&leaves)?;
         if tree.outgrows(&work) {
             let rebuilt = tree.rebuilt_with(options, batch, &leaves)?;
             return Ok(Self { work, rebuilt: Some(rebuilt) });
@@ -232,22 +233,22 @@ impl Planned {
 
 impl Parts {
     /// The leaves of keys; none if there is no such key.
-    fn find_many(&self, keys: ByteKeys<'_>) -> Vec<Link> {
+    fn find_many(&self, keys: ByteKeys<'_>) -> Result<Vec<Link>> {
         let tree = self.view();
-        let mut leaves = vec![Link::NONE; keys.len()];
+        let mut leaves = filled(Link::NONE, keys.len())?;
         leaves.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
             let first = task * TASK;
             tree.find(keys, first..first + out.len(), out);
         });
-        leaves
+        Ok(leaves)
     }
 }
 
 /// Operations as packed keys, and what to do with each.
 pub(super) fn of_ops<K: AsRef<[u8]>, V: Word>(
     ops: &[Op<K, V>],
-) -> (ByteKeysBuf, impl Fn(usize) -> NetChange<V> + Sync + use<K, V>) {
-    let mut changes = Vec::with_capacity(ops.len());
+) -> Result<(ByteKeysBuf, impl Fn(usize) -> NetChange<V> + Sync + use<K, V>)> {
+    let mut changes = with_room(ops.len())?;
     let mut keys = ByteKeysBuf::new();
     for op in ops {
         let (key, change) = match op {
@@ -255,10 +256,10 @@ pub(super) fn of_ops<K: AsRef<[u8]>, V: Word>(
             Op::Update(key, value) => (key, NetChange::PutIfPresent(*value)),
             Op::Remove(key) => (key, NetChange::Remove),
         };
-        keys.push(key);
+        keys.try_push(key.as_ref())?;
         changes.push(change);
     }
-    (keys, move |i: usize| changes[i])
+    Ok((keys, move |i: usize| changes[i]))
 }
 
 /// # Errors

@@ -5,6 +5,7 @@ use crate::Builder;
 use crate::parts::Parts;
 use lanetree_frame::NetChange;
 use lanetree_frame::Result;
+use lanetree_frame::room::push;
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_layout::Word;
 
@@ -26,14 +27,14 @@ impl Parts {
         batch: &NetBatch<'_, V>,
         leaves: &[Link],
     ) -> Result<Self> {
-        let (mut keys, mut values) = self.pairs();
+        let (mut keys, mut values) = self.pairs()?;
         for (at, (leaf, change)) in leaves.iter().zip(batch.changes()).enumerate() {
             match *change {
-                NetChange::Put(value) => values.push(value),
-                NetChange::PutIfPresent(value) if !leaf.is_none() => values.push(value),
+                NetChange::Put(value) => push(&mut values, value)?,
+                NetChange::PutIfPresent(value) if !leaf.is_none() => push(&mut values, value)?,
                 NetChange::PutIfPresent(_) | NetChange::Remove => continue,
             }
-            keys.push(batch.keys().at(at));
+            keys.try_push(batch.keys().at(at))?;
         }
         // Of equal keys the last one's value is kept: the batch's.
         options.build(&self.device, &keys, &values)?.parts.into_inner()

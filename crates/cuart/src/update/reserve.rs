@@ -10,6 +10,7 @@ use crate::region::{FreeList, Region};
 use bytemuck::Pod;
 use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, make_room};
 use lanetree_kernels_cuart::layout::{Link, LinkType, device_leaf_units};
 use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
@@ -71,10 +72,10 @@ impl Parts {
         long.free.reserve(removed)?;
         if long_keys == LongKeys::HostLeaves {
             let host = &mut leaves.host;
-            host.offsets.reserve(host_leaves + 1);
-            host.bytes.reserve(host_bytes);
-            host.values.reserve(host_leaves);
-            host.ranks.reserve(host_leaves);
+            make_room(&mut host.offsets, host_leaves + 1)?;
+            make_room(&mut host.bytes, host_bytes)?;
+            make_room(&mut host.values, host_leaves)?;
+            make_room(&mut host.ranks, host_leaves)?;
         }
         self.reserve_nodes(batch, work)
     }
@@ -82,7 +83,7 @@ impl Parts {
     fn reserve_nodes<V: Word>(&mut self, batch: &NetBatch<'_, V>, work: &Work) -> Result<()> {
         // A key takes a new N4, or lets one node grow.
         let inserts = work.inserts.len();
-        let [to16, to48, to256] = self.outgrown(batch, work);
+        let [to16, to48, to256] = self.outgrown(batch, work)?;
         let nodes = &mut self.nodes;
         let vacated = |live: u64| if work.removals.is_empty() { 0 } else { live as usize };
         nodes.n4.reserve(Traffic { taken: inserts, given_back: to16 + vacated(nodes.n4.live()) })?;
@@ -92,7 +93,7 @@ impl Parts {
     }
 
     /// The most nodes of types N4, N16 and N48 that may have to grow in a batch.
-    fn outgrown<V: Word>(&self, batch: &NetBatch<'_, V>, work: &Work) -> [usize; 3] {
+    fn outgrown<V: Word>(&self, batch: &NetBatch<'_, V>, work: &Work) -> Result<[usize; 3]> {
         let regions = self.view().regions;
         let node = |path: &mut Vec<Slot>, &(at, _): &(usize, u64)| {
             let end = descend(&regions, batch.keys().at(at), path);
@@ -100,11 +101,11 @@ impl Parts {
             slot.map(|slot| slot.node.bits())
         };
         // The nodes that get children, once for each key, which is at least as often as once for each child.
-        let mut nodes: Vec<u64> = work.inserts.par_iter().flat_parts(|inserts| {
+        let mut nodes = work.inserts.par_iter().flat_parts(|inserts| {
             let mut path = Vec::new();
-            inserts.filter_map(|insert| node(&mut path, insert)).collect()
-        });
-        sort_by_word(&mut nodes, |&node| node);
+            collected(inserts.filter_map(|insert| node(&mut path, insert)))
+        })?;
+        sort_by_word(&mut nodes, |&node| node)?;
         // New nodes of the batch grow only after 3, 12 and 32 more keys than they were made from.
         let inserts = work.inserts.len();
         let mut outgrown = [inserts / 3, inserts / 12, inserts / 32];
@@ -116,7 +117,7 @@ impl Parts {
                 *outgrown += usize::from(node.kind() as u8 <= kind as u8 && children > room);
             }
         }
-        outgrown.map(|nodes| nodes.min(inserts))
+        Ok(outgrown.map(|nodes| nodes.min(inserts)))
     }
 }
 

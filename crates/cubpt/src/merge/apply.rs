@@ -7,6 +7,7 @@ use crate::layer::{Form, KEPT, Layer, LayerGroups, Ptrs};
 use crate::order::{NewOrder, Outcome};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::room::filled;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_cubpt::layout::NONE;
 use lanetree_kernels_cubpt::{
@@ -204,7 +205,7 @@ impl Tree {
         after: Option<&Buffer<u32>>,
     ) -> Result<(Sums, Buffer<u32>)> {
         let mut counts = device.alloc(members.len())?;
-        let mut places = device.upload(&vec![NONE; after.map_or(0, Buffer::len)])?;
+        let mut places = device.upload(&filled(NONE, after.map_or(0, Buffer::len))?)?;
         let args = MemberCountsArgs {
             nodes: self.storage.nodes(stream)?,
             members: members.read_on(stream)?,

@@ -9,6 +9,7 @@ pub use scratch::UpdateScratch;
 use crate::tree::{Tree, full};
 use crate::{Cubpt, merge};
 use lanetree_frame::fixed::{FixedIndex, SortedPairs};
+use lanetree_frame::room::filled;
 use lanetree_frame::{DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_layout::{AnyKey, Key, KeyWord, Word};
 use lanetree_primitives::UploadedOperations;
@@ -128,7 +129,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             return self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch);
         }
         let old = self.sorted_pairs()?;
-        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op))?;
+        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;
         if report.path != UpdatePath::Unchanged {
             let keys: Vec<K> = pairs.keys.into_iter().map(K::decode).collect();
             self.tree.replace(Tree::build(&self.device, (self.order, self.fill), &keys, &pairs.values)?);
@@ -144,7 +145,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             return Ok(SortedPairs::default());
         }
         if let Some(view) = self.native() {
-            let (mut keys, mut values) = (vec![K::decode(K::Bits::MIN); len], vec![V::MIN; len]);
+            let (mut keys, mut values) = (filled(K::decode(K::Bits::MIN), len)?, filled(V::MIN, len)?);
             lanetree_frame::fixed::View::copy(&view, 0, &mut keys, &mut values);
             return Ok(SortedPairs { keys: keys.into_iter().map(AnyKey::encode).collect(), values });
         }

@@ -9,6 +9,7 @@ use crate::tree::{Tree, levels_above};
 use lanetree_frame::fixed::bits;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
+use lanetree_frame::room::zeroed;
 use lanetree_frame::{Error, Result, Stream};
 use lanetree_kernels_cubpt::layout::{INNER, LEAF};
 use lanetree_kernels_cubpt::{ChangeArgs, LayerChanges, calls};
@@ -72,7 +73,7 @@ impl<B: Word> Work<B> {
             true => None,
             false => {
                 let below = root.taken + 1;
-                let mut listed = vec![0; reused_above as usize];
+                let mut listed = zeroed(reused_above as usize)?;
                 tree.free.copy_range_to((tree.free_count - reused - reused_above) as usize, &mut listed)?;
                 // The last one of all.
                 let new_root = if nodes > end { nodes as u32 - 1 } else { listed[listed.len() - 1] };

@@ -152,7 +152,7 @@ pub struct Searches<B> {
 
 impl<B: KeyWord> Searches<B> {
     /// The pair next to a query on one side, whichever it is.
-    pub(super) fn any(side: Side) -> Self {
+    pub fn any(side: Side) -> Self {
         Self { first: NeighborSearch { side, near: Near::ANY }, second: None }
     }
 

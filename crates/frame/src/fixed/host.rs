@@ -8,6 +8,7 @@ use super::streaming::copy_past_caches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
+use lanetree_base::room::{filled, make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
@@ -23,10 +24,11 @@ pub trait HostForm: FixedIndex {
     /// kept for the next batch.
     ///
     /// # Errors
-    /// [`Error::Runtime`] if the device has no room for the batch, or from its driver. [`Error::Lost`] after a batch of
+    /// [`Error::Runtime`] if the device has no room for the batch or main memory none for the results, or from the device's
+    /// driver. [`Error::Lost`] after a batch of
     /// updates that failed half-way on the device.
     fn get_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        let mut out = vec![None; keys.len()];
+        let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
     }
@@ -103,23 +105,23 @@ pub trait HostForm: FixedIndex {
         )
     }
 
-    /// Whether each key is present.
+    /// Whether each of `keys` is present. Otherwise like [`HostForm::get_many`].
     ///
     /// # Errors
     /// As [`HostForm::get_many`].
     fn contains_many(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        let mut out = vec![false; keys.len()];
+        let mut out = filled(false, keys.len())?;
         if let Some(tree) = self.native() {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
                 tree.get(keys, |i, value| out[i] = value.is_some());
             });
             return Ok(out);
         }
-        let results = Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 };
+        // Values are not wanted, but the kernel writes them.
         self.stage(
             keys,
             &mut out,
-            results,
+            Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 },
             |stream, queries, count, out| {
                 let (values, tuning) = (out.arrays[0].cast(), Self::Tuning::default());
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
@@ -127,7 +129,7 @@ pub trait HostForm: FixedIndex {
             },
             |piece, out| {
                 let hits = piece.bits(0);
-                out.iter_mut().enumerate().for_each(|(i, hit)| *hit = hits[i / 32] >> (i % 32) & 1 != 0);
+                out.iter_mut().enumerate().for_each(|(i, out)| *out = hits[i / 32] >> (i % 32) & 1 != 0);
             },
         )?;
         Ok(out)
@@ -154,7 +156,7 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`].
     fn rank_many(&self, keys: &[Self::Key], side: Side) -> Result<Vec<u64>> {
-        let mut out = vec![0; keys.len()];
+        let mut out = zeroed(keys.len())?;
         if let Some(tree) = self.native() {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
                 tree.rank(keys, side == Side::Upper, |i, rank| out[i] = rank);
@@ -179,7 +181,7 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`].
     fn predecessor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
-        self.neighbor_many(keys, &Searches::any(Side::Upper))
+        self.neighbor_many(keys, &Searches::any(Side::Upper), |key, value| (key, value))
     }
 
     /// The first pair whose key is at or above each of `keys`: the key itself if it is present.
@@ -187,7 +189,7 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`].
     fn successor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
-        self.neighbor_many(keys, &Searches::any(Side::Lower))
+        self.neighbor_many(keys, &Searches::any(Side::Lower), |key, value| (key, value))
     }
 
     /// The pair that an as-of look-up of each of `keys` finds.
@@ -195,20 +197,21 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::get_many`]; [`Error::OptionValue`] for a distance between floats.
     fn asof_many(&self, keys: &[Self::Key], how: &AsOf) -> Result<Neighbors<Self::Key, Self::Value>> {
-        self.neighbor_many(keys, &how.searches::<Self::Key>()?)
+        self.neighbor_many(keys, &how.searches::<Self::Key>()?, |key, value| (key, value))
     }
 
-    /// The neighbours of `keys` that searches find.
+    /// What a function makes of the neighbours of `keys` that searches find.
     #[doc(hidden)]
-    fn neighbor_many(
+    fn neighbor_many<T: Copy + Send + Sync>(
         &self,
         keys: &[Self::Key],
         searches: &Searches<BitsOf<Self>>,
-    ) -> Result<Neighbors<Self::Key, Self::Value>> {
-        let mut out = vec![None; keys.len()];
+        make: impl Fn(Self::Key, Self::Value) -> T + Sync,
+    ) -> Result<Vec<Option<T>>> {
+        let mut out = filled(None, keys.len())?;
         if let Some(tree) = self.native() {
             keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                searches.on_host(tree, keys, |i, pair| out[i] = pair);
+                searches.on_host(tree, keys, |i, pair| out[i] = pair.map(|(key, value)| make(key, value)));
             });
             return Ok(out);
         }
@@ -228,7 +231,7 @@ pub trait HostForm: FixedIndex {
                 let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));
                 // Results are in the caller's form, not ordered words.
                 let key = |i: usize| Self::Key::decode(keys[i].xor(Self::Key::FLIP));
-                piece.place(out, |i| (key(i), values[i]));
+                piece.place(out, |i| make(key(i), values[i]));
             },
         )?;
         Ok(out)
@@ -416,7 +419,7 @@ pub trait HostForm: FixedIndex {
         if let Some(tree) = self.native() {
             let batch = RangeBatch::new(ranges)?;
             let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
-            let (mut ranks, mut counts) = (vec![0; batch.starts.len()], vec![0; batch.starts.len()]);
+            let (mut ranks, mut counts) = (zeroed(batch.starts.len())?, zeroed(batch.starts.len())?);
             locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
             return Ok(counts);
         }
@@ -429,6 +432,7 @@ pub trait HostForm: FixedIndex {
             let slot = &mut slots.locating[piece % LOCATING];
             slot.synchronize()?;
             let count = slot.busy.take().unwrap_or(0);
+            make_room(&mut counts, count)?;
             counts.extend(slot.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
             Ok([count, 0])
         })?;

@@ -16,6 +16,8 @@ mod scan;
 mod staging;
 mod streaming;
 
+#[doc(hidden)]
+pub use asof::Searches;
 pub use asof::{AsOf, Direction, NeighborSearch, Ties};
 pub use combine::{Combine, CombineScratch};
 pub use host::HostForm;
@@ -29,6 +31,7 @@ pub use scan::{ScanOutputs, Scans};
 pub use staging::Staging;
 
 use core::fmt::Debug;
+use lanetree_base::room::{collected, with_room};
 use lanetree_base::{Op, Result, UpdateReport};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
@@ -305,8 +308,9 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         const BLOCK: usize = 1 << 16;
         let (len, mut walk) = (self.len(), Self::Walk::default());
         // Every index's first pair is at this cursor.
-        let mut cursors = vec![0];
-        let offsets: Vec<u64> = (0..len).step_by(ROW as usize).chain([len]).collect();
+        let offsets = collected((0..len).step_by(ROW as usize).chain([len]))?;
+        let mut cursors = with_room(offsets.len())?;
+        cursors.push(0);
         for _ in 2..offsets.len() {
             let last = cursors[cursors.len() - 1];
             cursors.push(self.advance(&mut walk, BLOCK, last, ROW)?);

@@ -5,6 +5,7 @@ use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
 use lanetree_base::error::same_device;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
+use lanetree_base::room::zeroed;
 use lanetree_base::{BatchOrder, Error, Result};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
@@ -236,12 +237,12 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
             else {
                 unreachable!("buffers of the host are in main memory")
             };
-            let mut unwanted = Vec::new();
+            let mut unwanted;
             let words = count.div_ceil(32);
             let hits = match hits.and_then(Buffer::as_mut_slice) {
                 Some(hits) => &mut hits[..words],
                 None => {
-                    unwanted.resize(words, 0);
+                    unwanted = zeroed(words)?;
                     &mut unwanted[..]
                 }
             };

@@ -1,7 +1,7 @@
 //! Sorted pairs in main memory: what an index is built from, and built again from after a batch of changes.
 
-use super::ranges::out_of_memory;
 use lanetree_base::parallel::*;
+use lanetree_base::room::with_room;
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
@@ -18,26 +18,27 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
     /// Sorts pairs. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`].
+    /// [`Error::LengthMismatch`]; [`Error::Runtime`] where main memory has no room.
     pub fn sort<K: AnyKey<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
-        Ok(Self::of(sorted(keys, values)?))
+        Self::of(sorted(keys, values)?)
     }
 
     /// Takes pairs in ascending order of their keys. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], and [`Error::NotSorted`] with the first key that is below the one before.
+    /// [`Error::LengthMismatch`], and [`Error::NotSorted`] with the first key that is below the one before;
+    /// [`Error::Runtime`] where main memory has no room.
     pub fn from_sorted<K: AnyKey<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
         check_lengths(keys, values)?;
         check_ascending(keys)?;
-        let mut pairs = encoded(keys, values);
+        let mut pairs = encoded(keys, values)?;
         keep_last(&mut pairs);
-        Ok(Self::of(pairs))
+        Self::of(pairs)
     }
 
-    fn of(pairs: Vec<(B, V)>) -> Self {
-        let (keys, values) = pairs.into_par_iter().unzip();
-        Self { keys, values }
+    fn of(pairs: Vec<(B, V)>) -> Result<Self> {
+        let (keys, values) = pairs.into_par_iter().try_unzip()?;
+        Ok(Self { keys, values })
     }
 
     /// Merges sorted pairs with the changes of a batch, one per key, in ascending order of their keys: those of
@@ -47,9 +48,7 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
     /// [`Error::Runtime`] where main memory has no room.
     pub fn merge((keys, values): (&[B], &[V]), changes: &[(B, NetChange<V>)]) -> Result<(Self, UpdateReport)> {
         let room = keys.len().saturating_add(changes.len());
-        let mut merged = Self::default();
-        let reserved = merged.keys.try_reserve_exact(room).and_then(|()| merged.values.try_reserve_exact(room));
-        reserved.map_err(|_| out_of_memory(room as u128 * (B::BYTES + V::BYTES) as u128))?;
+        let mut merged = Self { keys: with_room(room)?, values: with_room(room)? };
         let mut report = UpdateReport::default();
         let mut from = 0;
         for &(key, change) in changes {
@@ -88,19 +87,22 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
 /// Pairs in strictly ascending order of their encoded keys. Of equal keys, the last one's value is kept.
 ///
 /// # Errors
-/// [`Error::LengthMismatch`].
+/// [`Error::LengthMismatch`]; [`Error::Runtime`] where main memory has no room.
 pub fn sorted<K: AnyKey, V: Value>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits, V)>> {
     check_lengths(keys, values)?;
-    let mut pairs = encoded(keys, values);
+    let mut pairs = encoded(keys, values)?;
     // Stable: of equal keys, the last stays the last.
-    sort_by_word(&mut pairs, |pair| pair.0);
+    sort_by_word(&mut pairs, |pair| pair.0)?;
     keep_last(&mut pairs);
     Ok(pairs)
 }
 
 /// Pairs as they come, with their keys encoded.
-pub fn encoded<K: AnyKey, V: Value>(keys: &[K], values: &[V]) -> Vec<(K::Bits, V)> {
-    keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).collect()
+///
+/// # Errors
+/// [`Error::Runtime`] where main memory has no room.
+pub fn encoded<K: AnyKey, V: Value>(keys: &[K], values: &[V]) -> Result<Vec<(K::Bits, V)>> {
+    keys.par_iter().zip(values).map(|(key, &value)| (key.encode(), value)).try_collect()
 }
 
 /// Of neighbours with equal keys, keeps the last one.

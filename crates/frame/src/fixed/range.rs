@@ -5,6 +5,7 @@ use super::{FixedIndex, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
+use lanetree_base::room::zeroed;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
@@ -135,7 +136,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
             return Ok(());
         }
         if self.stream.device().kind() == DeviceKind::Host {
-            self.locate_on_host(bounds, cursors, counts);
+            self.locate_on_host(bounds, cursors, counts)?;
             return Ok(());
         }
         let limits = optional(bounds.limits, self.stream)?;
@@ -145,22 +146,28 @@ impl<I: FixedIndex> OnStream<'_, I> {
         unsafe { self.index.launch_locate(self.stream, count, (starts, ends), limits, bounds.limit, found) }
     }
 
-    fn locate_on_host(&self, bounds: Bounds<'_, I::Key>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) {
+    fn locate_on_host(
+        &self,
+        bounds: Bounds<'_, I::Key>,
+        cursors: Option<&mut Buffer<u64>>,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
         let count = bounds.starts.len();
         let tree = self.index.view().expect("a tree on the host is in main memory");
         let starts = &bounds.starts.as_slice().expect("a buffer of the host")[..count];
         let ends = &bounds.ends.as_slice().expect("a buffer of the host")[..count];
         let limits = bounds.limits.map(|limits| &limits.as_slice().expect("a buffer of the host")[..count]);
         let counts = &mut counts.as_mut_slice().expect("a buffer of the host")[..count];
-        let mut unwanted = Vec::new();
+        let mut unwanted;
         let cursors = match cursors {
             Some(cursors) => &mut cursors.as_mut_slice().expect("a buffer of the host")[..count],
             None => {
-                unwanted.resize(count, 0);
+                unwanted = zeroed(count)?;
                 &mut unwanted[..]
             }
         };
         locate_rows(tree, (starts, ends), limits, bounds.limit, cursors, counts);
+        Ok(())
     }
 
     fn gather(&self, count: usize, scratch: &RangeScratch, out: &mut DeviceRanges<I::Key, I::Value>) -> Result<()> {

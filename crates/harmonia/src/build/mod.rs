@@ -10,6 +10,7 @@ use lanetree_frame::Guarded;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, encoded, keep_last, sorted};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::zeroed;
 use lanetree_frame::{Error, IndexBuilder, Result};
 use lanetree_kernels_harmonia::layout::{FANOUTS, Shape, leaf_bytes};
 use lanetree_layout::{Key, KeyWord, Word};
@@ -88,7 +89,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.shape(keys.len())?;
         check_ascending(keys)?;
         if keys.par_windows(2).any(|pair| pair[0] == pair[1]) {
-            let mut pairs = encoded(keys, values);
+            let mut pairs = encoded(keys, values)?;
             keep_last(&mut pairs);
             return self.build_pairs(device, &pairs);
         }
@@ -151,7 +152,7 @@ fn fill_buffer<T: Word>(buffer: &mut Buffer<T>, fill: impl FnOnce(&mut [T])) -> 
         fill(slice);
         return Ok(());
     }
-    let mut host = vec![T::default(); buffer.len()];
+    let mut host = zeroed(buffer.len())?;
     fill(&mut host);
     Ok(buffer.copy_from(&host)?)
 }

@@ -60,12 +60,12 @@ impl<K: Key, V: Word> Mirror for Harmonia<K, V> {
             }
             Batch::Remove(keys) => fold(keys.len(), |i| Op::Remove(keys[i])),
         };
-        let applied = host::apply(self, &changes)?;
+        let applied = host::apply(self, &changes?)?;
         Ok((applied.report, applied))
     }
 
     fn send(&self, copy: &mut Self, written: Self::Written) -> Result<u64> {
-        let leaves = written.leaves();
+        let leaves = written.leaves()?;
         let moves = written.report.inserted + written.report.removed > 0;
         // Allocate all memory before the first change.
         let new_ranks = match (&self.ranks, &copy.ranks) {

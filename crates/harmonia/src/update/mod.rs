@@ -76,7 +76,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// Applies operations: see [`Harmonia::apply`].
     pub(super) fn change(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
         match self.device.kind() {
-            DeviceKind::Host => Ok(host::apply(self, &fold(count, op))?.report),
+            DeviceKind::Host => Ok(host::apply(self, &fold(count, op)?)?.report),
             DeviceKind::Cuda | DeviceKind::Emulated => self.apply_from_host(count, op),
         }
     }

@@ -6,6 +6,7 @@ use crate::options::Options;
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::make_room;
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
@@ -168,29 +169,26 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for PackedLeaves<K::Bits, V> {
     }
 
     #[inline]
-    fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) {
+    fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()> {
         let mut rank = Self::rank_of(place);
         let end = rank.saturating_add(limit).min(self.len);
         let per_leaf = slots::<K::Bits, V>() as u64;
         while rank < end {
             let (leaf, slot) = ((rank / per_leaf) as usize, (rank % per_leaf) as usize);
             let most = (end - rank).min(per_leaf - slot as u64) as usize;
+            make_room(keys, most)?;
+            make_room(values, most)?;
             if self.lines[leaf].collect(slot..slot + most, last, keys, values) < most {
                 break;
             }
             rank += most as u64;
         }
+        Ok(())
     }
 
-    fn pairs(&self) -> Vec<(K, V)> {
-        let of_line = |line: &Line| {
-            let pairs = line.keys::<K::Bits, V>().iter().zip(line.values::<K::Bits, V>());
-            pairs.map(|(&key, &value)| (K::decode(key), value)).collect::<Vec<_>>()
-        };
-        // In runs of lines, which keep the order.
-        let mut pairs = self.lines().par_chunks(1024).flat_map_collect(|lines| lines.iter().flat_map(of_line));
-        pairs.truncate(self.len as usize);
-        pairs
+    fn pairs(&self) -> Result<Vec<(K, V)>> {
+        let pair = |rank: u64| self.pair(rank).map(|(key, value)| (K::decode(key), value));
+        (0..self.len).into_par_iter().with_min_len(1 << 14).filter_map_collect(pair)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::implicit::leaves::{PackedLeaves, write};
 use crate::line::{Leaf, slots};
 use crate::structure::{Parts, Structure};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, copied, with_room};
 use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Pages;
@@ -27,22 +28,22 @@ where
     L: Structure<Leaves<K, V> = PackedLeaves<K::Bits, V>>,
 {
     let started = Instant::now();
-    let chunks = chunks(&tree.leaves, changes);
+    let chunks = chunks(&tree.leaves, changes)?;
     let mut report = chunks.iter().fold(UpdateReport::default(), |sum, chunk| sum.plus(&chunk.report));
     if report.inserted + report.removed > 0 {
         let leaves = merged(&tree.leaves, &chunks, tree.options.leaf_pages)?;
         *tree = Parts::over(&tree.device, tree.options, leaves, started.elapsed())?;
         report.path = UpdatePath::Rebuilt;
     } else if report.replaced > 0 {
-        replace(&mut tree.leaves, &chunks);
+        replace(&mut tree.leaves, &chunks)?;
         report.path = UpdatePath::InPlace;
     }
     Ok(report)
 }
 
 /// Writes new values of keys that are there.
-fn replace<B: Word, V: Word>(leaves: &mut PackedLeaves<B, V>, chunks: &[Chunk<'_, B, V>]) {
-    let values: Vec<Vec<(u64, V)>> = chunks.par_iter().map(|chunk| chunk.replaced(leaves)).collect();
+fn replace<B: Word, V: Word>(leaves: &mut PackedLeaves<B, V>, chunks: &[Chunk<'_, B, V>]) -> Result<()> {
+    let values = chunks.par_iter().try_map_collect(|chunk| chunk.replaced(leaves))?;
     let per_leaf = slots::<B, V>() as u64;
     let lines = leaves.memory_mut();
     for (rank, value) in values.into_iter().flatten() {
@@ -51,6 +52,7 @@ fn replace<B: Word, V: Word>(leaves: &mut PackedLeaves<B, V>, chunks: &[Chunk<'_
         let key = line.keys::<B, V>()[slot];
         line.set(slot, key, value);
     }
+    Ok(())
 }
 
 /// Neighbouring pairs, and the changes that fall among them.
@@ -64,7 +66,10 @@ struct Chunk<'a, B, V> {
 }
 
 /// Splits a tree and a batch, and finds out what the batch does.
-fn chunks<'a, B: Word, V: Word>(leaves: &PackedLeaves<B, V>, changes: &'a [Change<B, V>]) -> Vec<Chunk<'a, B, V>> {
+fn chunks<'a, B: Word, V: Word>(
+    leaves: &PackedLeaves<B, V>,
+    changes: &'a [Change<B, V>],
+) -> Result<Vec<Chunk<'a, B, V>>> {
     let count = leaves.pairs_len().div_ceil(CHUNK).max(1);
     let bound = |chunk: u64| match leaves.pair(chunk * CHUNK) {
         // Before the first pair of all there may be changes, too.
@@ -89,7 +94,7 @@ fn chunks<'a, B: Word, V: Word>(leaves: &PackedLeaves<B, V>, changes: &'a [Chang
         }
         chunk
     };
-    (0..count).into_par_iter().map(chunk).collect()
+    (0..count).into_par_iter().map(chunk).try_collect()
 }
 
 /// The rank of the first pair from `start` to `end` whose key is not below `key`.
@@ -129,7 +134,7 @@ impl<B: Word, V: Word> Chunk<'_, B, V> {
     }
 
     /// The ranks of the keys that are there and get new values, with these.
-    fn replaced(&self, leaves: &PackedLeaves<B, V>) -> Vec<(u64, V)> {
+    fn replaced(&self, leaves: &PackedLeaves<B, V>) -> Result<Vec<(u64, V)>> {
         let rank = |&(key, change): &Change<B, V>| match change {
             NetChange::Put(value) | NetChange::PutIfPresent(value) => {
                 let rank = lower_bound(leaves, self.start, self.end, key);
@@ -138,7 +143,7 @@ impl<B: Word, V: Word> Chunk<'_, B, V> {
             }
             NetChange::Remove => None,
         };
-        self.changes.iter().filter_map(rank).collect()
+        collected(self.changes.iter().filter_map(rank))
     }
 }
 
@@ -152,9 +157,9 @@ fn merged<B: Word, V: Word>(
     let mut lines = PackedLeaves::<B, V>::lines_with_room(len, pages)?;
     // Groups of chunks, so that there are few lines with pairs of two groups: these are written last.
     let per_leaf = slots::<B, V>() as u64;
-    let groups: Vec<&[Chunk<'_, B, V>]> = chunks.chunks(16).collect();
+    let groups = collected(chunks.chunks(16))?;
     let mut rest = &mut lines[..];
-    let (mut tasks, mut rank, mut line) = (Vec::with_capacity(groups.len()), 0, 0);
+    let (mut tasks, mut rank, mut line) = (with_room(groups.len())?, 0, 0);
     for group in groups {
         let end: u64 = rank + group.iter().map(Chunk::len).sum::<u64>();
         // The lines that begin in this group; the pairs before them go to a line of the group before.
@@ -165,16 +170,13 @@ fn merged<B: Word, V: Word>(
         tasks.push((group, (first * per_leaf).min(end) - rank, own));
         rank = end;
     }
-    let borders: Vec<Vec<(B, V)>> = tasks
-        .into_par_iter()
-        .map(|(group, before, own)| {
-            let mut pairs = Vec::with_capacity(group.iter().map(Chunk::len).sum::<u64>() as usize);
-            group.iter().for_each(|chunk| chunk.merge(leaves, &mut pairs));
-            let own_pairs = pairs.split_off(before as usize);
-            write(own, 0, &own_pairs);
-            pairs
-        })
-        .collect();
+    let borders = tasks.into_par_iter().try_map_collect(|(group, before, own)| {
+        let mut pairs = with_room(group.iter().map(Chunk::len).sum::<u64>() as usize)?;
+        group.iter().for_each(|chunk| chunk.merge(leaves, &mut pairs));
+        let (border, own_pairs) = pairs.split_at(before as usize);
+        write(own, 0, own_pairs);
+        copied(border)
+    })?;
     let mut rank = 0;
     for (group, border) in chunks.chunks(16).zip(borders) {
         if !border.is_empty() {

@@ -27,7 +27,7 @@ impl<K: Key, U: Upper> IndexInner<K, U> {
     pub(super) fn build<V: Word>(leaves: &PackedLeaves<K::Bits, V>) -> Result<Self> {
         let lines = leaves.lines();
         let last_key = |leaf| K::decode(PackedLeaves::<K::Bits, V>::last_key(lines, leaf));
-        let keys: Vec<K> = (0..lines.len() - 1).into_par_iter().map(last_key).collect();
+        let keys = (0..lines.len() - 1).into_par_iter().map(last_key).try_collect()?;
         Ok(Self { index: U::build(&Device::host(), &keys)?, keys })
     }
 }

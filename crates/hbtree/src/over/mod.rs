@@ -104,6 +104,6 @@ impl Upper for HarmoniaAbove {
     type Index<K: Key> = lanetree_harmonia::Harmonia<K, u32>;
 
     fn build<K: Key>(device: &Device, keys: &[K]) -> Result<Self::Index<K>> {
-        lanetree_harmonia::Harmonia::builder().build_sorted(device, keys, &vec![0; keys.len()])
+        lanetree_harmonia::Harmonia::builder().build_sorted(device, keys, &lanetree_frame::room::zeroed(keys.len())?)
     }
 }

@@ -88,9 +88,9 @@ impl<B: Word> RegularInner<B> {
             words: PhantomData,
         };
         let per_line = slots::<B, V>();
-        let mut entries: Vec<Entry<B>> = Vec::with_capacity(count);
         let last: &mut [Line] = &mut inner.last[..count * last_lines::<B>()];
-        last.par_chunks_mut(last_lines::<B>())
+        let mut entries: Vec<Entry<B>> = last
+            .par_chunks_mut(last_lines::<B>())
             .with_min_len(64)
             .enumerate()
             .map(|(number, node)| {
@@ -98,15 +98,14 @@ impl<B: Word> RegularInner<B> {
                 write_last(node, 0, size.div_ceil(per_line), |line| leaf[line].keys::<B, V>()[per_line - 1]);
                 (size.checked_sub(1).map_or(B::MAX, |last| BigLeaves::<B, V>::pair(leaf, last).0), number as u32)
             })
-            .collect_into_vec(&mut entries);
+            .try_collect()?;
         inner.parents[0] = NONE;
         let mut base = 0;
         for (level, &nodes) in level_nodes.iter().enumerate() {
             // Evenly, so that the last node is not smaller.
             let bound = |node: usize| (node as u64 * entries.len() as u64 / nodes as u64) as usize;
             let upper: &mut [Line] = &mut inner.upper[base * upper_lines::<B>()..][..nodes * upper_lines::<B>()];
-            let mut above = Vec::with_capacity(nodes);
-            upper
+            let above = upper
                 .par_chunks_mut(upper_lines::<B>())
                 .with_min_len(16)
                 .enumerate()
@@ -115,7 +114,7 @@ impl<B: Word> RegularInner<B> {
                     write_upper(lines, entries);
                     (entries[entries.len() - 1].0, (base + node) as u32)
                 })
-                .collect_into_vec(&mut above);
+                .try_collect()?;
             for node in 0..nodes {
                 let (number, size) = (base + node, bound(node + 1) - bound(node));
                 inner.facts[number] = Facts {

@@ -9,6 +9,7 @@ use crate::structure::{self, Place};
 use core::marker::PhantomData;
 use core::ops::Range;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, make_room, zeroed};
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_kernels_hbtree::layout::{self, LINE};
 use lanetree_layout::{Key, KeyWord, Word};
@@ -218,15 +219,17 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
     /// Not in parallel: the thread that computes this holds a lock, and would wait for itself if it took another task that
     /// asks for the same.
     pub(super) fn before(&self) -> &[u64] {
-        self.before.get_or_init(|| {
-            let mut before = vec![0; self.pool.end as usize];
-            let mut sum = 0;
-            for leaf in self.in_order() {
-                before[leaf as usize] = sum;
-                sum += u64::from(self.info(leaf).size);
-            }
-            before
-        })
+        self.before.get_or_init(|| self.sum_sizes(vec![0; self.pool.end as usize]))
+    }
+
+    /// Writes how many pairs there are before each big leaf over zeros.
+    fn sum_sizes(&self, mut before: Vec<u64>) -> Vec<u64> {
+        let mut sum = 0;
+        for leaf in self.in_order() {
+            before[leaf as usize] = sum;
+            sum += u64::from(self.info(leaf).size);
+        }
+        before
     }
 
     /// Writes what describes the big leaves of a build, when all pairs are there.
@@ -361,6 +364,14 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
         self.before()[number as usize] + rank as u64
     }
 
+    fn prepare_ranks(&self) -> Result<()> {
+        if self.before.get().is_none() {
+            let before = zeroed(self.pool.end as usize)?;
+            self.before.get_or_init(|| self.sum_sizes(before));
+        }
+        Ok(())
+    }
+
     fn pair_at(&self, place: Place) -> Option<(K::Bits, V)> {
         let (number, rank) = Self::rank_within(place);
         let Info { size, next, .. } = self.info(number);
@@ -387,7 +398,14 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
     }
 
     #[inline]
-    fn collect(&self, place: Place, last: K::Bits, mut limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) {
+    fn collect(
+        &self,
+        place: Place,
+        last: K::Bits,
+        mut limit: u64,
+        keys: &mut Vec<K>,
+        values: &mut Vec<V>,
+    ) -> Result<()> {
         let per_line = slots::<K::Bits, V>();
         let (mut number, mut rank) = Self::rank_within(place);
         loop {
@@ -396,22 +414,24 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
                 let (line, slot) = (&leaf[rank / per_line], rank % per_line);
                 let most =
                     (per_line - slot).min(size as usize - rank).min(usize::try_from(limit).unwrap_or(usize::MAX));
+                make_room(keys, most)?;
+                make_room(values, most)?;
                 let count = line.collect(slot..slot + most, last, keys, values);
                 limit -= count as u64;
                 if count < most || limit == 0 {
-                    return;
+                    return Ok(());
                 }
                 rank += count;
             }
             if next == NONE || limit == 0 {
-                return;
+                return Ok(());
             }
             (number, rank) = (next, 0);
         }
     }
 
-    fn pairs(&self) -> Vec<(K, V)> {
-        let order: Vec<u32> = self.in_order().collect();
+    fn pairs(&self) -> Result<Vec<(K, V)>> {
+        let order = collected(self.in_order())?;
         let of_leaf = |&number: &u32| {
             let mut pairs = Columns::with_capacity(Self::CAPACITY);
             Self::read(self.leaf(number), 0..self.info(number).size as usize, &mut pairs);

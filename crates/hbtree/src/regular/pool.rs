@@ -1,5 +1,8 @@
 //! Numbers of nodes.
 
+use lanetree_frame::Result;
+use lanetree_frame::room::make_room;
+
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -98,6 +101,14 @@ pub(super) struct Taken {
 }
 
 impl Pool {
+    /// Makes room for what a plan returns.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has none.
+    pub(super) fn make_room(&mut self, plan: &Taken) -> Result<()> {
+        make_room(&mut self.free, plan.freed.len())
+    }
+
     /// Carries a plan out.
     pub(super) fn change(&mut self, Taken { taken, end, freed }: &Taken) {
         self.free.truncate(self.free.len() - taken);

@@ -95,5 +95,6 @@ impl<K: AnyKey> SetBuilder<K> {
 
 /// As many values as keys. They take no memory.
 fn nothing<K>(keys: &[K]) -> Vec<()> {
+    // Nothing takes no memory.
     vec![(); keys.len()]
 }

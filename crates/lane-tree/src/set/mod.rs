@@ -13,7 +13,7 @@ use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::slice;
-use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, Searches, Side};
 use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
@@ -176,7 +176,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// # Errors
     /// As [`LaneSet::contains_many`].
     pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
-        Ok(keys_of(self.tree.predecessor_many(keys)?))
+        self.tree.neighbor_many(keys, &Searches::any(Side::Upper), |key, ()| key)
     }
 
     /// The first key at or above each of `keys`.
@@ -184,7 +184,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// # Errors
     /// As [`LaneSet::contains_many`].
     pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
-        Ok(keys_of(self.tree.successor_many(keys)?))
+        self.tree.neighbor_many(keys, &Searches::any(Side::Lower), |key, ()| key)
     }
 
     /// Which of `probes` are in the set, and the rank of each that is. Otherwise like
@@ -300,10 +300,6 @@ impl<K: AnyKey> LaneSet<K> {
 /// As many values as keys. They take no memory.
 fn none<K: AnyKey>(keys: &Buffer<K>) -> Result<Buffer<()>> {
     Ok(keys.device().alloc(keys.len())?)
-}
-
-fn keys_of<K>(found: Vec<Option<(K, ())>>) -> Vec<Option<K>> {
-    found.into_iter().map(|pair| pair.map(|(key, ())| key)).collect()
 }
 
 impl<K: AnyKey> fmt::Debug for LaneSet<K> {

@@ -12,6 +12,7 @@ use crate::device::over_queries;
 use crate::node::Filling;
 use lanetree_frame::fixed::{Combine, CombineScratch, FixedIndex, SortedPairs};
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::room::filled;
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
@@ -390,7 +391,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch);
         }
         let old = self.sorted_pairs()?;
-        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op))?;
+        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;
         if report.path != UpdatePath::Unchanged {
             self.parts.replace(build::<K, V>(&self.device, &pairs, self.options)?);
         }
@@ -404,7 +405,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(SortedPairs::default());
         }
         if let Some(view) = self.native() {
-            let (mut keys, mut values) = (vec![K::decode(K::Bits::MIN); len], vec![V::default(); len]);
+            let (mut keys, mut values) = (filled(K::decode(K::Bits::MIN), len)?, filled(V::default(), len)?);
             lanetree_frame::fixed::View::copy(&view, 0, &mut keys, &mut values);
             return Ok(SortedPairs { keys: keys.into_iter().map(AnyKey::encode).collect(), values });
         }

@@ -241,15 +241,15 @@ impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
     /// Uploads a batch of `count` operations.
     ///
     /// # Errors
-    /// [`Error::Runtime`] if the device has no room.
+    /// [`Error::Runtime`] if the device or main memory has no room.
     pub fn new(device: &Device, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<Self> {
         let all = || (0..count).into_par_iter().map(&op);
-        let keys: Vec<K> = all().map(|op| *op.key()).collect();
+        let keys = all().map(|op| *op.key()).try_collect()?;
         let value = |op| match op {
             Op::Insert(_, value) | Op::Update(_, value) => value,
             Op::Remove(_) => V::default(),
         };
-        let values: Vec<V> = all().map(value).collect();
+        let values = all().map(value).try_collect()?;
         let kinds = match all().all(|op| matches!(op, Op::Insert(..))) {
             true => None,
             false => {
@@ -258,7 +258,7 @@ impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
                     Op::Update(..) => OpKind::Update as u32,
                     Op::Remove(_) => OpKind::Remove as u32,
                 };
-                Some(device.upload(&all().map(kind).collect())?)
+                Some(device.upload(&all().map(kind).try_collect()?)?)
             }
         };
         Ok(Self { keys: device.upload(&keys)?, values: device.upload(&values)?, kinds })

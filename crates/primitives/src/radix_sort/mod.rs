@@ -112,8 +112,7 @@ pub fn radix_sort_keys<K: AnyKey, V: Word>(
     if stream.device().kind() == DeviceKind::Host {
         let (keys, sorted) = (keys.as_slice().unwrap_or(&[]), sorted.as_mut_slice().unwrap_or(&mut []));
         sorted[..len].copy_from_slice(&keys[..len]);
-        native::sort_keys(&mut sorted[..len], bits);
-        return Ok(());
+        return native::sort_keys(&mut sorted[..len], bits);
     }
     scratch.require(stream, len, passes > 1, false)?;
     let arrays = Arrays {
@@ -176,8 +175,7 @@ pub fn radix_sort_keys_in_place<K: AnyKey, V: Word>(
     let passes = check::<K>(&bits)?;
     require(stream, "the keys' buffer", len, keys)?;
     if stream.device().kind() == DeviceKind::Host {
-        native::sort_keys(&mut keys.as_mut_slice().unwrap_or(&mut [])[..len], bits);
-        return Ok(());
+        return native::sort_keys(&mut keys.as_mut_slice().unwrap_or(&mut [])[..len], bits);
     }
     scratch.require(stream, len, true, false)?;
     if bits.is_empty() {
@@ -210,8 +208,7 @@ pub fn radix_sort_pairs_in_place<K: AnyKey, V: Word>(
     if stream.device().kind() == DeviceKind::Host {
         let keys = keys.as_mut_slice().unwrap_or(&mut []);
         let values = values.as_mut_slice().unwrap_or(&mut []);
-        native::sort_pairs(&mut keys[..len], &mut values[..len], bits);
-        return Ok(());
+        return native::sort_pairs(&mut keys[..len], &mut values[..len], bits);
     }
     scratch.require(stream, len, true, true)?;
     if bits.is_empty() {
@@ -251,8 +248,7 @@ fn sort_pairs<K: AnyKey, V: Word>(
             Some(values) => sorted_values.copy_from_slice(&values.as_slice().unwrap_or(&[])[..len]),
             None => native::number(sorted_values),
         }
-        native::sort_pairs(sorted_keys, sorted_values, bits);
-        return Ok(());
+        return native::sort_pairs(sorted_keys, sorted_values, bits);
     }
     scratch.require(stream, len, passes > 1, passes > 1)?;
     let arrays = Arrays {

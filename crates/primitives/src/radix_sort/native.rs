@@ -2,26 +2,34 @@
 
 use core::ops::Range;
 use lanetree_base::parallel::*;
-use lanetree_base::{AnyKey, KeyWord, Word};
+use lanetree_base::{AnyKey, KeyWord, Result, Word};
 
 /// Sorts keys by a range of their bits.
-pub(super) fn sort_keys<K: AnyKey>(keys: &mut [K], bits: Range<u32>) {
-    if !bits.is_empty() {
-        let field = field(bits);
-        sort_by_word(keys, |key| field(*key));
+///
+/// # Errors
+/// [`Error::Runtime`](lanetree_base::Error::Runtime) if main memory has no room for a copy.
+pub(super) fn sort_keys<K: AnyKey>(keys: &mut [K], bits: Range<u32>) -> Result<()> {
+    if bits.is_empty() {
+        return Ok(());
     }
+    let field = field(bits);
+    sort_by_word(keys, |key| field(*key))
 }
 
 /// Sorts keys and their values by a range of the keys' bits.
-pub(crate) fn sort_pairs<K: AnyKey, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) {
+///
+/// # Errors
+/// As [`sort_keys`].
+pub(crate) fn sort_pairs<K: AnyKey, V: Word>(keys: &mut [K], values: &mut [V], bits: Range<u32>) -> Result<()> {
     if bits.is_empty() {
-        return;
+        return Ok(());
     }
     let field = field(bits);
-    let mut pairs = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
-    sort_by_word(&mut pairs, |pair| field(pair.0));
+    let mut pairs = keys.par_iter().copied().zip(values.par_iter().copied()).try_collect()?;
+    sort_by_word(&mut pairs, |pair| field(pair.0))?;
     let places = keys.par_iter_mut().zip(values);
     places.zip(pairs).for_each(|((key, value), pair)| (*key, *value) = pair);
+    Ok(())
 }
 
 /// Writes each element's own position to it.

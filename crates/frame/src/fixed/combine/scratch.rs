@@ -388,6 +388,6 @@ fn distinct<K: AnyKey, V: Value>((keys, values, len): DevicePairs<'_, K, V>) -> 
     let values =
         values.as_slice().and_then(|values| values.get(..len)).ok_or(short("the values' buffer", values.len()))?;
     let pairs = SortedPairs::from_sorted(words, values)?;
-    let keys: Vec<K> = pairs.keys.par_iter().map(|&word| K::decode(word)).collect();
+    let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
     Ok((device.upload(&keys)?, device.upload(&pairs.values)?))
 }

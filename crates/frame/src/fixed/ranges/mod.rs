@@ -18,12 +18,12 @@ use super::range::{copy_rows, locate_rows};
 use cut::Cutter;
 use lanetree_base::Ranges;
 use lanetree_base::Result;
+use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::ACROSS_THE_BUS;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
 use lanetree_simt::Global;
-pub(super) use output::out_of_memory;
 use output::{Output, reserve_pairs};
 pub(super) use slots::LOCATING;
 use slots::{Gathering, Locating, RangeSlots};
@@ -72,9 +72,10 @@ pub(super) trait Pieces: FixedIndex {
     ) -> Result<()> {
         self.check_not_lost()?;
         let tree = self.native().expect("a tree on the host is in main memory");
-        let (mut cursors, mut counts) = (vec![0; starts.len()], vec![0; starts.len()]);
+        let (mut cursors, mut counts) = (zeroed(starts.len())?, zeroed(starts.len())?);
         locate_rows(tree, (starts, ends), limits, u64::MAX, &mut cursors, &mut counts);
         out.offsets.clear();
+        make_room(&mut out.offsets, starts.len() + 1)?;
         let mut total = 0_u64;
         out.offsets.push(0);
         out.offsets.extend(counts.iter().map(|count| {

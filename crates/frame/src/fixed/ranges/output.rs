@@ -3,9 +3,9 @@
 use core::mem::MaybeUninit;
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::Ranges;
-use lanetree_base::{Error, Result};
+use lanetree_base::room::{make_room, out_of_memory};
+use lanetree_base::{Device, Result};
 use lanetree_layout::{AnyKey, Value};
-use lanetree_runtime::{self as runtime, Device, MemoryInfo};
 
 /// Elements that a thread copies at a time, if several threads copy.
 const COPY: usize = 1 << 15;
@@ -55,12 +55,6 @@ impl<'a, K: AnyKey, V: Value> Output<'a, K, V> {
     }
 }
 
-pub(in crate::fixed) fn out_of_memory(requested: u128) -> Error {
-    let host = Device::host();
-    let MemoryInfo { free, total } = host.memory().unwrap_or_default();
-    runtime::Error::OutOfMemory { requested, free, total, device: host.to_string() }.into()
-}
-
 /// Makes room for `needed` more offsets, and for up to `left` more after them.
 fn reserve_offsets(offsets: &mut Vec<u64>, needed: usize, left: usize) -> Result<()> {
     if offsets.capacity() - offsets.len() >= needed {
@@ -72,8 +66,7 @@ fn reserve_offsets(offsets: &mut Vec<u64>, needed: usize, left: usize) -> Result
     if expected.saturating_mul(size_of::<u64>()) <= plenty && offsets.try_reserve(expected).is_ok() {
         return Ok(());
     }
-    let bytes = (offsets.len() as u128 + needed as u128) * size_of::<u64>() as u128;
-    offsets.try_reserve(needed).map_err(|_| out_of_memory(bytes))
+    make_room(offsets, needed)
 }
 
 /// Free bytes of main memory, as far as the system reports them.

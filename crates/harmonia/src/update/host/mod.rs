@@ -32,6 +32,7 @@ use lanetree_frame::Guarded;
 use lanetree_frame::NetChange;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::collected;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_layout::{Key, Word};
@@ -78,12 +79,14 @@ pub struct Applied<K, V> {
 impl<K, V> Applied<K, V> {
     /// The leaves that were changed in place, in ascending order. If the batch's path was [`UpdatePath::InPlace`],
     /// nothing else has changed, except for the ranks.
-    pub(super) fn leaves(&self) -> Vec<u32> {
-        let mut leaves: Vec<u32> =
-            self.done.iter().flat_map(|done| done.in_place.iter().map(|undo| undo.leaf)).collect();
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if main memory has no room for them.
+    pub(super) fn leaves(&self) -> Result<Vec<u32>> {
+        let mut leaves = collected(self.done.iter().flat_map(|done| done.in_place.iter().map(|undo| undo.leaf)))?;
         leaves.sort_unstable();
         leaves.dedup();
-        leaves
+        Ok(leaves)
     }
 }
 
@@ -143,8 +146,8 @@ fn fill_empty<K: Key, V: Word>(
         NetChange::Put(value) => Some((key, value)),
         NetChange::PutIfPresent(_) | NetChange::Remove => None,
     };
-    let mut pairs = changes.par_iter().filter_map_collect(put);
-    sort_by_word(&mut pairs, |pair| pair.0);
+    let mut pairs = changes.par_iter().filter_map_collect(put)?;
+    sort_by_word(&mut pairs, |pair| pair.0)?;
     let inserted = pairs.len() as u64;
     let mut report = UpdateReport { inserted, unmatched: changes.len() as u64 - inserted, ..Default::default() };
     if inserted > 0 {

@@ -28,6 +28,7 @@ use crate::structure::{Inner, Leaves, Parts, Place};
 use core::ops::Range;
 use group::{Change, Group, Source, Write};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{filled, make_room};
 use lanetree_frame::{NetChange, Op, Result, UpdatePath, UpdateReport, combine, fold};
 use lanetree_layout::{Key, KeyWord, Word};
 use plan::Plan;
@@ -65,13 +66,13 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let copy = self.copy.as_ref().filter(|_| self.options.device_updates && is_possible);
         let (places, changes, folding) = if let Some(copy) = copy {
             let sorted = sort_on_device(&mut self.sorting, &self.device, copy, count, |i| *op(i).key())?;
-            let (changes, leaves) = in_order(sorted, op);
+            let (changes, leaves) = in_order(sorted, op)?;
             let folding = clock.lap();
-            (self.places_in(&changes, &leaves), changes, folding)
+            (self.places_in(&changes, &leaves)?, changes, folding)
         } else {
-            let changes = fold(count, op);
+            let changes = fold(count, op)?;
             let folding = clock.lap();
-            (self.places(&changes), changes, folding)
+            (self.places(&changes)?, changes, folding)
         };
         let finding = clock.lap();
         let report = self.change_at(&changes, &places)?;
@@ -82,7 +83,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
     /// Applies changes.
     pub(super) fn change(&mut self, changes: &[Change<K::Bits, V>]) -> Result<UpdateReport> {
         let started = Instant::now();
-        let places = self.places(changes);
+        let places = self.places(changes)?;
         let finding = started.elapsed();
         let report = self.change_at(changes, &places)?;
         self.update_times.find = finding;
@@ -92,7 +93,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
     /// Applies changes at these places.
     fn change_at(&mut self, changes: &[Change<K::Bits, V>], places: &[Place]) -> Result<UpdateReport> {
         let (mut clock, mut times) = (Clock(Instant::now()), UpdateTimes::default());
-        let groups = self.groups(changes, places);
+        let groups = self.groups(changes, places)?;
         let of_group = |sum: UpdateReport, group: &Group<'_, K::Bits, V>| sum.plus(&group.report());
         let sums = groups.par_iter().with_min_len(4096).parts(|groups| groups.fold(UpdateReport::default(), of_group));
         let mut report = sums.iter().fold(UpdateReport::default(), |sum, part| sum.plus(part));
@@ -101,13 +102,15 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
             self.update_times = times;
             return Ok(report);
         }
-        let plan = Plan::new(self, &groups);
+        let plan = Plan::new(self, &groups)?;
         report.path = if plan.runs.is_empty() { UpdatePath::InPlace } else { UpdatePath::Moved };
-        let writes = writes(&groups, &plan);
+        let writes = writes(&groups, &plan)?;
         times.plan = clock.lap();
         if let Some(refused) = self.leaves.reserve(plan.last_numbers.end, &self.options)? {
             self.pinned = Some(Err(refused.to_string()));
         }
+        self.leaves.pool.make_room(&plan.last_numbers)?;
+        self.inner.pool.make_room(&plan.upper_numbers)?;
         self.inner.reserve(self.leaves.room(), plan.upper_numbers.end, self.options.inner_pages)?;
         times.room = clock.lap();
         let copy = self.send(changes.len(), &writes, &plan)?;
@@ -122,9 +125,9 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
     }
 
     /// Where each key belongs; something may stand beside it.
-    fn places<T: Sync>(&self, changes: &[(K::Bits, T)]) -> Vec<Place> {
+    fn places<T: Sync>(&self, changes: &[(K::Bits, T)]) -> Result<Vec<Place>> {
         let (how, height) = (self.options.descent(), self.inner.height);
-        let mut places = vec![Place { leaf: 0, slot: 0, is_hit: false }; changes.len()];
+        let mut places = filled(Place { leaf: 0, slot: 0, is_hit: false }, changes.len())?;
         places.par_chunks_mut(TASK).zip(changes.par_chunks(TASK)).for_each(|(places, changes)| {
             for (places, changes) in places.chunks_mut(CHUNK).zip(changes.chunks(CHUNK)) {
                 let (mut words, mut leaves) = ([K::Bits::MIN; CHUNK], [0; CHUNK]);
@@ -134,13 +137,13 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
                 Leaves::<K, V>::find(&self.leaves, words, leaves, how.in_flight, |i, place| places[i] = place);
             }
         });
-        places
+        Ok(places)
     }
 
     /// Where each key belongs whose leaf is known.
-    fn places_in(&self, changes: &[Change<K::Bits, V>], leaves: &[u32]) -> Vec<Place> {
+    fn places_in(&self, changes: &[Change<K::Bits, V>], leaves: &[u32]) -> Result<Vec<Place>> {
         let ahead = self.options.in_flight;
-        let mut places = vec![Place { leaf: 0, slot: 0, is_hit: false }; changes.len()];
+        let mut places = filled(Place { leaf: 0, slot: 0, is_hit: false }, changes.len())?;
         places.par_chunks_mut(CHUNK).zip(changes.par_chunks(CHUNK).zip(leaves.par_chunks(CHUNK))).for_each(
             |(places, (changes, leaves))| {
                 let mut words = [K::Bits::MIN; CHUNK];
@@ -149,14 +152,14 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
                 Leaves::<K, V>::find(&self.leaves, words, leaves, ahead, |i, place| places[i] = place);
             },
         );
-        places
+        Ok(places)
     }
 
     /// The changes of each big leaf.
-    fn groups<'a>(&self, changes: &'a [Change<K::Bits, V>], places: &'a [Place]) -> Vec<Group<'a, K::Bits, V>> {
+    fn groups<'a>(&self, changes: &'a [Change<K::Bits, V>], places: &'a [Place]) -> Result<Vec<Group<'a, K::Bits, V>>> {
         let number = |at: usize| BigLeaves::<K::Bits, V>::rank_within(places[at]).0;
         let is_first = |at: usize| at == 0 || number(at - 1) != number(at);
-        let firsts = kept(places.len(), |at| is_first(at).then_some(at));
+        let firsts = kept(places.len(), |at| is_first(at).then_some(at))?;
         let has_parent = self.inner.height > 1;
         let group = |(i, &first): (usize, &usize)| {
             if let Some(&later) = firsts.get(i + INFOS_AHEAD) {
@@ -165,7 +168,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
             let own = first..firsts.get(i + 1).copied().unwrap_or(places.len());
             Group::new(&self.leaves, &changes[own.clone()], &places[own], has_parent)
         };
-        firsts.par_iter().with_min_len(64).enumerate().map(group).collect()
+        firsts.par_iter().with_min_len(64).enumerate().map(group).try_collect()
     }
 
     /// Writes what was planned.
@@ -224,39 +227,40 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
 fn in_order<K: Key, V: Word>(
     Sorted { order, leaves }: Sorted<'_>,
     op: impl Fn(usize) -> Op<K, V> + Sync,
-) -> (Vec<Change<K::Bits, V>>, Vec<u32>) {
+) -> Result<(Vec<Change<K::Bits, V>>, Vec<u32>)> {
     let change = |&at: &u32| {
         let op = op(at as usize);
         (op.key().encode(), NetChange::from(op))
     };
-    let changes: Vec<_> = order.par_iter().with_min_len(TASK).map(change).collect();
+    let changes = order.par_iter().with_min_len(TASK).map(change).try_collect()?;
     // Equal keys have the same leaf.
     let is_first = |at: usize| at == 0 || changes[at - 1].0 != changes[at].0;
-    let leaves = kept(changes.len(), |at| is_first(at).then(|| leaves[at]));
-    (combine(changes), leaves)
+    let leaves = kept(changes.len(), |at| is_first(at).then(|| leaves[at]))?;
+    Ok((combine(changes)?, leaves))
 }
 
 /// What is kept of so many elements, in their order.
-fn kept<T: Copy + Send + Sync>(count: usize, keep: impl Fn(usize) -> Option<T> + Sync) -> Vec<T> {
+fn kept<T: Copy + Send + Sync>(count: usize, keep: impl Fn(usize) -> Option<T> + Sync) -> Result<Vec<T>> {
     (0..count).into_par_iter().with_min_len(TASK).filter_map_collect(keep)
 }
 
 /// What is written, in ascending order of numbers.
-fn writes<'a, B: Word, V: Word>(groups: &'a [Group<'a, B, V>], plan: &'a Plan<B, V>) -> Vec<Write<'a, B, V>> {
+fn writes<'a, B: Word, V: Word>(groups: &'a [Group<'a, B, V>], plan: &'a Plan<B, V>) -> Result<Vec<Write<'a, B, V>>> {
     let is_in_run = |at: usize| plan.is_in_run.get(at).copied().unwrap_or(false);
     let of_group = |at: usize| {
         let group = &groups[at];
         let stays = group.acts() && !is_in_run(at);
         stays.then_some(Write { number: group.number, source: Source::Group(group) })
     };
-    let mut writes = kept(groups.len(), of_group);
+    let mut writes = kept(groups.len(), of_group)?;
+    make_room(&mut writes, plan.runs.iter().map(|run| run.pieces.len()).sum())?;
     for run in &plan.runs {
         let piece = |(i, &number): (usize, &u32)| Write { number, source: Source::Pairs(run.piece(i)) };
         writes.extend(run.pieces.iter().enumerate().map(piece));
     }
     // Until the first split they are sorted already.
     if !writes.is_sorted_by_key(|write| write.number) {
-        sort_by_word(&mut writes, |write| write.number);
+        sort_by_word(&mut writes, |write| write.number)?;
     }
-    writes
+    Ok(writes)
 }

@@ -12,6 +12,8 @@ use crate::regular::{BigLeaves, Regular, RegularInner};
 use crate::structure::Parts;
 use core::ops::Range;
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{filled, with_room};
+use lanetree_frame::{Error, Result};
 use lanetree_layout::{Key, Word};
 use std::collections::BTreeMap;
 
@@ -108,7 +110,7 @@ fn runs(children: &[(usize, bool)], least: usize) -> Vec<Range<usize>> {
 }
 
 impl<B: Word, V: Word> Plan<B, V> {
-    pub(super) fn new<K: Key<Bits = B>>(tree: &Parts<K, V, Regular>, groups: &[Group<'_, B, V>]) -> Self {
+    pub(super) fn new<K: Key<Bits = B>>(tree: &Parts<K, V, Regular>, groups: &[Group<'_, B, V>]) -> Result<Self> {
         let (leaves, inner) = (&tree.leaves, &tree.inner);
         let mut last = Taking::from(&leaves.pool);
         let mut levels = Levels {
@@ -118,7 +120,7 @@ impl<B: Word, V: Word> Plan<B, V> {
             upper: BTreeMap::new(),
             splices: Vec::new(),
         };
-        let (mut all_runs, parents) = leaf_runs(tree, groups, &mut last);
+        let (mut all_runs, parents) = leaf_runs(tree, groups, &mut last)?;
         let mut changed = Vec::new();
         for (parent, mut list, runs) in parents {
             let old = list.clone();
@@ -155,11 +157,11 @@ impl<B: Word, V: Word> Plan<B, V> {
             });
         }
         (root, height) = levels.without_only_children(root, height);
-        let mut is_in_run = vec![false; if all_runs.is_empty() { 0 } else { groups.len() }];
+        let mut is_in_run = filled(false, if all_runs.is_empty() { 0 } else { groups.len() })?;
         all_runs.iter().flat_map(|run| run.groups.iter().flatten()).for_each(|&group| is_in_run[group] = true);
         let Levels { numbers, upper, splices, .. } = levels;
         let (last_numbers, upper_numbers) = (last.finish(), numbers.finish());
-        Self { runs: all_runs, is_in_run, upper, splices, last_numbers, upper_numbers, root, height }
+        Ok(Self { runs: all_runs, is_in_run, upper, splices, last_numbers, upper_numbers, root, height })
     }
 }
 
@@ -174,14 +176,14 @@ fn leaf_runs<K: Key, V: Word>(
     tree: &Parts<K, V, Regular>,
     groups: &[Group<'_, K::Bits, V>],
     numbers: &mut Taking<'_>,
-) -> LeafRuns<K::Bits, V> {
+) -> Result<LeafRuns<K::Bits, V>> {
     let (leaves, inner) = (&tree.leaves, &tree.inner);
     let capacity = BigLeaves::<K::Bits, V>::CAPACITY;
     let full = (capacity as f64 * tree.options.fill) as usize;
     let parent = |group: &Group<'_, K::Bits, V>| inner.parents[group.number as usize];
     let (mut all, mut above, mut seen) = (Vec::new(), Vec::new(), 0);
     // Few are, so that not all groups have to be looked at by this thread.
-    let deferred = kept(groups.len(), |at| groups[at].is_deferred.then_some(at));
+    let deferred = kept(groups.len(), |at| groups[at].is_deferred.then_some(at))?;
     for at in deferred {
         if at < seen {
             continue;
@@ -217,9 +219,9 @@ fn leaf_runs<K: Key, V: Word>(
         }
         above.push((parent, list, own));
     }
-    all.par_iter_mut().for_each(|run: &mut Run<K::Bits, V>| {
+    all.par_iter_mut().try_for_each(|run: &mut Run<K::Bits, V>| {
         // Allocated by the thread that writes it.
-        run.pairs = Columns::with_capacity(run.total);
+        run.pairs = Columns { keys: with_room(run.total)?, values: with_room(run.total)? };
         for (&member, group) in run.members.iter().zip(&run.groups) {
             let leaf = leaves.leaf(member);
             match group {
@@ -227,8 +229,9 @@ fn leaf_runs<K: Key, V: Word>(
                 None => BigLeaves::<K::Bits, V>::read(leaf, 0..leaves.info(member).size as usize, &mut run.pairs),
             }
         }
-    });
-    (all, above)
+        Ok::<(), Error>(())
+    })?;
+    Ok((all, above))
 }
 
 impl<B: Word> RegularInner<B> {

@@ -82,7 +82,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         writes: &[Write<'_, K::Bits, V>],
         plan: &Plan<K::Bits, V>,
     ) -> Result<Option<RegularOnDevice<K::Bits>>> {
-        let moving = kept(writes.len(), |at| Some(&writes[at]).filter(|write| write.moves()));
+        let moving = kept(writes.len(), |at| Some(&writes[at]).filter(|write| write.moves()))?;
         let is_the_same = moving.is_empty() && plan.runs.is_empty();
         if self.device.kind() == DeviceKind::Host || self.copy.is_some() && is_the_same {
             return Ok(None);
@@ -114,7 +114,7 @@ fn send_upper<B: Word, V: Word>(
     mut goal: Goal<'_, B>,
 ) -> Result<()> {
     let stride = upper_lines::<B>();
-    let nodes: Vec<_> = plan.upper.iter().collect();
+    let nodes = lanetree_frame::room::collected(plan.upper.iter())?;
     if parcels.is_empty() && !nodes.is_empty() {
         parcels.push(Parcel::new(device)?);
     }
