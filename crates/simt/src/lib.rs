@@ -29,6 +29,7 @@ mod memory;
 pub mod nvptx;
 #[cfg(not(target_os = "cuda"))]
 mod report;
+mod rows;
 mod unroll;
 
 pub use bits::{highest_one, lowest_one, shl_clamped};
@@ -40,6 +41,7 @@ pub use lanetree_layout::{Access, KernelArgs, KeyWord, Word, kernel_args};
 pub use memory::{Global, GlobalMut, Hint, Order, Scope, Shared};
 #[cfg(not(target_os = "cuda"))]
 pub use report::LaunchReport;
+pub use rows::{GatherRows, RowPart};
 pub use unroll::unroll;
 
 /// Lanes of a warp.

@@ -12,7 +12,8 @@ pub use ranges::SetRanges;
 use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
-use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, copied};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
@@ -126,7 +127,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room for the batch, or from its driver;
     /// [`Error::Lost`](lanetree_frame::Error::Lost).
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.tree.get_many(keys)?.into_iter().map(|found| found.is_some()).collect())
+        Ok(self.tree.get_many(keys)?.into_par_iter().map(|found| found.is_some()).collect())
     }
 
     /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
@@ -202,7 +203,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// # Errors
     /// As [`LaneSet::contains_many`].
     pub fn keys(&self) -> Result<Vec<K>> {
-        Ok(self.tree.sorted_pairs()?.keys.into_iter().map(K::decode).collect())
+        Ok(copied(&self.tree)?.0)
     }
 
     /// All keys in ascending order. Fetches them from the device in large blocks; if that fails, the item is an error and the
