@@ -4,13 +4,12 @@ use crate::Cubpt;
 use crate::native::View;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_cubpt::{GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{GatherRows, Global, GlobalMut};
 
 impl<K: Key, V: Word> Cubpt<K, V> {
     /// What a kernel in a stream needs to know of the tree.
@@ -33,7 +32,6 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
     type Tuning = ();
     type View<'a> = View<'a, K, V>;
     // A cursor is a rank.
-    type Walk = ();
 
     fn device(&self) -> &Device {
         &self.device
@@ -45,11 +43,6 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
 
     fn bytes(&self) -> u64 {
         self.tree.known().bytes()
-    }
-
-    fn pairs(&self) -> Result<Vec<(K, V)>> {
-        let pairs = self.sorted_pairs()?;
-        pairs.keys.into_par_iter().map(K::decode).zip(pairs.values).try_collect()
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
@@ -130,36 +123,22 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
     unsafe fn launch_gather(
         &self,
         stream: &Stream,
-        count: usize,
+        rows: &GatherRows,
         expected: usize,
-        (cursors, offsets): (Global<u64>, Global<u64>),
         (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-        capacity: usize,
     ) -> Result<()> {
-        let args = GatherArgs {
-            tree: self.tree_ref(stream)?,
-            cursors,
-            offsets,
-            count: count as u64,
-            keys,
-            values,
-            capacity: capacity as u64,
-        };
-        let (width, call) = match expected / count <= 2 * GATHER_WIDTHS[0] as usize {
+        let args = GatherArgs { tree: self.tree_ref(stream)?, rows: *rows, keys, values };
+        let (width, call) = match expected as u64 / rows.count <= 2 * u64::from(GATHER_WIDTHS[0]) {
             true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
             false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
+        Ok(unsafe { launch::over(stream, rows.groups(), width, THREADS)?.run(call) }?)
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
         check_pairs(stream, (pairs.0, pairs.1, len))?;
         let builder = Self::builder().order(self.order).fill(self.fill);
         builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
-    }
-
-    fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {
-        Ok(cursor + pairs)
     }
 }

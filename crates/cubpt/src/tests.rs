@@ -138,6 +138,33 @@ fn whole_nodes_are_removed_and_keys_inserted_where_they_were() {
     }
 }
 
+/// Leaves without pairs stay until the next batch.
+#[test]
+fn neighbours_and_ranges_pass_leaves_without_pairs() {
+    for device in [Device::emulated(), Device::host()] {
+        let map: BTreeMap<u64, u32> = (0..3000_u32).map(|i| (u64::from(i) * 10, i)).collect();
+        // A hole in the middle, then one at an end, too.
+        for holes in [vec![500..2500_u64], vec![0..700, 1200..1300, 2000..3000], vec![0..3000]] {
+            let mut tree = build(&device, 8, 0.8, &map);
+            let removed: Vec<Op<u64, u32>> = holes.into_iter().flatten().map(|i| Op::Remove(i * 10)).collect();
+            tree.apply(&removed).unwrap();
+            let mut left = map.clone();
+            left.retain(|&key, _| !removed.iter().any(|op| *op.key() == key));
+            let queries: Vec<u64> = (0..30_100).step_by(37).collect();
+            let before = queries.iter().map(|&key| left.range(..=key).next_back().map(|(&key, &value)| (key, value)));
+            assert!(tree.predecessor_many(&queries).unwrap().into_iter().eq(before));
+            let after = queries.iter().map(|&key| left.range(key..).next().map(|(&key, &value)| (key, value)));
+            assert!(tree.successor_many(&queries).unwrap().into_iter().eq(after));
+            let found = tree.range_many(queries.iter().map(|&key| key..key + 9000)).unwrap();
+            for (i, &key) in queries.iter().enumerate() {
+                let pairs = found.get(i).0.iter().zip(found.get(i).1);
+                assert!(pairs.eq(left.range(key..key + 9000)), "from {key} on, on {device}");
+            }
+            assert!(tree.pairs().unwrap().into_iter().eq(left));
+        }
+    }
+}
+
 #[test]
 fn a_key_beyond_the_last_separator_of_a_node_is_found_after_the_node_has_merged() {
     let mut map: BTreeMap<u64, u32> = (0..433).map(|i| (i * 10, 0)).collect();

@@ -2,11 +2,9 @@
 
 use super::launch;
 use super::native;
-use super::walk::Ranks;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, NeighborSearch, Side, check_pairs};
-use lanetree_frame::room::with_room;
 use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
@@ -15,7 +13,7 @@ use lanetree_kernels_harmonia::{
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{Global, GlobalMut, WARP};
+use lanetree_simt::{GatherRows, Global, GlobalMut, WARP};
 
 /// How a look-up is tuned.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,7 +127,6 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     const NAME: &'static str = "harmonia";
     type Tuning = LookUp;
     type View<'a> = native::View<'a, K, V>;
-    type Walk = Ranks;
 
     fn device(&self) -> &Device {
         &self.device
@@ -141,14 +138,6 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
 
     fn bytes(&self) -> u64 {
         self.stats().bytes()
-    }
-
-    fn pairs(&self) -> Result<Vec<(K, V)>> {
-        let mut pairs = with_room(self.shape.len as usize)?;
-        for pair in self.iter() {
-            pairs.push(pair?);
-        }
-        Ok(pairs)
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
@@ -268,18 +257,17 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     unsafe fn launch_gather(
         &self,
         stream: &Stream,
-        count: usize,
+        rows: &GatherRows,
         expected: usize,
-        (cursors, offsets): (Global<u64>, Global<u64>),
         (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-        capacity: usize,
     ) -> Result<()> {
-        let (tree, capacity) = (self.tree_ref(stream)?, capacity as u64);
-        let args = GatherArgs { tree, cursors, offsets, count: count as u64, capacity, keys, values };
-        let group = if expected / count <= 16 { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
-        let launch = launch::over(stream, count, group)?;
+        let args = GatherArgs { tree: self.tree_ref(stream)?, rows: *rows, keys, values };
+        let is_short = expected as u64 / rows.count <= 16;
+        let group = if is_short { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
         // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
-        Ok(unsafe { launch.run(calls::gather::<K::Bits, V>(self.fanout(), group, &args)) }?)
+        Ok(unsafe {
+            launch::groups(stream, rows.groups(), group)?.run(calls::gather::<K::Bits, V>(self.fanout(), group, &args))
+        }?)
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
@@ -287,25 +275,6 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         let Shape { fanout, per_leaf, .. } = self.shape;
         let builder = Self::builder().fanout(fanout).fill(f64::from(per_leaf) / f64::from(fanout));
         builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
-    }
-
-    fn advance(&self, walk: &mut Ranks, block: usize, cursor: u64, pairs: u64) -> Result<u64> {
-        let (leaf, slot) = (cursor >> 32, cursor & u64::from(u32::MAX));
-        let (leaf, slot) = match &self.ranks {
-            None => {
-                let per_leaf = u64::from(self.shape.per_leaf);
-                let rank = leaf * per_leaf + slot + pairs;
-                (rank / per_leaf, rank % per_leaf)
-            }
-            Some(ranks) => {
-                let (entries, block) = (self.shape.leaves as usize + 1, block.max(2));
-                let first = walk.of(ranks, entries, block, leaf as usize)?;
-                let rank = first + slot + pairs;
-                let (leaf, first) = walk.leaf(ranks, entries, block, leaf as usize, rank)?;
-                (leaf as u64, rank - first)
-            }
-        };
-        Ok(leaf << 32 | slot)
     }
 }
 

@@ -13,6 +13,14 @@ pub(super) fn over(stream: &Stream, queries: usize, threads_per_query: u32) -> R
     over_in_blocks(stream, queries, threads_per_query, THREADS)
 }
 
+/// A launch of so many lanes for each of so many groups.
+///
+/// # Errors
+/// [`Error::BatchTooLarge`](lanetree_frame::Error::BatchTooLarge).
+pub(super) fn groups(stream: &Stream, groups: u64, lanes: u32) -> Result<Launch<'_>> {
+    launch::over(stream, groups, lanes, THREADS)
+}
+
 /// [`over`], in blocks of a number of threads.
 ///
 /// # Errors

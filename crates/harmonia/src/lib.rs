@@ -39,7 +39,6 @@ mod tuning;
 mod update;
 #[cfg(test)]
 mod validate;
-mod walk;
 
 pub use build::Builder;
 pub use device::{LookUp, NodeReading, OnStream};

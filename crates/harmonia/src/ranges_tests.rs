@@ -9,15 +9,15 @@ use rand::{RngExt, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Pieces of a few ranges, windows of a few pairs.
-const TINY: Sizes = Sizes { first: 8, piece: 32, aim: 100, window: 64, long: 20, part: 7, small: 0, leaves: 3 };
+const TINY: Sizes = Sizes { first: 8, piece: 32, aim: 100, window: 64, part: 8, small: 0 };
 
 /// Sizes that go every way there is.
 const ALL: [Sizes; 5] = [
     TINY,
     Sizes { small: 40, ..TINY },
     Sizes { small: 1 << 14, window: 1 << 12, ..TINY },
-    Sizes { aim: 10_000, window: 128, long: 128, ..TINY },
-    Sizes { first: 1 << 10, piece: 1 << 10, window: 1 << 20, long: 1 << 12, ..TINY },
+    Sizes { aim: 10_000, window: 130, part: 128, ..TINY },
+    Sizes { first: 1 << 10, piece: 1 << 10, window: 1 << 20, part: 1 << 12, ..TINY },
 ];
 
 type Spec = (Bound<i64>, Bound<i64>, u64);

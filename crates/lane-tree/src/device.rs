@@ -8,16 +8,15 @@ use lanetree_frame::fixed::{
     FixedIndex, NeighborOutputs, NeighborSearch, ScanOutputs, Scans, Side, Staging, check_pairs,
 };
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::parallel::*;
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
-    SORTED_OWN, SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, is_short_scan,
+    CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN,
+    SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, is_short_scan,
     ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
-use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
+use lanetree_simt::{GatherRows, Global, GlobalMut, LaunchShape, WARP};
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
@@ -86,8 +85,6 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     const NAME: &'static str = "lanetree";
     type Tuning = BatchOrder;
     type View<'a> = View<'a, K, V>;
-    // A cursor is a slot's number.
-    type Walk = ();
 
     fn device(&self) -> &Device {
         &self.device
@@ -99,11 +96,6 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 
     fn bytes(&self) -> u64 {
         self.stats().bytes()
-    }
-
-    fn pairs(&self) -> Result<Vec<(K, V)>> {
-        let pairs = self.sorted_pairs()?;
-        pairs.keys.into_par_iter().map(K::decode).zip(pairs.values).try_collect()
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
@@ -210,27 +202,17 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     unsafe fn launch_gather(
         &self,
         stream: &Stream,
-        count: usize,
+        rows: &GatherRows,
         expected: usize,
-        (cursors, offsets): (Global<u64>, Global<u64>),
         (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-        capacity: usize,
     ) -> Result<()> {
-        let args = GatherArgs {
-            tree: self.tree_ref(stream)?,
-            cursors,
-            offsets,
-            count: count as u64,
-            keys,
-            values,
-            capacity: capacity as u64,
-        };
-        let (width, call) = match expected / count <= 2 * GATHER_WIDTHS[0] as usize {
+        let args = GatherArgs { tree: self.tree_ref(stream)?, rows: *rows, keys, values };
+        let (width, call) = match expected as u64 / rows.count <= 2 * u64::from(GATHER_WIDTHS[0]) {
             true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
             false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { launch::over(stream, count as u64, width, THREADS)?.run(call) }?)
+        Ok(unsafe { launch::over(stream, rows.groups(), width, THREADS)?.run(call) }?)
     }
 
     unsafe fn launch_copy_pairs(
@@ -247,18 +229,6 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     unsafe fn build_like(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
         check_pairs(stream, (keys, values, len))?;
         Builder::of(self.options).build_distinct_on(stream, (keys, values, len))
-    }
-
-    fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {
-        if let Some(view) = self.native() {
-            return Ok(view.advanced(cursor, pairs));
-        }
-        let stream = self.device.stream()?;
-        let mut advanced = self.device.alloc::<u64>(1)?;
-        let args = AdvanceArgs { tree: self.tree_ref(&stream)?, cursor, pairs, advanced: advanced.write_on(&stream)? };
-        // SAFETY: the cursor is of the tree, with so many pairs after it, which is borrowed.
-        unsafe { launch::over(&stream, 1, 1, 32)?.run(calls::advance::<_, V>(&args)) }?;
-        Ok(advanced.to_vec()?[0])
     }
 }
 

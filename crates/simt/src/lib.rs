@@ -30,6 +30,7 @@ mod near;
 pub mod nvptx;
 #[cfg(not(target_os = "cuda"))]
 mod report;
+mod rows;
 mod unroll;
 
 pub use bits::{highest_one, lowest_one, shl_clamped};
@@ -42,6 +43,7 @@ pub use memory::{Global, GlobalMut, Hint, Order, Scope, Shared};
 pub use near::{Near, NearArrays, Verdict};
 #[cfg(not(target_os = "cuda"))]
 pub use report::LaunchReport;
+pub use rows::{GatherRows, RowPart};
 pub use unroll::unroll;
 
 /// Lanes of a warp.

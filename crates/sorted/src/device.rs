@@ -11,7 +11,7 @@ use lanetree_kernels_sorted::{
 };
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Launch;
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{GatherRows, Global, GlobalMut};
 
 impl<K: Key, V: Word> SortedArray<K, V> {
     /// What a kernel in a stream needs to know of the array.
@@ -34,7 +34,6 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
     type Tuning = ();
     type View<'a> = View<'a, K, V>;
     // A cursor is a rank.
-    type Walk = ();
 
     fn device(&self) -> &Device {
         &self.device
@@ -131,21 +130,17 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
     unsafe fn launch_gather(
         &self,
         stream: &Stream,
-        count: usize,
+        rows: &GatherRows,
         expected: usize,
-        (cursors, offsets): (Global<u64>, Global<u64>),
         (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-        capacity: usize,
     ) -> Result<()> {
-        let is_narrow = expected / count <= 2 * GATHER_WIDTHS[0] as usize;
-        let (array, count, capacity) = (self.array(stream)?, count as u64, capacity as u64);
-        let args = GatherArgs { array, cursors, offsets, count, keys, values, capacity };
-        let (width, call) = match is_narrow {
+        let args = GatherArgs { array: self.array(stream)?, rows: *rows, keys, values };
+        let (width, call) = match expected as u64 / rows.count <= 2 * u64::from(GATHER_WIDTHS[0]) {
             true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
             false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
         };
         // SAFETY: the caller's contract; the array is valid, and borrowed.
-        Ok(unsafe { launch::over(stream, count, width, THREADS)?.run(call) }?)
+        Ok(unsafe { launch::over(stream, rows.groups(), width, THREADS)?.run(call) }?)
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
@@ -153,9 +148,5 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
         // Through main memory, as changes are.
         let (keys, values) = (pairs.0.to_vec()?, pairs.1.to_vec()?);
         Self::builder().build_sorted(stream.device(), &keys[..len], &values[..len])
-    }
-
-    fn advance(&self, (): &mut (), _block: usize, cursor: u64, pairs: u64) -> Result<u64> {
-        Ok(cursor + pairs)
     }
 }

@@ -4,7 +4,7 @@
 use crate::layout::Head;
 use crate::search::{Place, TreeRef};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{GatherRows, Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Locate`].
@@ -62,25 +62,19 @@ kernel_args! {
     pub struct GatherArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
-        /// Where each range begins: `[count]`, from [`LocateArgs::cursors`].
-        pub cursors: Global<u64>,
-        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
-        pub offsets: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Out: `[capacity]`, the keys of all ranges, in order.
+        /// The ranges; their cursors are from [`LocateArgs::cursors`].
+        pub rows: GatherRows,
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
         pub keys: GlobalMut<K>,
-        /// Out: `[capacity]`, their values.
+        /// Out: their values.
         pub values: GlobalMut<V>,
-        /// Pairs for which there is room; pairs past it are not written.
-        pub capacity: u64,
     }
 }
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
 
-/// Copies the pairs of a batch of ranges: `G` lanes per range; any block of whole warps.
+/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`]; any block of whole warps.
 #[derive(Debug)]
 pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
 
@@ -89,30 +83,16 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index() / u64::from(G);
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: `index` is a range; its pairs are in the tree, whose cursors and counts these are; offsets below the
-        // capacity lie inside the outputs.
+        // SAFETY: the rows' pairs are in the tree, whose cursors and counts these are, and the outputs have the window.
         unsafe {
-            let cursor = simt.load(args.cursors, index, Hint::ReadOnly);
-            let begin = simt.load(args.offsets, index, Hint::ReadOnly);
-            let end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
+            let part = args.rows.of_group(simt, simt.global_index() / u64::from(G));
+            let (begin, end) = (part.at, part.end);
             let mut at = begin + u64::from(simt.lane() % G);
             if at >= end {
                 return;
             }
-            let rank = cursor + (at - begin);
-            // The last leaf whose first rank is not above.
-            let (mut position, mut left) = (0, args.tree.leaf_count);
-            while left > 1 {
-                let half = left / 2;
-                if simt.load(args.tree.ranks, position + half, Hint::ReadOnly) <= rank {
-                    position += half;
-                }
-                left -= half;
-            }
+            let rank = part.cursor + part.skip + (at - begin);
+            let mut position = args.tree.position_of(simt, rank, 0);
             let mut slot = rank - simt.load(args.tree.ranks, position, Hint::ReadOnly);
             loop {
                 let number = simt.load(args.tree.leaves, position, Hint::ReadOnly);
@@ -128,6 +108,12 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
                 // There are pairs left, so there are leaves with them.
                 position += 1;
                 slot -= count;
+                if count == 0 {
+                    // Where a batch removed many pairs, there may be any number of leaves without pairs.
+                    let rank = part.cursor + part.skip + (at - begin);
+                    position = args.tree.position_of(simt, rank, position);
+                    slot = rank - simt.load(args.tree.ranks, position, Hint::ReadOnly);
+                }
             }
         }
     }
@@ -136,7 +122,7 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
 /// Per thread. Copies a pair.
 ///
 /// # Safety
-/// The place of a pair, and a place below the capacity.
+/// The place of a pair, and a place in the window.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: Word, V: Word>(simt: S, args: &GatherArgs<K, V>, Place { number, slot }: Place, at: u64) {
     // SAFETY: the caller's.

@@ -374,33 +374,60 @@ impl<K: Word> TreeRef<K> {
     unsafe fn neighbor<S: Simt>(&self, simt: S, place: Place, word: K, predecessor: bool) -> Option<Place> {
         // SAFETY: heads of leaves, and the leaves beside them.
         unsafe {
+            let Place { number, slot } = place;
+            // Leaves may be without pairs, any number in a row: beyond the next one, ranks tell where there are some.
             if !predecessor {
-                let Place { mut number, mut slot } = place;
-                while slot >= self.nodes.at(simt, number).head(simt, Head::Count) {
-                    (number, slot) = (self.nodes.at(simt, number).head(simt, Head::Next), 0);
-                    if number == NONE {
-                        return None;
-                    }
+                let nodes = self.nodes;
+                if slot < nodes.at(simt, number).head(simt, Head::Count) {
+                    return Some(place);
                 }
-                return Some(Place { number, slot });
+                let next = nodes.at(simt, number).head(simt, Head::Next);
+                if next == NONE {
+                    return None;
+                }
+                if nodes.at(simt, next).head(simt, Head::Count) > 0 {
+                    return Some(Place { number: next, slot: 0 });
+                }
+                let position = u64::from(simt.load(self.positions, u64::from(next), Hint::ReadOnly));
+                let rank = simt.load(self.ranks, position, Hint::ReadOnly);
+                let position = self.position_of(simt, rank, position);
+                let number = simt.load(self.leaves, position, Hint::ReadOnly);
+                return (nodes.at(simt, number).head(simt, Head::Count) > 0).then_some(Place { number, slot: 0 });
             }
             if self.is_hit(simt, place, word) {
                 return Some(place);
             }
-            if place.slot > 0 {
-                return Some(Place { slot: place.slot - 1, ..place });
+            if slot > 0 {
+                return Some(Place { slot: slot - 1, ..place });
             }
             // The leaf before it that has pairs.
-            let mut position = u64::from(simt.load(self.positions, u64::from(place.number), Hint::ReadOnly));
-            while position > 0 {
-                position -= 1;
-                let number = simt.load(self.leaves, position, Hint::ReadOnly);
-                let count = self.nodes.at(simt, number).head(simt, Head::Count);
-                if count > 0 {
-                    return Some(Place { number, slot: count - 1 });
-                }
+            let position = u64::from(simt.load(self.positions, u64::from(number), Hint::ReadOnly));
+            let rank = simt.load(self.ranks, position, Hint::ReadOnly);
+            if rank == 0 {
+                return None;
             }
-            None
+            let number = simt.load(self.leaves, self.position_of(simt, rank - 1, 0), Hint::ReadOnly);
+            Some(Place { number, slot: self.nodes.at(simt, number).head(simt, Head::Count) - 1 })
         }
+    }
+
+    /// Per thread. The position of the leaf that has the pair of a rank, which is not before the leaf at `from`; past all pairs, the
+    /// last leaf's.
+    ///
+    /// # Safety
+    /// The tree is valid, and has a leaf at `from`.
+    #[inline(always)]
+    pub(crate) unsafe fn position_of<S: Simt>(&self, simt: S, rank: u64, from: u64) -> u64 {
+        // The last leaf whose first rank is not above: leaves without pairs come before the one that has the pair.
+        let (mut position, mut left) = (from, self.leaf_count - from);
+        while left > 1 {
+            let half = left / 2;
+            // SAFETY: a rank for each leaf.
+            if unsafe { simt.load(self.ranks, position + half, Hint::ReadOnly) } <= rank {
+                position += half;
+            }
+            left -= half;
+        }
+        position
     }
 }

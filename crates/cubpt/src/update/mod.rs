@@ -8,10 +8,10 @@ pub use scratch::UpdateScratch;
 
 use crate::tree::{Tree, full};
 use crate::{Cubpt, merge};
-use lanetree_frame::fixed::{FixedIndex, SortedPairs};
-use lanetree_frame::room::filled;
+use lanetree_frame::fixed::{SortedPairs, copied};
+use lanetree_frame::parallel::*;
 use lanetree_frame::{DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
-use lanetree_layout::{AnyKey, Key, KeyWord, Word};
+use lanetree_layout::{AnyKey, Key, Word};
 use lanetree_primitives::UploadedOperations;
 use lanetree_runtime::Buffer;
 use plan::Found;
@@ -137,28 +137,9 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         Ok(report)
     }
 
-    /// All pairs, in main memory.
-    pub(super) fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
-        let tree = self.tree.get()?;
-        let (len, leaves) = (tree.len as usize, tree.order.leaves.len());
-        if len == 0 {
-            return Ok(SortedPairs::default());
-        }
-        if let Some(view) = self.native() {
-            let (mut keys, mut values) = (filled(K::decode(K::Bits::MIN), len)?, filled(V::MIN, len)?);
-            lanetree_frame::fixed::View::copy(&view, 0, &mut keys, &mut values);
-            return Ok(SortedPairs { keys: keys.into_iter().map(AnyKey::encode).collect(), values });
-        }
-        // Each leaf is a range.
-        let stream = self.device.stream()?;
-        let (mut keys, mut values) = (self.device.alloc::<K::Bits>(len)?, self.device.alloc::<V>(len)?);
-        let ranks = tree.order.ranks.read_on(&stream)?;
-        // SAFETY: ranks are cursors, and the offsets of the leaves' pairs; there is room for all pairs.
-        unsafe {
-            let pairs = (keys.write_on(&stream)?, values.write_on(&stream)?);
-            self.launch_gather(&stream, leaves, len, (ranks, ranks), pairs, len)?;
-        }
-        let keys = keys.to_vec()?.into_iter().map(|key| key.xor(K::FLIP)).collect();
-        Ok(SortedPairs { keys, values: values.to_vec()? })
+    /// All pairs of a tree on the host.
+    fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
+        let (keys, values) = copied(self)?;
+        Ok(SortedPairs { keys: keys.into_par_iter().map(AnyKey::encode).collect(), values })
     }
 }

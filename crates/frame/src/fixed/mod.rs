@@ -1,6 +1,7 @@
 //! Indexes over keys of a fixed size: what such an index supplies, [`FixedIndex`], and what it is given for it: the
 //! device form of every query ([`OnStream`]) and the host form ([`HostForm`]), with staging through the device.
 
+mod all;
 mod asof;
 mod combine;
 mod host;
@@ -16,6 +17,8 @@ mod scan;
 mod staging;
 mod streaming;
 
+pub use all::copied;
+use all::{AllRows, copied_pairs};
 #[doc(hidden)]
 pub use asof::Searches;
 pub use asof::{AsOf, Direction, NeighborSearch, Ties};
@@ -31,11 +34,14 @@ pub use scan::{ScanOutputs, Scans};
 pub use staging::Staging;
 
 use core::fmt::Debug;
-use lanetree_base::room::{collected, with_room};
 use lanetree_base::{Op, Result, UpdateReport};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{GatherRows, Global, GlobalMut};
+
+/// Pairs of a part of a long range: a group of lanes copies one. As long as other groups take for some short ranges, and long enough
+/// to be worth the search for where it begins.
+pub(crate) const PART: u64 = 1 << 10;
 
 /// Queries of one task of the CPU's: enough to outweigh its dispatch, and a multiple of 32 so that tasks share no
 /// word of a hit mask.
@@ -103,8 +109,6 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     type View<'a>: View<Self::Key, Self::Value>
     where
         Self: 'a;
-    /// What [`FixedIndex::advance`] remembers from one call to the next.
-    type Walk: Default;
 
     /// The device that holds it.
     fn device(&self) -> &Device;
@@ -123,8 +127,11 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// All pairs in ascending order of their keys.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
-    fn pairs(&self) -> Result<Vec<(Self::Key, Self::Value)>>;
+    /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device, and where
+    /// main memory has no room.
+    fn pairs(&self) -> Result<Vec<(Self::Key, Self::Value)>> {
+        copied_pairs(self)
+    }
 
     /// Applies `count` operations, with the effect of one after another.
     ///
@@ -238,27 +245,24 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         found: (GlobalMut<u64>, GlobalMut<u64>),
     ) -> Result<()>;
 
-    /// Launches the copying of `count` ranges, at least one, with about `expected` pairs in all, from their cursors to
-    /// their offsets. The output has room for `capacity` pairs.
+    /// Launches the copying of a window of the pairs of rows, at least one, with about `expected` pairs in all.
     ///
     /// # Errors
     /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
     ///
     /// # Safety
-    /// The stream may read `count` cursors of the index's current state and `count + 1` offsets, and write `capacity`
-    /// pairs, in memory that the device can reach.
+    /// The stream may read the rows' cursors, which are of the index's current state, and offsets, with no more pairs in a row than
+    /// follow its cursor, and write the pairs of the window, in memory that the device can reach.
     unsafe fn launch_gather(
         &self,
         stream: &Stream,
-        count: usize,
+        rows: &GatherRows,
         expected: usize,
-        rows: (Global<u64>, Global<u64>),
         pairs: (GlobalMut<<Self::Key as AnyKey>::Bits>, GlobalMut<Self::Value>),
-        capacity: usize,
     ) -> Result<()>;
 
-    /// Launches the copying of all pairs, at least one, in ascending order of their keys. An index that does not know where its
-    /// pairs are but on the host allocates memory for that, and may wait.
+    /// Launches the copying of all pairs, at least one, in ascending order of their keys. Some indexes allocate memory for that,
+    /// and may wait.
     ///
     /// # Errors
     /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
@@ -270,12 +274,9 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         stream: &Stream,
         pairs: (GlobalMut<BitsOf<Self>>, GlobalMut<Self::Value>),
     ) -> Result<()> {
-        let (cursors, offsets) = self.rows()?;
-        let (cursors, offsets) = (stream.device().upload(&cursors)?, stream.device().upload(&offsets)?);
-        let rows = (cursors.read_on(stream)?, offsets.read_on(stream)?);
-        let len = self.len() as usize;
-        // SAFETY: these are the index's cursors, and offsets up to its length; the pointers are for this stream.
-        unsafe { self.launch_gather(stream, cursors.len(), len, rows, pairs, len) }
+        let all = AllRows::new(self, stream.device())?;
+        // SAFETY: there is room for all pairs; the pointers are for this stream.
+        unsafe { self.launch_gather(stream, &all.window(stream, 0..self.len(), PART)?, self.len() as usize, pairs) }
     }
 
     /// An index with this one's options, on the stream's device, over the first `len` of these pairs, whose keys ascend
@@ -295,33 +296,4 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         pairs: (&Buffer<Self::Key>, &Buffer<Self::Value>),
         len: usize,
     ) -> Result<Self>;
-
-    /// All pairs of an index that has some, in rows that a device copies side by side: the cursor of each row, and the rank
-    /// of its first pair, followed by the number of pairs.
-    ///
-    /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
-    fn rows(&self) -> Result<(Vec<u64>, Vec<u64>)> {
-        /// Pairs of a row: enough to be worth a warp's start, few enough for many rows.
-        const ROW: u64 = 512;
-        /// What is fetched at a time, if anything.
-        const BLOCK: usize = 1 << 16;
-        let (len, mut walk) = (self.len(), Self::Walk::default());
-        // Every index's first pair is at this cursor.
-        let offsets = collected((0..len).step_by(ROW as usize).chain([len]))?;
-        let mut cursors = with_room(offsets.len())?;
-        cursors.push(0);
-        for _ in 2..offsets.len() {
-            let last = cursors[cursors.len() - 1];
-            cursors.push(self.advance(&mut walk, BLOCK, last, ROW)?);
-        }
-        Ok((cursors, offsets))
-    }
-
-    /// The cursor that many pairs further on, which are in the index. `block` is how much to fetch from the device at a
-    /// time, if anything.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) from the device.
-    fn advance(&self, walk: &mut Self::Walk, block: usize, cursor: u64, pairs: u64) -> Result<u64>;
 }

@@ -1,7 +1,8 @@
 //! Range queries: locate, prefix sums, copy.
 
 use super::on_stream::{OnStream, bits};
-use super::{FixedIndex, TASK, View};
+use super::ranges::rows_of;
+use super::{FixedIndex, PART, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
@@ -9,6 +10,13 @@ use lanetree_base::room::zeroed;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
+
+/// Pairs of a task of the CPU's that copies.
+const COPY: usize = 1 << 15;
+
+/// The average pairs of short ranges, and the length of a part of a range among them.
+const SHORT: usize = 16;
+const SHORT_PART: u64 = 4 * PART;
 
 /// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
 #[derive(Debug)]
@@ -74,7 +82,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
     ///
     /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
-    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which.
+    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which. Ranges of thousands of pairs
+    /// are copied in parts, side by side.
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
@@ -184,11 +193,14 @@ impl<I: FixedIndex> OnStream<'_, I> {
             return Ok(());
         }
         let capacity = out.keys.len();
-        let rows = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
+        let (cursors, offsets) = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
+        // Of short ranges there are few parts, so that their groups take a small part of the time.
+        let part = if capacity / count <= SHORT { SHORT_PART } else { PART };
+        let rows = rows_of((cursors, offsets), count, 0..capacity as u64, part);
         let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
         // SAFETY: cursors and offsets are those of this tree, written just now for that many ranges; the outputs have
         // room for `capacity` pairs; the pointers are for this stream.
-        unsafe { self.index.launch_gather(self.stream, count, capacity, rows, pairs, capacity) }
+        unsafe { self.index.launch_gather(self.stream, &rows, capacity, pairs) }
     }
 }
 
@@ -212,7 +224,7 @@ pub(super) fn locate_rows<K: AnyKey, V: Value>(
     });
 }
 
-/// Copies each row's pairs, as far as there is room, in parallel.
+/// Copies each row's pairs, as far as there is room, in parallel: each task has as many pairs, whatever rows they are in.
 pub(super) fn copy_rows<K: AnyKey, V: Value>(
     index: impl View<K, V>,
     cursors: &[u64],
@@ -220,23 +232,20 @@ pub(super) fn copy_rows<K: AnyKey, V: Value>(
     keys: &mut [K],
     values: &mut [V],
 ) {
-    let capacity = keys.len();
-    let clipped = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(capacity);
-    let (mut keys, mut values) = (keys, values);
-    let mut tasks = Vec::with_capacity(cursors.len().div_ceil(TASK));
-    for (task, cursors) in cursors.chunks(TASK).enumerate() {
-        let offsets = &offsets[task * TASK..=task * TASK + cursors.len()];
-        let room = clipped(offsets[cursors.len()]) - clipped(offsets[0]);
-        let (task_keys, task_values);
-        (task_keys, keys) = keys.split_at_mut(room);
-        (task_values, values) = values.split_at_mut(room);
-        tasks.push((cursors, offsets, task_keys, task_values));
-    }
-    tasks.into_par_iter().for_each(|(cursors, offsets, keys, values)| {
-        let first = clipped(offsets[0]);
-        for (i, &cursor) in cursors.iter().enumerate() {
-            let row = clipped(offsets[i]) - first..clipped(offsets[i + 1]) - first;
-            index.copy(cursor, &mut keys[row.clone()], &mut values[row]);
+    let used = usize::try_from(offsets[cursors.len()]).unwrap_or(usize::MAX).min(keys.len());
+    let tasks = keys[..used].par_chunks_mut(COPY).zip(values[..used].par_chunks_mut(COPY));
+    tasks.enumerate().for_each(|(task, (mut keys, mut values))| {
+        let mut at = (task * COPY) as u64;
+        let mut row = offsets.partition_point(|&offset| offset <= at) - 1;
+        while !keys.is_empty() {
+            let pairs = usize::try_from(offsets[row + 1] - at).unwrap_or(usize::MAX).min(keys.len());
+            let (row_keys, row_values);
+            (row_keys, keys) = keys.split_at_mut(pairs);
+            (row_values, values) = values.split_at_mut(pairs);
+            if pairs > 0 {
+                index.copy(cursors[row] + (at - offsets[row]), row_keys, row_values);
+            }
+            (at, row) = (at + pairs as u64, row + 1);
         }
     });
 }

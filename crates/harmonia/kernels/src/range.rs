@@ -4,7 +4,9 @@
 use crate::layout::{leaf_offset, leaf_values_offset};
 use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, GatherRows, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args,
+};
 
 kernel_args! {
     /// Arguments of [`Range`].
@@ -99,22 +101,16 @@ kernel_args! {
     pub struct GatherArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
-        /// Where each range begins: `[count]`, from [`RangeArgs::cursors`].
-        pub cursors: Global<u64>,
-        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
-        pub offsets: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Out: `[capacity]`, the keys of all ranges, in order.
+        /// The ranges; their cursors are from [`RangeArgs::cursors`].
+        pub rows: GatherRows,
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
         pub keys: GlobalMut<K>,
-        /// Out: `[capacity]`, their values.
+        /// Out: their values.
         pub values: GlobalMut<V>,
-        /// Pairs for which there is room; pairs past it are not written.
-        pub capacity: u64,
     }
 }
 
-/// Copies the pairs of a batch of ranges. `G` lanes per range; any block of whole warps.
+/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`]; any block of whole warps.
 #[derive(Debug)]
 pub struct Gather<K, V, const F: u32, const G: u32>(PhantomData<(K, V)>);
 
@@ -124,19 +120,15 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Gather<K, V, F, G>
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
-        let index = simt.global_index() / u64::from(G);
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: `index` is a range; the slots visited hold pairs of the tree, since the counts were
-        // taken from it; offsets below the capacity lie inside the outputs.
+        // SAFETY: the rows' pairs are in the tree, whose cursors and counts these are, and the outputs have the window.
         unsafe {
-            let cursor = simt.load(args.cursors, index, Hint::ReadOnly);
-            let begin = simt.load(args.offsets, index, Hint::ReadOnly);
-            let end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
-            let mut leaf = cursor.high();
-            let mut slot = cursor.low() + simt.lane() % G;
-            let mut at = begin + u64::from(simt.lane() % G);
+            let part = args.rows.of_group(simt, simt.global_index() / u64::from(G));
+            let (mut leaf, mut slot) = (part.cursor.high(), part.cursor.low());
+            if part.skip > 0 {
+                (leaf, slot) = tree.advance(simt, leaf, slot, part.skip);
+            }
+            slot += simt.lane() % G;
+            let mut at = part.at + u64::from(simt.lane() % G);
             let leaf_len = |leaf: u32| {
                 if tree.ranks.is_null() {
                     return tree.per_leaf;
@@ -144,8 +136,8 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Gather<K, V, F, G>
                 let (first, next) = tree.leaf_ranks(simt, leaf);
                 (next - first) as u32
             };
-            let mut len = if at < end { leaf_len(leaf) } else { 0 };
-            while at < end {
+            let mut len = if at < part.end { leaf_len(leaf) } else { 0 };
+            while at < part.end {
                 while slot >= len {
                     slot -= len;
                     leaf += 1;

@@ -65,6 +65,29 @@ impl<K: Word> TreeRef<K> {
         let rank = first + u64::from(count);
         if rank < next { rank } else { next }
     }
+
+    /// Per thread. The leaf and the slot of the pair that is `pairs` after a slot of a leaf.
+    ///
+    /// # Safety
+    /// It is a leaf of the tree, with so many pairs from the slot on, and one more.
+    #[inline(always)]
+    pub(crate) unsafe fn advance<S: Simt>(&self, simt: S, leaf: u32, slot: u32, pairs: u64) -> (u32, u32) {
+        // SAFETY: the caller's promise; leaves of the tree.
+        unsafe {
+            let rank = self.leaf_ranks(simt, leaf).0 + u64::from(slot) + pairs;
+            if self.ranks.is_null() {
+                let per_leaf = u64::from(self.per_leaf);
+                return ((rank / per_leaf) as u32, (rank % per_leaf) as u32);
+            }
+            let (mut leaf, mut left) = (leaf, self.leaf_count - leaf);
+            while left > 1 {
+                let half = left / 2;
+                leaf += if simt.load(self.ranks, u64::from(leaf + half), Hint::ReadOnly) <= rank { half } else { 0 };
+                left -= half;
+            }
+            (leaf, (rank - simt.load(self.ranks, u64::from(leaf), Hint::ReadOnly)) as u32)
+        }
+    }
 }
 
 /// Threads of a block, in every kernel of this crate.

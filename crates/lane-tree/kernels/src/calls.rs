@@ -1,10 +1,10 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Advance, AdvanceArgs, CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits,
-    FitsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
-    ListNodesArgs, Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs,
-    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
+    CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, Gather,
+    GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs,
+    Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
     RelocateArgs, RunsArgs, Scan, ScanArgs, ScanWide, Search, SearchArgs, Table, TableArgs, UpperArgs, Write,
     WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
@@ -27,8 +27,6 @@ macro_rules! by_words {
     )*};
 }
 by_words! {
-    /// The kernel that moves a cursor.
-    advance(AdvanceArgs<K>) => Advance<K, V>;
     /// The kernel that copies all pairs.
     copy_pairs(CopyPairsArgs<K, V>) => CopyPairs<K, V>;
     /// The kernel that counts nodes and lines.

@@ -1,9 +1,9 @@
 //! The instances that are compiled, by key word and value word, and of sets; `calls` chooses among them.
 
 use crate::{
-    Advance, CopyPairs, Count, CountUpper, Cut, Ends, Fits, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
-    MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks, Relocate,
-    Scan, ScanWide, Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    CopyPairs, Count, CountUpper, Cut, Ends, Fits, Gather, Get, GetSorted, ListDivided, ListNodes, Locate, MoveInserts,
+    MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide,
+    Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -29,7 +29,6 @@ keys! {
 macro_rules! pairs {
     ($($k:ident, $v:ty, $name:ident;)*) => {
         pastey::paste! {$(
-            instance!([<lane_tree_ $k _ $name __advance>], [<lane_tree_ $k _ $name>], Advance<$k, $v>);
             instance!([<lane_tree_ $k _ $name __copy_pairs>], [<lane_tree_ $k _ $name>], CopyPairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __count>], [<lane_tree_ $k _ $name>], Count<$k, $v>);
             instance!([<lane_tree_ $k _ $name __ends>], [<lane_tree_ $k _ $name>], Ends<$k, $v>);

@@ -9,7 +9,7 @@ use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, kernel_args, unroll,
+    FULL_MASK, GatherRows, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, kernel_args, unroll,
 };
 
 kernel_args! {
@@ -96,18 +96,12 @@ kernel_args! {
     pub struct GatherArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
-        /// Where each range begins: `[count]`, from [`LocateArgs::cursors`].
-        pub cursors: Global<u64>,
-        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
-        pub offsets: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Out: `[capacity]`, the keys of all ranges, in order.
+        /// The ranges; their cursors are from [`LocateArgs::cursors`].
+        pub rows: GatherRows,
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
         pub keys: GlobalMut<K>,
-        /// Out: `[capacity]`, their values.
+        /// Out: their values.
         pub values: GlobalMut<V>,
-        /// Pairs for which there is room; pairs past it are not written.
-        pub capacity: u64,
     }
 }
 
@@ -117,7 +111,7 @@ pub(crate) const CHUNKS: u32 = LINE_WORDS / 2;
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
 
-/// Copies the pairs of a batch of ranges: `G` lanes per range read 16 bytes each; any block of whole warps.
+/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`] read 16 bytes each; any block of whole warps.
 #[derive(Debug)]
 pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
 
@@ -126,18 +120,44 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index() / u64::from(G);
-        // SAFETY: `index` is a range; its pairs are in the tree, whose cursors and counts these are; offsets below the
-        // capacity lie inside the outputs.
+        // SAFETY: the rows' pairs are in the tree, whose cursors and counts these are, and the outputs have the window.
         unsafe {
-            let (mut cursor, mut at, mut end) = (0, 0, 0);
-            if index < args.count {
-                cursor = simt.load(args.cursors, index, Hint::ReadOnly);
-                at = simt.load(args.offsets, index, Hint::ReadOnly);
-                end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
+            let part = args.rows.of_group(simt, simt.global_index() / u64::from(G));
+            let mut cursor = part.cursor;
+            if part.skip > 0 {
+                cursor = advance::<S, K, V>(simt, &args.tree, cursor, part.skip);
             }
-            copy::<S, K, V, G>(simt, &args.tree, cursor, (at, end), (args.keys, args.values));
+            copy::<S, K, V, G>(simt, &args.tree, cursor, (part.at, part.end), (args.keys, args.values));
         }
+    }
+}
+
+/// Per thread. The cursor that many pairs further on.
+///
+/// # Safety
+/// A cursor of the tree, with so many pairs from it on, and one more.
+#[inline(always)]
+unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cursor: u64, pairs: u64) -> u64 {
+    let slots = u64::from(line_slots::<K, V>());
+    // SAFETY: nodes and records of the tree.
+    unsafe {
+        let first_line = |number: u32| u64::from(tree.first_line(simt, number));
+        let (line, slot) = (cursor / slots, cursor % slots);
+        let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);
+        let record = tree.record::<S, V>(simt, node);
+        let within = (line - first_line(node)) as u32;
+        let len = u64::from(record.len(within));
+        let slot = if slot < len { slot } else { len };
+        let rank = record.rank + u64::from(record.before::<V>(within)) + slot + pairs;
+        let node = last_node(tree.leaf_nodes, |number| tree.record::<S, V>(simt, number).rank <= rank);
+        let (record, mut within) = (tree.record::<S, V>(simt, node), 0);
+        let mut left = (rank - record.rank) as u32;
+        // The node has this pair.
+        while left >= record.len(within) {
+            left -= record.len(within);
+            within += 1;
+        }
+        (first_line(node) + u64::from(within)) * slots + u64::from(left)
     }
 }
 
@@ -256,58 +276,6 @@ impl<K: KeyWord, V: Value> Kernel for CopyPairs<K, V> {
             let end = if node + 1 < tree.leaf_nodes { tree.record::<S, V>(simt, node + 1).rank } else { tree.len };
             let cursor = u64::from(first_line) * u64::from(line_slots::<K, V>());
             copy::<S, K, V, WARP>(simt, tree, cursor, (at, end), (args.keys, args.values));
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`Advance`].
-    pub struct AdvanceArgs<K> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// A cursor, from [`LocateArgs::cursors`].
-        pub cursor: u64,
-        /// Pairs that there are after it.
-        pub pairs: u64,
-        /// Out: `[1]`, the cursor that many pairs further on.
-        pub advanced: GlobalMut<u64>,
-    }
-}
-
-/// Moves a cursor forward: one thread.
-#[derive(Debug)]
-pub struct Advance<K, V>(PhantomData<(K, V)>);
-
-impl<K: KeyWord, V: Value> Kernel for Advance<K, V> {
-    type Args = AdvanceArgs<K>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        if simt.global_index() > 0 {
-            return;
-        }
-        let tree = &args.tree;
-        let slots = u64::from(line_slots::<K, V>());
-        // SAFETY: nodes and records of the tree.
-        unsafe {
-            let first_line = |number: u32| u64::from(tree.first_line(simt, number));
-            let (line, slot) = (args.cursor / slots, args.cursor % slots);
-            let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);
-            let record = tree.record::<S, V>(simt, node);
-            let within = (line - first_line(node)) as u32;
-            let len = u64::from(record.len(within));
-            let slot = if slot < len { slot } else { len };
-            let rank = record.rank + u64::from(record.before::<V>(within)) + slot + args.pairs;
-            let node = last_node(tree.leaf_nodes, |number| tree.record::<S, V>(simt, number).rank <= rank);
-            let (record, mut within) = (tree.record::<S, V>(simt, node), 0);
-            let mut left = (rank - record.rank) as u32;
-            // Past the last pair there may be no further line.
-            while left >= record.len(within) && first_line(node) + u64::from(within) + 1 < u64::from(tree.line_count) {
-                left -= record.len(within);
-                within += 1;
-            }
-            let cursor = (first_line(node) + u64::from(within)) * slots + u64::from(left);
-            simt.store(args.advanced, 0, cursor, Hint::Default);
         }
     }
 }

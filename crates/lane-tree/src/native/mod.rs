@@ -111,17 +111,6 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
         }
         (self.first_line(node) + line as usize, left as usize)
     }
-
-    /// The cursor that many pairs further on: cursors are numbers of slots.
-    pub(crate) fn advanced(&self, cursor: u64, pairs: u64) -> u64 {
-        let slots = line_slots::<K::Bits, V>() as usize;
-        let (line, slot) = (cursor as usize / slots, cursor as usize % slots);
-        let node = last_node(self.shape.leaf_nodes, |number| self.first_line(number as usize) <= line) as usize;
-        let (record, within) = (self.record(node), (line - self.first_line(node)) as u32);
-        let slot = slot.min(record.len(within) as usize);
-        let (line, slot) = self.at_rank(record.rank + u64::from(record.before::<V>(within)) + slot as u64 + pairs);
-        (line * slots + slot) as u64
-    }
 }
 
 /// Words of a line that are keys, if pairs take two each.

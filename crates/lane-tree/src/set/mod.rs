@@ -13,7 +13,7 @@ use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::slice;
-use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, Searches, Side};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, Searches, Side, copied};
 use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
@@ -228,7 +228,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// # Errors
     /// As [`LaneSet::contains_many`].
     pub fn keys(&self) -> Result<Vec<K>> {
-        Ok(self.tree.sorted_pairs()?.keys.into_iter().map(K::decode).collect())
+        Ok(copied(&self.tree)?.0)
     }
 
     /// All keys in ascending order. Fetches them from the device in large blocks; if that fails, the item is an error and the

@@ -2,6 +2,7 @@
 
 use super::{distributed, distributions, wide_distributions};
 use crate::LaneTree;
+use lanetree_frame::fixed::ranges::Sizes;
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, OnStream, RangeScratch};
 use lanetree_frame::{Device, DeviceKind, Error};
 use lanetree_layout::{AnyKey, KeyWord, Value};
@@ -133,6 +134,29 @@ fn scans_and_successors_pass_lines_that_are_free() {
         let queries: Vec<u64> = keys.iter().step_by(7).map(|key| key + 1).collect();
         let next = |key: &u64| left.get(left.partition_point(|pair| pair.0 < *key)).copied();
         assert!(tree.successor_many(&queries).unwrap().into_iter().eq(queries.iter().map(next)));
+    }
+}
+
+/// A long range is no slower than many short ones: it is gathered in parts, and all pairs are so many windows.
+#[test]
+fn long_ranges_are_cut_into_windows_and_parts() {
+    let keys: Vec<u64> = (0..6000).map(|i| i << 40).collect();
+    let values: Vec<u32> = (0..6000).collect();
+    let mut tree = LaneTree::builder().table_nodes(3).build_sorted(&Device::emulated(), &keys, &values).unwrap();
+    // Lines of many lengths.
+    tree.remove_many(&keys.iter().copied().filter(|key| key >> 40 & 5 == 1).collect::<Vec<_>>()).unwrap();
+    let left: Vec<(u64, u32)> = keys.into_iter().zip(values).filter(|pair| pair.1 & 5 != 1).collect();
+    for (window, part) in [(8, 8), (100, 32), (1000, 64), (1 << 20, 1024)] {
+        tree.staging.ranges.sizes = Sizes { window, part, small: 0, ..Sizes::default() };
+        let what = format!("windows of {window} pairs, parts of {part}");
+        let ranges = [0..50 << 40, 7 << 40..5990 << 40, 3 << 40..4 << 40, 100 << 40..3000 << 40];
+        let found = tree.range_many(ranges.iter().cloned()).unwrap();
+        for (i, range) in ranges.into_iter().enumerate() {
+            let pairs = found.get(i).0.iter().copied().zip(found.get(i).1.iter().copied());
+            assert!(pairs.eq(left.iter().copied().filter(|pair| range.contains(&pair.0))), "{what}: range {i}");
+        }
+        assert_eq!(tree.pairs().unwrap(), left, "{what}");
+        assert!(tree.iter().map(Result::unwrap).eq(left.iter().copied()), "{what}");
     }
 }
 

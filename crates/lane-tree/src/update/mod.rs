@@ -10,16 +10,16 @@ use crate::build::build;
 use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
 use crate::node::Filling;
-use lanetree_frame::fixed::{Combine, CombineScratch, FixedIndex, SortedPairs};
+use lanetree_frame::fixed::{Combine, CombineScratch, SortedPairs, copied};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::room::filled;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
     CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
     SEARCH_THREADS, SearchArgs, calls,
 };
-use lanetree_layout::{AnyKey, KeyWord, Value};
+use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{BuildScratch, UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, LISTED, SORTED_AT, TALLY};
@@ -398,27 +398,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(report)
     }
 
-    /// All pairs, in main memory.
-    pub(super) fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
-        let len = self.parts.get()?.shape.len as usize;
-        if len == 0 {
-            return Ok(SortedPairs::default());
-        }
-        if let Some(view) = self.native() {
-            let (mut keys, mut values) = (filled(K::decode(K::Bits::MIN), len)?, filled(V::default(), len)?);
-            lanetree_frame::fixed::View::copy(&view, 0, &mut keys, &mut values);
-            return Ok(SortedPairs { keys: keys.into_iter().map(AnyKey::encode).collect(), values });
-        }
-        // One range from the first slot on.
-        let stream = self.device.stream()?;
-        let (cursors, offsets) = (self.device.upload(&[0_u64])?, self.device.upload(&[0, len as u64])?);
-        let (mut keys, mut values) = (self.device.alloc::<K::Bits>(len)?, self.device.alloc::<V>(len)?);
-        // SAFETY: the first slot is a cursor, and there is room for all pairs.
-        unsafe {
-            let pairs = (keys.write_on(&stream)?, values.write_on(&stream)?);
-            self.launch_gather(&stream, 1, len, (cursors.read_on(&stream)?, offsets.read_on(&stream)?), pairs, len)?;
-        }
-        let keys = keys.to_vec()?.into_iter().map(|key| key.xor(K::FLIP)).collect();
-        Ok(SortedPairs { keys, values: values.to_vec()? })
+    /// All pairs of a tree on the host.
+    fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
+        let (keys, values) = copied(self)?;
+        Ok(SortedPairs { keys: keys.into_par_iter().map(AnyKey::encode).collect(), values })
     }
 }

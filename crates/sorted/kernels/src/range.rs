@@ -3,7 +3,7 @@
 
 use crate::search::ArrayRef;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{GatherRows, Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Locate`].
@@ -62,25 +62,19 @@ kernel_args! {
     pub struct GatherArgs<K, V> {
         /// The array.
         pub array: ArrayRef<K, V>,
-        /// Where each range begins: `[count]`, from [`LocateArgs::cursors`].
-        pub cursors: Global<u64>,
-        /// Where its pairs go: `[count + 1]`, the exclusive prefix sums of the counts and their total.
-        pub offsets: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Out: `[capacity]`, the keys of all ranges, in order.
+        /// The ranges; their cursors are from [`LocateArgs::cursors`].
+        pub rows: GatherRows,
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
         pub keys: GlobalMut<K>,
-        /// Out: `[capacity]`, their values.
+        /// Out: their values.
         pub values: GlobalMut<V>,
-        /// Pairs for which there is room; pairs past it are not written.
-        pub capacity: u64,
     }
 }
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
 
-/// Copies the pairs of a batch of ranges: `G` lanes per range; any block of whole warps.
+/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`]; any block of whole warps.
 #[derive(Debug)]
 pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
 
@@ -89,19 +83,12 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index() / u64::from(G);
-        if index >= args.count {
-            return;
-        }
-        // SAFETY: `index` is a range; its pairs are in the array, whose cursors and counts these are; offsets below the
-        // capacity lie inside the outputs.
+        // SAFETY: the rows' pairs are in the array, whose cursors and counts these are, and the outputs have the window.
         unsafe {
-            let cursor = simt.load(args.cursors, index, Hint::ReadOnly);
-            let begin = simt.load(args.offsets, index, Hint::ReadOnly);
-            let end = simt.load(args.offsets, index + 1, Hint::ReadOnly).min(args.capacity);
-            let mut at = begin + u64::from(simt.lane() % G);
-            while at < end {
-                let from = cursor + (at - begin);
+            let part = args.rows.of_group(simt, simt.global_index() / u64::from(G));
+            let mut at = part.at + u64::from(simt.lane() % G);
+            while at < part.end {
+                let from = part.cursor + part.skip + (at - part.at);
                 let key = simt.load(args.array.keys, from, Hint::ReadOnly).xor(args.array.flip);
                 let value = simt.load(args.array.values, from, Hint::ReadOnly);
                 simt.store(args.keys, at, key, Hint::Streaming);

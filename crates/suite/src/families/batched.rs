@@ -146,12 +146,6 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
             let on = self.on(stream).order(BatchOrder::Sorted);
             on.get(&queries, &mut values, Some(&mut hits), V::MAX)?;
             let (values, hits) = (values.to_vec()?, hits.to_vec()?);
-            // Cursors, which only very long ranges move.
-            let (len, from) = (self.len(), |cursor, pairs| FixedIndex::advance(self, &mut (), 0, cursor, pairs));
-            if len > 0 {
-                let (half, last) = (from(0, len / 2)?, from(0, len - 1)?);
-                assert_eq!(from(half, len - 1 - len / 2)?, last, "the last pair of {len}, by way of the middle");
-            }
             // So many that they are sparse: sorted batches have a way for these, too.
             let sparse = self.stats().lines as usize * 3 / 4;
             let mut order: Vec<usize> = (0..keys.len()).cycle().take(sparse).collect();

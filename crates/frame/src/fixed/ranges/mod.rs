@@ -2,20 +2,18 @@
 //!
 //! A batch is split into pieces. While one piece is located and counted, the pairs of earlier pieces are gathered in
 //! *windows*, copied back, and copied to their destination; each piece and each window has its own memory and stream (a
-//! slot). A piece's results are usually one window. Larger results are cut into several windows, and long ranges within
-//! them into parts that are gathered side by side. A small batch is gathered at once, into memory that is usually large
+//! slot). A piece's results are usually one window; larger results are several. A small batch is gathered at once, into memory that is usually large
 //! enough, without waiting for its counts.
 
-mod cut;
 mod output;
-mod slots;
+pub(super) mod slots;
 mod source;
 
 pub use slots::RangeStaging;
 
-use super::FixedIndex;
 use super::range::{copy_rows, locate_rows};
-use cut::Cutter;
+use super::{FixedIndex, PART};
+use core::ops::Range;
 use lanetree_base::Ranges;
 use lanetree_base::Result;
 use lanetree_base::room::{make_room, zeroed};
@@ -23,7 +21,8 @@ use lanetree_base::staging::ACROSS_THE_BUS;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
-use lanetree_simt::Global;
+use lanetree_simt::{GatherRows, Global};
+pub(super) use output::append_with;
 use output::{Output, reserve_pairs};
 pub(super) use slots::LOCATING;
 use slots::{Gathering, Locating, RangeSlots};
@@ -39,22 +38,18 @@ pub struct Sizes {
     pub piece: usize,
     /// Pairs that a piece is to have.
     pub aim: usize,
-    /// Pairs of a window, at most.
+    /// Pairs of a window, at most, and at least a part's.
     pub window: usize,
-    /// The most pairs of a range that are gathered in one part. At most a window's.
-    pub long: u64,
-    /// Pairs of a part of a longer one.
+    /// Pairs of a part of a longer range, a power of two.
     pub part: u64,
     /// Ranges of a small batch.
     pub small: usize,
-    /// Leaves whose ranks are fetched at a time.
-    pub leaves: usize,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        let (first, piece, small, leaves) = (1 << 16, 1 << 18, ACROSS_THE_BUS, 1 << 16);
-        Self { first, piece, aim: 1 << 20, window: 1 << 21, long: 1 << 12, part: 1 << 10, small, leaves }
+        let (first, piece, small) = (1 << 16, 1 << 18, ACROSS_THE_BUS);
+        Self { first, piece, aim: 1 << 20, window: 1 << 21, part: PART, small }
     }
 }
 
@@ -216,10 +211,11 @@ pub(super) trait Pieces: FixedIndex {
         };
         // So few ranges have the device to themselves, and long ones get wider groups.
         let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
-        let rows = (slot.scratch.cursors.read_on(&slot.stream)?, slot.offsets.read_on(&slot.stream)?);
+        let (cursors, offsets) = (slot.scratch.cursors.read_on(&slot.stream)?, slot.offsets.read_on(&slot.stream)?);
+        let rows = rows_of((cursors, offsets), count, 0..room as u64, self.staging().ranges.sizes.part);
         // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
         // for the stream.
-        unsafe { self.launch_gather(&slot.stream, count, expected, rows, pairs, room)? };
+        unsafe { self.launch_gather(&slot.stream, &rows, expected, pairs)? };
         slot.synchronize()?;
         // SAFETY: the staged memory is used in the other slot's own stream, which is idle between windows, and in this
         // one, which has been waited for.
@@ -257,53 +253,61 @@ pub(super) trait Pieces: FixedIndex {
         if total == 0 {
             return Ok(output.counted);
         }
-        if total <= sizes.window as u64 && longest <= sizes.long {
-            let to = gathering.next(self.device())?;
-            finish(to, output)?;
-            to.reserve(self.device(), total as usize)?;
-            let rows = (slot.scratch.cursors.read_on(&to.stream)?, slot.offsets.read_on(&to.stream)?);
-            // SAFETY: the rows are of this tree, so many, and of `total` pairs; the pointers are for the stream.
-            unsafe { self.gather_window(to, count, rows, total as usize)? };
-            slot.come_after_readers()?;
-            to.download(0..total as usize)?;
-            return Ok(output.counted);
-        }
-        slot.fetch_cursors(self.device(), count)?;
-        let mut cutter = Cutter::new(self, &slot.staged_cursors[..count], &slot.staged_offsets[..=count]);
-        while let Some(pairs) = cutter.next_window()? {
+        let part = if longest > sizes.part { sizes.part } else { GatherRows::WHOLE };
+        let mut first = 0;
+        while first < total {
+            let offsets = &slot.staged_offsets[..=count];
+            let end = window_end(offsets, first, sizes.window as u64, part);
+            let pairs = (end - first) as usize;
             let to = gathering.next(self.device())?;
             finish(to, output)?;
             to.reserve(self.device(), pairs)?;
-            to.busy = Some(0);
-            to.upload_rows(self.device(), [&cutter.cursors, &cutter.offsets])?;
-            let rows = (to.rows[0].read_on(&to.stream)?, to.rows[1].read_on(&to.stream)?);
-            // SAFETY: the rows are of this tree, so many, and of `pairs` pairs; the pointers are for the stream.
-            unsafe { self.gather_window(to, cutter.cursors.len(), rows, pairs)? };
+            to.busy = Some(pairs);
+            // The rows that have pairs in the window, of which the first may begin before it.
+            let from = offsets.partition_point(|&offset| offset <= first) - 1;
+            let rows = offsets.partition_point(|&offset| offset < end) - from;
+            let cursors = slot.scratch.cursors.read_on(&to.stream)?.byte_add(8 * from as u64);
+            let row_offsets = slot.offsets.read_on(&to.stream)?.byte_add(8 * from as u64);
+            let rows = rows_of((cursors, row_offsets), rows, first..end, part);
+            let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+            // SAFETY: the rows are of this tree and so many, and the slot has room for the window; the pointers are for the stream.
+            unsafe { self.launch_gather(&to.stream, &rows, pairs, out)? };
+            if end == total {
+                slot.come_after_readers()?;
+            }
             to.download(0..pairs)?;
+            first = end;
         }
         Ok(output.counted)
-    }
-
-    /// Queues the gathering of a window.
-    ///
-    /// # Safety
-    /// The slot's stream may read the cursors, which are those of this tree, and the offsets, one more than cursors.
-    /// They cover `pairs` pairs, for which the slot has room.
-    unsafe fn gather_window(
-        &self,
-        to: &mut Gathering<Self::Key, Self::Value>,
-        rows: usize,
-        (cursors, offsets): (Global<u64>, Global<u64>),
-        pairs: usize,
-    ) -> Result<()> {
-        to.busy = Some(pairs);
-        let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
-        // SAFETY: the caller's contract.
-        unsafe { self.launch_gather(&to.stream, rows, pairs, (cursors, offsets), out, pairs) }
     }
 }
 
 impl<I: FixedIndex> Pieces for I {}
+
+/// A window of rows, of which those longer than a part are copied by parts.
+pub(super) fn rows_of(
+    (cursors, offsets): (Global<u64>, Global<u64>),
+    count: usize,
+    pairs: Range<u64>,
+    part: u64,
+) -> GatherRows {
+    let len = pairs.end - pairs.start;
+    // What comes from a row that begins before the window is a part.
+    let is_whole = part == GatherRows::WHOLE || pairs.start == 0 && len <= part;
+    let (part, parts) = if is_whole { (GatherRows::WHOLE, 0) } else { (part, len.div_ceil(part)) };
+    GatherRows { cursors, offsets, count: count as u64, first: pairs.start, end: pairs.end, part, parts }
+}
+
+/// Where a window of at most `most` pairs from `first` on ends: it divides no row of up to a part, and others where a part begins.
+fn window_end(offsets: &[u64], first: u64, most: u64, part: u64) -> u64 {
+    let end = first + most;
+    if end >= offsets[offsets.len() - 1] {
+        return offsets[offsets.len() - 1];
+    }
+    let row = offsets.partition_point(|&offset| offset <= end) - 1;
+    let (begin, next) = (offsets[row], offsets[row + 1]);
+    if next - begin > part { begin.max(end & !(part - 1)) } else { begin }
+}
 
 /// Lets `fill` write new results into the memory of old ones. After an error, or a panic of the caller's iterator,
 /// there are no results.

@@ -106,21 +106,26 @@ pub(in crate::fixed) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64,
     if granted || try_reserve(needed) { Ok(()) } else { Err(no_room()) }
 }
 
-/// Appends converted elements, with several threads if there are many.
+/// Appends converted elements.
 fn append<T: Copy + Sync, U: Send>(out: &mut Vec<U>, from: &[T], convert: impl Fn(T) -> U + Sync) {
-    out.reserve(from.len());
-    let to = &mut out.spare_capacity_mut()[..from.len()];
-    let write = |to: &mut [MaybeUninit<U>], from: &[T]| {
-        for (to, from) in to.iter_mut().zip(from) {
-            to.write(convert(*from));
+    append_with(out, from.len(), |at| convert(from[at]));
+}
+
+/// Appends `count` elements, with several threads if there are many.
+pub(in crate::fixed) fn append_with<U: Send>(out: &mut Vec<U>, count: usize, element: impl Fn(usize) -> U + Sync) {
+    out.reserve(count);
+    let write = |to: &mut [MaybeUninit<U>], first: usize| {
+        for (i, to) in to.iter_mut().enumerate() {
+            to.write(element(first + i));
         }
     };
-    match from.len() <= COPY {
-        true => write(to, from),
-        false => to.par_chunks_mut(COPY).zip(from.par_chunks(COPY)).for_each(|(to, from)| write(to, from)),
+    let to = &mut out.spare_capacity_mut()[..count];
+    match count <= COPY {
+        true => write(to, 0),
+        false => to.par_chunks_mut(COPY).enumerate().for_each(|(task, to)| write(to, task * COPY)),
     }
-    // SAFETY: `from.len()` elements were written right after the last one.
-    unsafe { out.set_len(out.len() + from.len()) };
+    // SAFETY: `count` elements were written right after the last one.
+    unsafe { out.set_len(out.len() + count) };
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 pub(in crate::fixed) const LOCATING: usize = 2;
 
 /// Windows of results in flight at a time.
-const GATHERING: usize = 4;
+pub(in crate::fixed) const GATHERING: usize = 4;
 
 /// Where a piece's ranges are located.
 pub(in crate::fixed) struct Locating<K> {
@@ -28,8 +28,6 @@ pub(in crate::fixed) struct Locating<K> {
     /// Empty until a range has one.
     pub(in crate::fixed) staged_limits: PinnedBuffer<u64>,
     pub(in crate::fixed) staged_offsets: PinnedBuffer<u64>,
-    /// Empty until a piece's results have to be cut.
-    pub(in crate::fixed) staged_cursors: PinnedBuffer<u64>,
     /// The ranges that are on their way.
     pub(in crate::fixed) busy: Option<usize>,
 }
@@ -47,7 +45,6 @@ impl<K: AnyKey> Locating<K> {
             staged_ends: device.pinned(0)?,
             staged_limits: device.pinned(0)?,
             staged_offsets: device.pinned(0)?,
-            staged_cursors: device.pinned(0)?,
             busy: None,
         })
     }
@@ -95,15 +92,6 @@ impl<K: AnyKey> Locating<K> {
         Ok(())
     }
 
-    /// Copies the cursors of the first `count` ranges, which are located, to main memory.
-    pub(in crate::fixed) fn fetch_cursors(&mut self, device: &Device, count: usize) -> Result<()> {
-        if self.staged_cursors.len() < count {
-            self.staged_cursors = device.pinned(count.next_power_of_two())?;
-        }
-        self.scratch.cursors.download_async(&self.stream, 0..count, &mut self.staged_cursors, 0)?;
-        self.synchronize()
-    }
-
     /// Waits for the slot's stream.
     pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
@@ -113,7 +101,6 @@ impl<K: AnyKey> Locating<K> {
             self.staged_ends.forget_uses();
             self.staged_limits.forget_uses();
             self.staged_offsets.forget_uses();
-            self.staged_cursors.forget_uses();
         }
         Ok(())
     }
@@ -129,7 +116,7 @@ impl<K: AnyKey> Locating<K> {
     fn bytes(&self) -> usize {
         let bounds = self.starts.bytes() + self.ends.bytes() + self.limits.bytes() + self.offsets.bytes();
         let staged_bounds = (self.staged_starts.len() + self.staged_ends.len()) * size_of::<K>();
-        let staged_words = self.staged_limits.len() + self.staged_offsets.len() + self.staged_cursors.len();
+        let staged_words = self.staged_limits.len() + self.staged_offsets.len();
         bounds + self.scratch.bytes() + staged_bounds + staged_words * size_of::<u64>()
     }
 }
@@ -149,9 +136,6 @@ pub(in crate::fixed) struct Gathering<K, V> {
     pub(in crate::fixed) values: Buffer<V>,
     pub(in crate::fixed) staged_keys: PinnedBuffer<K>,
     pub(in crate::fixed) staged_values: PinnedBuffer<V>,
-    /// Cursors and offsets of a window that was cut. Empty until there is one.
-    pub(in crate::fixed) rows: [Buffer<u64>; 2],
-    pub(in crate::fixed) staged_rows: [PinnedBuffer<u64>; 2],
     /// The pairs that are on their way.
     pub(in crate::fixed) busy: Option<usize>,
 }
@@ -164,8 +148,6 @@ impl<K: AnyKey, V: Value> Gathering<K, V> {
             values: device.alloc(0)?,
             staged_keys: device.pinned(0)?,
             staged_values: device.pinned(0)?,
-            rows: [device.alloc(0)?, device.alloc(0)?],
-            staged_rows: [device.pinned(0)?, device.pinned(0)?],
             busy: None,
         })
     }
@@ -179,19 +161,6 @@ impl<K: AnyKey, V: Value> Gathering<K, V> {
             self.values = device.alloc(pairs)?;
             self.staged_keys = device.pinned(pairs)?;
             self.staged_values = device.pinned(pairs)?;
-        }
-        Ok(())
-    }
-
-    /// Sends the rows of a window to the device: cursors, and one more offset than cursors.
-    pub(in crate::fixed) fn upload_rows(&mut self, device: &Device, rows: [&[u64]; 2]) -> Result<()> {
-        for (i, row) in rows.into_iter().enumerate() {
-            if self.staged_rows[i].len() < row.len() {
-                self.rows[i] = device.alloc(row.len().next_power_of_two())?;
-                self.staged_rows[i] = device.pinned(row.len().next_power_of_two())?;
-            }
-            self.staged_rows[i][..row.len()].copy_from_slice(row);
-            self.rows[i].upload_async(&self.stream, 0, &self.staged_rows[i], 0..row.len())?;
         }
         Ok(())
     }
@@ -214,7 +183,6 @@ impl<K: AnyKey, V: Value> Gathering<K, V> {
         unsafe {
             self.staged_keys.forget_uses();
             self.staged_values.forget_uses();
-            self.staged_rows.iter_mut().for_each(|row| row.forget_uses());
         }
     }
 
@@ -226,8 +194,7 @@ impl<K: AnyKey, V: Value> Gathering<K, V> {
     }
 
     fn bytes(&self) -> usize {
-        let rows: usize = self.rows.iter().map(Buffer::bytes).sum();
-        2 * (self.keys.bytes() + self.values.bytes() + rows)
+        2 * (self.keys.bytes() + self.values.bytes())
     }
 }
 
@@ -253,6 +220,16 @@ impl<K: AnyKey, V: Value> Ring<K, V> {
         let at = self.next;
         self.next = (self.next + 1) % GATHERING;
         Ok(&mut self.slots[at])
+    }
+
+    /// The number of the slot of the window that was `windows` before the next one.
+    pub(in crate::fixed) fn before_next(&self, windows: usize) -> usize {
+        (self.next + GATHERING - windows) % GATHERING
+    }
+
+    /// A slot by its number.
+    pub(in crate::fixed) fn slot(&mut self, number: usize) -> &mut Gathering<K, V> {
+        &mut self.slots[number]
     }
 
     /// All slots, that of the oldest window first.

@@ -1,0 +1,183 @@
+//! All pairs in order, in windows.
+
+use super::ranges::append_with;
+use super::ranges::slots::{GATHERING, Taken};
+use super::{FixedIndex, TASK, View};
+use core::fmt;
+use core::ops::Range;
+use lanetree_base::Result;
+use lanetree_base::parallel::*;
+use lanetree_base::room::with_room;
+use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_simt::GatherRows;
+
+/// Pairs of a window on the host: enough for all threads.
+const HOST_WINDOW: usize = 1 << 18;
+
+/// All pairs of an index as one row, on the device.
+pub(super) struct AllRows {
+    cursors: Buffer<u64>,
+    offsets: Buffer<u64>,
+}
+
+impl AllRows {
+    pub(super) fn new(index: &impl FixedIndex, device: &Device) -> Result<Self> {
+        // Every index's first pair is at this cursor.
+        Ok(Self { cursors: device.upload(&[0])?, offsets: device.upload(&[0, index.len()])? })
+    }
+
+    /// A window, which begins at a multiple of `part`, for a stream.
+    pub(super) fn window(&self, stream: &Stream, pairs: Range<u64>, part: u64) -> Result<GatherRows> {
+        let (cursors, offsets) = (self.cursors.read_on(stream)?, self.offsets.read_on(stream)?);
+        let parts = (pairs.end - pairs.start).div_ceil(part);
+        Ok(GatherRows { cursors, offsets, count: 1, first: pairs.start, end: pairs.end, part, parts })
+    }
+}
+
+/// All pairs of an index, a window at a time. A device gathers windows while earlier ones cross the bus and are read.
+pub(super) struct Windows<'a, I: FixedIndex> {
+    index: &'a I,
+    from: From<'a, I>,
+    /// Pairs before the current window, and of it.
+    done: u64,
+    current: usize,
+    /// Pairs of the next window, and the most.
+    len: u64,
+    most: u64,
+}
+
+enum From<'a, I: FixedIndex> {
+    Host(Vec<I::Key>, Vec<I::Value>),
+    Device {
+        taken: Taken<'a, I::Key, I::Value>,
+        rows: AllRows,
+        /// Pairs that are on their way or were.
+        sent: u64,
+        /// Windows on their way.
+        in_flight: usize,
+        /// The slot of the current window.
+        slot: usize,
+    },
+}
+
+impl<I: FixedIndex> fmt::Debug for Windows<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Windows[{} of {} pairs]", self.done, self.index.len())
+    }
+}
+
+impl<'a, I: FixedIndex> Windows<'a, I> {
+    /// Windows of at most so many pairs each. The first one has about `first`; later ones are longer.
+    pub(super) fn new(index: &'a I, first: usize, most: usize) -> Result<Self> {
+        index.check_not_lost()?;
+        let sizes = index.staging().ranges.sizes;
+        let from = match index.native() {
+            Some(_) => From::Host(Vec::new(), Vec::new()),
+            None => {
+                let rows = AllRows::new(index, index.device())?;
+                From::Device { taken: index.staging().ranges.take(), rows, sent: 0, in_flight: 0, slot: 0 }
+            }
+        };
+        let whole = |pairs: usize| (pairs as u64 / sizes.part).max(1) * sizes.part;
+        let most = most.min(sizes.window);
+        Ok(Self { index, from, done: 0, current: 0, len: whole(first.min(most)), most: whole(most) })
+    }
+
+    /// Goes on to the next window; false past the last one.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        let (index, all) = (self.index, self.index.len());
+        self.done += self.current as u64;
+        let is_first = self.done == 0;
+        self.current = 0;
+        let most = self.most;
+        let longer = |len: &mut u64| core::mem::replace(len, most.min(*len * 8));
+        match &mut self.from {
+            From::Host(keys, values) => {
+                let len = longer(&mut self.len).min(all - self.done) as usize;
+                keys.resize(len, bytemuck::Zeroable::zeroed());
+                values.resize(len, bytemuck::Zeroable::zeroed());
+                index.check_not_lost()?;
+                let view = index.native().expect("an index on the host is in main memory");
+                let (tasks, first) = (keys.par_chunks_mut(TASK).zip(values.par_chunks_mut(TASK)), self.done);
+                tasks.enumerate().for_each(|(task, (keys, values))| {
+                    view.copy(first + (task * TASK) as u64, keys, values);
+                });
+                self.current = len;
+            }
+            From::Device { taken, rows, sent, in_flight, slot } => {
+                let ring = &mut taken.slots.gathering;
+                let part = index.staging().ranges.sizes.part;
+                // The first one is alone: the caller may not want more.
+                while *sent < all && *in_flight < if is_first { 1 } else { GATHERING } {
+                    let pairs = *sent..all.min(*sent + longer(&mut self.len));
+                    let len = (pairs.end - pairs.start) as usize;
+                    let to = ring.next(index.device())?;
+                    to.reserve(index.device(), len)?;
+                    to.busy = Some(len);
+                    let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+                    let rows = rows.window(&to.stream, pairs.clone(), part)?;
+                    // SAFETY: the row is of all pairs, and there is room for those of the window; the pointers are for the stream.
+                    unsafe { index.launch_gather(&to.stream, &rows, len, out)? };
+                    to.download(0..len)?;
+                    *sent = pairs.end;
+                    *in_flight += 1;
+                }
+                if *in_flight > 0 {
+                    *slot = ring.before_next(*in_flight);
+                    *in_flight -= 1;
+                    let oldest = ring.slot(*slot);
+                    oldest.synchronize()?;
+                    self.current = oldest.busy.take().unwrap_or(0);
+                }
+            }
+        }
+        Ok(self.current > 0)
+    }
+
+    /// The current window.
+    pub(super) fn pairs(&mut self) -> (&[I::Key], &[I::Value]) {
+        match &mut self.from {
+            From::Host(keys, values) => (&keys[..self.current], &values[..self.current]),
+            From::Device { taken, slot, .. } => {
+                if self.current == 0 {
+                    return (&[], &[]);
+                }
+                let slot = taken.slots.gathering.slot(*slot);
+                (&slot.staged_keys[..self.current], &slot.staged_values[..self.current])
+            }
+        }
+    }
+}
+
+/// Windows for a caller who wants all pairs.
+fn windows<I: FixedIndex>(index: &I) -> Result<Windows<'_, I>> {
+    let most = if index.native().is_some() { HOST_WINDOW } else { usize::MAX };
+    Windows::new(index, most, most)
+}
+
+/// All pairs of an index in ascending order of their keys, in main memory: keys and values apart.
+///
+/// # Errors
+/// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device, and where main
+/// memory has no room.
+pub fn copied<I: FixedIndex>(index: &I) -> Result<(Vec<I::Key>, Vec<I::Value>)> {
+    let mut windows = windows(index)?;
+    let (mut keys, mut values) = (with_room(index.len() as usize)?, with_room(index.len() as usize)?);
+    while windows.advance()? {
+        let (new_keys, new_values) = windows.pairs();
+        append_with(&mut keys, new_keys.len(), |at| new_keys[at]);
+        append_with(&mut values, new_values.len(), |at| new_values[at]);
+    }
+    Ok((keys, values))
+}
+
+/// The same as pairs.
+pub(super) fn copied_pairs<I: FixedIndex>(index: &I) -> Result<Vec<(I::Key, I::Value)>> {
+    let mut windows = windows(index)?;
+    let mut pairs = with_room(index.len() as usize)?;
+    while windows.advance()? {
+        let (keys, values) = windows.pairs();
+        append_with(&mut pairs, keys.len(), |at| (keys[at], values[at]));
+    }
+    Ok(pairs)
+}

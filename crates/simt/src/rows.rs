@@ -1,0 +1,100 @@
+//! GatherRows of pairs that are copied one after the other: which pairs a group of lanes copies.
+
+use crate::{Global, Hint, Simt, kernel_args};
+
+kernel_args! {
+    /// GatherRows of pairs, and the window of the outputs that is written. A group of lanes copies a short row whole. Of a longer one it
+    /// copies the pairs up to the next multiple of `part`, and for each further multiple there is a group of its own, so one long
+    /// row takes no longer than many short ones.
+    pub struct GatherRows {
+        /// Where each row begins in the index: `[count]`.
+        pub cursors: Global<u64>,
+        /// Where its pairs go: `[count + 1]`, ascending.
+        pub offsets: Global<u64>,
+        /// How many rows, at least one.
+        pub count: u64,
+        /// The first output of the window: where a short row begins, or a multiple of `part`. Outputs before it are not written.
+        pub first: u64,
+        /// The output past the window.
+        pub end: u64,
+        /// Pairs of a part, a power of two; [`GatherRows::WHOLE`] if no row is longer.
+        pub part: u64,
+        /// Groups for parts: one for each multiple of `part` in the window; 0 if no row is longer.
+        pub parts: u64,
+    }
+}
+
+/// What a group of lanes copies.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPart {
+    /// Where its row begins in the index; 0 if there is nothing to copy.
+    pub cursor: u64,
+    /// Pairs of the row that are before its own.
+    pub skip: u64,
+    /// Where its pairs go, counted from the window's first output.
+    pub at: u64,
+    /// Where they end; `at` if there are none.
+    pub end: u64,
+}
+
+impl GatherRows {
+    /// The length of a part, if there are none.
+    pub const WHOLE: u64 = 1 << 63;
+
+    /// How many groups of lanes copy them.
+    pub fn groups(&self) -> u64 {
+        self.parts.saturating_add(self.count)
+    }
+
+    /// Per thread, the same in all lanes of a group. What the group of a number copies.
+    ///
+    /// # Safety
+    /// There are so many cursors and offsets.
+    #[inline(always)]
+    pub unsafe fn of_group<S: Simt>(&self, simt: S, group: u64) -> RowPart {
+        let nothing = RowPart { cursor: 0, skip: 0, at: 0, end: 0 };
+        // SAFETY: rows below the count.
+        unsafe {
+            let offset = |row: u64| simt.load(self.offsets, row, Hint::ReadOnly);
+            let (row, begin, at, mut end);
+            if group < self.parts {
+                at = ((self.first + self.part - 1) & !(self.part - 1)) + group * self.part;
+                if at >= self.end {
+                    return nothing;
+                }
+                // The last row that does not begin after this output.
+                let (mut last, mut left) = (0, self.count);
+                while left > 1 {
+                    let half = left / 2;
+                    last += if offset(last + half) <= at { half } else { 0 };
+                    left -= half;
+                }
+                (row, begin, end) = (last, offset(last), offset(last + 1));
+                // What begins here, and what is short, has its own group; there may be room past the last row.
+                if begin >= at || end <= at || end - begin <= self.part {
+                    return nothing;
+                }
+                end = if end - at < self.part { end } else { at + self.part };
+            } else {
+                row = group - self.parts;
+                if row >= self.count {
+                    return nothing;
+                }
+                (begin, end) = (offset(row), offset(row + 1));
+                if end - begin > self.part {
+                    end = (begin | (self.part - 1)) + 1;
+                }
+                at = begin;
+                if at < self.first {
+                    return nothing;
+                }
+            }
+            end = if end < self.end { end } else { self.end };
+            if at >= end {
+                return nothing;
+            }
+            let cursor = simt.load(self.cursors, row, Hint::ReadOnly);
+            RowPart { cursor, skip: at - begin, at: at - self.first, end: end - self.first }
+        }
+    }
+}
