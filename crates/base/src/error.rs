@@ -112,6 +112,21 @@ pub enum Error {
         most: u64,
     },
 
+    /// A block has no room for the tables of the trees that it probes.
+    #[error(
+        "{threads} threads that probe these trees need {needed} bytes of shared memory, and a block on {device} can have {most}: build the trees with fewer `table_nodes`"
+    )]
+    SharedMemory {
+        /// The fewest threads of a block.
+        threads: u32,
+        /// Bytes that they need.
+        needed: u32,
+        /// Bytes that a block can have.
+        most: u32,
+        /// The device.
+        device: String,
+    },
+
     /// An option of a build that is not possible.
     #[error("{what} of {value} is not possible: choose {allowed}")]
     OptionValue {

@@ -9,6 +9,9 @@ use lanetree_kernels_joins::{MOST_THREADS, StarJoinArgs, calls};
 /// `keys[0][i]` for the first index and `keys[1][i]` for the second, is one. Allocates nothing, waits for nothing, and may
 /// return before it is done.
 ///
+/// A block has both indexes' tables in its shared memory. A table takes at most half of what the device allows for a block
+/// (`table_nodes` of the builder), so any two indexes can be joined. More than two would need smaller tables.
+///
 /// # Errors
 /// As [`semi_join`](crate::semi_join()).
 pub fn star_join<K: Key, V: Word>(

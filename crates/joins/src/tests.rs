@@ -1,6 +1,7 @@
 //! Both joins against the CPU's, on the emulator.
 
 use crate::{Bands, Kept, Rows, Sums, band_sums, semi_join, star_join};
+use lanetree::runtime::Card;
 use lanetree::{Device, Error, Key, KeyWord, LaneSet, LaneTree, Word};
 use std::collections::BTreeMap;
 
@@ -130,6 +131,26 @@ fn rows_with_narrow_keys_and_values_are_joined() {
 #[test]
 fn rows_with_narrow_keys_and_wide_values_are_joined() {
     joins::<i32, u64>(|wide| (wide >> 32) as u32);
+}
+
+#[test]
+fn two_trees_are_joined_on_a_card_whose_blocks_have_no_room_for_two_tables_of_any_size() {
+    // On a card as large as there are, these tables would be of many more keys.
+    let device = Device::emulated_as(Card { shared_bytes_per_block: 24 << 10, ..Card::SMALLEST });
+    let stream = device.stream().unwrap();
+    // Keys whose gaps double, so that few of them are in a node: a table of all nodes takes more than half of the memory.
+    let keys: Vec<u64> = (0..14_000).map(|i| (i / 40) << 40 | 1 << (i % 40)).collect();
+    let tree = LaneTree::<u64, u64>::builder().fill(0.01).build(&device, &keys, &keys).unwrap();
+    let rows: Vec<u64> = (0..20_000).map(|i| keys[i * 7 % keys.len()] + (i as u64 & 1)).collect();
+    let others: Vec<u64> = rows.iter().rev().copied().collect();
+    let (first, second) = (device.upload(&rows).unwrap(), device.upload(&others).unwrap());
+    let mut hits = device.alloc(rows.len().div_ceil(32)).unwrap();
+    star_join(&stream, [&tree, &tree], [&first, &second], &mut hits).unwrap();
+    let is_key = |row: u64| keys.binary_search(&row).is_ok();
+    let hits = hits.to_vec().unwrap();
+    for (i, (&row, &other)) in rows.iter().zip(&others).enumerate() {
+        assert_eq!(hits[i / 32] >> (i % 32) & 1 != 0, is_key(row) && is_key(other), "row {i}");
+    }
 }
 
 #[test]

@@ -53,6 +53,10 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
 
     /// Most nodes that a table above them leads to, from 1 to 16384, the default; with more, there is a level above.
     /// Kernels copy the table to shared memory: 8 KiB and 4 bytes per node.
+    ///
+    /// On cards with less shared memory there are fewer nodes, so that a block of 256 threads has room for the tables of two trees: at
+    /// most 5632 on compute capability 7.5, and 10112 on 8.6, 8.9 and 12.0. A kernel of your own that probes more trees needs
+    /// trees with fewer. As a tree has at most 8 levels, a very large one has more nodes than a small number here allows.
     #[must_use]
     pub fn table_nodes(self, nodes: u32) -> Self {
         Self { options: Options { table_nodes: nodes, ..self.options }, ..self }
@@ -173,7 +177,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         Ok(self.tree(device, build::<K, V>(device, pairs, self.options)?))
     }
 
-    fn tree(&self, device: &Device, parts: Parts<K::Bits>) -> LaneTree<K, V> {
+    pub(crate) fn tree(&self, device: &Device, parts: Parts<K::Bits>) -> LaneTree<K, V> {
         let (device, options, parts) = (device.clone(), self.options, Guarded::new(parts));
         LaneTree { device, options, simd: Simd::detect(), parts, staging: Staging::default(), words: PhantomData }
     }
@@ -207,15 +211,19 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     options: Options,
 ) -> Result<Parts<K::Bits>> {
     if device.kind() == DeviceKind::Host || pairs.keys.is_empty() {
-        return layout(pairs, options)?.upload(device);
+        return layout(device, pairs, options)?.upload(device);
     }
     let keys: Vec<K> = pairs.keys.par_iter().map(|&word| K::decode(word)).collect();
     let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
     build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))
 }
 
-/// The tree in main memory.
-fn layout<K: KeyWord, V: Value>(pairs: &SortedPairs<K, V>, options: Options) -> Result<HostParts<K>> {
+/// The tree in main memory, for a device.
+pub(crate) fn layout<K: KeyWord, V: Value>(
+    device: &Device,
+    pairs: &SortedPairs<K, V>,
+    options: Options,
+) -> Result<HostParts<K>> {
     let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
     let filling = Filling::new::<K, V>(options.fill);
     let (count, reach) = (filling.parts(len), filling.reach());
@@ -253,6 +261,7 @@ fn layout<K: KeyWord, V: Value>(pairs: &SortedPairs<K, V>, options: Options) -> 
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
     let leaf_nodes = children.len() as u32;
+    let options = options.on::<K>(device, (len as u64, children.len()))?;
     let upper = Upper::new(children, formats, options.table_nodes);
     let top_start = upper.firsts.len() - upper.top_count as usize;
     let table = Table::new(&upper.firsts[top_start..]);

@@ -1,7 +1,7 @@
 //! The build from pairs that are on a device.
 
 use crate::node::Filling;
-use crate::options::Options;
+use crate::options::{Options, most_of_part, upper_levels};
 use crate::parts::{Parts, Shape};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
@@ -200,6 +200,7 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     let mut planned = Planned::new(stream, device, pairs, filling, (NOTHING_DIVIDED, filling.parts(len)))?;
     let (leaf_nodes, lines) = planned.total()?;
     let lines = line_count(lines, len as u64)?;
+    let options = options.on::<K::Bits>(device, (len as u64, leaf_nodes))?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
     let mut built = room::<_, V>(device, options, leaf_nodes, lines as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
@@ -274,29 +275,24 @@ pub(crate) fn read<T: bytemuck::Pod + Default>(from: &Buffer<T>, at: usize) -> R
     Ok(one[0])
 }
 
-/// The most nodes of a part of the first level above the lowest: two, or exact nodes for each of its halves.
-fn most_of_part<K: KeyWord>() -> usize {
-    2 * (HALVES_CHILDREN as usize).div_ceil(2 * exact_children::<K>() as usize)
-}
-
 /// The most nodes that levels above so many have; or, if the table leads to these, how many these are: there is room for
 /// their first keys.
 fn most_upper<K: KeyWord>(leaf_nodes: usize, table_nodes: usize) -> usize {
     if leaf_nodes <= table_nodes {
         return leaf_nodes;
     }
-    let exact = exact_children::<K>() as usize;
-    let mut nodes = leaf_nodes.div_ceil(HALVES_CHILDREN as usize) * most_of_part::<K>();
-    let mut all = nodes;
-    while nodes > table_nodes {
-        nodes = nodes.div_ceil(exact);
+    let mut all = 0;
+    for nodes in upper_levels::<K>(leaf_nodes) {
         all += nodes;
+        if nodes <= table_nodes {
+            break;
+        }
     }
     all
 }
 
-/// Makes the levels above the lowest, whose first and last keys are in the scratch memory, and the table. Allocates nothing.
-/// Waits for the stream.
+/// Makes the levels above the lowest, whose first and last keys are in the scratch memory, and the table. The options are those of
+/// [`Options::on`] for the tree. Allocates nothing. Waits for the stream.
 pub(crate) fn make_upper<K: KeyWord>(
     stream: &Stream,
     options: Options,

@@ -3,9 +3,10 @@
 use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
+use crate::options::shared_bytes_per_block;
 use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, ScanOutputs, Scans, Side, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{BatchOrder, Buffer, Device, Op, Result, Stream, UpdateReport};
+use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
     AdvanceArgs, CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES,
     SORTED_OWN, SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, is_short_scan,
@@ -43,24 +44,32 @@ pub(crate) fn over_queries<'s, K: KeyWord>(
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
     let shared = |threads| query_shared(tree.top_count, threads, bytes);
-    Ok(Launch::new(stream, shape_over(stream, count as u64, most, shared)?))
+    Ok(Launch::new(stream, shape_over(stream, count as u64, most, (TABLE_BYTES, shared))?))
 }
 
 /// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of at most `most` threads,
-/// with dynamic shared memory by its threads, and fewer if the device has too little of it.
+/// with shared memory of the kernel's own, and dynamic shared memory by its threads; of fewer threads if the device has too little.
+///
+/// # Errors
+/// [`Error::SharedMemory`] if it has too little for a warp.
 pub(crate) fn shape_over(
     stream: &Stream,
     count: u64,
     most: u32,
-    dynamic_shared: impl Fn(u32) -> u32,
+    (own_shared, dynamic_shared): (u32, impl Fn(u32) -> u32),
 ) -> Result<LaunchShape> {
     let properties = stream.device().properties()?;
     let multiprocessors = u64::from(properties.multiprocessors.max(1));
     let threads = count.div_ceil(multiprocessors).max(FEWEST_THREADS.min(count));
     let mut threads = (threads.min(most.into()) as u32).next_multiple_of(WARP);
     // Cards with less shared memory have smaller blocks.
-    let room = properties.shared_bytes_per_block;
-    while room > 0 && threads > WARP && TABLE_BYTES + dynamic_shared(threads) > room {
+    let room = shared_bytes_per_block(&properties);
+    while own_shared + dynamic_shared(threads) > room {
+        if threads <= WARP {
+            let needed = own_shared + dynamic_shared(threads);
+            let device = stream.device().to_string();
+            return Err(Error::SharedMemory { threads, needed, most: room, device });
+        }
         threads -= WARP;
     }
     let blocks = count.div_ceil(u64::from(threads)).min(multiprocessors) as u32;

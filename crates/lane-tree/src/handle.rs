@@ -36,10 +36,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 /// at most `most_threads` threads, a multiple of 32 from 128 to 1024.
 ///
 /// `shared_bytes` gives the dynamic shared memory of a block by its threads: for one tree
-/// `|threads| handle.shared_bytes(threads)`, for two the sum of both.
+/// `|threads| handle.shared_bytes(threads)`, for two the sum of both. A block has fewer threads where the device has too little for so
+/// many; of two trees with any [`table_nodes`](crate::Builder::table_nodes) it has at least 256.
 ///
 /// # Errors
-/// [`Error::OptionValue`] for another number of threads; [`Error::Runtime`] from the device.
+/// [`Error::OptionValue`] for another number of threads; [`Error::SharedMemory`] where the device has too little shared memory even
+/// for 32 threads; [`Error::Runtime`] from the device.
 pub fn shape_for_rows(
     stream: &Stream,
     rows: u64,
@@ -50,5 +52,5 @@ pub fn shape_for_rows(
         let (what, value) = ("a number of threads of a block", most_threads.to_string());
         return Err(Error::OptionValue { what, value, allowed: "multiples of 32 from 128 to 1024" });
     }
-    shape_over(stream, rows.max(1), most_threads, shared_bytes)
+    shape_over(stream, rows.max(1), most_threads, (0, shared_bytes))
 }

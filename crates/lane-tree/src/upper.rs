@@ -32,7 +32,8 @@ pub(crate) struct Upper<K> {
 }
 
 impl<K: KeyWord> Upper<K> {
-    /// The levels above nodes that have these formats, until there are at most `table_nodes`.
+    /// The levels above nodes that have these formats, until there are at most `table_nodes`, a number
+    /// of [`Options::on`](crate::options::Options::on) for them.
     pub(crate) fn new(mut children: Vec<Child<K>>, formats: u32, table_nodes: u32) -> Self {
         let mut upper = Self { nodes: Vec::new(), firsts: Vec::new(), top_count: 0, top_first: 0, height: 1, formats };
         while children.len() > table_nodes as usize {

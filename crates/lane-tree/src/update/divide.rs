@@ -217,6 +217,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         };
         let lines = line_count(lines, len)?;
         let new_lines = if lines_move { lines as usize + lines_to_append(lines) as usize } else { 0 };
+        let options = options.on::<K::Bits>(&device, (len, leaf_nodes))?;
         let mut built = room::<_, V>(&device, options, leaf_nodes, new_lines)?;
         built.shape = Shape { len, lines, leaf_nodes: leaf_nodes as u32, formats: old.formats, ..Shape::default() };
         let mut upper = UpperScratch::new(&device, leaf_nodes, options)?;
