@@ -68,7 +68,11 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
         // Other places than those of the tree's keys.
         let key = move |place: usize| key(seed, (1 << 40) + place);
         let of_most = move |place: usize| (u128::from(key(place)) * u128::from(most) / u128::from(MOST)) as u64;
-        let mut keys: Vec<u64> = (0..count + count / 8 + 64).into_par_iter().map(of_most).filter_collect(is_new).expect("memory for a batch");
+        let mut keys: Vec<u64> = (0..count + count / 8 + 64)
+            .into_par_iter()
+            .map(of_most)
+            .filter_collect(is_new)
+            .expect("memory for a batch");
         sort_unstable_by(&mut keys, Ord::cmp);
         keys.dedup();
         sort_by_word(&mut keys, |&key| mix(key ^ seed)).expect("memory for a batch");

@@ -1,7 +1,7 @@
 //! The net effect of a batch: one change per distinct key.
 
-use crate::{Op, Result};
 use crate::parallel::{IntoParallel, Parallel, ParallelSlice, sort_by_word};
+use crate::{Op, Result};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
 /// The net effect of all operations of one key.
@@ -46,7 +46,10 @@ pub type NetChanges<B, V> = Vec<(B, NetChange<V>)>;
 ///
 /// # Errors
 /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for them.
-pub fn fold<K: AnyKey, V: Value>(count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<NetChanges<K::Bits, V>> {
+pub fn fold<K: AnyKey, V: Value>(
+    count: usize,
+    op: impl Fn(usize) -> Op<K, V> + Sync,
+) -> Result<NetChanges<K::Bits, V>> {
     let change = |i| {
         let op = op(i);
         (op.key().encode(), NetChange::from(op))

@@ -214,14 +214,7 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for them.
-    fn collect(
-        &self,
-        place: Place,
-        last: K::Bits,
-        limit: u64,
-        keys: &mut Vec<K>,
-        values: &mut Vec<V>,
-    ) -> Result<()>;
+    fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()>;
 
     /// All pairs in order.
     ///

@@ -128,7 +128,10 @@ impl Subject {
     /// Keys of some ranks.
     fn pick(&self, ranks: impl Fn(&Range<usize>) -> usize + Sync, spans: &[Range<usize>]) -> Vec<u8> {
         let width = self.data.width;
-        spans.par_iter().flat_map_collect(|span| self.bytes[ranks(span) * width..][..width].iter().copied()).expect("memory for a batch")
+        spans
+            .par_iter()
+            .flat_map_collect(|span| self.bytes[ranks(span) * width..][..width].iter().copied())
+            .expect("memory for a batch")
     }
 
     fn ranges(&self, pairs: usize, count: usize) -> Batch {
@@ -157,7 +160,10 @@ impl Subject {
     }
 
     fn batch(&self, spans: Vec<Range<usize>>, asked: Asked) -> Batch {
-        let values = spans.par_iter().flat_map_collect(|span| self.values[span.clone()].iter().copied()).expect("memory for a batch");
+        let values = spans
+            .par_iter()
+            .flat_map_collect(|span| self.values[span.clone()].iter().copied())
+            .expect("memory for a batch");
         Batch { spans, asked, values }
     }
 

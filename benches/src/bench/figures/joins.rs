@@ -176,8 +176,10 @@ impl Subject<'_> {
         )?;
         let (out, _) = out;
         session.expect(&"join", "matches", out.count.to_vec()?[0], hits as u64)?;
-        let expected: Vec<u64> =
-            (0..count as u64).into_par_iter().filter_collect(|&i| !batch.origins[i as usize].is_miss()).expect("memory for a batch");
+        let expected: Vec<u64> = (0..count as u64)
+            .into_par_iter()
+            .filter_collect(|&i| !batch.origins[i as usize].is_miss())
+            .expect("memory for a batch");
         let row_of = |i: usize| batch.origins[expected[i] as usize].rank() as u64;
         let probes = session.check(&"join", "probes", &out.probes, hits, u64::MAX, |i| expected[i])?;
         let checksum = probes.and(session.check(&"join", "rows", &out.rows, hits, u64::MAX, row_of)?);
@@ -259,7 +261,10 @@ fn check_kept(
     threshold: u64,
     kept: &Kept<u64>,
 ) -> Result<(Passed, Checksum)> {
-    let passing = (0..batch.queries.len()).into_par_iter().filter_collect(|&i| amount(i) > threshold).expect("memory for a batch");
+    let passing = (0..batch.queries.len())
+        .into_par_iter()
+        .filter_collect(|&i| amount(i) > threshold)
+        .expect("memory for a batch");
     let probed = passing.len();
     let sums = passing.par_iter().map(|&i| match (batch.queries[i], batch.origins[i].is_miss()) {
         (_, true) => [0; 4],

@@ -107,8 +107,12 @@ fn merge(session: &mut Session, data: &Data<u64>) -> Result<()> {
         return Ok(());
     }
     let part = |is_second: bool| -> (Vec<u64>, Vec<u32>) {
-        let keys: Vec<u64> =
-            data.keys.par_iter().copied().filter_collect(|&key| mix(key).is_multiple_of(17) == is_second).expect("memory for a batch");
+        let keys: Vec<u64> = data
+            .keys
+            .par_iter()
+            .copied()
+            .filter_collect(|&key| mix(key).is_multiple_of(17) == is_second)
+            .expect("memory for a batch");
         let values = keys.par_iter().map(|&key| value_of(key)).collect();
         (keys, values)
     };

@@ -158,7 +158,8 @@ impl ByteKeysBuf {
     /// As [`ByteKeysBuf::try_push`].
     pub fn concat<'k>(batches: impl Iterator<Item = &'k Self> + Clone) -> Result<Self> {
         let strings = batches.clone().map(Self::len).sum::<usize>();
-        let (mut offsets, mut bytes) = (with_room(strings + 1)?, with_room(batches.clone().map(|own| own.bytes.len()).sum())?);
+        let (mut offsets, mut bytes) =
+            (with_room(strings + 1)?, with_room(batches.clone().map(|own| own.bytes.len()).sum())?);
         offsets.push(0);
         for own in batches {
             let before = bytes.len() as u64;

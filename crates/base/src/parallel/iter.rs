@@ -1,10 +1,10 @@
 //! Items that are known by their number, and what is done with all of them.
 
 use super::{Loop, ParallelSlice, parts};
+use crate::room::{collected, push, with_room};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
-use crate::room::{collected, push, with_room};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Items that threads take by their number: the indexed iterators of rayon, and the methods that bear the same names do the

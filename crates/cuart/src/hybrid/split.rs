@@ -1,7 +1,7 @@
 //! Batches split by the lengths of their keys.
 
-use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
 use lanetree_frame::Result;
+use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, Offsets};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::collected;
 use lanetree_layout::Word;

@@ -2,8 +2,8 @@
 
 use crate::build::{first_that, sorted, sorted_of};
 use lanetree_frame::NetChange;
-use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::Result;
+use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, push};
 use lanetree_frame::{UpdatePath, UpdateReport};

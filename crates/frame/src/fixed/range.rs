@@ -146,7 +146,12 @@ impl<I: FixedIndex> OnStream<'_, I> {
         unsafe { self.index.launch_locate(self.stream, count, (starts, ends), limits, bounds.limit, found) }
     }
 
-    fn locate_on_host(&self, bounds: Bounds<'_, I::Key>, cursors: Option<&mut Buffer<u64>>, counts: &mut Buffer<u64>) -> Result<()> {
+    fn locate_on_host(
+        &self,
+        bounds: Bounds<'_, I::Key>,
+        cursors: Option<&mut Buffer<u64>>,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
         let count = bounds.starts.len();
         let tree = self.index.view().expect("a tree on the host is in main memory");
         let starts = &bounds.starts.as_slice().expect("a buffer of the host")[..count];

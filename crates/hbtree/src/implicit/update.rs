@@ -66,7 +66,10 @@ struct Chunk<'a, B, V> {
 }
 
 /// Splits a tree and a batch, and finds out what the batch does.
-fn chunks<'a, B: Word, V: Word>(leaves: &PackedLeaves<B, V>, changes: &'a [Change<B, V>]) -> Result<Vec<Chunk<'a, B, V>>> {
+fn chunks<'a, B: Word, V: Word>(
+    leaves: &PackedLeaves<B, V>,
+    changes: &'a [Change<B, V>],
+) -> Result<Vec<Chunk<'a, B, V>>> {
     let count = leaves.pairs_len().div_ceil(CHUNK).max(1);
     let bound = |chunk: u64| match leaves.pair(chunk * CHUNK) {
         // Before the first pair of all there may be changes, too.

@@ -398,7 +398,14 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
     }
 
     #[inline]
-    fn collect(&self, place: Place, last: K::Bits, mut limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()> {
+    fn collect(
+        &self,
+        place: Place,
+        last: K::Bits,
+        mut limit: u64,
+        keys: &mut Vec<K>,
+        values: &mut Vec<V>,
+    ) -> Result<()> {
         let per_line = slots::<K::Bits, V>();
         let (mut number, mut rank) = Self::rank_within(place);
         loop {
