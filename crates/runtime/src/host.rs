@@ -7,14 +7,14 @@ use crate::{DeviceKind, Error, Properties, Result};
 use lanetree_simt::{Call, Entry, LaunchShape};
 
 /// What the host and the emulator report about themselves.
-pub(crate) fn properties(name: String) -> Properties {
+pub(crate) fn properties(name: &'static str) -> Properties {
     Properties {
         name,
         multiprocessors: threads() as u32,
         l2_bytes: 0,
         compute_capability: (0, 0),
         shared_bytes_per_block: 0,
-        total_memory: host_memory::memory().total,
+        total_memory: host_memory::total(),
         driver_version: (0, 0),
     }
 }
@@ -36,7 +36,7 @@ impl Machine for Host {
         }
     }
     fn properties(&self) -> Result<Properties> {
-        Ok(properties(self.name()))
+        Ok(properties("host"))
     }
     fn load(&self, entry: &'static Entry) -> Result<()> {
         Err(Error::NoKernels { kernel: entry.symbol() })

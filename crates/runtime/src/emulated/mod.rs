@@ -188,7 +188,7 @@ impl Machine for Emulated {
         format!("seed {}", self.seed)
     }
     fn properties(&self) -> Result<Properties> {
-        Ok(host::properties(self.name()))
+        Ok(host::properties("emulated"))
     }
     fn working(&self) -> Result<()> {
         self.failures().check()
