@@ -5,30 +5,17 @@
 //! no longer borrowed and may be updated. The sizes are such that a look-up takes the GPU some milliseconds.
 
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
-use lanetree::runtime::Error;
+use lanetree::runtime::gpu_or_skip;
 use lanetree::{BatchOrder, harmonia::UpdateScratch};
 use lanetree::{Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Harmonia, Stream};
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, RwLock};
 
-/// The devices of this machine. That there is no GPU is said, and fails if `LANETREE_REQUIRE_GPU` is set.
+/// The devices of this machine.
 fn devices() -> Vec<Device> {
     let mut devices = vec![Device::host(), Device::emulated_with_seed(3)];
-    if cfg!(feature = "cuda") {
-        match Device::cuda(0) {
-            Ok(device) => devices.push(device),
-            Err(Error::NoDevice { .. } | Error::NoDriver { .. })
-                if std::env::var_os("LANETREE_REQUIRE_GPU").is_none() =>
-            {
-                // Not `eprintln!`, which the test harness hides.
-                let thread = std::thread::current();
-                let _ = writeln!(std::io::stderr(), "skipped: no GPU: {:?}", thread.name().unwrap_or(""));
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
+    devices.extend(gpu_or_skip(Device::cuda(0)));
     devices
 }
 

@@ -2,6 +2,7 @@
 
 use crate::contents::Contents;
 use core::ops::Bound;
+use lanetree_frame::room::make_room;
 use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_kernels_multimap::layout;
 use lanetree_layout::{Key, Word};
@@ -47,7 +48,9 @@ impl<'a, K: Key, V: Word> Iter<'a, K, V> {
             if left == 0 {
                 return Ok(None);
             }
-            self.values.resize(left.min(BLOCK), V::MIN);
+            let (block, had) = (left.min(BLOCK), self.values.len());
+            make_room(&mut self.values, block.saturating_sub(had))?;
+            self.values.resize(block, V::MIN);
             self.contents.values.copy_range_to(self.fetched, &mut self.values)?;
             (self.fetched, self.given) = (self.fetched + self.values.len(), 0);
         }

@@ -37,11 +37,11 @@ pub enum DeviceKind {
 
 /// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0. An emulated device has those of its
 /// [`Card`] that decide how kernels are launched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
     /// `NVIDIA H200`, `host`, `emulated`.
-    pub name: String,
+    pub name: &'static str,
     /// Streaming multiprocessors; on the host the threads of rayon's global pool.
     pub multiprocessors: u32,
     /// Bytes of the L2 cache; 0 but on a GPU.
@@ -142,7 +142,7 @@ impl Device {
         self.machine.name()
     }
 
-    /// What the device is.
+    /// What the device is. Asks nobody, and allocates nothing: launches depend on it.
     ///
     /// # Errors
     /// [`Error::Cuda`] from the driver.

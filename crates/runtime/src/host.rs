@@ -24,12 +24,12 @@ impl Machine for Host {
     }
     fn properties(&self) -> Result<Properties> {
         Ok(Properties {
-            name: self.name(),
+            name: "host",
             multiprocessors: threads() as u32,
             l2_bytes: 0,
             compute_capability: (0, 0),
             shared_bytes_per_block: 0,
-            total_memory: host_memory::memory().total,
+            total_memory: host_memory::total(),
             driver_version: (0, 0),
         })
     }

@@ -3,6 +3,7 @@
 use crate::MemoryInfo;
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::OnceLock;
 
 /// Every allocation starts at a multiple of this, like the CUDA driver's, so that an alignment that holds here holds
 /// there too.
@@ -116,6 +117,12 @@ pub(crate) fn memory() -> MemoryInfo {
         kib.checked_mul(1024)
     };
     MemoryInfo { free: field("MemAvailable:").unwrap_or(0), total: field("MemTotal:").unwrap_or(0) }
+}
+
+/// The machine's bytes in all, which do not change; 0 if unknown.
+pub(crate) fn total() -> u64 {
+    static TOTAL: OnceLock<u64> = OnceLock::new();
+    *TOTAL.get_or_init(|| memory().total)
 }
 
 #[cfg(test)]

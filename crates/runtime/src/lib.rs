@@ -79,6 +79,7 @@ mod emulated;
 mod error;
 mod event;
 mod failure;
+mod for_tests;
 mod host;
 mod host_array;
 mod host_memory;
@@ -103,6 +104,8 @@ pub use device::{Device, DeviceKind, MemoryInfo, Properties};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use failure::Failure;
+#[doc(hidden)]
+pub use for_tests::gpu_or_skip;
 pub use host_array::HostArray;
 pub use lanetree_simt::{Call, LaunchReport};
 pub use line::{Line, prefetch};

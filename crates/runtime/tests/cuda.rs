@@ -1,26 +1,19 @@
 //! Buffers, streams and events on a GPU. Launches are tested in `src/cuda/tests.rs`, whose kernels are no
 //! part of the program.
-#![cfg(feature = "cuda")]
 
-use lanetree_runtime::{Device, DeviceKind, Error, Event};
+use lanetree_runtime::{Device, DeviceKind, Error, Event, gpu_or_skip};
+#[cfg(all(feature = "cuda", not(feature = "cust")))]
 use std::io::Write;
 
-/// The GPU. `None` if there is none, unless `LANETREE_REQUIRE_GPU` is set.
+/// The GPU.
 fn device() -> Option<Device> {
-    match Device::cuda(0) {
-        Ok(device) => Some(device),
-        Err(Error::NoDevice { .. } | Error::NoDriver { .. }) if std::env::var_os("LANETREE_REQUIRE_GPU").is_none() => {
-            // Not `eprintln!`, which the test harness hides.
-            let _ = writeln!(std::io::stderr(), "skipped: no GPU: {:?}", std::thread::current().name().unwrap_or(""));
-            assert_eq!(Device::best(), Device::host());
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let device = gpu_or_skip(Device::cuda(0));
+    assert!(device.is_some() || Device::best() == Device::host());
+    device
 }
 
 /// The feature `cust` links the driver: without one, its programs do not start.
-#[cfg(not(feature = "cust"))]
+#[cfg(all(feature = "cuda", not(feature = "cust")))]
 #[test]
 fn without_a_driver_the_error_says_so_and_the_best_device_is_the_host() {
     // Twice, as a failure is not kept.

@@ -5,24 +5,14 @@ use cust::context::{Context, CurrentContext};
 use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy, DevicePointer};
 use cust::module::Module;
 use cust::stream::StreamFlags;
-use lanetree_runtime::{Device, Error, Pool, cust as shared};
-use std::io::Write;
+use lanetree_runtime::{Device, Pool, cust as shared, gpu_or_skip};
 use std::sync::Arc;
 
-/// The GPU, whose context is current. `None` if there is none, unless `LANETREE_REQUIRE_GPU` is set.
+/// The GPU, whose context is current.
 fn device() -> Option<Device> {
-    match Device::cuda(0) {
-        Ok(device) => {
-            CurrentContext::set_current(&shared::context(&device).unwrap()).unwrap();
-            Some(device)
-        }
-        Err(Error::NoDevice { .. } | Error::NoDriver { .. }) if std::env::var_os("LANETREE_REQUIRE_GPU").is_none() => {
-            // Not `eprintln!`, which the test harness hides.
-            let _ = writeln!(std::io::stderr(), "skipped: no GPU: {:?}", std::thread::current().name().unwrap_or(""));
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let device = gpu_or_skip(Device::cuda(0))?;
+    CurrentContext::set_current(&shared::context(&device).unwrap()).unwrap();
+    Some(device)
 }
 
 /// The arguments of the kernel `test__add_index`: adds its index and the constant to every element.

@@ -8,7 +8,7 @@ use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
 use lanetree_frame::{Bytes16, Device, Error, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
 use lanetree_kernels_lane_tree::layout::{Record, record_words};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
-use lanetree_runtime::Failure;
+use lanetree_runtime::{Failure, Pool};
 use std::collections::BTreeMap;
 
 /// A tree beside a map, both changed by the same batches.
@@ -436,6 +436,21 @@ fn batches_that_divide_many_nodes_make_the_tree_anew() {
     let (mut both, mut ops) = full_tree_and_batch(&device);
     ops.push(Op::Remove(1 << 32 | 1));
     assert_eq!(both.apply(&ops, "with a removal"), UpdatePath::Moved);
+}
+
+#[test]
+fn a_tree_that_is_made_anew_stays_in_its_pool() {
+    let device = Device::emulated();
+    let pool = Pool::new(&device);
+    let (mut both, ops) = full_tree_and_batch(&pool.device());
+    let batch = ops.iter().map(|op| if let Op::Insert(key, value) = *op { (key, value) } else { (0, 0) });
+    let (keys, values): (Vec<_>, Vec<_>) = batch.unzip();
+    // The stream is of the device itself.
+    let (stream, keys, values) =
+        (device.stream().unwrap(), device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+    both.tree.rebuild(&stream, (&keys, &values)).unwrap();
+    let in_use = pool.stats().in_use as u64;
+    assert!(in_use >= both.tree.stats().bytes(), "the pool has lent {in_use} bytes");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::build::build;
 use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
 use crate::node::Filling;
+use crate::options::Options;
 use lanetree_frame::fixed::{Combine, CombineScratch, SortedPairs, copied};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
@@ -365,16 +366,14 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 
     /// Makes the tree anew, of its pairs and of those that a batch inserts. After an error it is what it was.
     pub(crate) fn rebuild(&mut self, stream: &Stream, (keys, values): Batch<'_, K, V>) -> Result<()> {
-        let fill = self.options.fill;
+        let options = Options { fill: self.divided_fill(), ..self.options };
         let mut batch = BuildScratch::for_unsorted(&self.device, keys.len())?;
         let mut scratch = CombineScratch::new(&self.device)?;
-        // The new tree takes it over.
-        self.options.fill = self.divided_fill();
-        let united = batch.unsorted(stream, (keys, values, keys.len()), |(keys, values, len)| {
-            Combine::union_sorted_on(self, stream, (keys, values), len, &mut scratch)
-        });
-        self.options.fill = fill;
-        core::mem::swap(&mut self.parts, &mut united?.parts);
+        let rebuilt = batch.unsorted(stream, (keys, values, keys.len()), |pairs| {
+            // From the tree's device, which may be a pool's, as opposed to the stream's.
+            self.united_sorted_on(stream, pairs, &mut scratch, |all| build_on(stream, &self.device, options, all))
+        })?;
+        self.parts.replace(rebuilt);
         Ok(())
     }
 

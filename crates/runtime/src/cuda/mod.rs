@@ -87,7 +87,8 @@ impl Cuda {
             Ok::<_, Error>(value as u32)
         };
         let properties = Properties {
-            name: primary.name(opening)?,
+            // A GPU is kept as long as the process lives.
+            name: primary.name(opening)?.leak(),
             multiprocessors: attribute(sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             l2_bytes: attribute(sys::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
             compute_capability: (
@@ -128,13 +129,13 @@ impl Machine for Cuda {
         DeviceKind::Cuda
     }
     fn name(&self) -> String {
-        self.properties.name.clone()
+        self.properties.name.into()
     }
     fn label(&self) -> String {
         self.label.clone()
     }
     fn properties(&self) -> Result<Properties> {
-        Ok(self.properties.clone())
+        Ok(self.properties)
     }
     fn memory(&self) -> Result<MemoryInfo> {
         self.enter()?;

@@ -1,24 +1,17 @@
 //! Launches, on a GPU if there is one.
 
 use super::Cuda;
-use crate::{Buffer, Device, Error, HostArray, Pages, Pool};
+use crate::{Buffer, Device, Error, HostArray, Pages, Pool, gpu_or_skip};
 use lanetree_simt::{Entry, Global, GlobalMut, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
-use std::io::Write;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The GPU. `None` if there is none, unless `LANETREE_REQUIRE_GPU` is set.
+/// The GPU.
 fn cuda() -> Option<Arc<Cuda>> {
-    static CUDA: OnceLock<Option<Arc<Cuda>>> = OnceLock::new();
-    let cuda = CUDA.get_or_init(|| match Cuda::new(0) {
-        Ok(cuda) => Some(Arc::new(cuda)),
-        Err(Error::NoDevice { .. } | Error::NoDriver { .. }) if std::env::var_os("LANETREE_REQUIRE_GPU").is_none() => {
-            None
-        }
-        Err(error) => panic!("{error}"),
-    });
+    // One for all tests.
+    static CUDA: Mutex<Option<Arc<Cuda>>> = Mutex::new(None);
+    let mut cuda = CUDA.lock().unwrap_or_else(PoisonError::into_inner);
     if cuda.is_none() {
-        // Not `eprintln!`, which the test harness hides.
-        let _ = writeln!(std::io::stderr(), "skipped: no GPU: {:?}", std::thread::current().name().unwrap_or(""));
+        *cuda = gpu_or_skip(Cuda::new(0)).map(Arc::new);
     }
     cuda.clone()
 }

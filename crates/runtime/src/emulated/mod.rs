@@ -205,12 +205,12 @@ impl Machine for Emulated {
     fn properties(&self) -> Result<Properties> {
         let Card { compute_capability, multiprocessors, shared_bytes_per_block } = self.card;
         Ok(Properties {
-            name: self.name(),
+            name: "emulated",
             multiprocessors,
             l2_bytes: 0,
             compute_capability,
             shared_bytes_per_block,
-            total_memory: host_memory::memory().total,
+            total_memory: host_memory::total(),
             driver_version: (0, 0),
         })
     }

@@ -9,6 +9,7 @@ use super::pairs::check_lengths;
 use bytemuck::Pod;
 use lanetree_base::Result;
 use lanetree_base::error::same_device;
+use lanetree_primitives::DevicePairs;
 use lanetree_runtime::{Buffer, Stream};
 
 /// Unions, intersections and differences of an index with another one over the same keys and values, of any kind, on the same
@@ -146,6 +147,23 @@ pub trait Combine: FixedIndex {
         scratch: &mut CombineScratch<Self::Key, Self::Value>,
     ) -> Result<Self> {
         on(self, stream, scratch, |scratch| scratch.unite_batch(stream, self, (keys, values, len)))
+    }
+
+    /// What `build` makes of the pairs of [`Combine::union_sorted_on`], in strictly ascending order of their keys.
+    ///
+    /// # Errors
+    /// As there, and those of `build`.
+    #[doc(hidden)]
+    fn united_sorted_on<R>(
+        &self,
+        stream: &Stream,
+        batch: DevicePairs<'_, Self::Key, Self::Value>,
+        scratch: &mut CombineScratch<Self::Key, Self::Value>,
+        build: impl FnOnce(DevicePairs<'_, Self::Key, Self::Value>) -> Result<R>,
+    ) -> Result<R> {
+        check_on(self, stream, scratch)?;
+        let len = scratch.unite_batch(stream, self, batch)?;
+        build(scratch.result(len))
     }
 
     /// [`Combine::intersection_sorted`] with the first `len` keys of a buffer; otherwise like [`Combine::union_on`].
