@@ -7,6 +7,7 @@ use crate::options::{Options, TABLE_NODES};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Table, Upper};
 use core::marker::PhantomData;
+use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, make_room, with_room, zeroed};
@@ -69,6 +70,9 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no tree has; [`Error::TooManyLeaves`] for more than 2^32
     /// lines; [`Error::Runtime`] if the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
+        if keys.len() == values.len() && keys.par_windows(2).all(|pair| pair[0] <= pair[1]) {
+            return self.build_sorted(device, keys, values);
+        }
         self.check()?;
         self.upload(device, &SortedPairs::sort(keys, values)?)
     }
@@ -79,7 +83,19 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
     pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
         self.check()?;
-        self.upload(device, &SortedPairs::from_sorted(keys, values)?)
+        check_lengths(keys, values)?;
+        if device.kind() == DeviceKind::Host || keys.is_empty() {
+            return self.upload(device, &SortedPairs::from_sorted(keys, values)?);
+        }
+        // The device checks their order; nothing is copied on the way but into pinned memory, by all threads.
+        let (staging, len) = (Staging::<K, V>::default(), keys.len());
+        let (mut to_keys, mut to_values) = (device.alloc(len)?, device.alloc(len)?);
+        staging.queries.upload(keys, &mut to_keys)?;
+        staging.queries.upload(values, &mut to_values)?;
+        let mut scratch = BuildScratch::for_sorted(device)?;
+        // Not kept for the tree's batches: it may have none.
+        drop(staging);
+        self.build_sorted_on(&device.stream()?, (&to_keys, &to_values), len, &mut scratch)
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and

@@ -13,6 +13,9 @@ use std::time::Instant;
 /// Pairs that are merged at a time.
 const CHUNK: u64 = 4096;
 
+/// Lines that a task writes.
+const LINES: usize = 1 << 14;
+
 /// A change of a batch: the effect of all operations of a key.
 type Change<B, V> = (B, NetChange<V>);
 
@@ -43,15 +46,23 @@ where
 
 /// Writes new values of keys that are there.
 fn replace<B: Word, V: Word>(leaves: &mut PackedLeaves<B, V>, chunks: &[Chunk<'_, B, V>]) -> Result<()> {
-    let values = chunks.par_iter().try_map_collect(|chunk| chunk.replaced(leaves))?;
+    let parts = chunks.par_iter().try_map_collect(|chunk| chunk.replaced(leaves))?;
+    let mut values: Vec<(u64, V)> = with_room(parts.iter().map(Vec::len).sum())?;
+    parts.into_iter().for_each(|part| values.extend(part));
     let per_leaf = slots::<B, V>() as u64;
-    let lines = leaves.memory_mut();
-    for (rank, value) in values.into_iter().flatten() {
-        let line = &mut lines[(rank / per_leaf) as usize];
-        let slot = (rank % per_leaf) as usize;
-        let key = line.keys::<B, V>()[slot];
-        line.set(slot, key, value);
-    }
+    // Borrowed once: an array checks at each borrow whether the device reads it.
+    let lines = &mut leaves.memory_mut()[..];
+    lines.par_chunks_mut(LINES).enumerate().for_each(|(task, lines)| {
+        let first = (task * LINES) as u64 * per_leaf;
+        let end = first + lines.len() as u64 * per_leaf;
+        let from = values.partition_point(|value| value.0 < first);
+        for &(rank, value) in values[from..].iter().take_while(|value| value.0 < end) {
+            let line = &mut lines[((rank - first) / per_leaf) as usize];
+            let slot = (rank % per_leaf) as usize;
+            let key = line.keys::<B, V>()[slot];
+            line.set(slot, key, value);
+        }
+    });
     Ok(())
 }
 
