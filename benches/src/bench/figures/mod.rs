@@ -3,6 +3,7 @@
 
 mod build;
 pub(crate) mod ceilings;
+mod cliffs;
 mod cpu;
 mod cuart_batches;
 mod cuart_builds;
@@ -129,6 +130,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &lanetree_updates::FIGURE,
     &lanetree_adversaries::FIGURE,
     &lanetree_memory::FIGURE,
+    &cliffs::FIGURE,
     &joins::FIGURE,
     &multimap::FIGURE,
     &hbtree_pages::FIGURE,
