@@ -4,6 +4,7 @@
 mod asof;
 mod build;
 pub(crate) mod ceilings;
+mod cliffs;
 mod cpu;
 mod cuart_batches;
 mod cuart_builds;
@@ -130,6 +131,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &lanetree_updates::FIGURE,
     &lanetree_adversaries::FIGURE,
     &lanetree_memory::FIGURE,
+    &cliffs::FIGURE,
     &joins::FIGURE,
     &asof::FIGURE,
     &multimap::FIGURE,

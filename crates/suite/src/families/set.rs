@@ -7,7 +7,7 @@ use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
 use lanetree::{AnyKey, Device, DeviceKind, Op, Result, Stream};
 use lanetree_frame::BatchOrder;
-use lanetree_frame::fixed::{CombineScratch, FixedIndex};
+use lanetree_frame::fixed::CombineScratch;
 
 /// Room of the scratch memory that all batches of a set in device form share.
 const MOST_OPERATIONS: usize = 160;

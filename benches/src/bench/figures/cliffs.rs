@@ -1,0 +1,304 @@
+//! What a library may be slow at without anybody noticing: whole indexes in and out of main memory, one long range, holes. Each
+//! beside what the bus or the card can do.
+
+use crate::bench::batches::{keys, values};
+use crate::bench::bus::bus;
+use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE};
+use crate::bench::data::value_of;
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::plan::Scale;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::{Cubpt, DeviceKind, DeviceRanges, LaneTree, Op, RangeScratch, Ranges};
+use lanetree_base::parallel::*;
+use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "cliffs",
+    about: "Whole indexes in and out of main memory, one long range, holes: beside what the bus and the card can do",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    sizes,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "cliffs",
+    title: "Whole indexes in and out of main memory, one long range, holes",
+    columns: &[
+        INDEX,
+        DEVICE,
+        N,
+        OPERATION,
+        BATCH,
+        MS,
+        RATE,
+        BYTES_RATE,
+        CEILING,
+        Column::extra("x without", "x_without", Format::Digits(2)),
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "Keys and values of 64 bits. By the CPU's clock, from the call to its return; results in new memory but for range_many_into.",
+        "Ceiling: as many bytes across the bus from or to page-locked memory, or, for one long range among short ones, which is",
+        "timed by the device's events, a copy on the card. pinned: the device form, and a copy to page-locked memory. In a",
+        "hole: of a tree without its middle half, whose leaves are still there; x without: the same with a tree without a hole.",
+    ],
+    summary: None,
+};
+
+fn sizes(scale: Scale) -> Vec<u32> {
+    match (scale.kind, scale.quick) {
+        (DeviceKind::Cuda, false) => vec![20, 26],
+        (DeviceKind::Cuda, true) => vec![20],
+        _ => vec![10],
+    }
+}
+
+/// Bytes of a pair.
+const PAIR: usize = 16;
+
+/// The exponents of the numbers of short ranges beside a long one, and of queries in a hole.
+const SHORT: u32 = 16;
+const IN_HOLE: u32 = 20;
+/// Pairs of a short range.
+const LENGTH: usize = 8;
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    for &size in &request.sizes {
+        let mut keys = keys(session.seed_of(size), 1 << size);
+        sort_unstable_by(&mut keys, Ord::cmp);
+        let values = values(&keys);
+        let tree = build(session, &keys, &values)?;
+        copies_out(session, &tree, &keys)?;
+        one_range(session, &tree, &keys)?;
+        long_among_short(session, &tree, &keys)?;
+        drop(tree);
+        hole(session, &keys, &values)?;
+    }
+    Ok(())
+}
+
+/// A row with its rate, and the rate at which the same would take `ceiling` milliseconds.
+fn push(
+    session: &mut Session,
+    index: &'static str,
+    (operation, batch, len): (&str, usize, usize),
+    (timing, checksum): (Timing, Checksum),
+    (bytes, ceiling): (usize, Option<f64>),
+    without: Option<f64>,
+) {
+    let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
+    let mut row = row.over(len, ("u64", "u64"), "uniform").with("bytes_moved", bytes as u64);
+    row.set("ceiling_giga_per_second", ceiling.map(|ms| batch as f64 / ms / 1e6));
+    row.set("x_without", without);
+    session.push(row);
+}
+
+/// The build from slices.
+fn build(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<LaneTree<u64, u64>> {
+    session.doing("build_sorted from slices");
+    let device = session.device.clone();
+    let mut tree = None;
+    let timing = session.time_on_cpu(
+        &mut tree,
+        |tree| *tree = None,
+        |tree| {
+            *tree = Some(LaneTree::builder().build_sorted(&device, keys, values)?);
+            Ok(())
+        },
+    )?;
+    let tree: LaneTree<u64, u64> = tree.expect("built at least once");
+    let found = tree.get_many(keys)?;
+    let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
+    let checksum = session.check_slice(&"build_sorted", "values", &found, 0..keys.len(), u64::MAX, |i| values[i])?;
+    let bytes = PAIR * keys.len();
+    let ceiling = bus::<u8, u8>(session, bytes, 0)?;
+    push(session, "lanetree", ("build_sorted", keys.len(), keys.len()), (timing, checksum), (bytes, ceiling), None);
+    Ok(tree)
+}
+
+/// All pairs, by every call.
+fn copies_out(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u64]) -> Result<()> {
+    let (len, bytes) = (keys.len(), PAIR * keys.len());
+    let ceiling = bus::<u8, u8>(session, 0, bytes)?;
+    let check = |session: &Session, what: &str, found_keys: &[u64], found_values: &[u64]| -> Result<Checksum> {
+        let by_key = session.check_slice(&what, "keys", found_keys, 0..len, u64::MAX, |i| keys[i])?;
+        let of = |i: usize| value_of(keys[i]);
+        Ok(by_key.and(session.check_slice(&what, "values", found_values, 0..len, u64::MAX, of)?))
+    };
+
+    session.doing("pairs()");
+    let mut pairs = Vec::new();
+    let timing = session.time_on_cpu(
+        &mut pairs,
+        |pairs| *pairs = Vec::new(),
+        |pairs| {
+            *pairs = tree.pairs()?;
+            Ok(())
+        },
+    )?;
+    let (found_keys, found_values): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
+    let checksum = check(session, "pairs", &found_keys, &found_values)?;
+    push(session, "lanetree", ("pairs", len, len), (timing, checksum), (bytes, ceiling), None);
+
+    session.doing("iter()");
+    let mut sums = [0_u64; 2];
+    let timing = session.time_on_cpu(
+        &mut sums,
+        |sums| *sums = [0; 2],
+        |sums| {
+            for pair in tree.iter() {
+                let (key, value) = pair?;
+                *sums = [sums[0].rotate_left(1).wrapping_add(key), sums[1].rotate_left(1).wrapping_add(value)];
+            }
+            Ok(())
+        },
+    )?;
+    let sum = |of: &dyn Fn(u64) -> u64| keys.iter().fold(0_u64, |sum, &key| sum.rotate_left(1).wrapping_add(of(key)));
+    session.expect(&"iter", "sum of keys", sums[0], sum(&|key| key))?;
+    session.expect(&"iter", "sum of values", sums[1], sum(&value_of))?;
+    push(session, "lanetree", ("iter", len, len), (timing, checksum), (bytes, ceiling), None);
+
+    session.doing("pairs, pinned");
+    let device = &session.device;
+    let room = (device.alloc::<u64>(len)?, device.alloc::<u64>(len)?);
+    let mut out = (room, (device.pinned::<u64>(len)?, device.pinned::<u64>(len)?), device.stream()?);
+    let timing = session.time_on_cpu(
+        &mut out,
+        |(_, (keys, values), _)| {
+            keys.fill(0);
+            values.fill(0);
+        },
+        |((keys, values), (to_keys, to_values), stream)| {
+            tree.on(stream).pairs(keys, values)?;
+            keys.download_async(stream, 0..len, to_keys, 0)?;
+            values.download_async(stream, 0..len, to_values, 0)?;
+            Ok(stream.synchronize()?)
+        },
+    )?;
+    let checksum = check(session, "pairs, pinned", &out.1.0, &out.1.1)?;
+    push(session, "lanetree", ("pairs, pinned", len, len), (timing, checksum), (bytes, ceiling), None);
+    Ok(())
+}
+
+/// One range of half of all pairs in host form.
+fn one_range(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u64]) -> Result<()> {
+    session.doing("one range");
+    let (first, len) = (keys.len() / 4, keys.len() / 2);
+    let range = keys[first]..=keys[first + len - 1];
+    let mut out = Ranges::default();
+    let poison = |out: &mut Ranges<u64, u64>| {
+        out.keys.fill(0);
+        out.values.fill(0);
+    };
+    let timing = session.time_on_cpu(&mut out, poison, |out| Ok(tree.range_many_into([range.clone()], out)?))?;
+    let what = "range_many_into, one";
+    let by_key = session.check_slice(&what, "keys", &out.keys, 0..len, u64::MAX, |i| keys[first + i])?;
+    let of = |i: usize| value_of(keys[first + i]);
+    let checksum = by_key.and(session.check_slice(&what, "values", &out.values, 0..len, u64::MAX, of)?);
+    let bytes = PAIR * len;
+    let ceiling = bus::<u8, u8>(session, 0, bytes)?;
+    push(session, "lanetree", (what, len, keys.len()), (timing, checksum), (bytes, ceiling), None);
+    Ok(())
+}
+
+/// One range of half of all pairs among short ones, in device form.
+fn long_among_short(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u64]) -> Result<()> {
+    session.doing("one long range among short ones");
+    let short = (1_usize << SHORT).min(keys.len() / (4 * LENGTH));
+    let long = keys.len() / 2;
+    // The long one is in the middle.
+    let first = |i: usize| if i == short / 2 { keys.len() / 4 } else { i * (keys.len() - LENGTH) / short };
+    let len = |i: usize| if i == short / 2 { long } else { LENGTH };
+    let starts: Vec<u64> = (0..short).map(|i| keys[first(i)]).collect();
+    let ends: Vec<u64> = (0..short).map(|i| keys[first(i) + len(i) - 1]).collect();
+    let pairs = (short - 1) * LENGTH + long;
+    let device = session.device.clone();
+    let (starts, ends) = (device.upload(&starts)?, device.upload(&ends)?);
+    let mut out = (DeviceRanges::new(&device, short, pairs)?, RangeScratch::new(&device, short)?);
+    let timing = session.time_on_stream(
+        &mut out,
+        |(out, _)| session.poison(&mut out.keys),
+        |(out, scratch)| Ok(tree.on(&session.stream).range(&starts, &ends, None, u64::MAX, scratch, out)?),
+    )?;
+    let before = short / 2 * LENGTH;
+    let rank = |i: usize| {
+        let (row, at) = match i {
+            i if i < before => (i / LENGTH, i % LENGTH),
+            i if i < before + long => (short / 2, i - before),
+            i => (short / 2 + 1 + (i - before - long) / LENGTH, (i - before - long) % LENGTH),
+        };
+        first(row) + at
+    };
+    let what = "range, one long among short";
+    let by_key = session.check(&what, "keys", &out.0.keys, pairs, u64::MAX, |i| keys[rank(i)])?;
+    let of = |i: usize| value_of(keys[rank(i)]);
+    let checksum = by_key.and(session.check(&what, "values", &out.0.values, pairs, u64::MAX, of)?);
+    let bytes = PAIR * pairs;
+    let mut copies = (device.alloc_zeroed::<u64>(pairs)?, device.alloc_zeroed::<u64>(pairs)?);
+    let copy = session.time_on_stream(
+        &mut copies,
+        |_| Ok(()),
+        |(keys, values)| {
+            keys.copy_from_buffer(&session.stream, 0, &out.0.keys, 0..pairs)?;
+            Ok(values.copy_from_buffer(&session.stream, 0, &out.0.values, 0..pairs)?)
+        },
+    )?;
+    push(session, "lanetree", (what, pairs, keys.len()), (timing, checksum), (bytes, Some(copy.min_ms)), None);
+    Ok(())
+}
+
+/// Neighbours in a hole of CUBPT's, beside those in a tree without one.
+fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
+    session.doing("neighbours in a hole");
+    let (first, end) = (keys.len() / 4, keys.len() / 4 * 3);
+    let count = (1_usize << IN_HOLE).min(keys.len() / 2);
+    let mut tree = Cubpt::<u64, u64>::builder().build_sorted(&session.device, keys, values)?;
+    let step = (end - first) / count;
+    // In the order of a tree, so that both trees are read alike.
+    let queries: Vec<u64> = (0..count).map(|i| keys[first + i * step]).collect();
+    let on_device = session.device.upload(&queries)?;
+    let mut without = None;
+    for has_hole in [false, true] {
+        if has_hole {
+            let removed: Vec<Op<u64, u64>> = keys[first..end].par_iter().map(|&key| Op::Remove(key)).collect();
+            tree.apply(&removed)?;
+        }
+        let device = &session.device;
+        let mut out = (device.alloc::<u64>(count)?, device.alloc::<u64>(count)?);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(keys, _)| session.poison(keys),
+            |(keys, values)| Ok(tree.on(&session.stream).successor(&on_device, keys, values, None, u64::MAX)?),
+        )?;
+        let next = |i: usize| if has_hole { keys[end] } else { queries[i] };
+        let what = if has_hole { "successor in a hole" } else { "successor, no hole" };
+        let by_key = session.check(&what, "keys", &out.0, count, u64::MAX, next)?;
+        let of = |i: usize| value_of(next(i));
+        let checksum = by_key.and(session.check(&what, "values", &out.1, count, u64::MAX, of)?);
+        let ratio = without.map(|ms: f64| timing.median_ms / ms);
+        without = Some(timing.median_ms);
+        push(session, "cubpt", (what, count, keys.len()), (timing, checksum), (3 * 8 * count, None), ratio);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::session::tests::session;
+    use lanetree::Device;
+
+    #[test]
+    fn every_row_is_measured_and_right() {
+        let mut session = session(Device::emulated());
+        measure(&mut session, &Request { sizes: vec![10], input: None }).unwrap();
+        assert_eq!(session.finish().record.rows.len(), 8);
+    }
+}
