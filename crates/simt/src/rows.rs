@@ -1,9 +1,9 @@
-//! GatherRows of pairs that are copied one after the other: which pairs a group of lanes copies.
+//! Rows of pairs that are copied one after the other: which pairs a group of lanes copies.
 
 use crate::{Global, Hint, Simt, kernel_args};
 
 kernel_args! {
-    /// GatherRows of pairs, and the window of the outputs that is written. A group of lanes copies a short row whole. Of a longer one it
+    /// Rows of pairs, and the window of the outputs that is written. A group of lanes copies a short row whole. Of a longer one it
     /// copies the pairs up to the next multiple of `part`, and for each further multiple there is a group of its own, so one long
     /// row takes no longer than many short ones.
     pub struct GatherRows {

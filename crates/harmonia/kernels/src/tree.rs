@@ -76,8 +76,10 @@ impl<K: Word> TreeRef<K> {
         unsafe {
             let rank = self.leaf_ranks(simt, leaf).0 + u64::from(slot) + pairs;
             if self.ranks.is_null() {
-                let per_leaf = u64::from(self.per_leaf);
-                return ((rank / per_leaf) as u32, (rank % per_leaf) as u32);
+                // An empty tree has 0, and no pairs to go on to; a division by 0 would be a call to panic.
+                let per_leaf = u64::from(self.per_leaf.max(1));
+                let leaf = rank / per_leaf;
+                return (leaf as u32, (rank - leaf * per_leaf) as u32);
             }
             let (mut leaf, mut left) = (leaf, self.leaf_count - leaf);
             while left > 1 {
