@@ -21,6 +21,8 @@ from . import _native, errors
 from ._arrays import Array, asarray
 from ._device import Device, Pool
 from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, Ranges, Scans, Set, UpdateReport
+from ._multi import ChangeReport, MultiIndex, ValueRows
+from ._strings import StringIndex, StringRanges
 from .errors import Error
 
 __version__: str = _native.__version__
@@ -30,16 +32,21 @@ __all__ = [
     "REMOVE",
     "UPDATE",
     "Array",
+    "ChangeReport",
     "Device",
     "Error",
     "Index",
     "KeyRanges",
     "KeyScans",
+    "MultiIndex",
     "Pool",
     "Ranges",
     "Scans",
     "Set",
+    "StringIndex",
+    "StringRanges",
     "UpdateReport",
+    "ValueRows",
     "asarray",
     "errors",
 ]

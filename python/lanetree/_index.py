@@ -831,7 +831,7 @@ class Set(_Ordered):
         return _restore, (Set, (self.keys(),), self.device.name, self.fill)
 
 
-def _restore(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float) -> Any:
+def _restore(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float | None = None) -> Any:
     """An index that was pickled: on the same device if there is one, else on the one that is chosen by default."""
     from .errors import Error
 
@@ -839,6 +839,8 @@ def _restore(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float)
         place = Device(device)
     except (Error, ValueError):
         place = Device()
+    if fill is None:
+        return kind(*arrays, device=place)
     return kind(*arrays, device=place, fill=fill, is_sorted=True)
 
 

@@ -5,6 +5,7 @@ mod dlpack;
 mod errors;
 mod memory;
 mod multi;
+mod strings;
 mod tree;
 
 use pyo3::prelude::*;
@@ -22,6 +23,8 @@ mod _native {
     use super::memory::{Memory, copies};
     #[pymodule_export]
     use super::multi::Multi;
+    #[pymodule_export]
+    use super::strings::Strings;
     #[pymodule_export]
     use super::tree::Tree;
     #[pymodule_export]
