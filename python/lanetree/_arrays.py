@@ -88,9 +88,10 @@ def host(array: ArrayLike, dtype: np.dtype[Any] | None, what: str) -> npt.NDArra
             array = from_python(array, dtype, what)
         else:
             array = _foreign(array, what)
+    made: npt.NDArray[Any] = array
     if dtype is not None and array.dtype != dtype:
         raise TypeError(f"{what} have dtype {array.dtype}, but {dtype} is needed: convert them by astype, as nothing is cast silently")
-    return array
+    return made
 
 
 def _foreign(array: Any, what: str) -> npt.NDArray[Any]:

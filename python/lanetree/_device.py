@@ -6,7 +6,7 @@ import re
 import threading
 from typing import Any
 
-from . import _native
+from . import _native as native
 
 _lock = threading.Lock()
 _known: dict[str, "Device"] = {}
@@ -42,23 +42,26 @@ class Device:
     """
 
     __slots__ = ("_native", "name", "kind", "why_cpu")
+    _native: native.Device
+    name: str
+    kind: str
+    why_cpu: str | None
 
     def __init__(self, name: "str | Device | None" = None) -> None:
-        self.why_cpu: str | None = None
         found = _shared(name) if not isinstance(name, Device) else name
         self._native, self.name, self.kind = found._native, found.name, found.kind
         self.why_cpu = found.why_cpu
 
     @classmethod
-    def _of(cls, native: _native.Device, why_cpu: str | None = None) -> "Device":
+    def _of(cls, made: native.Device, why_cpu: str | None = None) -> "Device":
         self = cls.__new__(cls)
-        self._native, self.name, self.kind, self.why_cpu = native, native.name, native.kind, why_cpu
+        self._native, self.name, self.kind, self.why_cpu = made, made.name, made.kind, why_cpu
         return self
 
     @staticmethod
     def count() -> int:
         """The number of GPUs that this process can use."""
-        return _native.Device.count()
+        return native.Device.count()
 
     @property
     def ordinal(self) -> int:
@@ -107,7 +110,7 @@ class Device:
 def _shared(name: str | None) -> Device:
     """The process's device of a name, made once."""
     if name is None:
-        why = _native.Device.why_no_gpu()
+        why = native.Device.why_no_gpu()
         if why is None:
             return _shared("cuda:0")
         return Device._of(_shared("cpu")._native, why)
@@ -118,7 +121,7 @@ def _shared(name: str | None) -> Device:
     full = f"cuda:{number}" if kind == "cuda" else name
     with _lock:
         if full not in _known:
-            _known[full] = Device._of(_native.Device(kind, number))
+            _known[full] = Device._of(native.Device(kind, number))
         return _known[full]
 
 

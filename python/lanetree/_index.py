@@ -7,7 +7,7 @@ from typing import Any, Iterator, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native
+from . import _arrays, _native, errors
 from ._arrays import Array, ArrayLike
 from ._device import Device
 
@@ -99,6 +99,8 @@ class _Ordered:
             device = f"cuda:{_arrays._ordinal(keys)}"
         self.device, self.fill = Device(device), float(fill)
         on = None
+        raw_keys: Any
+        raw_values: Any = None
         if on_gpu:
             on = _arrays.producer_stream(keys, self.device, stream)
             column = _arrays.to_device(keys, wanted, "the keys", self.device, on)
@@ -108,7 +110,7 @@ class _Ordered:
             array = _one_dimension(_arrays.host(keys, wanted, "the keys"), "the keys")
             self.key_dtype, raw_keys, size = array.dtype, _arrays.flat(array), array.size
         word = _arrays.word_of(self.key_dtype, "keys")
-        raw_values, dtype, width = None, None, 0
+        dtype, width = None, 0
         if has_values:
             if values is None:
                 values = np.arange(size, dtype=np.int64)
@@ -128,10 +130,8 @@ class _Ordered:
             # The native code would name words, not numbers.
             below = np.flatnonzero(raw_keys[1:] < raw_keys[:-1])
             if below.size:
-                from . import errors
-
                 i = int(below[0]) + 1
-                raise getattr(errors, "NotSorted")(
+                raise errors.NotSorted(
                     f"keys[{i}] = {raw_keys[i]} is below keys[{i - 1}] = {raw_keys[i - 1]}: sort the pairs, or use the build that sorts them"
                 )
             is_sorted = False
@@ -693,7 +693,7 @@ class Index(_Ordered):
         return self._change(kinds, keys, values, stream)
 
     def _change(self, kinds: Any, keys: ArrayLike, values: ArrayLike | None, stream: Any) -> UpdateReport:
-        raw_values = None
+        raw_values: Any = None
         is_one = isinstance(kinds, int)
         if _arrays.on_device(keys):
             column, on = self._on(keys, stream, "the keys")
@@ -898,11 +898,13 @@ def _output(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], queries: n
 def _distance(queries: npt.NDArray[Any], keys: npt.NDArray[Any], backward: bool) -> npt.NDArray[Any]:
     """How far each key is from its query, without overflow: unsigned for integers."""
     high, low = (np.asarray(queries), np.asarray(keys)) if backward else (np.asarray(keys), np.asarray(queries))
-    if high.dtype.kind == "f":
-        return high - low
-    unsigned = np.dtype(f"u{high.dtype.itemsize}")
+    if high.dtype.kind != "f":
+        unsigned = np.dtype(f"u{high.dtype.itemsize}")
+        high, low = high.view(unsigned), low.view(unsigned)
+    # Integers wrap as meant; of those without a match, it does not matter.
     with np.errstate(over="ignore"):
-        return np.subtract(high.view(unsigned), low.view(unsigned))
+        far: npt.NDArray[Any] = np.subtract(high, low)
+    return far
 
 
 def _tolerance(tolerance: Any, dtype: np.dtype[Any]) -> Any:

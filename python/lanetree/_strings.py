@@ -7,7 +7,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native
+from . import _arrays, _native, errors
 from ._arrays import ArrayLike
 from ._device import Device
 from ._index import Inclusive, UpdateReport, _closed, _limit, _restore
@@ -56,10 +56,7 @@ class StringIndex:
         _arrays.word_of(array.dtype, "values")
         self.device, self.value_dtype = Device(device), array.dtype
         if array.size != offsets.size - 1:
-            from . import errors
-
-            message = f"{offsets.size - 1} keys but {array.size} values: give one value per key"
-            raise getattr(errors, "LengthMismatch")(message)
+            raise errors.LengthMismatch(f"{offsets.size - 1} keys but {array.size} values: give one value per key")
         self._tree = _native.Strings(self.device._native, offsets, data, array, array.dtype.itemsize)
 
     def _keys(self, keys: Strings) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
