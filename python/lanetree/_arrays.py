@@ -96,15 +96,65 @@ def host(array: ArrayLike, dtype: np.dtype[Any] | None, what: str) -> npt.NDArra
 
 def _foreign(array: Any, what: str) -> npt.NDArray[Any]:
     """An array of another library in host memory."""
-    to_numpy = getattr(array, "__array__", None)
-    if hasattr(array, "__dlpack__") and not hasattr(array, "__arrow_c_stream__"):
+    if isinstance(getattr(array, "dtype", None), np.dtype) and hasattr(array, "__array__"):
+        # A Series of pandas over an array of NumPy, among others.
+        return np.asarray(array)
+    if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+        made, valid = from_arrow(array, what)
+        if valid is not None:
+            nulls = int(np.count_nonzero(~valid))
+            raise ValueError(f"{what} have {nulls} nulls: drop them, or build the index with nulls='skip'")
+        return made
+    if hasattr(array, "__dlpack__"):
         return np.from_dlpack(array)
-    if to_numpy is not None:
+    if hasattr(array, "__array__"):
         made = np.asarray(array)
         if made.dtype == object:
             raise TypeError(f"{what}: {type(array).__name__} converts to objects, not numbers: has it nulls, or several types?")
         return made
     raise TypeError(f"{what}: {type(array).__module__}.{type(array).__name__} is no array that lanetree can read")
+
+
+def arrow_chunks(array: Any) -> list[_native.Column]:
+    """The chunks of a column of Arrow."""
+    if hasattr(array, "__arrow_c_array__"):
+        return [_native.arrow_import(*array.__arrow_c_array__())]
+    return _native.arrow_stream(array.__arrow_c_stream__())
+
+
+def from_arrow(array: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """A column of Arrow, without a copy if it is one chunk, and which elements are there, unless all are."""
+    chunks = arrow_chunks(array)
+    if not chunks:
+        raise TypeError(f"{what}: an Arrow stream without chunks has no elements: pass an array")
+    parts = [np.asarray(chunk) for chunk in chunks]
+    valid = None
+    if any(chunk.null_count for chunk in chunks):
+        masks = [chunk.validity() for chunk in chunks]
+        valid = np.concatenate([np.ones(len(chunk), np.bool_) if mask is None else mask for chunk, mask in zip(chunks, masks)])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts), valid
+
+
+def without_nulls(keys: ArrayLike, values: ArrayLike | None, nulls: str) -> tuple[ArrayLike, ArrayLike | None]:
+    """Keys and values of a build: with nulls="skip" without the pairs of which either is null."""
+    if nulls not in ("error", "skip"):
+        raise ValueError(f"nulls is {nulls!r}, where 'error' or 'skip' is needed")
+    if nulls == "error":
+        return keys, values
+    columns: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
+    for array, what in ((keys, "the keys"), (values, "the values")):
+        if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+            columns.append(from_arrow(array, what))
+        elif array is not None and not on_device(array):
+            columns.append((host(array, None, what), None))
+        else:
+            columns.append((array, None))
+    valid = [mask for _, mask in columns if mask is not None]
+    if not valid:
+        return columns[0][0], columns[1][0]
+    rows = np.flatnonzero(np.logical_and.reduce(valid))
+    # Without values they are the row numbers in the input.
+    return columns[0][0][rows], rows if values is None else columns[1][0][rows]
 
 
 def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -303,6 +353,10 @@ def _import(array: Any, what: str, device: Device, stream: _native.Stream, is_te
         if hasattr(array, "is_contiguous"):
             # torch's; a copy in its own current stream, which is waited for below.
             array = array.contiguous()
+            cuda = sys.modules["torch"].cuda
+            if cuda.current_stream(array.device).cuda_stream != stream.handle:
+                # Its memory is not given to others before the work of this stream is done.
+                array.record_stream(cuda.ExternalStream(stream.handle, device=array.device))
         elif hasattr(array, "flags") and not getattr(array.flags, "c_contiguous", True):
             array = array.copy()
         # 0 is not allowed for CUDA: 1 is the default stream.

@@ -385,6 +385,8 @@ class Index(_Ordered):
         Whether keys ascend already; it is checked.
     key_dtype : dtype, optional
         For keys in a list: what they become. Keys of an array must have it already.
+    nulls : {"error", "skip"}, default "error"
+        What becomes of pairs of which the key or the value is null, in columns of Arrow (pyarrow, polars, DuckDB).
     stream : int or object with ``__cuda_stream__``, optional
         For keys on a device: the stream in whose order they are read; by default the producer's current one.
 
@@ -424,8 +426,10 @@ class Index(_Ordered):
         fill: float = 1.0,
         is_sorted: bool = False,
         key_dtype: npt.DTypeLike | None = None,
+        nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
     ) -> None:
+        keys, values = _arrays.without_nulls(keys, values, nulls)
         dtype = self._build(keys, values, True, device, fill, is_sorted, key_dtype, stream)
         assert dtype is not None
         self._value = dtype
@@ -736,7 +740,7 @@ class Set(_Ordered):
 
     Parameters
     ----------
-    keys, device, fill, is_sorted, key_dtype, stream
+    keys, device, fill, is_sorted, key_dtype, nulls, stream
         As for :class:`Index`. Equal keys count once.
 
     Examples
@@ -757,8 +761,10 @@ class Set(_Ordered):
         fill: float = 1.0,
         is_sorted: bool = False,
         key_dtype: npt.DTypeLike | None = None,
+        nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
     ) -> None:
+        keys, _ = _arrays.without_nulls(keys, None, nulls)
         self._build(keys, None, False, device, fill, is_sorted, key_dtype, stream)
 
     def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:

@@ -36,7 +36,7 @@ class MultiIndex:
 
     Parameters
     ----------
-    keys, values, device, key_dtype, stream
+    keys, values, device, key_dtype, nulls, stream
         As for :class:`Index`; no pair replaces another.
 
     Notes
@@ -59,8 +59,10 @@ class MultiIndex:
         device: str | Device | None = None,
         *,
         key_dtype: npt.DTypeLike | None = None,
+        nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
     ) -> None:
+        keys, values = _arrays.without_nulls(keys, values, nulls)
         wanted = None if key_dtype is None else np.dtype(key_dtype)
         on_gpu = _arrays.on_device(keys)
         if isinstance(keys, Array) and device is None:

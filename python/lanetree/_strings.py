@@ -220,17 +220,39 @@ def _packed(keys: Strings, is_text: bool | None) -> tuple[npt.NDArray[Any], npt.
         if keys.dtype.kind not in "SUOT" or keys.ndim != 1:
             raise TypeError(f"an array of {keys.dtype} and {keys.ndim} dimensions is no sequence of strings")
         keys = keys.tolist()
-    elif hasattr(keys, "to_pylist"):
-        keys = keys.to_pylist()
+    elif hasattr(keys, "__arrow_c_array__") or hasattr(keys, "__arrow_c_stream__"):
+        return _from_arrow(keys, is_text)
     strings = list(keys)
     kinds = {type(string) for string in strings}
     if not kinds <= {str} and not kinds <= {bytes}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"keys of {names}, where all are str, or all are bytes")
     text = str in kinds if kinds else bool(is_text)
-    if is_text is not None and kinds and text != is_text:
-        raise TypeError("keys of str in an index of bytes, or the other way round: encode or decode them")
+    if kinds:
+        _check_text(text, is_text)
     encoded = [string.encode() for string in strings] if text else strings
     offsets = np.zeros(len(encoded) + 1, np.uint64)
     np.cumsum([len(string) for string in encoded], out=offsets[1:])
     return offsets, np.frombuffer(b"".join(encoded) or b"\0", np.uint8)[: int(offsets[-1])], text
+
+
+def _check_text(text: bool, is_text: bool | None) -> None:
+    if is_text is not None and text != is_text:
+        raise TypeError("keys of str in an index of bytes, or the other way round: encode or decode them")
+
+
+def _from_arrow(keys: Any, is_text: bool | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], bool]:
+    """Strings of Arrow: their bytes are copied, and no object is made of any."""
+    offsets, parts, text, end = [np.zeros(1, np.uint64)], [np.empty(0, np.uint8)], bool(is_text), 0
+    for chunk in _arrays.arrow_chunks(keys):
+        if chunk.kind not in ("text", "bytes"):
+            raise TypeError(f"a column of Arrow of {chunk.kind} has no strings")
+        if chunk.null_count:
+            raise ValueError(f"the keys have {chunk.null_count} nulls: drop them")
+        text = chunk.kind == "text"
+        _check_text(text, is_text)
+        ends, data = chunk.strings()
+        offsets.append(ends[1:] + np.uint64(end))
+        parts.append(data)
+        end += data.size
+    return np.concatenate(offsets), np.concatenate(parts), text

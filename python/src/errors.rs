@@ -38,7 +38,7 @@ pub(crate) fn raise_runtime(error: lanetree::runtime::Error) -> PyErr {
 }
 
 /// The class has the name of the variant, which is what `Debug` begins with.
-fn of_kind(error: &(impl std::error::Error + std::fmt::Debug)) -> PyErr {
+fn of_kind(error: &impl std::error::Error) -> PyErr {
     let (debug, message) = (format!("{error:?}"), error.to_string());
     let kind = debug.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
     Python::attach(|py| {

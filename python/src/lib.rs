@@ -1,5 +1,6 @@
 //! `lanetree._native`: what the Python package `lanetree` is written on.
 
+mod arrow;
 mod device;
 mod dlpack;
 mod errors;
@@ -13,6 +14,8 @@ use pyo3::prelude::*;
 /// The native part of `lanetree`.
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::arrow::{Column, arrow_import, arrow_stream};
     #[pymodule_export]
     use super::device::{Device, Stream};
     #[pymodule_export]

@@ -138,7 +138,8 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         let rows = self.with_keys(queries, stream, |keys| find(keys).map_err(raise))?;
         // Of keys there is nothing to tell.
         let none = device.alloc::<u64>(0).map_err(raise_runtime)?;
-        Ok(Found::Device(Memory::new(rows.offsets), Memory::new(key_words(none)), V::memory(rows.values)))
+        let columns = (Memory::new(rows.offsets), Memory::new(key_words(none)), V::memory(rows.values));
+        Ok(Found::Device(Box::new(columns)))
     }
 
     fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {

@@ -92,26 +92,31 @@ pub(crate) fn key_words<K: AnyKey>(keys: Buffer<K>) -> Words {
     keys.cast::<u64>().unwrap_or_else(|_| unreachable!("keys have 32 or 64 bits")).into()
 }
 
+/// A function that makes three arrays.
+pub(crate) trait MakeArrays: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send {}
+
+impl<F: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send> MakeArrays for F {}
+
 /// What a batch of ranges found: offsets, keys and values.
 pub(crate) enum Found {
-    /// In vectors.
-    Host(Box<dyn FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send>),
+    /// In vectors, of which arrays are made under the GIL.
+    Host(Box<dyn MakeArrays>),
     /// On the device.
-    Device(Memory, Memory, Option<Memory>),
+    Device(Box<(Memory, Memory, Option<Memory>)>),
 }
 
 impl Found {
     pub(crate) fn objects(self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
         Ok(match self {
             Self::Host(objects) => objects(py),
-            Self::Device(offsets, keys, values) => [
-                Py::new(py, offsets)?.into_any(),
-                Py::new(py, keys)?.into_any(),
-                match values {
+            Self::Device(found) => {
+                let (offsets, keys, values) = *found;
+                let values = match values {
                     Some(values) => Py::new(py, values)?.into_any(),
                     None => py.None(),
-                },
-            ],
+                };
+                [Py::new(py, offsets)?.into_any(), Py::new(py, keys)?.into_any(), values]
+            }
         })
     }
 }
@@ -555,7 +560,7 @@ where
             self.with_keys(starts.device()?, run, stream)?;
             self.give_on(stream, &mut keys)?;
             let (keys, counts) = (key_words(keys), Memory::new(counts));
-            return Ok(Found::Device(counts, Memory::new(keys), V::memory(values)));
+            return Ok(Found::Device(Box::new((counts, Memory::new(keys), V::memory(values)))));
         }
         run(&device.upload(&self.keys(starts)?).map_err(raise_runtime)?)?;
         let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?, counts.to_vec()?)) };
@@ -581,7 +586,7 @@ where
             self.give_on(stream, &mut keys)?;
             let offsets = device.upload(&[0, len as u64]).map_err(raise_runtime)?;
             let keys = Memory::new(key_words(keys));
-            return Ok(Found::Device(Memory::new(offsets), keys, V::memory(values)));
+            return Ok(Found::Device(Box::new((Memory::new(offsets), keys, V::memory(values)))));
         }
         let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?)) };
         let (keys, values) = download().map_err(raise_runtime)?;
@@ -601,10 +606,8 @@ where
         let keys = self.keys(keys)?.into_owned();
         let removes = matches!(kinds, Kinds::All(2)) && values.is_none();
         let values = if removes { Cow::Owned(Vec::new()) } else { self.values(keys.len(), values)? };
-        if !removes {
-            if keys.len() != values.len() {
-                return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
-            }
+        if !removes && keys.len() != values.len() {
+            return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
         }
         let kinds = match kinds {
             Kinds::All(kind) => vec![kind; 1],
@@ -681,7 +684,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         )?;
         self.give_on(stream, &mut out.keys)?;
         let offsets = Memory::new(out.offsets);
-        Ok(Found::Device(offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))
+        Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))
     }
 
     fn apply_on(

@@ -138,7 +138,7 @@ def test_dlpack_without_a_copy() -> None:
 def test_import_of_dlpack(dtype: str) -> None:
     device = lanetree.Device("emulated")
     stream = _native.Stream(device._native)
-    made = np.zeros(64 + 64, dtype)
+    made = np.zeros(512, dtype)
     start = -made.ctypes.data % 256 // made.itemsize
     for first in (start, start + 1):
         copies = _native.copies()
