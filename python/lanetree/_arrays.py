@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,6 @@ from ._device import Device
 
 #: What calls take as an array: NumPy's, torch's, CuPy's, Arrow's, a Series, a list, or a number.
 ArrayLike = Any
-#: What calls give: NumPy's for input in host memory, and this package's for input on a device.
-Result = Union["npt.NDArray[Any]", "Array"]
 
 _KEYS = {"uint32": "u32", "uint64": "u64", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64"}
 _DLPACK = {"i": 0, "u": 1, "f": 2, "b": 6, "m": 0, "M": 0}
@@ -84,6 +82,8 @@ def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> npt.NDArr
 def host(array: ArrayLike, dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
     """An array in host memory, without a copy where that is possible, of exactly this dtype, if one is given."""
     if not isinstance(array, np.ndarray):
+        if on_device(array):
+            raise TypeError(f"{what} are on a device, where an array in host memory is needed: put all arrays of a call into one memory")
         if isinstance(array, (list, tuple, range, int, float, np.generic)):
             array = from_python(array, dtype, what)
         else:
@@ -336,6 +336,8 @@ def to_device(
         if array.device != device:
             raise ValueError(f"{what} are on {array.device.name}, but the index is on {device.name}: use one device for both")
         made = array
+    elif not on_device(array):
+        raise TypeError(f"{what} are in host memory, where an array on {device.name} is needed: put all arrays of a call into one memory")
     else:
         if _ordinal(array) != device.ordinal or device.kind != "cuda":
             raise ValueError(f"{what} are on GPU {_ordinal(array)}, but the index is on {device.name}: use one device for both")

@@ -182,6 +182,10 @@ def test_arrays() -> None:
     with pytest.raises(TypeError, match="different memories"):
         lanetree.Index(put(np.arange(3)), np.arange(3))
     on_device = lanetree.Index(put(np.arange(3)))
+    with pytest.raises(TypeError, match="the values are in host memory, where an array on emulated is needed"):
+        on_device.insert(put(np.arange(3)), np.arange(3))
+    with pytest.raises(TypeError, match="the values are on a device, where an array in host memory is needed"):
+        on_device.insert(np.arange(3), put(np.arange(3)))
     with pytest.raises(ValueError, match="not supported for arrays on a device"):
         on_device.join(put(np.arange(3)))
     assert pickle.loads(pickle.dumps(on_device)).keys().tolist() == [0, 1, 2]

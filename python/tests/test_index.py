@@ -373,6 +373,20 @@ def test_forked_children_are_told_to_spawn(device: str) -> None:
     assert index.get([1])[0].tolist() == [2]
 
 
+def look_up(index: lanetree.Index) -> list[int]:
+    """What a spawned process does with an index that was pickled for it."""
+    found: list[int] = index.get([1, 2])[0].tolist()
+    return found
+
+
+def test_spawned_children_have_their_own_index() -> None:
+    import multiprocessing
+
+    index = lanetree.Index([1], [2], device="cpu")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(look_up, (index,)) == [2, 0]
+
+
 def test_memory_limits(device: str) -> None:
     pool = lanetree.Pool(device, limit=1 << 16)
     small = lanetree.Index(np.arange(100), device=pool.device)

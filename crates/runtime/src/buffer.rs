@@ -124,14 +124,14 @@ impl<T: Pod> Buffer<T> {
         Ok(start)
     }
 
-    /// Gives memory from [`Device::buffer_from_raw`] back to its owner *without waiting* for the streams that use it: for
-    /// callers whose memory is freed in the order of a stream, as the allocators of array libraries do. Other memory is
+    /// Gives a GPU's memory from [`Device::buffer_from_raw`] back to its owner *without waiting* for the streams that use it:
+    /// for callers whose memory is freed in the order of a stream, as the allocators of array libraries do. Other memory is
     /// dropped as usual.
     ///
     /// # Safety
     /// The contract of [`Device::buffer_from_raw`] goes on until all work over the memory is done.
     pub unsafe fn release(mut self) {
-        if self.is_foreign {
+        if self.is_foreign && self.device.kind() == DeviceKind::Cuda {
             self.uses.forget();
         }
     }
