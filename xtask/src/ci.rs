@@ -1,7 +1,7 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
-use crate::{circles, first_build, paths, process, ptx, report, runner, stub};
+use crate::{circles, first_build, paths, process, ptx, python, report, runner, stub};
 use clap::Args;
 use std::fmt;
 use std::process::Command;
@@ -62,7 +62,8 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
         // for as long as the tests took.
         let program = paths::target().join("debug").join(runner::VERIFY);
         process::run(tests(Command::new(program).args(["--quick", "--device", "emulated"])))
-    })
+    })?;
+    steps.run("python", || python::run(&python::Options::default()))
 }
 
 /// Fails calls at every eighth of their points after the first dozen instead of each, which would take minutes more; and lets tests

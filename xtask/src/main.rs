@@ -15,6 +15,7 @@ mod paths;
 mod process;
 mod ptx;
 mod ptxas;
+mod python;
 mod report;
 mod runner;
 mod rust_cuda;
@@ -56,6 +57,8 @@ enum Task {
     Report(runner::Options),
     /// Build a folder that runs on a GPU machine with nothing but the driver
     Bundle(bundle::Options),
+    /// Build the Python package's wheel, with the emulator, and test it in an empty environment
+    Python(python::Options),
     /// Everything that continuous integration runs
     Ci(ci::Options),
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => runner::run(runner::BENCH, &options),
         Task::Report(options) => report::run(&options),
         Task::Bundle(options) => bundle::run(&options),
+        Task::Python(options) => python::run(&options),
         Task::Ci(options) => ci::run(&options),
     };
     match result {

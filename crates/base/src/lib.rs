@@ -8,6 +8,7 @@
 
 mod batch_order;
 pub mod byte_keys;
+mod columns;
 mod composite;
 pub mod error;
 mod fold;
@@ -23,6 +24,7 @@ pub mod staging;
 
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
+pub use columns::{order_floats, restore_floats, unpack_bits};
 pub use composite::compose_on;
 pub use error::{Error, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};

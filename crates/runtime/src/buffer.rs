@@ -28,6 +28,8 @@ use lanetree_simt::{Global, GlobalMut};
 /// may still be running over a buffer that goes out of scope. The memory of a [`Pool`](crate::Pool) goes back
 /// there at once, and to nobody else before that work is done. Memory of the caller's ([`Device::buffer_from_raw`]) is
 /// not freed; dropping the buffer waits for the streams that use it.
+// `repr(C)`: a buffer of other elements has the same fields in the same places, as `cast_ref` needs.
+#[repr(C)]
 pub struct Buffer<T> {
     device: Device,
     /// Null exactly if the buffer has no bytes.
@@ -120,6 +122,55 @@ impl<T: Pod> Buffer<T> {
             core::ptr::drop_in_place(&raw mut this.uses);
         }
         Ok(start)
+    }
+
+    /// Gives a GPU's memory from [`Device::buffer_from_raw`] back to its owner *without waiting* for the streams that use it:
+    /// for callers whose memory is freed in the order of a stream, as the allocators of array libraries do. Other memory is
+    /// dropped as usual.
+    ///
+    /// # Safety
+    /// The contract of [`Device::buffer_from_raw`] goes on until all work over the memory is done.
+    pub unsafe fn release(mut self) {
+        if self.is_foreign && self.device.kind() == DeviceKind::Cuda {
+            self.uses.forget();
+        }
+    }
+
+    /// The same elements as another type of the same size and alignment, `i64` as `u64`, say; `None` if these differ.
+    ///
+    /// ```
+    /// use lanetree_runtime::Device;
+    ///
+    /// let numbers = Device::host().upload(&[-1_i64, 1])?;
+    /// assert_eq!(numbers.cast_ref::<u64>().and_then(|words| words.as_slice()), Some(&[u64::MAX, 1][..]));
+    /// assert!(numbers.cast_ref::<u32>().is_none());
+    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// ```
+    pub fn cast_ref<U: Pod>(&self) -> Option<&Buffer<U>> {
+        let same = size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>();
+        // SAFETY: the structs differ in the elements' type alone, which is behind a pointer, and are `repr(C)`. Both types
+        // have the same size, so the length and the bytes of the allocation stay the same, and take any bytes.
+        same.then(|| unsafe { &*(&raw const *self).cast() })
+    }
+
+    /// [`Buffer::cast_ref`], of the buffer itself.
+    ///
+    /// # Errors
+    /// The buffer, if the sizes or alignments differ.
+    pub fn cast<U: Pod>(self) -> Result<Buffer<U>, Self> {
+        if size_of::<T>() != size_of::<U>() || align_of::<T>() != align_of::<U>() {
+            return Err(self);
+        }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: as in `cast_ref`; what is read moves, since `this` is not dropped.
+        Ok(unsafe { (&raw const *this).cast::<Buffer<U>>().read() })
+    }
+
+    /// [`Buffer::cast_ref`], to write.
+    pub fn cast_mut<U: Pod>(&mut self) -> Option<&mut Buffer<U>> {
+        let same = size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>();
+        // SAFETY: as in `cast_ref`.
+        same.then(|| unsafe { &mut *(&raw mut *self).cast() })
     }
 
     /// [`Buffer::read_on`], for work that *another library* puts into `stream` and that reads: into the stream's handle,

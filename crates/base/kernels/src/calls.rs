@@ -1,5 +1,6 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
+use crate::columns::{OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
 use crate::keys::{
     CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
 };
@@ -28,4 +29,14 @@ pub fn check_offsets<O: Word>(args: &CheckOffsetsArgs<O>) -> Call<'_> {
 /// The kernel that takes the beginnings of byte strings.
 pub fn heads(args: &HeadsArgs) -> Call<'_> {
     Call::of::<Heads>(args)
+}
+
+/// The kernel that writes a byte for each bit of a hit mask.
+pub fn unpack_bits(args: &UnpackBitsArgs) -> Call<'_> {
+    Call::of::<UnpackBits>(args)
+}
+
+/// The kernel that makes ordered words of floats, or the inverse.
+pub fn order_floats<W: Word>(args: &OrderFloatsArgs<W>) -> Call<'_> {
+    Call::new(entry_by_words!(W => OrderFloats<W>), args)
 }

@@ -4,5 +4,6 @@
 
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
+pub mod columns;
 pub mod keys;
 pub mod modules;

@@ -1,0 +1,88 @@
+//! Columns as other libraries have them: a byte for each bit of a hit mask, floats for their ordered words.
+
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, instance, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`UnpackBits`].
+    pub struct UnpackBitsArgs {
+        /// A hit mask: `[count.div_ceil(8)]` words of 32 bits hold these bits.
+        pub bits: Global<u32>,
+        /// Words to write, of four bytes each.
+        pub count: u64,
+        /// Out: `[count]`.
+        pub bytes: GlobalMut<u32>,
+    }
+}
+
+/// Writes a byte, 0 or 1, for each bit of a hit mask. One thread per four bytes; any block.
+#[derive(Debug)]
+pub struct UnpackBits;
+
+impl Kernel for UnpackBits {
+    type Args = UnpackBitsArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: `index` is a word of the output, and eight of these have their bits in one word of the mask.
+            unsafe {
+                let bits = simt.load(args.bits, index / 8, Hint::ReadOnly) >> (index % 8 * 4);
+                // The bits of 0x204081 put bit i at i * 8, among others.
+                let bytes = (bits & 15) * 0x20_4081 & 0x0101_0101;
+                simt.store(args.bytes, index, bytes, Hint::Streaming);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`OrderFloats`].
+    pub struct OrderFloatsArgs<W> {
+        /// Numbers, or ordered words: `[count]`.
+        pub from: Global<W>,
+        /// How many.
+        pub count: u64,
+        /// 0: words of numbers; 1: numbers of words.
+        pub inverse: u32,
+        #[doc(hidden)]
+        pub padding: u32,
+        /// Out: `[count]`; may be `from`.
+        pub to: GlobalMut<W>,
+    }
+}
+
+/// The ordered word of a float's bits, or the bits of a float's word.
+#[inline(always)]
+pub fn turned<W: Word>(bits: W, inverse: bool) -> W {
+    let (bits, sign) = (bits.widen(), 1 << (W::BITS - 1));
+    // A number is negative if its sign bit is set, a word if it is not.
+    let is_negative = (bits & sign != 0) != inverse;
+    W::truncate(bits ^ if is_negative { u64::MAX } else { sign })
+}
+
+/// Makes ordered words of floats, or floats of these, as the keys `F32` and `F64` do. One thread per element; any block.
+#[derive(Debug)]
+pub struct OrderFloats<W>(PhantomData<W>);
+
+impl<W: Word> Kernel for OrderFloats<W> {
+    type Args = OrderFloatsArgs<W>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: `index` is an element.
+            unsafe {
+                let bits = simt.load(args.from, index, Hint::Default);
+                simt.store(args.to, index, turned(bits, args.inverse != 0), Hint::Default);
+            }
+        }
+    }
+}
+
+// In the module `keys`: these, too, are over batches of keys and of what is found of them.
+instance!(keys__unpack_bits, keys, UnpackBits);
+instance!(keys__order_floats_u32, keys, OrderFloats<u32>);
+instance!(keys__order_floats_u64, keys, OrderFloats<u64>);

@@ -1,0 +1,55 @@
+"""Ordered indexes for NVIDIA GPUs and CPUs.
+
+An index holds sorted pairs and answers batches: look-ups, ranks, neighbours and ranges, over arrays of NumPy, torch, CuPy and
+others, in place.
+
+>>> import lanetree, numpy as np
+>>> index = lanetree.Index(np.array([10, 20, 30]), np.array([1, 2, 3]), device="cpu")
+>>> index.get(np.array([20, 25]))
+(array([2, 0]), array([ True, False]))
+
+* :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
+  :class:`StringIndex`: byte strings.
+* :class:`Device`, :class:`Pool`: where an index is, and with what memory.
+* :class:`Array`: what calls give for inputs on a device.
+* :mod:`lanetree.errors`: the exceptions.
+"""
+
+import os as _os
+
+from . import _native, errors
+from ._arrays import Array, asarray
+from ._device import Device, Pool
+from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, Ranges, Scans, Set, UpdateReport
+from ._multi import ChangeReport, MultiIndex, ValueRows
+from ._strings import StringIndex, StringRanges
+from .errors import Error
+
+__version__: str = _native.__version__
+
+__all__ = [
+    "INSERT",
+    "REMOVE",
+    "UPDATE",
+    "Array",
+    "ChangeReport",
+    "Device",
+    "Error",
+    "Index",
+    "KeyRanges",
+    "KeyScans",
+    "MultiIndex",
+    "Pool",
+    "Ranges",
+    "Scans",
+    "Set",
+    "StringIndex",
+    "StringRanges",
+    "UpdateReport",
+    "ValueRows",
+    "asarray",
+    "errors",
+]
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_native.after_fork_in_child)

@@ -1,0 +1,389 @@
+"""Arrays in and out: of NumPy, of devices, and what converts to these without a copy."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._device import Device
+
+#: What calls take as an array: NumPy's, torch's, CuPy's, Arrow's, a Series, a list, or a number.
+ArrayLike = Any
+
+_KEYS = {"uint32": "u32", "uint64": "u64", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64"}
+_DLPACK = {"i": 0, "u": 1, "f": 2, "b": 6, "m": 0, "M": 0}
+_CODES = {0: "int", 1: "uint", 2: "float"}
+_CUDA, _CPU = 2, 1
+#: Devices of DLPack whose memory a GPU reads: CUDA's own, and its managed memory.
+_ON_GPU = (2, 13)
+
+
+def word_of(dtype: np.dtype[Any], what: str) -> str:
+    """The native name of a dtype."""
+    name = "int64" if dtype.kind in "mM" and dtype.itemsize == 8 else dtype.name
+    if name not in _KEYS or not dtype.isnative:
+        names = ", ".join(_KEYS)
+        raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to one of {names}, or datetime64 or timedelta64")
+    return _KEYS[name]
+
+
+def _is_torch(array: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def on_device(array: object) -> bool:
+    """Whether an array is in a GPU's memory, or the emulator's."""
+    if isinstance(array, (np.ndarray, list, tuple, int, float)):
+        return False
+    if isinstance(array, Array):
+        return True
+    if _is_torch(array):
+        return bool(array.is_cuda)  # type: ignore[attr-defined]
+    if hasattr(array, "__dlpack_device__"):
+        return int(array.__dlpack_device__()[0]) in _ON_GPU
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
+    """Numbers of Python as an array: each of them is in the range of the dtype, or an error."""
+    array = np.asarray(items)
+    if array.size == 0 and dtype is not None:
+        return np.empty(array.shape, dtype)
+    if dtype is None or array.dtype == dtype:
+        if array.dtype == object:
+            raise TypeError(f"{what} are no numbers of one dtype: pass an array of NumPy")
+        return array
+    if dtype.kind in "mM":
+        converted = array.astype(dtype) if array.dtype.kind == dtype.kind else None
+    elif dtype.kind in "iu" and array.dtype.kind in "iuO":
+        for item in (array.min(), array.max()) if array.dtype.kind != "O" else array.flat:
+            if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
+                raise TypeError(f"{what}: {item!r} is no integer, but the dtype is {dtype}")
+            info = np.iinfo(dtype)
+            if not info.min <= int(item) <= info.max:
+                raise OverflowError(f"{what}: {item} is outside of {dtype}, which goes from {info.min} to {info.max}")
+        converted = array.astype(dtype)
+    elif dtype.kind == "f" and array.dtype.kind in "iuf":
+        converted = array.astype(dtype)
+        if array.dtype.kind in "iu" and not all(int(a) == int(b) for a, b in zip(converted.flat, array.flat)):
+            raise OverflowError(f"{what}: not all of these integers are exact as {dtype}")
+    else:
+        converted = None
+    if converted is None:
+        raise TypeError(f"{what} of dtype {array.dtype} where {dtype} is needed")
+    return converted
+
+
+def host(array: ArrayLike, dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
+    """An array in host memory, without a copy where that is possible, of exactly this dtype, if one is given."""
+    if not isinstance(array, np.ndarray):
+        if on_device(array):
+            raise TypeError(f"{what} are on a device, where an array in host memory is needed: put all arrays of a call into one memory")
+        if isinstance(array, (list, tuple, range, int, float, np.generic)):
+            array = from_python(array, dtype, what)
+        else:
+            array = _foreign(array, what)
+    made: npt.NDArray[Any] = array
+    if dtype is not None and array.dtype != dtype:
+        raise TypeError(f"{what} have dtype {array.dtype}, but {dtype} is needed: convert them by astype, as nothing is cast silently")
+    return made
+
+
+def _foreign(array: Any, what: str) -> npt.NDArray[Any]:
+    """An array of another library in host memory."""
+    if isinstance(getattr(array, "dtype", None), np.dtype) and hasattr(array, "__array__"):
+        # A Series of pandas over an array of NumPy, among others.
+        return np.asarray(array)
+    if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+        made, valid = from_arrow(array, what)
+        if valid is not None:
+            nulls = int(np.count_nonzero(~valid))
+            raise ValueError(f"{what} have {nulls} nulls: drop them, or build the index with nulls='skip'")
+        return made
+    if hasattr(array, "__dlpack__"):
+        return np.from_dlpack(array)
+    if hasattr(array, "__array__"):
+        made = np.asarray(array)
+        if made.dtype == object:
+            raise TypeError(f"{what}: {type(array).__name__} converts to objects, not numbers: has it nulls, or several types?")
+        return made
+    raise TypeError(f"{what}: {type(array).__module__}.{type(array).__name__} is no array that lanetree can read")
+
+
+def arrow_chunks(array: Any) -> list[_native.Column]:
+    """The chunks of a column of Arrow."""
+    if hasattr(array, "__arrow_c_array__"):
+        return [_native.arrow_import(*array.__arrow_c_array__())]
+    return _native.arrow_stream(array.__arrow_c_stream__())
+
+
+def from_arrow(array: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    """A column of Arrow, without a copy if it is one chunk, and which elements are there, unless all are."""
+    chunks = arrow_chunks(array)
+    if not chunks:
+        raise TypeError(f"{what}: an Arrow stream without chunks has no elements: pass an array")
+    parts = [np.asarray(chunk) for chunk in chunks]
+    valid = None
+    if any(chunk.null_count for chunk in chunks):
+        masks = [chunk.validity() for chunk in chunks]
+        valid = np.concatenate([np.ones(len(chunk), np.bool_) if mask is None else mask for chunk, mask in zip(chunks, masks)])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts), valid
+
+
+def without_nulls(keys: ArrayLike, values: ArrayLike | None, nulls: str) -> tuple[ArrayLike, ArrayLike | None]:
+    """Keys and values of a build: with nulls="skip" without the pairs of which either is null."""
+    if nulls not in ("error", "skip"):
+        raise ValueError(f"nulls is {nulls!r}, where 'error' or 'skip' is needed")
+    if nulls == "error":
+        return keys, values
+    columns: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
+    for array, what in ((keys, "the keys"), (values, "the values")):
+        if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+            columns.append(from_arrow(array, what))
+        elif array is not None and not on_device(array):
+            columns.append((host(array, None, what), None))
+        else:
+            columns.append((array, None))
+    valid = [mask for _, mask in columns if mask is not None]
+    if not valid:
+        return columns[0][0], columns[1][0]
+    rows = np.flatnonzero(np.logical_and.reduce(valid))
+    # Without values they are the row numbers in the input.
+    return columns[0][0][rows], rows if values is None else columns[1][0][rows]
+
+
+def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The elements in one contiguous, aligned dimension: a copy where they are not."""
+    array = array.reshape(-1)
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        array = np.array(array, copy=True, order="C")
+    return array
+
+
+class Array:
+    """An array of one dimension in a device's memory: what calls give for inputs on a device.
+
+    Other libraries take it without a copy, by ``__dlpack__`` and ``__cuda_array_interface__``: ``torch.from_dlpack(array)``,
+    ``cupy.asarray(array)``. They are made to wait, on the device, for the work that writes it.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+    shape : tuple of int
+    size : int
+    nbytes : int
+    device : Device
+    """
+
+    __slots__ = ("_memory", "dtype", "device", "_size", "__weakref__")
+
+    def __init__(self, memory: _native.Memory, dtype: np.dtype[Any], device: Device, size: int | None = None) -> None:
+        self._memory, self.dtype, self.device = memory, dtype, device
+        self._size = len(memory) if size is None else size
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self._size,)
+
+    @property
+    def ndim(self) -> int:
+        return 1
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def nbytes(self) -> int:
+        return self._size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self._size
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy in host memory. Waits for the work that writes the array."""
+        made: npt.NDArray[Any] = np.empty(len(self._memory), self.dtype)
+        self._memory.download(made)
+        return made[: self._size]
+
+    def __array__(self, *args: Any, **kwargs: Any) -> npt.NDArray[Any]:
+        raise TypeError("an array on a device does not convert to NumPy's implicitly: call .numpy(), which copies it")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (_CUDA, self.device.ordinal) if self.device.kind == "cuda" else (_CPU, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        device = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != device:
+            raise BufferError(f"the array is on {self.device.name}: copy it by .numpy()")
+        if copy:
+            raise BufferError("a copy is not offered: copy what you make of it")
+        if self.device.kind != "cuda":
+            # Its streams run late: the consumer reads at once.
+            self.device.synchronize()
+        elif stream != -1:
+            self._memory.lend_on(stream_of(self.device, 1 if stream is None else int(stream)))
+        versioned = max_version is not None and max_version[0] >= 1
+        return _native.dlpack_export(self._memory, self._size, _DLPACK[self.dtype.kind], device, versioned)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.device.kind != "cuda":
+            raise AttributeError(f"an array on {self.device.name} has no __cuda_array_interface__")
+        # The consumer's stream waits for the default stream, which waits for the work that writes the array.
+        self._memory.lend_on(stream_of(self.device, 1))
+        typestr = self.dtype.str if self.dtype.kind not in "mM" else "<i8"
+        return {"shape": self.shape, "typestr": typestr, "data": (self._memory.address, False), "version": 3, "stream": 1, "strides": None}
+
+    def __repr__(self) -> str:
+        return f"<lanetree.Array of {self._size} {self.dtype} on {self.device.name}>"
+
+
+def asarray(array: ArrayLike, device: str | Device | None = None, dtype: npt.DTypeLike | None = None, stream: Any = None) -> Array:
+    """An array on a device.
+
+    Parameters
+    ----------
+    array : array_like
+        One dimension, in host memory (copied) or on the device (not copied, if it begins at a multiple of 256 bytes).
+    device : str, Device or None
+        As for :class:`Device`; not the CPU, where arrays are NumPy's.
+    dtype : dtype, optional
+        What the elements must be; they are not cast.
+    stream : int or object with ``__cuda_stream__``, optional
+        The stream in whose order `array` is complete; by default the producer's current stream.
+    """
+    if isinstance(array, Array):
+        return array
+    wanted = None if dtype is None else np.dtype(dtype)
+    if on_device(array):
+        place = Device(f"cuda:{_ordinal(array)}") if device is None else Device(device)
+        return to_device(array, wanted, "the array", place, producer_stream(array, place, stream), is_temporary=False)
+    place = Device(device)
+    if place.kind == "cpu":
+        raise ValueError("arrays on the CPU are NumPy's: pass them as they are")
+    made = host(array, wanted, "the array")
+    if made.ndim != 1:
+        raise ValueError(f"an array of {made.ndim} dimensions, where one is needed")
+    return Array(_native.Memory.upload(place._native, flat(made)), made.dtype, place)
+
+
+def _ordinal(array: Any) -> int:
+    if isinstance(array, Array):
+        return array.device.ordinal
+    if hasattr(array, "__dlpack_device__"):
+        return int(array.__dlpack_device__()[1])
+    return 0
+
+
+#: Streams whose handles live as long as the process: the default ones, and those of torch, which never frees them.
+_streams: dict[tuple[int, int], _native.Stream] = {}
+
+
+def stream_of(device: Device, handle: int, is_kept: bool = False) -> _native.Stream:
+    """The native object of a stream's handle, of a GPU. Handles that never go away have one object each."""
+    # Both are the default stream.
+    handle = 0 if handle == 1 else handle
+    made = _streams.get((device.ordinal, handle))
+    if made is None:
+        made = _native.Stream(device._native, handle)
+        if is_kept or handle <= 2:
+            made = _streams.setdefault((device.ordinal, handle), made)
+    return made
+
+
+def producer_stream(array: Any, device: Device, stream: Any = None) -> _native.Stream | None:
+    """The stream of a call: the caller's, or that in whose order the producer of its input works; None for the index's own."""
+    if device.kind != "cuda":
+        return None
+    if stream is not None:
+        if hasattr(stream, "__cuda_stream__"):
+            stream = stream.__cuda_stream__()[1]
+        elif hasattr(stream, "cuda_stream"):
+            stream = stream.cuda_stream
+        elif hasattr(stream, "ptr"):
+            stream = stream.ptr
+        return stream_of(device, int(stream))
+    if _is_torch(array):
+        return stream_of(device, sys.modules["torch"].cuda.current_stream(array.device).cuda_stream, True)
+    if isinstance(array, Array):
+        return None
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        return stream_of(device, cupy.cuda.get_current_stream().ptr)
+    if not hasattr(array, "__dlpack__"):
+        return stream_of(device, array.__cuda_array_interface__.get("stream") or 1)
+    return stream_of(device, 1)
+
+
+def to_device(
+    array: Any, dtype: np.dtype[Any] | None, what: str, device: Device, stream: _native.Stream | None, is_temporary: bool = True
+) -> Array:
+    """An array of a device as this package's, without a copy."""
+    if isinstance(array, Array):
+        if array.device != device:
+            raise ValueError(f"{what} are on {array.device.name}, but the index is on {device.name}: use one device for both")
+        made = array
+    elif not on_device(array):
+        raise TypeError(f"{what} are in host memory, where an array on {device.name} is needed: put all arrays of a call into one memory")
+    else:
+        if _ordinal(array) != device.ordinal or device.kind != "cuda":
+            raise ValueError(f"{what} are on GPU {_ordinal(array)}, but the index is on {device.name}: use one device for both")
+        made = _import(array, what, device, stream or stream_of(device, 1), is_temporary)
+    if dtype is not None and made.dtype != dtype:
+        if not (dtype.kind in "mM" and made.dtype == np.int64):
+            raise TypeError(f"{what} have dtype {made.dtype}, but {dtype} is needed: nothing is cast silently")
+    return made
+
+
+def _import(array: Any, what: str, device: Device, stream: _native.Stream, is_temporary: bool) -> Array:
+    if len(array.shape) != 1:
+        raise ValueError(f"{what} have {len(array.shape)} dimensions, where one is needed: flatten them")
+    if hasattr(array, "__dlpack__"):
+        if hasattr(array, "is_contiguous"):
+            # torch's; a copy in its own current stream, which is waited for below.
+            array = array.contiguous()
+            cuda = sys.modules["torch"].cuda
+            if cuda.current_stream(array.device).cuda_stream != stream.handle:
+                # Its memory is not given to others before the work of this stream is done.
+                array.record_stream(cuda.ExternalStream(stream.handle, device=array.device))
+        elif hasattr(array, "flags") and not getattr(array.flags, "c_contiguous", True):
+            array = array.copy()
+        # 0 is not allowed for CUDA: 1 is the default stream.
+        capsule = array.__dlpack__(stream=stream.handle or 1)
+        memory, code, bits = _native.dlpack_import(capsule, stream, is_temporary)
+        dtype = np.dtype(np.bool_) if code == 6 else np.dtype(f"{_CODES.get(code, 'unknown')}{bits}") if code in _CODES else None
+        if dtype is None:
+            raise TypeError(f"{what}: elements of DLPack's type {code} are not supported")
+        return Array(memory, dtype, device)
+    interface = array.__cuda_array_interface__
+    dtype = np.dtype(interface["typestr"])
+    if interface.get("mask") is not None:
+        raise TypeError(f"{what} are masked, which is not supported")
+    strides = interface.get("strides")
+    if strides is not None and tuple(strides) != (dtype.itemsize,) and interface["shape"][0] > 1:
+        raise ValueError(f"{what} are strided: make them contiguous")
+    theirs = interface.get("stream")
+    if theirs is not None and theirs != (stream.handle or 1):
+        stream.wait_for(stream_of(device, theirs))
+    address, readonly = interface["data"]
+    memory = _native.Memory.import_raw(address, interface["shape"][0], dtype.itemsize, stream, is_temporary, readonly, array)
+    return Array(memory, dtype, device)
+
+
+def empty(device: Device, size: int, dtype: np.dtype[Any]) -> Array:
+    """Memory for results. Of bytes a few more, as kernels write words."""
+    room = size if dtype.itemsize > 1 else (size + 3) // 4 * 4
+    return Array(_native.Memory.empty(device._native, room, dtype.itemsize), dtype, device, size)

@@ -1,0 +1,922 @@
+"""Indexes over numbers: :class:`Index` and :class:`Set`."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _native, errors
+from ._arrays import Array, ArrayLike
+from ._device import Device
+
+Inclusive = Literal["both", "left", "right", "neither"]
+_CLOSED = {"both": (True, True), "left": (True, False), "right": (False, True), "neither": (False, False)}
+_MOST = 2**64 - 1
+
+#: Kinds of operations, for :meth:`Index.apply`.
+INSERT, UPDATE, REMOVE = 0, 1, 2
+
+
+class UpdateReport(NamedTuple):
+    """What a batch of changes did, in numbers of distinct keys."""
+
+    #: Keys that were not there, and are.
+    inserted: int
+    #: Keys that were there and were given a value.
+    replaced: int
+    #: Keys that were there, and are not.
+    removed: int
+    #: Keys that were there neither before nor after.
+    unmatched: int
+    #: ``"Unchanged"``, ``"InPlace"``, ``"Moved"`` or ``"Rebuilt"``.
+    path: str
+
+
+class Ranges(NamedTuple):
+    """The pairs of a batch of ranges, in compressed sparse rows: those of range ``i`` are ``offsets[i]:offsets[i + 1]``."""
+
+    offsets: Any
+    keys: Any
+    values: Any
+
+
+class KeyRanges(NamedTuple):
+    """The keys of a batch of ranges in a set, in compressed sparse rows."""
+
+    offsets: Any
+    keys: Any
+
+
+class Scans(NamedTuple):
+    """The first pairs from each key on: row ``i`` has ``counts[i]`` of them; the rest of the row is 0."""
+
+    counts: Any
+    keys: Any
+    values: Any
+
+
+class KeyScans(NamedTuple):
+    """The first keys of a set from each key on."""
+
+    counts: Any
+    keys: Any
+
+
+_Self = TypeVar("_Self", bound="_Ordered")
+
+
+class _Ordered:
+    """What indexes with and without values have in common."""
+
+    __slots__ = ("_tree", "key_dtype", "device", "fill", "__weakref__")
+    _tree: _native.Tree
+    key_dtype: np.dtype[Any]
+    device: Device
+    fill: float
+
+    #: The dtype of values, or None.
+    _value: np.dtype[Any] | None
+
+    def _build(
+        self,
+        keys: ArrayLike,
+        values: ArrayLike | None,
+        has_values: bool,
+        device: str | Device | None,
+        fill: float,
+        is_sorted: bool,
+        key_dtype: npt.DTypeLike | None,
+        stream: Any,
+    ) -> np.dtype[Any] | None:
+        """Builds the index, and returns the dtype of values."""
+        wanted = None if key_dtype is None else np.dtype(key_dtype)
+        on_gpu = _arrays.on_device(keys)
+        if isinstance(keys, Array) and device is None:
+            device = keys.device
+        elif on_gpu and device is None:
+            device = f"cuda:{_arrays._ordinal(keys)}"
+        self.device, self.fill = Device(device), float(fill)
+        on = None
+        raw_keys: Any
+        raw_values: Any = None
+        if on_gpu:
+            on = _arrays.producer_stream(keys, self.device, stream)
+            column = _arrays.to_device(keys, wanted, "the keys", self.device, on)
+            self.key_dtype, raw_keys = wanted or column.dtype, column._memory
+            size = column.size
+        else:
+            array = _one_dimension(_arrays.host(keys, wanted, "the keys"), "the keys")
+            self.key_dtype, raw_keys, size = array.dtype, _arrays.flat(array), array.size
+        word = _arrays.word_of(self.key_dtype, "keys")
+        dtype, width = None, 0
+        if has_values:
+            if values is None:
+                values = np.arange(size, dtype=np.int64)
+                if on_gpu:
+                    values = _arrays.asarray(values, self.device)
+            if on_gpu != _arrays.on_device(values):
+                raise TypeError("keys and values are in different memories: put both on the device, or both in host memory")
+            if on_gpu:
+                column = _arrays.to_device(values, None, "the values", self.device, on)
+                dtype, raw_values = column.dtype, column._memory
+            else:
+                array = _one_dimension(_arrays.host(values, None, "the values"), "the values")
+                dtype, raw_values = array.dtype, _arrays.flat(array)
+            _arrays.word_of(dtype, "values")
+            width = dtype.itemsize
+        if is_sorted and word[0] == "f" and not on_gpu:
+            # The native code would name words, not numbers.
+            below = np.flatnonzero(raw_keys[1:] < raw_keys[:-1])
+            if below.size:
+                i = int(below[0]) + 1
+                raise errors.NotSorted(
+                    f"keys[{i}] = {raw_keys[i]} is below keys[{i - 1}] = {raw_keys[i - 1]}: sort the pairs, or use the build that sorts them"
+                )
+            is_sorted = False
+        self._tree = _native.Tree(self.device._native, word, raw_keys, raw_values, width, self.fill, is_sorted, on)
+        return dtype
+
+    @classmethod
+    def _like(cls: type[_Self], other: _Self, tree: _native.Tree) -> _Self:
+        self = cls.__new__(cls)
+        self._tree, self.key_dtype, self.device, self.fill = tree, other.key_dtype, other.device, other.fill
+        if other._value is not None:
+            self._value = other._value
+        return self
+
+    def _queries(self, queries: ArrayLike, what: str = "the queries") -> tuple[npt.NDArray[Any], tuple[int, ...]]:
+        """Keys in host memory, in one dimension, and the shape of the results."""
+        array = _arrays.host(queries, self.key_dtype, what)
+        return _arrays.flat(array), array.shape
+
+    def _on(self, queries: ArrayLike, stream: Any, what: str = "the queries") -> tuple[Array, _native.Stream | None]:
+        on = _arrays.producer_stream(queries, self.device, stream)
+        return _arrays.to_device(queries, self.key_dtype, what, self.device, on), on
+
+    def _found(self, queries: ArrayLike, stream: Any) -> Any:
+        """Whether keys are present."""
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
+            self._tree.get(column._memory, None, found._memory, 0, on)
+            return found
+        raw, shape = self._queries(queries)
+        hits = np.empty(raw.size, np.bool_)
+        self._tree.get(raw, None, hits, 0)
+        return hits.reshape(shape)[()]
+
+    def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+        """Whether each of `queries` is a key of the index.
+
+        Parameters
+        ----------
+        queries : array_like
+            Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+        stream : int or object with ``__cuda_stream__``, optional
+            For queries on a device: the stream of the work; by default the producer's current one.
+
+        Returns
+        -------
+        array of bool
+            Of the shape of the queries; for queries on a device, an :class:`Array`.
+        """
+        return self._found(queries, stream)
+
+    def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
+        """The rank of each of `queries`, with the meaning of :func:`numpy.searchsorted` over the sorted keys.
+
+        Parameters
+        ----------
+        queries : array_like
+            Keys, of the index's dtype.
+        side : {"left", "right"}, default "left"
+            "left" counts the keys below a query, "right" those not above it.
+        stream : optional
+            As in :meth:`contains`.
+
+        Returns
+        -------
+        array of int64
+        """
+        if side not in ("left", "right"):
+            raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
+        upper = side == "right"
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            ranks = _arrays.empty(self.device, column.size, np.dtype(np.int64))
+            self._tree.rank(column._memory, upper, ranks._memory, on)
+            return ranks
+        raw, shape = self._queries(queries)
+        out = np.empty(raw.size, np.int64)
+        self._tree.rank(raw, upper, out)
+        return out.reshape(shape)[()]
+
+    def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+        """How many keys are below each of `queries`: ``searchsorted(queries, "left")``."""
+        return self.searchsorted(queries, "left", stream=stream)
+
+    def upper_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+        """How many keys are not above each of `queries`: ``searchsorted(queries, "right")``."""
+        return self.searchsorted(queries, "right", stream=stream)
+
+    def rank(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+        """How many keys are below each of `queries`; the same as :meth:`lower_bound`."""
+        return self.searchsorted(queries, "left", stream=stream)
+
+    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
+        """How many keys each range has.
+
+        Parameters
+        ----------
+        starts, ends : array_like
+            The bounds, of the index's dtype. A range that ends before it starts has none.
+        inclusive : {"both", "left", "right", "neither"}, default "both"
+            Which bounds belong to a range, as in :meth:`pandas.Series.between`. On a device "both" only.
+        stream : optional
+            As in :meth:`contains`.
+
+        Returns
+        -------
+        array of int64
+        """
+        closed = _closed(inclusive)
+        if _arrays.on_device(starts):
+            if not all(closed):
+                raise ValueError("ranges on a device have inclusive='both'")
+            first, on = self._on(starts, stream, "the starts")
+            last, _ = self._on(ends, stream, "the ends")
+            counts = _arrays.empty(self.device, first.size, np.dtype(np.int64))
+            self._tree.count(first._memory, last._memory, _MOST, counts._memory, on)
+            return counts
+        lower = np.asarray(self.searchsorted(starts, "left" if closed[0] else "right"))
+        upper = np.asarray(self.searchsorted(ends, "right" if closed[1] else "left"))
+        if lower.shape != upper.shape:
+            raise ValueError(f"starts of shape {lower.shape} and ends of shape {upper.shape}: give one of each per range")
+        return np.maximum(upper - lower, 0)[()]
+
+    def _range(
+        self, starts: ArrayLike, ends: ArrayLike, inclusive: Inclusive, limit: int | None, stream: Any
+    ) -> tuple[Any, Any, Any]:
+        closed, most = _closed(inclusive), _limit(limit)
+        if _arrays.on_device(starts):
+            first, on = self._on(starts, stream, "the starts")
+            last, _ = self._on(ends, stream, "the ends")
+            offsets, keys, values = self._tree.range(first._memory, last._memory, closed, most, on)
+            return Array(offsets, np.dtype(np.int64), self.device), self._own(keys), values
+        first_keys, shape = self._queries(starts, "the starts")
+        last_keys, other = self._queries(ends, "the ends")
+        if shape != other:
+            raise ValueError(f"starts of shape {shape} and ends of shape {other}: give one of each per range")
+        offsets, keys, values = self._tree.range(first_keys, last_keys, closed, most)
+        return offsets, keys.view(self.key_dtype), values
+
+    def _own(self, memory: _native.Memory) -> Array:
+        return Array(memory, self.key_dtype, self.device)
+
+    def _pairs(self) -> tuple[Any, Any]:
+        _, keys, values = self._tree.pairs(False)
+        return keys.view(self.key_dtype), values
+
+    def _combined(self: _Self, other: _Self, how: str) -> _Self:
+        if type(other) is not type(self):
+            raise TypeError(f"a {type(self).__name__} and a {type(other).__name__} cannot be combined: use two of one kind")
+        if (self.key_dtype, self._value) != (other.key_dtype, other._value):
+            raise TypeError(
+                f"the dtypes differ: {self.key_dtype} and {self._value}, {other.key_dtype} and {other._value}; build one index anew"
+            )
+        return self._like(self, self._tree.combine(other._tree, how))
+
+    def union(self: _Self, other: _Self) -> _Self:
+        """A new index with the keys of both; of a key that is in both, `other`'s value. Neither changes. Also ``a | b``."""
+        return self._combined(other, "union")
+
+    def intersection(self: _Self, other: _Self) -> _Self:
+        """A new index with what is in this one and whose keys are in `other`, too. Also ``a & b``."""
+        return self._combined(other, "intersection")
+
+    def difference(self: _Self, other: _Self) -> _Self:
+        """A new index with what is in this one and whose keys are not in `other`. Also ``a - b``."""
+        return self._combined(other, "difference")
+
+    def __or__(self: _Self, other: _Self) -> _Self:
+        return self.union(other) if isinstance(other, _Ordered) else NotImplemented
+
+    def __and__(self: _Self, other: _Self) -> _Self:
+        return self.intersection(other) if isinstance(other, _Ordered) else NotImplemented
+
+    def __sub__(self: _Self, other: _Self) -> _Self:
+        return self.difference(other) if isinstance(other, _Ordered) else NotImplemented
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+    def __contains__(self, key: object) -> bool:
+        return bool(self._found(key, None))
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys in ascending order. Copies all of them first."""
+        return iter(self._pairs()[0].tolist())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the device's memory that the index takes."""
+        return self._tree.stats()["bytes"]
+
+    def stats(self) -> dict[str, int]:
+        """The index's size, by part: pairs, levels, lines and nodes, and the bytes of each."""
+        return self._tree.stats()
+
+    def describe(self) -> str:
+        """The index's size, by part, as text."""
+        stats = self.stats()
+        size = max(stats["len"], 1)
+        parts = [("lines", "line_bytes"), ("nodes", "node_bytes"), ("records", "record_bytes"), ("levels above", "upper_bytes"), ("table", "top_bytes")]
+        lines = [repr(self), f"  {'levels of nodes':<16}{stats['height']:>16,}", f"  {'lines':<16}{stats['lines']:>16,}"]
+        lines += [f"  {name:<16}{stats[key]:>16,} B {stats[key] / size:9.2f} B/key" for name, key in parts]
+        lines += [f"  {'in all':<16}{stats['bytes']:>16,} B {stats['bytes'] / size:9.2f} B/key"]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(self.describe())}</pre>"
+
+    def close(self) -> None:
+        """Free the index's memory now. Later calls are errors."""
+        self._tree.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._tree.is_closed
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<lanetree.{type(self).__name__}, closed>"
+        values = "" if self._value is None else f" -> {self._value}"
+        noun = "keys" if self._value is None else "pairs"
+        return f"<lanetree.{type(self).__name__} of {len(self):,} {noun}, {self.key_dtype}{values}, on {self.device.name}>"
+
+
+class Index(_Ordered):
+    """An ordered index of keys with one value each.
+
+    Parameters
+    ----------
+    keys : array_like
+        Keys in any order, in one dimension: uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64. Of
+        equal keys the last one's value is kept. Floats are in the total order of IEEE 754: -0.0 is below 0.0, and NaNs are
+        at both ends.
+    values : array_like, optional
+        A value for each key, of the same dtypes; by default their row numbers, int64.
+    device : str, Device or None
+        As for :class:`Device`. By default where the keys are if they are on a device, else the first GPU, else the CPU.
+    fill : float, default 1.0
+        The part of each line that the build fills. With 0.7, batches of inserts find room.
+    is_sorted : bool, default False
+        Whether keys ascend already; it is checked.
+    key_dtype : dtype, optional
+        For keys in a list: what they become. Keys of an array must have it already.
+    nulls : {"error", "skip"}, default "error"
+        What becomes of pairs of which the key or the value is null, in columns of Arrow (pyarrow, polars, DuckDB).
+    stream : int or object with ``__cuda_stream__``, optional
+        For keys on a device: the stream in whose order they are read; by default the producer's current one.
+
+    Raises
+    ------
+    TypeError
+        For dtypes that indexes do not have. Nothing is cast silently.
+    lanetree.errors.LengthMismatch
+        Unless there is one value per key.
+    lanetree.errors.OutOfMemory
+        If the device has no room.
+
+    Notes
+    -----
+    Arrays in host memory are used in place if they are contiguous and aligned, and copied otherwise. So are arrays on a device,
+    except that one which does not begin at a multiple of 256 bytes is copied there, in the stream's order.
+
+    Threads may query an index at the same time; a change waits for them. The GIL is released during calls; do not change an
+    array while a call reads it.
+
+    Examples
+    --------
+    >>> index = lanetree.Index(np.array([30, 10, 20]), np.array([3, 1, 2]), device="cpu")
+    >>> index.get(np.array([10, 15]))
+    (array([1, 0]), array([ True, False]))
+    """
+
+    __slots__ = ("_value",)
+    _value: np.dtype[Any]
+
+    def __init__(
+        self,
+        keys: ArrayLike,
+        values: ArrayLike | None = None,
+        device: str | Device | None = None,
+        *,
+        fill: float = 1.0,
+        is_sorted: bool = False,
+        key_dtype: npt.DTypeLike | None = None,
+        nulls: Literal["error", "skip"] = "error",
+        stream: Any = None,
+    ) -> None:
+        keys, values = _arrays.without_nulls(keys, values, nulls)
+        dtype = self._build(keys, values, True, device, fill, is_sorted, key_dtype, stream)
+        assert dtype is not None
+        self._value = dtype
+
+    @property
+    def value_dtype(self) -> np.dtype[Any]:
+        """The dtype of values."""
+        return self._value
+
+    def get(
+        self,
+        queries: ArrayLike,
+        *,
+        default: Any = 0,
+        out: tuple[Any, Any] | None = None,
+        stream: Any = None,
+    ) -> tuple[Any, Any]:
+        """The value of each of `queries`, and whether it is present.
+
+        Parameters
+        ----------
+        queries : array_like
+            Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+        default : scalar, default 0
+            The value of keys that are absent.
+        out : (values, found), optional
+            Arrays that take the results: contiguous, of the values' dtype and of bool, in the memory of the queries.
+        stream : optional
+            As in :meth:`contains`.
+
+        Returns
+        -------
+        values : array
+            Of the shape of the queries. For queries on a device, an :class:`Array`.
+        found : array of bool
+        """
+        miss = self._word(default)
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            if out is None:
+                values = _arrays.empty(self.device, column.size, self._value)
+                found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
+                self._tree.get(column._memory, values._memory, found._memory, miss, on)
+                return values, found
+            values = _arrays.to_device(out[0], self._value, "the output of values", self.device, on)
+            found = _arrays.to_device(out[1], np.dtype(np.bool_), "the output of hits", self.device, on)
+            for array in (values, found):
+                if array.size != column.size:
+                    raise ValueError(f"an output of {array.size} elements for {column.size} queries")
+            self._tree.get(column._memory, values._memory, found._memory, miss, on)
+            return out
+        raw, shape = self._queries(queries)
+        if out is None:
+            host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, np.bool_)
+        else:
+            host_values = _output(out[0], self._value, shape, raw)
+            hits = _output(out[1], np.dtype(np.bool_), shape, raw)
+        self._tree.get(raw, host_values, hits, miss)
+        if out is not None:
+            return out
+        return host_values.reshape(shape)[()], hits.reshape(shape)[()]
+
+    def __getitem__(self, key: Any) -> Any:
+        """The value of one key, or a KeyError; the values of an array of keys, all of which must be present."""
+        values, found = self.get(key)
+        if isinstance(values, Array):
+            raise TypeError("index[...] is for keys in host memory: use get for arrays on a device")
+        if not np.all(found):
+            missing = np.asarray(key)[~np.asarray(found)] if np.ndim(key) else key
+            raise KeyError(missing if np.ndim(key) == 0 else missing.flat[0])
+        return values
+
+    def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+        """The last pair whose key is not above each of `queries`.
+
+        Returns
+        -------
+        keys, values : array
+            Where there is none, the key is 0 in host memory and any on a device, and the value is `default`.
+        found : array of bool
+        """
+        return self._neighbor(queries, True, default, stream)
+
+    def successor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+        """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
+        return self._neighbor(queries, False, default, stream)
+
+    def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Any, Any, Any]:
+        miss = self._word(default)
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            dtypes = (self.key_dtype, self._value, np.dtype(np.bool_))
+            made = tuple(_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
+            keys, values, found = made
+            self._tree.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
+            return keys, values, found
+        raw, shape = self._queries(queries)
+        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
+        self._tree.neighbor(raw, predecessor, *outputs, miss)
+        near, host_values, hits = (array.reshape(shape)[()] for array in outputs)
+        return near, host_values, hits
+
+    def asof(
+        self,
+        at: ArrayLike,
+        *,
+        direction: Literal["backward", "forward"] = "backward",
+        tolerance: Any = None,
+        default: Any = 0,
+        stream: Any = None,
+    ) -> tuple[Any, Any]:
+        """The value of the nearest key on one side of each of `at`, as :func:`pandas.merge_asof` matches rows.
+
+        Parameters
+        ----------
+        at : array_like
+            Keys, of the index's dtype.
+        direction : {"backward", "forward"}, default "backward"
+            The last key that is not above, or the first that is not below.
+        tolerance : scalar, optional
+            The largest distance of a match; in host memory only.
+        default : scalar, default 0
+            The value where there is no match.
+        stream : optional
+            As in :meth:`contains`.
+
+        Returns
+        -------
+        values : array
+        found : array of bool
+        """
+        if direction not in ("backward", "forward"):
+            raise ValueError(f"direction is {direction!r}, where 'backward' or 'forward' is needed")
+        if tolerance is not None and _arrays.on_device(at):
+            raise ValueError("a tolerance is not supported for keys on a device: use predecessor or successor, which give the keys")
+        keys, values, found = self._neighbor(at, direction == "backward", default, stream)
+        if tolerance is None:
+            return values, found
+        queries = _arrays.host(at, self.key_dtype, "the queries")
+        far = _distance(queries, keys, direction == "backward") > _tolerance(tolerance, self.key_dtype)
+        found = found & ~far
+        return np.where(found, values, np.asarray(default, self._value))[()].astype(self._value, copy=False), found
+
+    def range(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        *,
+        inclusive: Inclusive = "both",
+        limit: int | None = None,
+        stream: Any = None,
+    ) -> Ranges:
+        """The pairs of each range, in ascending order of their keys.
+
+        Parameters
+        ----------
+        starts, ends, inclusive, stream
+            As in :meth:`count_range`.
+        limit : int, optional
+            The most pairs of each range: its first ones.
+
+        Returns
+        -------
+        Ranges
+            ``(offsets, keys, values)``: the pairs of range ``i`` are ``offsets[i]:offsets[i + 1]``. For ranges on a device the
+            call waits, to learn how many pairs there are.
+        """
+        offsets, keys, values = self._range(starts, ends, inclusive, limit, stream)
+        if isinstance(keys, Array):
+            return Ranges(offsets, keys, Array(values, self._value, self.device))
+        return Ranges(offsets, keys, values.view(self._value))
+
+    def scan(self, starts: ArrayLike, limit: int, *, stream: Any = None) -> Scans:
+        """The first pairs whose keys are not below each of `starts`, at most `limit` of each.
+
+        Returns
+        -------
+        Scans
+            ``(counts, keys, values)``; keys and values have a row of `limit` for each start. On a device these are flat.
+        """
+        counts, keys, values = _scan(self, starts, limit, stream)
+        if isinstance(counts, Array):
+            return Scans(counts, keys, Array(values, self._value, self.device))
+        return Scans(counts, keys, values.view(self._value).reshape(keys.shape))
+
+    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner") -> Any:
+        """Joins rows of probes with the index, by key.
+
+        Parameters
+        ----------
+        probes : array_like
+            Keys in host memory, of the index's dtype, in one dimension.
+        how : {"inner", "left", "semi", "anti"}, default "inner"
+
+        Returns
+        -------
+        (left, values) : arrays
+            For "inner": the number of each probe that is present, int64, and the value of its key. For "left": all probes,
+            and in addition to the values an array of bool, as of :meth:`get`: ``(left, values, found)``.
+        left : array of int64
+            For "semi" the probes that are present, for "anti" those that are not.
+        """
+        values, found = self.get(_in_host(probes, "join"))
+        found = np.atleast_1d(found)
+        if how == "inner":
+            left = np.flatnonzero(found)
+            return left, np.atleast_1d(values)[left]
+        if how == "left":
+            return np.arange(found.size), np.atleast_1d(values), found
+        if how in ("semi", "anti"):
+            return np.flatnonzero(found if how == "semi" else ~found)
+        raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
+
+    def keys(self) -> npt.NDArray[Any]:
+        """All keys, in ascending order."""
+        keys: npt.NDArray[Any] = self._pairs()[0]
+        return keys
+
+    def values(self) -> npt.NDArray[Any]:
+        """All values, in the order of their keys."""
+        return self.items()[1]
+
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All pairs, in ascending order of their keys: two arrays in host memory."""
+        keys, values = self._pairs()
+        return keys, values.view(self._value)
+
+    def insert(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Insert pairs; the value of a key that is present is replaced. Of equal keys the last one's value is kept.
+
+        Parameters
+        ----------
+        keys, values : array_like
+            Of the index's dtypes.
+        stream : optional
+            As in :meth:`contains`. The call returns when the index is changed.
+
+        Raises
+        ------
+        lanetree.errors.OutOfMemory
+            The index is as it was.
+        lanetree.errors.Lost
+            The device failed half-way, and the index cannot be used any more.
+        """
+        return self._change(INSERT, keys, values, stream)
+
+    def update(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Replace the values of the keys that are present; otherwise like :meth:`insert`."""
+        return self._change(UPDATE, keys, values, stream)
+
+    def remove(self, keys: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Remove the keys that are present; otherwise like :meth:`insert`."""
+        return self._change(REMOVE, keys, None, stream)
+
+    def apply(self, kinds: ArrayLike, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Apply a batch of operations, with the effect of one after another.
+
+        Parameters
+        ----------
+        kinds : array_like of uint32
+            ``lanetree.INSERT``, ``UPDATE`` or ``REMOVE`` for each key.
+        keys, values : array_like
+            Of the index's dtypes; the values of removals are not read.
+        """
+        return self._change(kinds, keys, values, stream)
+
+    def _change(self, kinds: Any, keys: ArrayLike, values: ArrayLike | None, stream: Any) -> UpdateReport:
+        raw_values: Any = None
+        is_one = isinstance(kinds, int)
+        if _arrays.on_device(keys):
+            column, on = self._on(keys, stream, "the keys")
+            if values is not None:
+                values = _arrays.to_device(values, self._value, "the values", self.device, on)
+                raw_values = values._memory
+            if not is_one:
+                kinds = _arrays.to_device(kinds, np.dtype(np.uint32), "the kinds", self.device, on)._memory
+            return UpdateReport(*self._tree.apply(kinds, column._memory, raw_values, on))
+        raw, _ = self._queries(keys, "the keys")
+        if values is not None:
+            raw_values = _arrays.flat(_arrays.host(values, self._value, "the values"))
+        if not is_one:
+            kinds = _arrays.flat(_arrays.host(kinds, np.dtype(np.uint32), "the kinds"))
+            if kinds.size != raw.size:
+                raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
+        return UpdateReport(*self._tree.apply(kinds, raw, raw_values))
+
+    def to(self, device: str | Device) -> "Index":
+        """A copy of the index on another device."""
+        return Index(*self.items(), device=device, fill=self.fill, is_sorted=True)
+
+    def copy(self) -> "Index":
+        """A copy of the index on the same device."""
+        return self.to(self.device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (Index, self.items(), self.device.name, self.fill)
+
+    def _word(self, value: Any) -> int:
+        """A value's bits as an integer."""
+        if value == 0 and self._value.kind not in "f":
+            return 0
+        array = _arrays.from_python(value, self._value, "the default")
+        return int(np.asarray(array).reshape(1).view(f"u{self._value.itemsize}")[0])
+
+
+class Set(_Ordered):
+    """An ordered set of keys: an index without values, in half of the memory.
+
+    Parameters
+    ----------
+    keys, device, fill, is_sorted, key_dtype, nulls, stream
+        As for :class:`Index`. Equal keys count once.
+
+    Examples
+    --------
+    >>> numbers = lanetree.Set(np.array([30, 10, 20, 10]), device="cpu")
+    >>> 10 in numbers, len(numbers)
+    (True, 3)
+    """
+
+    __slots__ = ()
+    _value = None
+
+    def __init__(
+        self,
+        keys: ArrayLike,
+        device: str | Device | None = None,
+        *,
+        fill: float = 1.0,
+        is_sorted: bool = False,
+        key_dtype: npt.DTypeLike | None = None,
+        nulls: Literal["error", "skip"] = "error",
+        stream: Any = None,
+    ) -> None:
+        keys, _ = _arrays.without_nulls(keys, None, nulls)
+        self._build(keys, None, False, device, fill, is_sorted, key_dtype, stream)
+
+    def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
+        """The last key that is not above each of `queries`, and whether there is one."""
+        return self._neighbor(queries, True, stream)
+
+    def successor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
+        """The first key that is not below each of `queries`, and whether there is one."""
+        return self._neighbor(queries, False, stream)
+
+    def _neighbor(self, queries: ArrayLike, predecessor: bool, stream: Any) -> tuple[Any, Any]:
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            keys = _arrays.empty(self.device, column.size, self.key_dtype)
+            found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
+            self._tree.neighbor(column._memory, predecessor, keys._memory, None, found._memory, 0, on)
+            return keys, found
+        raw, shape = self._queries(queries)
+        near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, np.bool_)
+        self._tree.neighbor(raw, predecessor, near, None, hits, 0)
+        return near.reshape(shape)[()], hits.reshape(shape)[()]
+
+    def range(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        *,
+        inclusive: Inclusive = "both",
+        limit: int | None = None,
+        stream: Any = None,
+    ) -> KeyRanges:
+        """The keys of each range; otherwise like :meth:`Index.range`."""
+        offsets, keys, _ = self._range(starts, ends, inclusive, limit, stream)
+        return KeyRanges(offsets, keys)
+
+    def scan(self, starts: ArrayLike, limit: int, *, stream: Any = None) -> KeyScans:
+        """The first keys that are not below each of `starts`; otherwise like :meth:`Index.scan`."""
+        counts, keys, _ = _scan(self, starts, limit, stream)
+        return KeyScans(counts, keys)
+
+    def keys(self) -> npt.NDArray[Any]:
+        """All keys, in ascending order."""
+        keys: npt.NDArray[Any] = self._pairs()[0]
+        return keys
+
+    def insert(self, keys: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Insert keys; those that were there count as replaced. Otherwise like :meth:`Index.insert`."""
+        return self._change(INSERT, keys, stream)
+
+    def remove(self, keys: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Remove the keys that are present."""
+        return self._change(REMOVE, keys, stream)
+
+    def _change(self, kind: int, keys: ArrayLike, stream: Any) -> UpdateReport:
+        if _arrays.on_device(keys):
+            column, on = self._on(keys, stream, "the keys")
+            return UpdateReport(*self._tree.apply(kind, column._memory, None, on))
+        raw, _ = self._queries(keys, "the keys")
+        return UpdateReport(*self._tree.apply(kind, raw, None))
+
+    def to(self, device: str | Device) -> "Set":
+        """A copy of the set on another device."""
+        return Set(self.keys(), device=device, fill=self.fill, is_sorted=True)
+
+    def copy(self) -> "Set":
+        """A copy of the set on the same device."""
+        return self.to(self.device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (Set, (self.keys(),), self.device.name, self.fill)
+
+
+def _restore(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float | None = None) -> Any:
+    """An index that was pickled: on the same device if there is one, else on the one that is chosen by default."""
+    from .errors import Error
+
+    try:
+        place = Device(device)
+    except (Error, ValueError):
+        place = Device()
+    if fill is None:
+        return kind(*arrays, device=place)
+    return kind(*arrays, device=place, fill=fill, is_sorted=True)
+
+
+def _one_dimension(array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+    if array.ndim != 1:
+        raise ValueError(f"{what} have {array.ndim} dimensions, where one is needed")
+    return array
+
+
+def _in_host(array: ArrayLike, call: str) -> ArrayLike:
+    if _arrays.on_device(array):
+        raise ValueError(f"{call} is not supported for arrays on a device: use get, which is, or copy the array")
+    return array
+
+
+def _closed(inclusive: str) -> tuple[bool, bool]:
+    if inclusive not in _CLOSED:
+        raise ValueError(f"inclusive is {inclusive!r}, where 'both', 'left', 'right' or 'neither' is needed")
+    return _CLOSED[inclusive]
+
+
+def _limit(limit: int | None) -> int:
+    if limit is None:
+        return _MOST
+    if not 0 <= limit <= _MOST:
+        raise ValueError(f"a limit of {limit} pairs is not possible")
+    return int(limit)
+
+
+def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> tuple[Any, Any, Any]:
+    if not 0 <= limit < 2**32:
+        raise ValueError(f"a limit of {limit} pairs is not possible: choose 0 to 2^32 - 1")
+    if _arrays.on_device(starts):
+        column, on = index._on(starts, stream, "the starts")
+        counts, keys, values = index._tree.scan(column._memory, limit, on)
+        return Array(counts, np.dtype(np.uint32), index.device), index._own(keys), values
+    raw, _ = index._queries(starts, "the starts")
+    counts, keys, values = index._tree.scan(raw, limit)
+    return counts, keys.view(index.key_dtype).reshape(raw.size, limit), values
+
+
+def _output(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], queries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array of the caller's that takes results."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype:
+        raise TypeError(f"an output of {getattr(array, 'dtype', type(array))} where an array of {dtype} is needed")
+    if array.shape != shape:
+        raise ValueError(f"an output of shape {array.shape} for queries of shape {shape}")
+    if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
+        raise ValueError("an output must be contiguous, aligned and writable")
+    if np.shares_memory(array, queries):
+        raise ValueError("an output shares memory with the queries")
+    return array.reshape(-1)
+
+
+def _distance(queries: npt.NDArray[Any], keys: npt.NDArray[Any], backward: bool) -> npt.NDArray[Any]:
+    """How far each key is from its query, without overflow: unsigned for integers."""
+    high, low = (np.asarray(queries), np.asarray(keys)) if backward else (np.asarray(keys), np.asarray(queries))
+    if high.dtype.kind != "f":
+        unsigned = np.dtype(f"u{high.dtype.itemsize}")
+        high, low = high.view(unsigned), low.view(unsigned)
+    # Integers wrap as meant; of those without a match, it does not matter.
+    with np.errstate(over="ignore"):
+        far: npt.NDArray[Any] = np.subtract(high, low)
+    return far
+
+
+def _tolerance(tolerance: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "mM":
+        unit = np.datetime_data(dtype)[0]
+        tolerance = int(np.timedelta64(tolerance).astype(f"m8[{unit}]").astype(np.int64))
+    if tolerance < 0:
+        raise ValueError(f"a tolerance of {tolerance} is below 0")
+    return tolerance if dtype.kind == "f" else np.uint64(tolerance)

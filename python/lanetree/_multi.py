@@ -1,0 +1,270 @@
+"""Keys with any number of values: :class:`MultiIndex`."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _native
+from ._arrays import Array, ArrayLike
+from ._device import Device
+from ._index import Inclusive, Ranges, _closed, _in_host, _limit, _one_dimension, _restore
+
+
+class ValueRows(NamedTuple):
+    """The values of a batch of keys, in compressed sparse rows: those of key ``i`` are ``offsets[i]:offsets[i + 1]``."""
+
+    offsets: Any
+    values: Any
+
+
+class ChangeReport(NamedTuple):
+    """What a batch of changes did, in numbers of pairs."""
+
+    #: Pairs that were inserted.
+    inserted: int
+    #: Pairs that were removed.
+    removed: int
+    #: Elements of the batch that found nothing to remove.
+    unmatched: int
+
+
+class MultiIndex:
+    """An ordered index of keys with any number of values each, in the order in which they were inserted.
+
+    Parameters
+    ----------
+    keys, values, device, key_dtype, nulls, stream
+        As for :class:`Index`; no pair replaces another.
+
+    Notes
+    -----
+    A batch of changes makes the whole index anew, whatever its size: many small changes are better made as few large ones.
+
+    Examples
+    --------
+    >>> index = lanetree.MultiIndex(np.array([5, 3, 5]), np.array([50, 30, 51]), device="cpu")
+    >>> index.get(np.array([5, 4, 3]))
+    ValueRows(offsets=array([0, 2, 2, 3]), values=array([50, 51, 30]))
+    """
+
+    __slots__ = ("_map", "key_dtype", "value_dtype", "device", "__weakref__")
+
+    def __init__(
+        self,
+        keys: ArrayLike,
+        values: ArrayLike | None = None,
+        device: str | Device | None = None,
+        *,
+        key_dtype: npt.DTypeLike | None = None,
+        nulls: Literal["error", "skip"] = "error",
+        stream: Any = None,
+    ) -> None:
+        keys, values = _arrays.without_nulls(keys, values, nulls)
+        wanted = None if key_dtype is None else np.dtype(key_dtype)
+        on_gpu = _arrays.on_device(keys)
+        if isinstance(keys, Array) and device is None:
+            device = keys.device
+        elif on_gpu and device is None:
+            device = f"cuda:{_arrays._ordinal(keys)}"
+        self.device = Device(device)
+        on = None
+        raw_keys: Any
+        raw_values: Any
+        if on_gpu:
+            on = _arrays.producer_stream(keys, self.device, stream)
+            column = _arrays.to_device(keys, wanted, "the keys", self.device, on)
+            self.key_dtype, raw_keys, size = wanted or column.dtype, column._memory, column.size
+            if values is None:
+                values = _arrays.asarray(np.arange(size, dtype=np.int64), self.device)
+            if not _arrays.on_device(values):
+                raise TypeError("keys and values are in different memories: put both on the device, or both in host memory")
+            column = _arrays.to_device(values, None, "the values", self.device, on)
+            self.value_dtype, raw_values = column.dtype, column._memory
+        else:
+            array = _one_dimension(_arrays.host(keys, wanted, "the keys"), "the keys")
+            self.key_dtype, raw_keys = array.dtype, _arrays.flat(array)
+            if values is None:
+                values = np.arange(array.size, dtype=np.int64)
+            if _arrays.on_device(values):
+                raise TypeError("keys and values are in different memories: put both on the device, or both in host memory")
+            array = _one_dimension(_arrays.host(values, None, "the values"), "the values")
+            self.value_dtype, raw_values = array.dtype, _arrays.flat(array)
+        word = _arrays.word_of(self.key_dtype, "keys")
+        _arrays.word_of(self.value_dtype, "values")
+        self._map = _native.Multi(self.device._native, word, raw_keys, raw_values, self.value_dtype.itemsize, on)
+
+    def _host(self, keys: ArrayLike, what: str) -> npt.NDArray[Any]:
+        return _arrays.flat(_arrays.host(keys, self.key_dtype, what))
+
+    def _on(self, keys: ArrayLike, stream: Any, what: str) -> tuple[Array, _native.Stream | None]:
+        on = _arrays.producer_stream(keys, self.device, stream)
+        return _arrays.to_device(keys, self.key_dtype, what, self.device, on), on
+
+    def get(self, queries: ArrayLike, *, stream: Any = None) -> ValueRows:
+        """All values of each of `queries`, in the order in which they were inserted; none of a key that is absent.
+
+        Parameters
+        ----------
+        queries : array_like
+            Keys, of the index's dtype, in one dimension.
+        stream : optional
+            As in :meth:`Index.contains`. The call waits, to learn how many values there are.
+
+        Returns
+        -------
+        ValueRows
+            ``(offsets, values)``
+        """
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream, "the queries")
+            offsets, _, values = self._map.get(column._memory, on)
+            return ValueRows(Array(offsets, np.dtype(np.int64), self.device), Array(values, self.value_dtype, self.device))
+        offsets, _, values = self._map.get(self._host(queries, "the queries"))
+        return ValueRows(offsets, values.view(self.value_dtype))
+
+    def count(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+        """How many values each of `queries` has: int64."""
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream, "the queries")
+            counts = _arrays.empty(self.device, column.size, np.dtype(np.int64))
+            self._map.count(column._memory, counts._memory, on)
+            return counts
+        array = _arrays.host(queries, self.key_dtype, "the queries")
+        out = np.empty(array.size, np.int64)
+        self._map.count(_arrays.flat(array), out)
+        return out.reshape(array.shape)[()]
+
+    def contains(self, queries: ArrayLike) -> Any:
+        """Whether each of `queries`, in host memory, is present."""
+        return np.asarray(self.count(_in_host(queries, "contains")) > 0)[()]
+
+    def first(self, queries: ArrayLike, *, default: Any = 0) -> tuple[Any, Any]:
+        """The value of each of `queries`, in host memory, that was inserted first, and whether there is one."""
+        offsets, values = self.get(_in_host(queries, "first"))
+        found = np.diff(offsets) > 0
+        out = np.full(found.size, default, self.value_dtype)
+        out[found] = values[offsets[:-1][found]]
+        shape = np.shape(queries)
+        return out.reshape(shape)[()], found.reshape(shape)[()]
+
+    def range(
+        self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", limit: int | None = None
+    ) -> Ranges:
+        """The pairs of each range; for arrays in host memory, otherwise like :meth:`Index.range`."""
+        first, last = self._host(_in_host(starts, "range"), "the starts"), self._host(_in_host(ends, "range"), "the ends")
+        offsets, keys, values = self._map.range(first, last, _closed(inclusive), _limit(limit))
+        return Ranges(offsets, keys.view(self.key_dtype), values.view(self.value_dtype))
+
+    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both") -> npt.NDArray[Any]:
+        """How many pairs each range has, for arrays in host memory."""
+        first, last = self._host(starts, "the starts"), self._host(ends, "the ends")
+        counts: npt.NDArray[Any] = self._map.count_range(first, last, _closed(inclusive))
+        return counts
+
+    def join(self, probes: ArrayLike, how: Literal["inner", "semi", "anti"] = "inner") -> Any:
+        """Joins rows of probes, in host memory, with the index, by key.
+
+        Returns
+        -------
+        (left, values) : arrays
+            For "inner": a row for each pair of a probe with a value of its key.
+        left : array of int64
+            For "semi" the probes that are present, for "anti" those that are not.
+        """
+        if how == "inner":
+            offsets, values = self.get(_in_host(probes, "join"))
+            return np.repeat(np.arange(offsets.size - 1), np.diff(offsets)), values
+        if how in ("semi", "anti"):
+            found = np.atleast_1d(self.contains(probes))
+            return np.flatnonzero(found if how == "semi" else ~found)
+        raise ValueError(f"how is {how!r}, where 'inner', 'semi' or 'anti' is needed")
+
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """All pairs, in ascending order of their keys: two arrays in host memory."""
+        _, keys, values = self._map.pairs()
+        return keys.view(self.key_dtype), values.view(self.value_dtype)
+
+    def keys(self) -> npt.NDArray[Any]:
+        """The key of every pair, in ascending order."""
+        return self.items()[0]
+
+    def values(self) -> npt.NDArray[Any]:
+        """All values, in the order of their keys."""
+        return self.items()[1]
+
+    def insert(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> ChangeReport:
+        """Insert pairs: each value goes after those that its key has. All or nothing."""
+        if _arrays.on_device(keys):
+            column, on = self._on(keys, stream, "the keys")
+            given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)
+            return ChangeReport(*self._map.insert(column._memory, given._memory, on))
+        raw = _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
+        return ChangeReport(*self._map.insert(self._host(keys, "the keys"), raw))
+
+    def remove(self, keys: ArrayLike, values: ArrayLike | None = None, *, stream: Any = None) -> ChangeReport:
+        """Remove all pairs of each key, or, with `values`, the first pair of each key with an equal value. All or nothing."""
+        if _arrays.on_device(keys):
+            if values is not None:
+                raise ValueError("pairs to remove are arrays in host memory")
+            column, on = self._on(keys, stream, "the keys")
+            return ChangeReport(*self._map.remove(column._memory, None, on))
+        raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
+        return ChangeReport(*self._map.remove(self._host(keys, "the keys"), raw))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the device's memory that the index takes."""
+        return self._map.stats()["bytes"]
+
+    def stats(self) -> dict[str, int]:
+        """Pairs, distinct keys, and the bytes of each part."""
+        return self._map.stats()
+
+    def describe(self) -> str:
+        """The index's size, by part, as text."""
+        stats = self.stats()
+        return "\n".join([repr(self)] + [f"  {name:<16}{value:>16,}" for name, value in stats.items()])
+
+    def close(self) -> None:
+        """Free the index's memory now. Later calls are errors."""
+        self._map.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._map.is_closed
+
+    def __enter__(self) -> "MultiIndex":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    def __contains__(self, key: object) -> bool:
+        return bool(self.contains(key))
+
+    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+        """All values of one key, or a KeyError."""
+        values: npt.NDArray[Any] = self.get([key]).values
+        if values.size == 0:
+            raise KeyError(key)
+        return values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys().tolist())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (MultiIndex, self.items(), self.device.name)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<lanetree.MultiIndex, closed>"
+        stats = self.stats()
+        pairs = f"{stats['len']:,} pairs of {stats['keys']:,} keys"
+        return f"<lanetree.MultiIndex of {pairs}, {self.key_dtype} -> {self.value_dtype}, on {self.device.name}>"

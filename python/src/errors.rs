@@ -1,0 +1,59 @@
+//! The library's errors as Python's: one class per kind, in `lanetree.errors`.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this process was forked from one that had the module.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// What `os.register_at_fork` runs in a child.
+#[pyfunction]
+pub(crate) fn after_fork_in_child() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// Every call that touches a device begins with this one.
+pub(crate) fn check_not_forked() -> PyResult<()> {
+    if FORKED.load(Ordering::Relaxed) {
+        return Err(PyRuntimeError::new_err(
+            "this process was forked from one that uses lanetree, whose threads and GPU contexts it does not have: start it \
+             by \"spawn\" (multiprocessing.get_context(\"spawn\"), or multiprocessing_context=\"spawn\" of a DataLoader)",
+        ));
+    }
+    Ok(())
+}
+
+/// An error of the library, as the Python exception of its kind.
+pub(crate) fn raise(error: lanetree::Error) -> PyErr {
+    match error {
+        lanetree::Error::Runtime(error) => of_kind(&error),
+        error => of_kind(&error),
+    }
+}
+
+pub(crate) fn raise_runtime(error: lanetree::runtime::Error) -> PyErr {
+    of_kind(&error)
+}
+
+/// The class has the name of the variant, which is what `Debug` begins with.
+fn of_kind(error: &impl std::error::Error) -> PyErr {
+    let (debug, message) = (format!("{error:?}"), error.to_string());
+    let kind = debug.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
+    Python::attach(|py| {
+        let module = match py.import("lanetree.errors") {
+            Ok(module) => module,
+            Err(error) => return error,
+        };
+        let class = module.getattr(&*kind).or_else(|_| module.getattr("Error"));
+        match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+            Ok(class) => PyErr::from_type(class, message),
+            Err(error) => error,
+        }
+    })
+}
+
+pub(crate) fn value_error(message: impl Into<String>) -> PyErr {
+    PyValueError::new_err(message.into())
+}

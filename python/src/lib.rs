@@ -1,0 +1,36 @@
+//! `lanetree._native`: what the Python package `lanetree` is written on.
+
+mod arrow;
+mod device;
+mod dlpack;
+mod errors;
+mod memory;
+mod multi;
+mod strings;
+mod tree;
+
+use pyo3::prelude::*;
+
+/// The native part of `lanetree`.
+#[pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use super::arrow::{Column, arrow_import, arrow_stream};
+    #[pymodule_export]
+    use super::device::{Device, Stream};
+    #[pymodule_export]
+    use super::dlpack::{dlpack_export, dlpack_import};
+    #[pymodule_export]
+    use super::errors::after_fork_in_child;
+    #[pymodule_export]
+    use super::memory::{Memory, copies};
+    #[pymodule_export]
+    use super::multi::Multi;
+    #[pymodule_export]
+    use super::strings::Strings;
+    #[pymodule_export]
+    use super::tree::Tree;
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python has for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

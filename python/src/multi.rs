@@ -1,0 +1,411 @@
+//! The multi-map behind one interface, whatever its keys and values are.
+
+use crate::device::{Device, Stream};
+use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
+use crate::memory::{HostSlice, In, Input, Memory, closed, numpy};
+use crate::tree::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
+use lanetree::multimap::{ChangeReport, DeviceRows, Scratch, Stats};
+use lanetree::{Buffer, KeyRange, MultiMap, Ranges};
+use lanetree_layout::Word;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
+
+/// A multi-map, whatever its types are. Calls run without the GIL.
+trait AnyMap: Send + Sync {
+    fn device(&self) -> &lanetree::Device;
+    fn stats(&self) -> Stats;
+    /// Offsets and values of all keys.
+    fn get(&self, queries: In<'_>, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn range(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Found>;
+    fn count_range(&self, bounds: [HostSlice; 2], closed: [bool; 2]) -> PyResult<Vec<u64>>;
+    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<ChangeReport>;
+    fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<ChangeReport>;
+    fn pairs(&self) -> PyResult<Found>;
+}
+
+struct Typed<K: PyKey, V: Word> {
+    map: MultiMap<K, V>,
+    floats: bool,
+}
+
+impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
+    fn keys<'a>(&self, keys: HostSlice) -> PyResult<Cow<'a, [K]>> {
+        let keys = In::Host(keys).host::<K>()?;
+        Ok(if self.floats { ordered(keys).into() } else { keys.into() })
+    }
+
+    /// Keys on the device as the map has them; those of an array in host memory are copied there.
+    fn with_keys<R>(
+        &self,
+        keys: In<'_>,
+        stream: &lanetree::Stream,
+        call: impl FnOnce(&Buffer<K>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        with_keys(self.map.device(), self.floats, keys, stream, call)
+    }
+
+    fn ranges(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Vec<KeyRange<K>>> {
+        let (mut starts, mut ends) = (self.keys(bounds[0])?, self.keys(bounds[1])?);
+        check_len(starts.len(), ends.len())?;
+        if closed != [true; 2] {
+            inclusive(starts.to_mut(), ends.to_mut(), closed);
+        }
+        let nothing = || KeyRange::new(K::MIN..K::MIN);
+        let range =
+            |(&start, &end): (&K, &K)| if start > end { nothing() } else { KeyRange::new(start..=end).limit(limit) };
+        Ok(starts.iter().zip(&ends[..]).map(range).collect())
+    }
+
+    fn found(&self, ranges: Ranges<K, V>) -> Found {
+        let Ranges { offsets, mut keys, values } = ranges;
+        if self.floats {
+            keys.iter_mut().for_each(|key| *key = key.unorder());
+        }
+        Found::Host(Box::new(move |py| {
+            let offsets = bytemuck::allocation::cast_vec::<u64, i64>(offsets);
+            [numpy(py, offsets).into_any().unbind(), numpy(py, keys).into_any().unbind(), V::array(py, values)]
+        }))
+    }
+}
+
+fn with_keys<K: PyKey, R>(
+    device: &lanetree::Device,
+    floats: bool,
+    keys: In<'_>,
+    stream: &lanetree::Stream,
+    call: impl FnOnce(&Buffer<K>) -> PyResult<R>,
+) -> PyResult<R> {
+    if let In::Host(_) = keys {
+        let keys = keys.host::<K>()?;
+        let keys = if floats { Cow::Owned(ordered(keys)) } else { Cow::Borrowed(keys) };
+        return call(&device.upload(&keys).map_err(raise_runtime)?);
+    }
+    let words = keys.device()?.read()?;
+    let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
+    if !floats {
+        return call(words);
+    }
+    let mut own = device.alloc::<K>(words.len()).map_err(raise_runtime)?;
+    lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+    call(&own)
+}
+
+fn with_values<V: Word, R>(
+    device: &lanetree::Device,
+    values: In<'_>,
+    call: impl FnOnce(&Buffer<V>) -> PyResult<R>,
+) -> PyResult<R> {
+    if let In::Host(_) = values {
+        return call(&device.upload(values.host::<V>()?).map_err(raise_runtime)?);
+    }
+    let words = values.device()?.read()?;
+    call(words.as_ref().ok_or_else(closed)?.read::<V>()?)
+}
+
+impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
+    fn device(&self) -> &lanetree::Device {
+        self.map.device()
+    }
+
+    fn stats(&self) -> Stats {
+        self.map.stats()
+    }
+
+    fn get(&self, queries: In<'_>, stream: &lanetree::Stream) -> PyResult<Found> {
+        if let In::Host(slice) = queries {
+            let rows = self.map.get_all_many(&self.keys(slice)?).map_err(raise)?;
+            return Ok(Found::Host(Box::new(move |py| {
+                let offsets = bytemuck::allocation::cast_vec::<u64, i64>(rows.offsets);
+                [numpy(py, offsets).into_any().unbind(), py.None(), V::array(py, rows.values)]
+            })));
+        }
+        let (device, count) = (self.map.device().clone(), queries.len());
+        let find = |keys: &Buffer<K>| -> lanetree::Result<DeviceRows<V>> {
+            let (on, mut scratch) = (self.map.on(stream), Scratch::new(&device, count)?);
+            // Offsets alone, which say how many values there are.
+            let mut rows = DeviceRows::new(&device, count, 0)?;
+            on.get_all(keys, &mut scratch, &mut rows)?;
+            let mut total = [0];
+            rows.offsets.copy_range_to(count, &mut total)?;
+            rows.values = device.alloc(total[0] as usize)?;
+            on.get_all(keys, &mut scratch, &mut rows)?;
+            Ok(rows)
+        };
+        let rows = self.with_keys(queries, stream, |keys| find(keys).map_err(raise))?;
+        // Of keys there is nothing to tell.
+        let none = device.alloc::<u64>(0).map_err(raise_runtime)?;
+        let columns = (Memory::new(rows.offsets), Memory::new(key_words(none)), V::memory(rows.values));
+        Ok(Found::Device(Box::new(columns)))
+    }
+
+    fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        if let In::Host(slice) = queries {
+            let found = self.map.count_many(&self.keys(slice)?).map_err(raise)?;
+            let counts = counts.host_mut::<u64>()?;
+            check_len(found.len(), counts.len())?;
+            counts.copy_from_slice(&found);
+            return Ok(());
+        }
+        let mut counts = counts.device()?.write()?;
+        let counts = counts.as_mut().ok_or_else(closed)?.write::<u64>()?;
+        let mut scratch = Scratch::new(self.map.device(), queries.len()).map_err(raise)?;
+        self.with_keys(queries, stream, |keys| self.map.on(stream).count(keys, counts, &mut scratch).map_err(raise))
+    }
+
+    fn range(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Found> {
+        let ranges = self.map.range_many(self.ranges(bounds, closed, limit)?).map_err(raise)?;
+        Ok(self.found(ranges))
+    }
+
+    fn count_range(&self, bounds: [HostSlice; 2], closed: [bool; 2]) -> PyResult<Vec<u64>> {
+        self.map.count_range_many(self.ranges(bounds, closed, u64::MAX)?).map_err(raise)
+    }
+
+    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<ChangeReport> {
+        if let (In::Host(keys), In::Host(_)) = (keys, values) {
+            let keys = self.keys(keys)?;
+            return self.map.insert_many(&keys, values.host()?).map_err(raise);
+        }
+        let device = self.map.device().clone();
+        let map = &mut self.map;
+        with_keys(&device, self.floats, keys, stream, |keys| {
+            with_values(&device, values, |values| map.insert_on(stream, keys, values).map_err(raise))
+        })
+    }
+
+    fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<ChangeReport> {
+        match (keys, values) {
+            (In::Host(keys), None) => {
+                let keys = self.keys(keys)?;
+                self.map.remove_all_many(&keys).map_err(raise)
+            }
+            (In::Host(keys), Some(values)) => {
+                let (keys, values) = (self.keys(keys)?, In::Host(values).host::<V>()?);
+                if keys.len() != values.len() {
+                    return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
+                }
+                let pairs: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).collect();
+                self.map.remove_pairs_many(&pairs).map_err(raise)
+            }
+            (In::Device(_), None) => {
+                let device = self.map.device().clone();
+                let map = &mut self.map;
+                with_keys(&device, self.floats, keys, stream, |keys| map.remove_all_on(stream, keys).map_err(raise))
+            }
+            (In::Device(_), Some(_)) => Err(value_error("pairs to remove are arrays in host memory")),
+        }
+    }
+
+    fn pairs(&self) -> PyResult<Found> {
+        let (keys, values): (Vec<K>, Vec<V>) = self.map.pairs().map_err(raise)?.into_iter().unzip();
+        Ok(self.found(Ranges { offsets: vec![0, keys.len() as u64], keys, values }))
+    }
+}
+
+fn build<K: PyKey, V: Word + PyValue>(
+    device: &lanetree::Device,
+    floats: bool,
+    keys: In<'_>,
+    values: In<'_>,
+    stream: &lanetree::Stream,
+) -> PyResult<Box<dyn AnyMap>> {
+    let map = match (keys, values) {
+        (In::Host(_), In::Host(_)) => {
+            let keys = keys.host::<K>()?;
+            let keys = if floats { Cow::Owned(ordered(keys)) } else { Cow::Borrowed(keys) };
+            MultiMap::build(device, &keys, values.host::<V>()?).map_err(raise)?
+        }
+        _ => with_keys(device, floats, keys, stream, |keys| {
+            with_values(device, values, |values| {
+                if keys.len() != values.len() {
+                    return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
+                }
+                MultiMap::build_on(stream, (keys, values), keys.len()).map_err(raise)
+            })
+        })?,
+    };
+    Ok(Box::new(Typed { map, floats }))
+}
+
+/// A multi-map.
+#[pyclass(frozen, module = "lanetree._native")]
+pub(crate) struct Multi {
+    map: RwLock<Option<Box<dyn AnyMap>>>,
+    /// The stream of calls that name none.
+    stream: lanetree::Stream,
+}
+
+impl Multi {
+    fn with<R: Send>(&self, py: Python<'_>, call: impl FnOnce(&dyn AnyMap) -> PyResult<R> + Send) -> PyResult<R> {
+        check_not_forked()?;
+        py.detach(|| {
+            let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+            call(&**map.as_ref().ok_or_else(closed)?)
+        })
+    }
+
+    fn change(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut dyn AnyMap) -> PyResult<ChangeReport> + Send,
+    ) -> PyResult<(u64, u64, u64)> {
+        check_not_forked()?;
+        let report = py.detach(|| {
+            let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+            call(&mut **map.as_mut().ok_or_else(closed)?)
+        })?;
+        Ok((report.inserted, report.removed, report.unmatched))
+    }
+
+    fn on<'a>(&'a self, stream: Option<&'a Bound<'_, Stream>>) -> &'a lanetree::Stream {
+        stream.map_or(&self.stream, |stream| stream.get().get())
+    }
+}
+
+fn in_host(input: &Input<'_>) -> PyResult<HostSlice> {
+    match input.get() {
+        In::Host(slice) => Ok(slice),
+        In::Device(_) => Err(value_error("this call takes arrays in host memory")),
+    }
+}
+
+#[pymethods]
+impl Multi {
+    #[new]
+    #[pyo3(signature = (device, key, keys, values, value_bytes, stream=None))]
+    fn new(
+        py: Python<'_>,
+        device: &Device,
+        key: &str,
+        keys: Input<'_>,
+        values: Input<'_>,
+        value_bytes: usize,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<Self> {
+        check_not_forked()?;
+        let device = device.get();
+        let own = device.stream().map_err(raise_runtime)?;
+        let on = stream.map_or(&own, |stream| stream.get().get());
+        let (keys, values, floats) = (keys.get(), values.get(), key.starts_with('f'));
+        let build = match (key, value_bytes) {
+            ("u32" | "f32", 4) => build::<u32, u32>,
+            ("u32" | "f32", 8) => build::<u32, u64>,
+            ("i32", 4) => build::<i32, u32>,
+            ("i32", 8) => build::<i32, u64>,
+            ("u64" | "f64", 4) => build::<u64, u32>,
+            ("u64" | "f64", 8) => build::<u64, u64>,
+            ("i64", 4) => build::<i64, u32>,
+            ("i64", 8) => build::<i64, u64>,
+            _ => return Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes"))),
+        };
+        let map = py.detach(|| build(device, floats, keys, values, on))?;
+        let stream = map.device().stream().map_err(raise_runtime)?;
+        Ok(Self { map: RwLock::new(Some(map)), stream })
+    }
+
+    /// Offsets, nothing, and values.
+    #[pyo3(signature = (queries, stream=None))]
+    fn get(&self, py: Python<'_>, queries: Input<'_>, stream: Option<&Bound<'_, Stream>>) -> PyResult<[Py<PyAny>; 3]> {
+        let (queries, stream) = (queries.get(), self.on(stream));
+        self.with(py, |map| map.get(queries, stream))?.objects(py)
+    }
+
+    #[pyo3(signature = (queries, counts, stream=None))]
+    fn count(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        counts: Input<'_>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let (queries, counts, stream) = (queries.get(), counts.get(), self.on(stream));
+        self.with(py, |map| map.count(queries, counts, stream))
+    }
+
+    fn range(
+        &self,
+        py: Python<'_>,
+        starts: Input<'_>,
+        ends: Input<'_>,
+        closed: [bool; 2],
+        limit: u64,
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let bounds = [in_host(&starts)?, in_host(&ends)?];
+        self.with(py, |map| map.range(bounds, closed, limit))?.objects(py)
+    }
+
+    fn count_range(
+        &self,
+        py: Python<'_>,
+        starts: Input<'_>,
+        ends: Input<'_>,
+        closed: [bool; 2],
+    ) -> PyResult<Py<PyAny>> {
+        let bounds = [in_host(&starts)?, in_host(&ends)?];
+        let counts = self.with(py, |map| map.count_range(bounds, closed))?;
+        Ok(numpy(py, bytemuck::allocation::cast_vec::<u64, i64>(counts)).into_any().unbind())
+    }
+
+    #[pyo3(signature = (keys, values, stream=None))]
+    fn insert(
+        &self,
+        py: Python<'_>,
+        keys: Input<'_>,
+        values: Input<'_>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<(u64, u64, u64)> {
+        let (keys, values, stream) = (keys.get(), values.get(), self.on(stream));
+        self.change(py, |map| map.insert(keys, values, stream))
+    }
+
+    /// Removes all pairs of keys, or one pair for each key and value.
+    #[pyo3(signature = (keys, values, stream=None))]
+    fn remove(
+        &self,
+        py: Python<'_>,
+        keys: Input<'_>,
+        values: Option<Input<'_>>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<(u64, u64, u64)> {
+        let values = values.as_ref().map(in_host).transpose()?;
+        let (keys, stream) = (keys.get(), self.on(stream));
+        self.change(py, |map| map.remove(keys, values, stream))
+    }
+
+    fn pairs(&self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
+        self.with(py, |map| map.pairs())?.objects(py)
+    }
+
+    fn stats(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, u64>> {
+        self.with(py, |map| {
+            let stats = map.stats();
+            Ok(BTreeMap::from([
+                ("len", stats.len),
+                ("keys", stats.keys),
+                ("key_bytes", stats.key_bytes),
+                ("value_bytes", stats.value_bytes),
+                ("sample_bytes", stats.sample_bytes),
+                ("bytes", stats.bytes()),
+            ]))
+        })
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |map| Ok(map.stats().len as usize))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked()?;
+        py.detach(|| drop(self.map.write().unwrap_or_else(PoisonError::into_inner).take()));
+        Ok(())
+    }
+
+    #[getter]
+    fn is_closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.map.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+}

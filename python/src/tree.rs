@@ -1,0 +1,1065 @@
+//! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
+//! words, made here; values are words of 32 or 64 bits, or nothing in sets.
+
+use crate::device::{Device, Stream};
+use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
+use crate::memory::{In, Input, Memory, Words, closed, numpy};
+use lanetree::lane_tree::{Stats, UpdateScratch};
+use lanetree::{Buffer, DeviceRanges, F32, F64, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport};
+use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
+use lanetree_frame::parallel::*;
+use lanetree_frame::unpack_bits;
+use lanetree_layout::{AnyKey, Key, KeyWord, Value};
+use lanetree_primitives::BuildScratch;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
+
+/// Queries after which a call looks whether the user has pressed Ctrl-C.
+const PIECE: usize = 1 << 24;
+
+/// Lets a signal end a long call.
+pub(crate) fn check_signals() -> PyResult<()> {
+    Python::attach(|py| py.check_signals())
+}
+
+/// A key as NumPy has it.
+pub(crate) trait PyKey: Key + numpy::Element {
+    /// The ordered word of a float of these bits.
+    fn order(self) -> Self;
+    /// The inverse of [`PyKey::order`].
+    fn unorder(self) -> Self;
+}
+
+macro_rules! key {
+    ($($key:ident $float:ident $number:ident)*) => {$(
+        impl PyKey for $key {
+            fn order(self) -> Self {
+                bytemuck::cast($float::new($number::from_bits(self as _)))
+            }
+            fn unorder(self) -> Self {
+                bytemuck::cast::<_, $float>(self).get().to_bits() as _
+            }
+        }
+    )*};
+}
+key! { u32 F32 f32  i32 F32 f32  u64 F64 f64  i64 F64 f64 }
+
+/// Values as NumPy has them.
+pub(crate) trait PyValue: Value {
+    /// An array of NumPy, without a copy; None of nothing.
+    fn array(py: Python<'_>, values: Vec<Self>) -> Py<PyAny>;
+    /// A device's array; none of nothing.
+    fn memory(values: Buffer<Self>) -> Option<Memory>;
+    /// That from a 64-bit word.
+    fn truncate(word: u64) -> Self {
+        Self::of(<Self::Word as KeyWord>::truncate(word))
+    }
+}
+
+macro_rules! value {
+    ($($value:ident)*) => {$(
+        impl PyValue for $value {
+            fn array(py: Python<'_>, values: Vec<Self>) -> Py<PyAny> {
+                numpy(py, values).into_any().unbind()
+            }
+            fn memory(values: Buffer<Self>) -> Option<Memory> {
+                Some(Memory::new(values))
+            }
+        }
+    )*};
+}
+value! { u32 u64 }
+
+impl PyValue for () {
+    fn array(py: Python<'_>, _: Vec<Self>) -> Py<PyAny> {
+        py.None()
+    }
+    fn memory(_: Buffer<Self>) -> Option<Memory> {
+        None
+    }
+}
+
+/// Keys as a device's array has them.
+pub(crate) fn key_words<K: AnyKey>(keys: Buffer<K>) -> Words {
+    let keys = match keys.cast::<u32>() {
+        Ok(words) => return words.into(),
+        Err(keys) => keys,
+    };
+    keys.cast::<u64>().unwrap_or_else(|_| unreachable!("keys have 32 or 64 bits")).into()
+}
+
+/// A function that makes three arrays.
+pub(crate) trait MakeArrays: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send {}
+
+impl<F: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send> MakeArrays for F {}
+
+/// What a batch of ranges found: offsets, keys and values.
+pub(crate) enum Found {
+    /// In vectors, of which arrays are made under the GIL.
+    Host(Box<dyn MakeArrays>),
+    /// On the device.
+    Device(Box<(Memory, Memory, Option<Memory>)>),
+}
+
+impl Found {
+    pub(crate) fn objects(self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
+        Ok(match self {
+            Self::Host(objects) => objects(py),
+            Self::Device(found) => {
+                let (offsets, keys, values) = *found;
+                let values = match values {
+                    Some(values) => Py::new(py, values)?.into_any(),
+                    None => py.None(),
+                };
+                [Py::new(py, offsets)?.into_any(), Py::new(py, keys)?.into_any(), values]
+            }
+        })
+    }
+}
+
+/// Where a look-up's results go: values, unless they are nothing, and which are found.
+#[derive(Clone, Copy)]
+struct Results<'a> {
+    values: Option<In<'a>>,
+    found: Option<In<'a>>,
+    miss: u64,
+}
+
+/// Operations of a batch: all of one kind, or each its own (0 inserts, 1 updates, 2 removes).
+#[derive(Clone, Copy)]
+enum Kinds<'a> {
+    All(u32),
+    Each(In<'a>),
+}
+
+/// Two indexes made one.
+#[derive(Clone, Copy)]
+enum Combination {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// An index, whatever its types are. Calls run without the GIL.
+trait AnyTree: Send + Sync {
+    fn device(&self) -> &lanetree::Device;
+    fn stats(&self) -> Stats;
+    fn get(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn neighbor(
+        &self,
+        queries: In<'_>,
+        predecessor: bool,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()>;
+    fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn count(&self, bounds: [In<'_>; 2], limit: u64, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn apply(
+        &mut self,
+        kinds: Kinds<'_>,
+        keys: In<'_>,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport>;
+    fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+struct Typed<K: AnyKey, V: Value> {
+    tree: LaneTree<K, V>,
+    /// Whether keys are floats: the tree has their ordered words.
+    floats: bool,
+}
+
+impl<K: PyKey, V: PyValue> Typed<K, V> {
+    /// Keys of NumPy as the tree has them.
+    fn keys<'a>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
+        let keys = keys.host::<K>()?;
+        Ok(if self.floats { ordered(keys).into() } else { keys.into() })
+    }
+
+    /// Keys of the tree as NumPy has them, in place.
+    fn give(&self, keys: &mut [K]) {
+        if self.floats {
+            keys.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.unorder()));
+        }
+    }
+
+    /// Calls a function with a buffer of keys as the tree has them.
+    fn with_keys<R>(
+        &self,
+        keys: &Memory,
+        call: impl FnOnce(&Buffer<K>) -> PyResult<R>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<R> {
+        let words = keys.read()?;
+        let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
+        if !self.floats {
+            return call(words);
+        }
+        let mut own = self.tree.device().alloc::<K>(words.len()).map_err(raise_runtime)?;
+        lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+        call(&own)
+    }
+
+    /// Makes the tree's keys floats again, on the device.
+    fn give_on(&self, stream: &lanetree::Stream, keys: &mut Buffer<K>) -> PyResult<()> {
+        if !self.floats {
+            return Ok(());
+        }
+        lanetree_frame::restore_floats(stream, keys).map_err(raise)
+    }
+
+    fn values<'a>(&self, len: usize, values: Option<In<'a>>) -> PyResult<Cow<'a, [V]>> {
+        match values {
+            Some(values) => Ok(values.host::<V>()?.into()),
+            // Of sets: they take no memory.
+            None if !V::IS_SOME => Ok(vec![V::default(); len].into()),
+            None => Err(value_error("values are missing")),
+        }
+    }
+
+    /// Calls a function with the buffers of a look-up's results.
+    fn with_results(
+        &self,
+        count: usize,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+        call: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>, V) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let device = self.tree.device();
+        let mut hits = match results.found {
+            Some(_) => Some(device.alloc::<u32>(count.div_ceil(32)).map_err(raise_runtime)?),
+            None => None,
+        };
+        let miss = V::truncate(results.miss);
+        match results.values {
+            Some(values) if V::IS_SOME => {
+                let mut values = values.device()?.write()?;
+                call(values.as_mut().ok_or_else(closed)?.write::<V>()?, hits.as_mut(), miss)?;
+            }
+            _ => call(&mut device.alloc::<V>(count).map_err(raise_runtime)?, hits.as_mut(), miss)?,
+        }
+        if let (Some(hits), Some(found)) = (hits, results.found) {
+            let mut found = found.device()?.write()?;
+            let found = found.as_mut().ok_or_else(closed)?.write::<u8>()?;
+            // The kernel writes words.
+            let room = count.next_multiple_of(4);
+            if found.len() >= room {
+                return unpack_bits(stream, &hits, count, found).map_err(raise);
+            }
+            let mut bytes = device.alloc::<u8>(room).map_err(raise_runtime)?;
+            unpack_bits(stream, &hits, count, &mut bytes).map_err(raise)?;
+            found.copy_from_buffer(stream, 0, &bytes, 0..count).map_err(raise_runtime)?;
+        }
+        Ok(())
+    }
+
+    fn ranges(&self, mut ranges: Ranges<K, V>) -> Found {
+        self.give(&mut ranges.keys);
+        let Ranges { offsets, keys, values } = ranges;
+        Found::Host(Box::new(move |py| {
+            [
+                numpy(py, bytemuck::allocation::cast_vec::<u64, i64>(offsets)).into_any().unbind(),
+                numpy(py, keys).into_any().unbind(),
+                V::array(py, values),
+            ]
+        }))
+    }
+}
+
+pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> Vec<K> {
+    let mut own = keys.to_vec();
+    own.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.order()));
+    own
+}
+
+/// The inclusive bounds of ranges, from bounds that may be exclusive. A range that can have no key ends before it starts.
+pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: [bool; 2]) {
+    let one = K::Bits::truncate(1);
+    for (start, end) in starts.iter_mut().zip(ends) {
+        let mut empty = start > end;
+        if !closed[0] {
+            empty |= *start == K::MAX;
+            *start = K::decode(start.encode().wrapping_add(one));
+        }
+        if !closed[1] {
+            empty |= *end == K::MIN;
+            *end = K::decode(end.encode().wrapping_add(K::Bits::MAX));
+        }
+        if empty {
+            (*start, *end) = (K::MAX, K::MIN);
+        }
+    }
+}
+
+/// Splits look-ups' results into values and whether they were found.
+fn split<T: Copy + Send + Sync, V: Copy + Send + Sync>(
+    hits: &[Option<T>],
+    values: &mut [V],
+    found: &mut [u8],
+    miss: V,
+    value: impl Fn(T) -> V + Sync,
+) {
+    hits.par_chunks(TASK).zip(values.par_chunks_mut(TASK)).zip(found.par_chunks_mut(TASK)).for_each(
+        |((hits, values), found)| {
+            for ((hit, to), found) in hits.iter().zip(values).zip(found) {
+                (*to, *found) = hit.map_or((miss, 0), |hit| (value(hit), 1));
+            }
+        },
+    );
+}
+
+impl<K: PyKey, V: PyValue> AnyTree for Typed<K, V>
+where
+    LaneTree<K, V>: Scans<Key = K, Value = V>,
+{
+    fn device(&self) -> &lanetree::Device {
+        FixedIndex::device(&self.tree)
+    }
+
+    fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+
+    fn get(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        if queries.is_device() {
+            return self.with_keys(
+                queries.device()?,
+                |keys| {
+                    self.with_results(keys.len(), results, stream, |values, hits, miss| {
+                        OnStream::new(&self.tree, stream).get(keys, values, hits, miss).map_err(raise)
+                    })
+                },
+                stream,
+            );
+        }
+        let (queries, miss) = (self.keys(queries)?, V::truncate(results.miss));
+        let (mut no_values, mut no_found) = (Vec::new(), Vec::new());
+        let values = match results.values {
+            Some(values) if V::IS_SOME => values.host_mut::<V>()?,
+            _ => {
+                no_values.resize(queries.len(), V::default());
+                &mut no_values[..]
+            }
+        };
+        let found = match results.found {
+            Some(found) => found.host_mut::<u8>()?,
+            None => {
+                no_found.resize(queries.len(), 0);
+                &mut no_found[..]
+            }
+        };
+        check_len(queries.len(), values.len())?;
+        check_len(queries.len(), found.len())?;
+        let pieces = queries.chunks(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
+        for (piece, ((queries, values), found)) in pieces.enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            match self.tree.native() {
+                Some(view) => {
+                    queries.par_chunks(TASK).zip(values.par_chunks_mut(TASK)).zip(found.par_chunks_mut(TASK)).for_each(
+                        |((queries, values), found)| {
+                            view.get(queries, |i, hit| {
+                                found[i] = u8::from(hit.is_some());
+                                values[i] = hit.unwrap_or(miss);
+                            });
+                        },
+                    )
+                }
+                None => {
+                    split(&HostForm::get_many(&self.tree, queries).map_err(raise)?, values, found, miss, |value| value)
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        if queries.is_device() {
+            let mut ranks = ranks.device()?.write()?;
+            let ranks = ranks.as_mut().ok_or_else(closed)?.write::<u64>()?;
+            return self.with_keys(
+                queries.device()?,
+                |keys| {
+                    let on = OnStream::new(&self.tree, stream);
+                    if upper { on.upper_bound(keys, ranks) } else { on.lower_bound(keys, ranks) }.map_err(raise)
+                },
+                stream,
+            );
+        }
+        let (queries, ranks) = (self.keys(queries)?, ranks.host_mut::<u64>()?);
+        check_len(queries.len(), ranks.len())?;
+        for (piece, (queries, ranks)) in queries.chunks(PIECE).zip(ranks.chunks_mut(PIECE)).enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            match self.tree.native() {
+                Some(view) => queries.par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).for_each(|(queries, ranks)| {
+                    view.rank(queries, upper, |i, rank| ranks[i] = rank);
+                }),
+                None => {
+                    let found = match upper {
+                        true => HostForm::upper_bound_many(&self.tree, queries),
+                        false => HostForm::lower_bound_many(&self.tree, queries),
+                    };
+                    ranks.copy_from_slice(&found.map_err(raise)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn neighbor(
+        &self,
+        queries: In<'_>,
+        predecessor: bool,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()> {
+        if queries.is_device() {
+            let mut keys = keys.device()?.write()?;
+            let keys = keys.as_mut().ok_or_else(closed)?.write::<K>()?;
+            return self.with_keys(
+                queries.device()?,
+                |queries| {
+                    self.with_results(queries.len(), results, stream, |values, hits, miss| {
+                        let on = OnStream::new(&self.tree, stream);
+                        match predecessor {
+                            true => on.predecessor(queries, keys, values, hits, miss),
+                            false => on.successor(queries, keys, values, hits, miss),
+                        }
+                        .map_err(raise)
+                    })?;
+                    self.give_on(stream, keys)
+                },
+                stream,
+            );
+        }
+        let (queries, keys, miss) = (self.keys(queries)?, keys.host_mut::<K>()?, V::truncate(results.miss));
+        let mut no_values = Vec::new();
+        let values = match results.values {
+            Some(values) if V::IS_SOME => values.host_mut::<V>()?,
+            _ => {
+                no_values.resize(queries.len(), V::default());
+                &mut no_values[..]
+            }
+        };
+        let found = results.found.ok_or_else(|| value_error("an output is missing"))?.host_mut::<u8>()?;
+        for len in [keys.len(), values.len(), found.len()] {
+            check_len(queries.len(), len)?;
+        }
+        let outputs = keys.chunks_mut(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
+        for (piece, (queries, ((keys, values), found))) in queries.chunks(PIECE).zip(outputs).enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            let each = |keys: &mut [K], values: &mut [V], found: &mut [u8], i: usize, pair: Option<(K, V)>| {
+                found[i] = u8::from(pair.is_some());
+                // Where there is none, the key is the float 0.0 too.
+                let none = if self.floats { K::default().order() } else { K::default() };
+                (keys[i], values[i]) = pair.unwrap_or((none, miss));
+            };
+            match self.tree.native() {
+                Some(view) => queries
+                    .par_chunks(TASK)
+                    .zip(keys.par_chunks_mut(TASK))
+                    .zip(values.par_chunks_mut(TASK))
+                    .zip(found.par_chunks_mut(TASK))
+                    .for_each(|(((queries, keys), values), found)| {
+                        view.neighbor(queries, predecessor, |i, pair| each(keys, values, found, i, pair));
+                    }),
+                None => {
+                    let pairs = match predecessor {
+                        true => HostForm::predecessor_many(&self.tree, queries),
+                        false => HostForm::successor_many(&self.tree, queries),
+                    };
+                    for (i, pair) in pairs.map_err(raise)?.into_iter().enumerate() {
+                        each(keys, values, found, i, pair);
+                    }
+                }
+            }
+            self.give(keys);
+        }
+        Ok(())
+    }
+
+    fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
+        let [starts, ends] = bounds;
+        if starts.is_device() {
+            if closed != [true; 2] {
+                return Err(value_error("ranges of a device's arrays have both bounds inclusive"));
+            }
+            return self.range_on(starts.device()?, ends.device()?, limit, stream);
+        }
+        let (mut starts, mut ends) = (self.keys(starts)?, self.keys(ends)?);
+        check_len(starts.len(), ends.len())?;
+        if closed != [true; 2] {
+            inclusive(starts.to_mut(), ends.to_mut(), closed);
+        }
+        let mut out = Ranges::default();
+        match limit {
+            u64::MAX => HostForm::range_between_many_into(&self.tree, &starts, &ends, &mut out),
+            _ => HostForm::range_many_into(
+                &self.tree,
+                starts.iter().zip(&ends[..]).map(|(&start, &end)| {
+                    let nothing = KeyRange::new(K::MIN..K::MIN);
+                    if start > end { nothing } else { KeyRange::new(start..=end).limit(limit) }
+                }),
+                &mut out,
+            ),
+        }
+        .map_err(raise)?;
+        Ok(self.ranges(out))
+    }
+
+    fn count(&self, bounds: [In<'_>; 2], limit: u64, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        let mut counts = counts.device()?.write()?;
+        let counts = counts.as_mut().ok_or_else(closed)?.write::<u64>()?;
+        self.with_keys(
+            bounds[0].device()?,
+            |starts| {
+                self.with_keys(
+                    bounds[1].device()?,
+                    |ends| {
+                        check_len(starts.len(), ends.len())?;
+                        OnStream::new(&self.tree, stream).count(starts, ends, None, limit, counts).map_err(raise)
+                    },
+                    stream,
+                )
+            },
+            stream,
+        )
+    }
+
+    fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found> {
+        let (device, on_device) = (self.tree.device().clone(), starts.is_device());
+        let pairs = starts.len().saturating_mul(limit as usize);
+        let room = || -> lanetree::runtime::Result<_> {
+            Ok((
+                device.alloc_zeroed::<K>(pairs)?,
+                device.alloc_zeroed::<V>(pairs)?,
+                device.alloc_zeroed::<u32>(starts.len())?,
+            ))
+        };
+        let (mut keys, mut values, mut counts) = room().map_err(raise_runtime)?;
+        let mut run = |starts: &Buffer<K>| {
+            OnStream::new(&self.tree, stream).scan(starts, limit, &mut keys, &mut values, &mut counts).map_err(raise)
+        };
+        if on_device {
+            self.with_keys(starts.device()?, run, stream)?;
+            self.give_on(stream, &mut keys)?;
+            let (keys, counts) = (key_words(keys), Memory::new(counts));
+            return Ok(Found::Device(Box::new((counts, Memory::new(keys), V::memory(values)))));
+        }
+        run(&device.upload(&self.keys(starts)?).map_err(raise_runtime)?)?;
+        let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?, counts.to_vec()?)) };
+        let (mut keys, values, counts) = download().map_err(raise_runtime)?;
+        self.give(&mut keys);
+        Ok(Found::Host(Box::new(move |py| {
+            [numpy(py, counts).into_any().unbind(), numpy(py, keys).into_any().unbind(), V::array(py, values)]
+        })))
+    }
+
+    fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found> {
+        let (device, len) = (self.tree.device().clone(), FixedIndex::len(&self.tree) as usize);
+        if let (Some(view), false) = (self.tree.native(), on_device) {
+            let (mut keys, mut values) = (vec![K::default(); len], vec![V::default(); len]);
+            let tasks = keys.par_chunks_mut(TASK).zip(values.par_chunks_mut(TASK)).enumerate();
+            tasks.for_each(|(task, (keys, values))| view.copy((task * TASK) as u64, keys, values));
+            return Ok(self.ranges(Ranges { offsets: vec![0, len as u64], keys, values }));
+        }
+        let room = || -> lanetree::runtime::Result<_> { Ok((device.alloc::<K>(len)?, device.alloc::<V>(len)?)) };
+        let (mut keys, mut values) = room().map_err(raise_runtime)?;
+        OnStream::new(&self.tree, stream).pairs(&mut keys, &mut values).map_err(raise)?;
+        if on_device {
+            self.give_on(stream, &mut keys)?;
+            let offsets = device.upload(&[0, len as u64]).map_err(raise_runtime)?;
+            let keys = Memory::new(key_words(keys));
+            return Ok(Found::Device(Box::new((Memory::new(offsets), keys, V::memory(values)))));
+        }
+        let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?)) };
+        let (keys, values) = download().map_err(raise_runtime)?;
+        Ok(self.ranges(Ranges { offsets: vec![0, len as u64], keys, values }))
+    }
+
+    fn apply(
+        &mut self,
+        kinds: Kinds<'_>,
+        keys: In<'_>,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport> {
+        if keys.is_device() {
+            return self.apply_on(kinds, keys.device()?, values, stream);
+        }
+        let keys = self.keys(keys)?.into_owned();
+        let removes = matches!(kinds, Kinds::All(2)) && values.is_none();
+        let values = if removes { Cow::Owned(Vec::new()) } else { self.values(keys.len(), values)? };
+        if !removes && keys.len() != values.len() {
+            return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
+        }
+        let kinds = match kinds {
+            Kinds::All(kind) => vec![kind; 1],
+            Kinds::Each(kinds) => kinds.host::<u32>()?.to_vec(),
+        };
+        if kinds.len() > 1 || kinds.is_empty() {
+            check_len(keys.len(), kinds.len())?;
+        }
+        if let Some((index, &kind)) = kinds.iter().enumerate().find(|(_, kind)| **kind > 2) {
+            let operations = kinds.iter().filter(|kind| **kind > 2).count() as u64;
+            return Err(raise(lanetree::Error::UnknownKinds { operations, index, kind }));
+        }
+        let one = kinds.len() == 1;
+        let op = |i: usize| match kinds[if one { 0 } else { i }] {
+            0 => Op::Insert(keys[i], values[i]),
+            1 => Op::Update(keys[i], values[i]),
+            _ => Op::Remove(keys[i]),
+        };
+        self.tree.apply_each(keys.len(), op).map_err(raise)
+    }
+
+    fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>> {
+        let differ = || {
+            PyTypeError::new_err(
+                "the indexes have other keys or values: build one of them anew with the dtypes of the other",
+            )
+        };
+        let other =
+            other.as_any().downcast_ref::<Self>().filter(|other| other.floats == self.floats).ok_or_else(differ)?;
+        let (first, second) = (&self.tree, &other.tree);
+        let tree = match how {
+            Combination::Union => Combine::union(first, second),
+            Combination::Intersection => Combine::intersection(first, second),
+            Combination::Difference => Combine::difference(first, second),
+        };
+        Ok(Box::new(Self { tree: tree.map_err(raise)?, floats: self.floats }))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<K: PyKey, V: PyValue> Typed<K, V> {
+    fn range_on(&self, starts: &Memory, ends: &Memory, limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
+        let device = self.tree.device().clone();
+        let count = starts.len();
+        let find = |starts: &Buffer<K>, ends: &Buffer<K>| -> lanetree::Result<DeviceRanges<K, V>> {
+            let on = OnStream::new(&self.tree, stream);
+            let mut scratch = RangeScratch::new(&device, count)?;
+            // Offsets alone, which say how many pairs there are.
+            let mut out = DeviceRanges::new(&device, count, 0)?;
+            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            let mut total = [0];
+            out.offsets.copy_range_to(count, &mut total)?;
+            let total = total[0] as usize;
+            (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
+            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            Ok(out)
+        };
+        let mut out = self.with_keys(
+            starts,
+            |starts| {
+                self.with_keys(
+                    ends,
+                    |ends| {
+                        check_len(starts.len(), ends.len())?;
+                        find(starts, ends).map_err(raise)
+                    },
+                    stream,
+                )
+            },
+            stream,
+        )?;
+        self.give_on(stream, &mut out.keys)?;
+        let offsets = Memory::new(out.offsets);
+        Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))
+    }
+
+    fn apply_on(
+        &mut self,
+        kinds: Kinds<'_>,
+        keys: &Memory,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport> {
+        let device = self.tree.device().clone();
+        let (words, count) = (keys.read()?, keys.len());
+        let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
+        let mut own;
+        let keys = if self.floats {
+            own = device.alloc::<K>(count).map_err(raise_runtime)?;
+            lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+            &own
+        } else {
+            words
+        };
+        let given = match values {
+            Some(values) if V::IS_SOME => Some(values.device()?.read()?),
+            _ => None,
+        };
+        let none;
+        let values = match given.as_ref().map(|values| values.as_ref().ok_or_else(closed)) {
+            Some(values) => values?.read::<V>()?,
+            None => {
+                // Of sets, or not read by removals.
+                none = device.alloc_zeroed::<V>(count).map_err(raise_runtime)?;
+                &none
+            }
+        };
+        if values.len() != count {
+            return Err(raise(lanetree::Error::LengthMismatch { keys: count, values: values.len() }));
+        }
+        let all;
+        let each = match kinds {
+            Kinds::Each(kinds) => Some(kinds.device()?.read()?),
+            Kinds::All(_) => None,
+        };
+        let kinds = match (&each, kinds) {
+            (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<u32>()?),
+            (None, Kinds::All(kind @ 1..)) => {
+                all = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
+                Some(&all)
+            }
+            _ => None,
+        };
+        let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
+        self.tree.apply_on(stream, keys, values, kinds, &mut scratch).map_err(raise)
+    }
+}
+
+pub(crate) fn check_len(expected: usize, actual: usize) -> PyResult<()> {
+    if expected == actual {
+        return Ok(());
+    }
+    Err(value_error(format!("arrays of {expected} and of {actual} elements, where both must have the same number")))
+}
+
+/// A LaneTree, with or without values.
+#[pyclass(frozen, module = "lanetree._native")]
+pub(crate) struct Tree {
+    tree: RwLock<Option<Box<dyn AnyTree>>>,
+    /// The stream of calls that name none.
+    stream: lanetree::Stream,
+}
+
+struct Options {
+    floats: bool,
+    fill: f64,
+    sorted: bool,
+}
+
+fn build<K: PyKey, V: PyValue>(
+    device: &lanetree::Device,
+    keys: In<'_>,
+    values: Option<In<'_>>,
+    options: &Options,
+    stream: &lanetree::Stream,
+) -> PyResult<Box<dyn AnyTree>>
+where
+    LaneTree<K, V>: Scans<Key = K, Value = V>,
+{
+    let builder = LaneTree::<K, V>::builder().fill(options.fill);
+    let len = keys.len();
+    if !keys.is_device() {
+        let keys = keys.host::<K>()?;
+        let own;
+        let keys = if options.floats {
+            own = ordered(keys);
+            &own[..]
+        } else {
+            keys
+        };
+        let values = match values {
+            Some(values) => Cow::Borrowed(values.host::<V>()?),
+            None => Cow::Owned(vec![V::default(); len]),
+        };
+        let tree = match options.sorted {
+            true => builder.build_sorted(device, keys, &values),
+            false => builder.build(device, keys, &values),
+        };
+        return Ok(Box::new(Typed { tree: tree.map_err(raise)?, floats: options.floats }));
+    }
+    let words = keys.device()?.read()?;
+    let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
+    let mut own;
+    let keys = if options.floats {
+        own = device.alloc::<K>(len).map_err(raise_runtime)?;
+        lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+        &own
+    } else {
+        words
+    };
+    let given = match values {
+        Some(values) => Some(values.device()?.read()?),
+        None => None,
+    };
+    let none;
+    let values = match given.as_ref().map(|values| values.as_ref().ok_or_else(closed)) {
+        Some(values) => values?.read::<V>()?,
+        None => {
+            none = device.alloc::<V>(len).map_err(raise_runtime)?;
+            &none
+        }
+    };
+    if values.len() != len {
+        return Err(raise(lanetree::Error::LengthMismatch { keys: len, values: values.len() }));
+    }
+    // In the order of the caller's stream, with memory from the index's device.
+    let tree = match options.sorted {
+        true => BuildScratch::for_sorted(device)
+            .and_then(|mut scratch| builder.build_sorted_on(stream, (keys, values), len, &mut scratch)),
+        false => BuildScratch::for_unsorted(device, len)
+            .and_then(|mut scratch| builder.build_on(stream, (keys, values), len, &mut scratch)),
+    };
+    Ok(Box::new(Typed { tree: tree.map_err(raise)?, floats: options.floats }))
+}
+
+impl Tree {
+    fn of(tree: Box<dyn AnyTree>) -> PyResult<Self> {
+        let stream = tree.device().stream().map_err(raise_runtime)?;
+        Ok(Self { tree: RwLock::new(Some(tree)), stream })
+    }
+
+    /// Calls a function with the index, without the GIL, on the caller's stream or the index's own.
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        stream: Option<&Bound<'_, Stream>>,
+        call: impl FnOnce(&dyn AnyTree, &lanetree::Stream) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        check_not_forked()?;
+        let stream = stream.map_or(&self.stream, |stream| stream.get().get());
+        py.detach(|| {
+            let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+            call(&**tree.as_ref().ok_or_else(closed)?, stream)
+        })
+    }
+}
+
+/// The counts of a report, and the path.
+pub(crate) fn report(report: &UpdateReport) -> (u64, u64, u64, u64, String) {
+    let path = format!("{:?}", report.path);
+    (report.inserted, report.replaced, report.removed, report.unmatched, path)
+}
+
+#[pymethods]
+impl Tree {
+    /// An index over keys ("u32", "u64", "i32", "i64", "f32", "f64") and values of 32 or 64 bits, or no values.
+    #[new]
+    #[pyo3(signature = (device, key, keys, values, value_bytes, fill, is_sorted, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn new(
+        py: Python<'_>,
+        device: &Device,
+        key: &str,
+        keys: Input<'_>,
+        values: Option<Input<'_>>,
+        value_bytes: usize,
+        fill: f64,
+        is_sorted: bool,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<Self> {
+        check_not_forked()?;
+        let device = device.get();
+        let own = device.stream().map_err(raise_runtime)?;
+        let on = stream.map_or(&own, |stream| stream.get().get());
+        let (keys, values) = (keys.get(), values.as_ref().map(Input::get));
+        let options = Options { floats: key.starts_with('f'), fill, sorted: is_sorted };
+        let build = match (key, value_bytes) {
+            ("u32" | "f32", 0) => build::<u32, ()>,
+            ("u32" | "f32", 4) => build::<u32, u32>,
+            ("u32" | "f32", 8) => build::<u32, u64>,
+            ("i32", 0) => build::<i32, ()>,
+            ("i32", 4) => build::<i32, u32>,
+            ("i32", 8) => build::<i32, u64>,
+            ("u64" | "f64", 0) => build::<u64, ()>,
+            ("u64" | "f64", 4) => build::<u64, u32>,
+            ("u64" | "f64", 8) => build::<u64, u64>,
+            ("i64", 0) => build::<i64, ()>,
+            ("i64", 4) => build::<i64, u32>,
+            ("i64", 8) => build::<i64, u64>,
+            _ => return Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes"))),
+        };
+        Self::of(py.detach(|| build(device, keys, values, &options, on))?)
+    }
+
+    #[pyo3(signature = (queries, values, found, miss, stream=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        values: Option<Input<'_>>,
+        found: Option<Input<'_>>,
+        miss: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let results = Results { values: values.as_ref().map(Input::get), found: found.as_ref().map(Input::get), miss };
+        let queries = queries.get();
+        self.with(py, stream, |tree, stream| tree.get(queries, results, stream))
+    }
+
+    #[pyo3(signature = (queries, upper, ranks, stream=None))]
+    fn rank(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        upper: bool,
+        ranks: Input<'_>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let (queries, ranks) = (queries.get(), ranks.get());
+        self.with(py, stream, |tree, stream| tree.rank(queries, upper, ranks, stream))
+    }
+
+    #[pyo3(signature = (queries, predecessor, keys, values, found, miss, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn neighbor(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        predecessor: bool,
+        keys: Input<'_>,
+        values: Option<Input<'_>>,
+        found: Option<Input<'_>>,
+        miss: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let results = Results { values: values.as_ref().map(Input::get), found: found.as_ref().map(Input::get), miss };
+        let (queries, keys) = (queries.get(), keys.get());
+        self.with(py, stream, |tree, stream| tree.neighbor(queries, predecessor, keys, results, stream))
+    }
+
+    #[pyo3(signature = (starts, ends, closed, limit, stream=None))]
+    fn range(
+        &self,
+        py: Python<'_>,
+        starts: Input<'_>,
+        ends: Input<'_>,
+        closed: [bool; 2],
+        limit: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let bounds = [starts.get(), ends.get()];
+        self.with(py, stream, |tree, stream| tree.range(bounds, closed, limit, stream))?.objects(py)
+    }
+
+    #[pyo3(signature = (starts, ends, limit, counts, stream=None))]
+    fn count(
+        &self,
+        py: Python<'_>,
+        starts: Input<'_>,
+        ends: Input<'_>,
+        limit: u64,
+        counts: Input<'_>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let (bounds, counts) = ([starts.get(), ends.get()], counts.get());
+        self.with(py, stream, |tree, stream| tree.count(bounds, limit, counts, stream))
+    }
+
+    #[pyo3(signature = (starts, limit, stream=None))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        starts: Input<'_>,
+        limit: u32,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let starts = starts.get();
+        self.with(py, stream, |tree, stream| tree.scan(starts, limit, stream))?.objects(py)
+    }
+
+    #[pyo3(signature = (on_device, stream=None))]
+    fn pairs(&self, py: Python<'_>, on_device: bool, stream: Option<&Bound<'_, Stream>>) -> PyResult<[Py<PyAny>; 3]> {
+        self.with(py, stream, |tree, stream| tree.pairs(on_device, stream))?.objects(py)
+    }
+
+    /// Applies operations; `kinds` is one kind, or an array of 32-bit kinds.
+    #[pyo3(signature = (kinds, keys, values, stream=None))]
+    fn apply(
+        &self,
+        py: Python<'_>,
+        kinds: &Bound<'_, PyAny>,
+        keys: Input<'_>,
+        values: Option<Input<'_>>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<(u64, u64, u64, u64, String)> {
+        check_not_forked()?;
+        let each = match kinds.extract::<u32>() {
+            Ok(_) => None,
+            Err(_) => Some(kinds.extract::<Input<'_>>()?),
+        };
+        let kinds = match &each {
+            Some(kinds) => Kinds::Each(kinds.get()),
+            None => Kinds::All(kinds.extract()?),
+        };
+        let (keys, values) = (keys.get(), values.as_ref().map(Input::get));
+        let stream = stream.map_or(&self.stream, |stream| stream.get().get());
+        let done = py.detach(|| {
+            let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+            tree.as_mut().ok_or_else(closed)?.apply(kinds, keys, values, stream)
+        })?;
+        Ok(report(&done))
+    }
+
+    /// A new index: "union", "intersection" or "difference".
+    fn combine(&self, py: Python<'_>, other: &Bound<'_, Self>, how: &str) -> PyResult<Self> {
+        let how = match how {
+            "union" => Combination::Union,
+            "intersection" => Combination::Intersection,
+            _ => Combination::Difference,
+        };
+        let other = other.get();
+        let tree = self.with(py, None, |tree, _| {
+            let other = other.tree.read().unwrap_or_else(PoisonError::into_inner);
+            tree.combine(&**other.as_ref().ok_or_else(closed)?, how)
+        })?;
+        Self::of(tree)
+    }
+
+    fn stats(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, u64>> {
+        self.with(py, None, |tree, _| {
+            let stats = tree.stats();
+            Ok(BTreeMap::from([
+                ("len", stats.len),
+                ("height", stats.height.into()),
+                ("leaf_nodes", stats.leaf_nodes),
+                ("lines", stats.lines),
+                ("line_bytes", stats.line_bytes),
+                ("node_bytes", stats.node_bytes),
+                ("record_bytes", stats.record_bytes),
+                ("upper_bytes", stats.upper_bytes),
+                ("top_bytes", stats.top_bytes),
+                ("bytes", stats.bytes()),
+            ]))
+        })
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, None, |tree, _| Ok(tree.stats().len as usize))
+    }
+
+    /// Frees its memory. Later calls are errors; a second close is none.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked()?;
+        py.detach(|| drop(self.tree.write().unwrap_or_else(PoisonError::into_inner).take()));
+        Ok(())
+    }
+
+    #[getter]
+    fn is_closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.tree.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+}

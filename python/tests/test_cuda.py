@@ -1,0 +1,218 @@
+"""A GPU, with torch and CuPy. Without one these are skipped; LANETREE_REQUIRE_GPU=1 makes that a failure."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lanetree
+from lanetree import _native
+
+REQUIRED = os.environ.get("LANETREE_REQUIRE_GPU") == "1"
+
+
+def _library(name: str) -> Any:
+    if REQUIRED:
+        return __import__(name)
+    return pytest.importorskip(name)
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> None:
+    why = _native.Device.why_no_gpu()
+    if why is not None:
+        if REQUIRED:
+            pytest.fail(f"LANETREE_REQUIRE_GPU is 1, but there is no GPU: {why}")
+        pytest.skip(f"SKIPPED FOR LACK OF A GPU: {why}")
+
+
+@pytest.fixture(params=["torch", "cupy"])
+def library(request: pytest.FixtureRequest) -> Any:
+    return _library(request.param)
+
+
+def put(library: Any, array: np.ndarray) -> Any:
+    """A copy on the GPU, as an array of a library."""
+    if library.__name__ == "torch":
+        return library.from_numpy(array.copy()).cuda()
+    return library.asarray(array)
+
+
+def take(library: Any, array: Any) -> np.ndarray:
+    """What a library makes of a result, in host memory."""
+    if library.__name__ == "torch":
+        return library.from_dlpack(array).cpu().numpy()
+    return library.asnumpy(library.from_dlpack(array))
+
+
+KEYS = ["int32", "int64", "float32", "float64"]
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("value", ["int32", "float64"])
+def test_every_query_agrees_with_numpy(library: Any, key: str, value: str) -> None:
+    rng = np.random.default_rng(1)
+    keys = np.unique(rng.integers(-(10**6), 10**6, 100_000)).astype(key)
+    values = rng.integers(0, 10**6, keys.size).astype(value)
+    shuffled = rng.permutation(keys.size)
+    queries = rng.integers(-(10**6), 10**6, 50_001).astype(key)
+    copies = _native.copies()
+    index = lanetree.Index(put(library, keys[shuffled]), put(library, values[shuffled]))
+    assert index.device.name == "cuda:0" and len(index) == keys.size
+    asked = put(library, queries)
+    left, right = np.searchsorted(keys, queries), np.searchsorted(keys, queries, "right")
+    hits = np.isin(queries, keys)
+
+    got, found = index.get(asked, default=7)
+    assert np.array_equal(take(library, found), hits)
+    assert np.array_equal(take(library, got), np.where(hits, values[np.minimum(left, keys.size - 1)], 7))
+    assert np.array_equal(take(library, index.searchsorted(asked)), left)
+    assert np.array_equal(take(library, index.searchsorted(asked, side="right")), right)
+    near, _, has = (take(library, array) for array in index.predecessor(asked))
+    assert np.array_equal(has, right > 0) and np.array_equal(near[has], keys[right[has] - 1])
+    near, _, has = (take(library, array) for array in index.successor(asked))
+    assert np.array_equal(has, left < keys.size) and np.array_equal(near[has], keys[left[has]])
+
+    starts, ends = np.sort(queries[:1000]), np.sort(queries[1000:2000])
+    counts = np.maximum(np.searchsorted(keys, ends, "right") - np.searchsorted(keys, starts), 0)
+    assert np.array_equal(take(library, index.count_range(put(library, starts), put(library, ends))), counts)
+    ranges = index.range(put(library, starts), put(library, ends))
+    assert np.array_equal(np.diff(take(library, ranges.offsets)), counts)
+    first = np.searchsorted(keys, starts)
+    rows = np.concatenate([np.arange(at, at + count) for at, count in zip(first, counts)]).astype(int)
+    assert np.array_equal(take(library, ranges.keys), keys[rows]) and np.array_equal(take(library, ranges.values), values[rows])
+    assert _native.copies() == copies, "no array was copied on its way in"
+
+    report = index.insert(put(library, np.array([10**6 + 1]).astype(key)), put(library, np.array([5]).astype(value)))
+    assert report.inserted == 1
+    assert index.remove(put(library, keys[:10])).removed == 10
+    assert index[keys.dtype.type(10**6 + 1)] == 5 and len(index) == keys.size - 9
+
+
+def test_results_are_taken_without_a_copy(library: Any) -> None:
+    index = lanetree.Index(put(library, np.arange(1000)), put(library, np.arange(1000)))
+    values, found = index.get(put(library, np.arange(10)))
+    taken = library.from_dlpack(values)
+    address = taken.data_ptr() if library.__name__ == "torch" else taken.data.ptr
+    assert address == values._memory.address
+    interface = values.__cuda_array_interface__
+    assert interface["data"][0] == address and interface["version"] == 3
+    del values
+    assert take(library, taken).tolist() == list(range(10))
+    assert library.from_dlpack(found).dtype in (getattr(library, "bool", None), getattr(library, "bool_", None), np.dtype(bool))
+
+
+def test_the_interface_alone_is_enough() -> None:
+    cupy = _library("cupy")
+
+    class Plain:
+        """As Numba's arrays: no DLPack."""
+
+        def __init__(self, array: Any) -> None:
+            self.array, self.shape = array, array.shape
+            self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+    index = lanetree.Index(Plain(cupy.arange(100)), Plain(cupy.arange(100) * 2), device="cuda:0")
+    values, _ = index.get(Plain(cupy.arange(5, 10)))
+    assert cupy.asarray(values).get().tolist() == [10, 12, 14, 16, 18]
+
+
+def test_strided_and_misaligned_arrays_are_copied(library: Any) -> None:
+    index = lanetree.Index(put(library, np.arange(1000)), put(library, np.arange(1000)))
+    base = put(library, np.arange(1000))
+    copies = _native.copies()
+    assert take(library, index.get(base[1:11])[0]).tolist() == list(range(1, 11))
+    assert _native.copies() == copies + 1
+    assert take(library, index.get(base[::100])[0]).tolist() == list(range(0, 1000, 100))
+
+
+def test_the_work_is_in_the_order_of_the_producers_stream() -> None:
+    torch = _library("torch")
+    size = 1 << 20
+    index = lanetree.Index(torch.arange(size, device="cuda"), torch.arange(size, device="cuda"))
+    stream = torch.cuda.Stream()
+    for explicit in (False, True):
+        queries = torch.zeros(size, dtype=torch.int64, device="cuda")
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            # Long enough for a look-up that did not wait to read zeros.
+            torch.cuda._sleep(200_000_000)
+            queries.fill_(7)
+            values, _ = index.get(queries, stream=stream if explicit else None)
+            again = torch.from_dlpack(values)
+            assert bool((again == 7).all())
+        # On another stream than the one that made them.
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(200_000_000)
+            queries.fill_(9)
+            values, _ = index.get(queries)
+        other = torch.from_dlpack(values)
+        assert bool((other == 9).all())
+
+
+def test_calls_return_before_their_work_is_done() -> None:
+    torch = _library("torch")
+    index = lanetree.Index(torch.arange(1000, device="cuda"), torch.arange(1000, device="cuda"))
+    queries = torch.arange(1000, device="cuda")
+    index.get(queries)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(1_000_000_000)
+    event = torch.cuda.Event()
+    index.get(queries)
+    event.record()
+    assert not event.query(), "the call has waited for the stream"
+    torch.cuda.synchronize()
+
+
+def test_outputs_of_the_callers() -> None:
+    torch = _library("torch")
+    index = lanetree.Index(torch.arange(100, device="cuda"), torch.arange(100, device="cuda"))
+    out = torch.empty(7, dtype=torch.int64, device="cuda"), torch.empty(7, dtype=torch.bool, device="cuda")
+    queries = torch.arange(96, 103, device="cuda")
+    assert index.get(queries, out=out) is out
+    assert out[0].tolist() == [96, 97, 98, 99, 0, 0, 0] and out[1].tolist() == [True] * 4 + [False] * 3
+
+
+def test_host_queries_sets_multi_indexes_and_strings() -> None:
+    torch = _library("torch")
+    index = lanetree.Index(np.arange(1000), np.arange(1000) * 2, device="cuda:0")
+    assert index.get(np.array([5, 1001]))[0].tolist() == [10, 0]
+    assert index.insert(np.array([2000]), np.array([1])).inserted == 1
+    assert pickle.loads(pickle.dumps(index)).device.name == "cuda:0"
+    other = lanetree.Index(np.array([5, 6]), np.array([0, 0]), device="cuda:0")
+    assert (index & other).values().tolist() == [10, 12] and len(index | other) == 1001
+    numbers = lanetree.Set(torch.tensor([3, 1, 2], device="cuda"))
+    assert torch.from_dlpack(numbers.contains(torch.tensor([1, 9], device="cuda"))).tolist() == [True, False]
+    multi = lanetree.MultiIndex(torch.tensor([5, 3, 5], device="cuda"), torch.tensor([1, 2, 3], device="cuda"))
+    offsets, values = multi.get(torch.tensor([5, 4, 3], device="cuda"))
+    assert torch.from_dlpack(offsets).tolist() == [0, 2, 2, 3] and torch.from_dlpack(values).tolist() == [1, 3, 2]
+    words = lanetree.StringIndex(["car", "cart", "dog"], device="cuda:0")
+    assert words.get(["cart", "cat"])[0].tolist() == [1, 0] and words.prefix(["car"]).keys == ["car", "cart"]
+
+
+def test_a_pool_limits_memory() -> None:
+    pool = lanetree.Pool("cuda:0", limit=1 << 20)
+    with pytest.raises(lanetree.errors.PoolLimit):
+        lanetree.Index(np.arange(1 << 20), device=pool.device)
+    assert len(lanetree.Index(np.arange(1000), device=pool.device)) == 1000
+
+
+def test_memory_does_not_grow_from_call_to_call() -> None:
+    torch = _library("torch")
+    index = lanetree.Index(torch.arange(1 << 16, device="cuda"), torch.arange(1 << 16, device="cuda"))
+    queries = torch.arange(1 << 16, device="cuda")
+    for _ in range(50):
+        torch.from_dlpack(index.get(queries)[0])
+    torch.cuda.synchronize()
+    before = lanetree.Device("cuda:0").pool_stats()
+    for _ in range(500):
+        torch.from_dlpack(index.get(queries)[0])
+    torch.cuda.synchronize()
+    after = lanetree.Device("cuda:0").pool_stats()
+    assert before is not None and after is not None
+    assert after["in_use"] <= before["in_use"] + (1 << 20)
+    assert after["in_use"] + after["cached"] < 1 << 30

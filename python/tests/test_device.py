@@ -1,0 +1,191 @@
+"""Arrays on a device, by the emulator: the same calls that a GPU's arrays take."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import lanetree
+from lanetree import _native
+
+from conftest import DEVICES
+from test_index import KEYS, draw, model
+
+pytestmark = pytest.mark.skipif("emulated" not in DEVICES, reason="the wheel has no emulator")
+
+
+def put(array: np.ndarray) -> lanetree.Array:
+    return lanetree.asarray(array, device="emulated")
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("value", ["uint32", "float64"])
+def test_every_query_agrees_with_numpy(key: str, value: str) -> None:
+    rng = np.random.default_rng(7)
+    keys, values, queries = draw(rng, key, 300), draw(rng, value, 300), draw(rng, key, 101, 1100)
+    sorted_keys, sorted_values = model(keys, values)
+    index = lanetree.Index(put(keys), put(values))
+    assert index.device.name == "emulated" and index.key_dtype == keys.dtype
+    asked = put(queries)
+    ranks = np.searchsorted(sorted_keys, queries)
+    hits = np.isin(queries, sorted_keys)
+
+    got, found = index.get(asked, default=7 if value == "uint32" else 0.5)
+    assert isinstance(got, lanetree.Array) and found.shape == (101,) and found.dtype == np.bool_
+    assert np.array_equal(found.numpy(), hits)
+    assert np.array_equal(got.numpy()[hits], sorted_values[ranks[hits]])
+    assert set(got.numpy()[~hits].tolist()) <= {7 if value == "uint32" else 0.5}
+    assert np.array_equal(index.contains(asked).numpy(), hits)
+    for side in ("left", "right"):
+        assert np.array_equal(index.searchsorted(asked, side).numpy(), np.searchsorted(sorted_keys, queries, side))
+    near, near_values, has = (array.numpy() for array in index.predecessor(asked))
+    at = np.searchsorted(sorted_keys, queries, "right") - 1
+    assert np.array_equal(has, at >= 0) and np.array_equal(near[has], sorted_keys[at[has]])
+    assert np.array_equal(near_values[has], sorted_values[at[has]])
+    near, near_values, has = (array.numpy() for array in index.successor(asked))
+    assert np.array_equal(has, ranks < sorted_keys.size) and np.array_equal(near[has], sorted_keys[ranks[has]])
+    assert np.array_equal(index.asof(asked)[1].numpy(), at >= 0)
+
+    starts, ends = draw(rng, key, 20, 1100), draw(rng, key, 20, 1100)
+    low, high = np.searchsorted(sorted_keys, starts), np.searchsorted(sorted_keys, ends, "right")
+    counts = np.maximum(high - low, 0)
+    assert np.array_equal(index.count_range(put(starts), put(ends)).numpy(), counts)
+    found_ranges = index.range(put(starts), put(ends))
+    rows = np.concatenate([np.arange(at, at + count) for at, count in zip(low, counts)]).astype(int)
+    assert np.array_equal(np.diff(found_ranges.offsets.numpy()), counts)
+    assert np.array_equal(found_ranges.keys.numpy(), sorted_keys[rows])
+    assert np.array_equal(found_ranges.values.numpy(), sorted_values[rows])
+    scan_counts, scan_keys, _ = index.scan(put(starts), 3)
+    for i, count in enumerate(scan_counts.numpy()):
+        assert count == min(3, sorted_keys.size - low[i])
+        assert np.array_equal(scan_keys.numpy()[i * 3 : i * 3 + count], sorted_keys[low[i] : low[i] + count])
+
+
+@pytest.mark.parametrize("key", ["int64", "float32"])
+def test_changes(key: str) -> None:
+    index = lanetree.Index(put(np.arange(50).astype(key)), put(np.arange(50)))
+    report = index.insert(put(np.array([49, 50]).astype(key)), put(np.array([1, 2])))
+    assert (report.inserted, report.replaced) == (1, 1)
+    assert index.update(put(np.array([0, 99]).astype(key)), put(np.array([5, 6]))).replaced == 1
+    assert index.remove(put(np.array([7, 99]).astype(key))).removed == 1
+    kinds = np.array([2, 0], np.uint32)
+    assert index.apply(put(kinds), put(np.array([8, 60]).astype(key)), put(np.array([0, 9])))[:3] == (1, 0, 1)
+    expected = {k: k for k in range(50)} | {49: 1, 50: 2, 0: 5, 60: 9}
+    del expected[7], expected[8]
+    assert dict(zip(index.keys().tolist(), index.values().tolist())) == expected
+    with pytest.raises(lanetree.errors.LengthMismatch):
+        index.insert(put(np.array([1, 2]).astype(key)), put(np.array([1])))
+
+
+def test_sets_and_multi_indexes() -> None:
+    numbers = lanetree.Set(put(np.array([3, 1, 2], np.uint32)))
+    assert numbers.contains(put(np.array([1, 9], np.uint32))).numpy().tolist() == [True, False]
+    assert numbers.insert(put(np.array([4], np.uint32))).inserted == 1
+    assert numbers.remove(put(np.array([1], np.uint32))).removed == 1
+    keys, found = numbers.successor(put(np.array([1, 5], np.uint32)))
+    assert (keys.numpy()[0], found.numpy().tolist()) == (2, [True, False])
+    assert numbers.range(put(np.array([0], np.uint32)), put(np.array([3], np.uint32))).keys.numpy().tolist() == [2, 3]
+    for key in ("int64", "float64"):
+        index = lanetree.MultiIndex(put(np.array([5, 3, 5]).astype(key)), put(np.array([1, 2, 3])))
+        offsets, values = index.get(put(np.array([5, 4, 3]).astype(key)))
+        assert (offsets.numpy().tolist(), values.numpy().tolist()) == ([0, 2, 2, 3], [1, 3, 2])
+        assert index.count(put(np.array([5, 4]).astype(key))).numpy().tolist() == [2, 0]
+        assert index.insert(put(np.array([4]).astype(key)), put(np.array([9]))).inserted == 1
+        assert index.remove(put(np.array([5]).astype(key))).removed == 2
+        assert index.items()[1].tolist() == [2, 9]
+
+
+def test_outputs_of_the_callers() -> None:
+    index = lanetree.Index(put(np.array([1, 2])), put(np.array([10, 20])))
+    queries = put(np.array([2, 3, 1]))
+    # Three bytes: the kernel writes words, so these are copied.
+    out = put(np.zeros(3, np.int64)), put(np.zeros(3, np.bool_))
+    assert index.get(queries, out=out) is out
+    assert (out[0].numpy().tolist(), out[1].numpy().tolist()) == ([20, 0, 10], [True, False, True])
+    with pytest.raises(RuntimeError, match="in use"):
+        index.get(queries, out=(queries, out[1]))
+    with pytest.raises(ValueError, match="2 elements for 3 queries"):
+        index.get(queries, out=(put(np.zeros(2, np.int64)), out[1]))
+    with pytest.raises(TypeError, match="int64 is needed"):
+        index.get(queries, out=(put(np.zeros(3, np.int32)), out[1]))
+
+
+def test_dlpack_without_a_copy() -> None:
+    array = put(np.arange(1000))
+    again = np.from_dlpack(array)
+    assert again.ctypes.data == array._memory.address and again.tolist() == list(range(1000))
+    del array
+    gc.collect()
+    assert again[999] == 999
+    index = lanetree.Index(put(np.array([3, 1])), put(np.array([0.5, 1.5])))
+    values, found = index.get(put(np.array([1, 2, 3])))
+    assert np.from_dlpack(values).tolist() == [1.5, 0, 0.5]
+    # The output of bytes has room for whole words, but is as long as the queries.
+    assert np.from_dlpack(found).tolist() == [True, False, True] and np.from_dlpack(found).dtype == np.bool_
+    # A capsule that nobody takes, of both versions.
+    for version in (None, (1, 0)):
+        capsule = values.__dlpack__(max_version=version)
+        assert ("versioned" in repr(capsule)) == (version is not None)
+        del capsule
+    with pytest.raises(BufferError, match="emulated"):
+        values.__dlpack__(dl_device=(2, 0))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint32", "int64", "float64", "bool"])
+def test_import_of_dlpack(dtype: str) -> None:
+    device = lanetree.Device("emulated")
+    stream = _native.Stream(device._native)
+    made = np.zeros(512, dtype)
+    start = -made.ctypes.data % 256 // made.itemsize
+    for first in (start, start + 1):
+        copies = _native.copies()
+        source = made[first : first + 16]
+        source[:] = np.arange(16) % 2
+        memory, code, bits = _native.dlpack_import(source.__dlpack__(), stream, True)
+        assert (code, bits) == ({"u": 1, "i": 0, "f": 2, "b": 6}[source.dtype.kind], source.itemsize * 8)
+        out = np.empty(16, dtype)
+        memory.download(out)
+        assert np.array_equal(out, source)
+        # Only what does not begin as kernels need it is copied.
+        assert _native.copies() - copies == (first != start)
+
+
+def test_wrong_capsules() -> None:
+    stream = _native.Stream(lanetree.Device("emulated")._native)
+    with pytest.raises(ValueError, match="2 dimensions"):
+        _native.dlpack_import(np.zeros((2, 2)).__dlpack__(), stream, True)
+    with pytest.raises(ValueError, match="strided"):
+        _native.dlpack_import(np.zeros(8)[::2].__dlpack__(), stream, True)
+    with pytest.raises(TypeError, match="16 bits"):
+        _native.dlpack_import(np.zeros(8, np.int16).__dlpack__(), stream, True)
+    capsule = np.zeros(8).__dlpack__()
+    _native.dlpack_import(capsule, stream, True)
+    with pytest.raises(BufferError, match="taken already"):
+        _native.dlpack_import(capsule, stream, True)
+
+
+def test_arrays() -> None:
+    array = put(np.arange(5, dtype=np.uint32))
+    assert (array.shape, array.size, array.nbytes, len(array)) == ((5,), 5, 20, 5)
+    assert "5 uint32 on emulated" in repr(array)
+    with pytest.raises(TypeError, match="numpy"):
+        np.asarray(array)
+    assert not hasattr(array, "__cuda_array_interface__")
+    with pytest.raises(ValueError, match="NumPy's"):
+        lanetree.asarray(np.zeros(3), device="cpu")
+    index = lanetree.Index(np.arange(3), device="cpu")
+    with pytest.raises(ValueError, match="on emulated, but the index is on cpu"):
+        index.get(put(np.arange(3)))
+    with pytest.raises(TypeError, match="different memories"):
+        lanetree.Index(put(np.arange(3)), np.arange(3))
+    on_device = lanetree.Index(put(np.arange(3)))
+    with pytest.raises(TypeError, match="the values are in host memory, where an array on emulated is needed"):
+        on_device.insert(put(np.arange(3)), np.arange(3))
+    with pytest.raises(TypeError, match="the values are on a device, where an array in host memory is needed"):
+        on_device.insert(np.arange(3), put(np.arange(3)))
+    with pytest.raises(ValueError, match="not supported for arrays on a device"):
+        on_device.join(put(np.arange(3)))
+    assert pickle.loads(pickle.dumps(on_device)).keys().tolist() == [0, 1, 2]
