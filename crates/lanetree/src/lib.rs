@@ -173,7 +173,7 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
 
 /// The README's example, compiled and run with the doc tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 #[cfg(doctest)]
