@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(matches, Matches::of_rows(rows).unwrap());
             assert_eq!(matches.offsets.as_ptr(), at, "no new memory");
         }
-        assert!(matches.fill(3, |_| Err(Error::Lost)).is_err());
+        assert!(matches.fill(3, |_| Err(Error::LengthMismatch { keys: 1, values: 2 })).is_err());
         assert!(matches.is_empty() && matches.iter().len() == 0);
     }
 }

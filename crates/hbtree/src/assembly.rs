@@ -337,7 +337,7 @@ mod tests {
         let keys = vec![1, 2, 3];
         let results = Ranges { offsets: vec![7; 90], keys: keys.clone(), values: Vec::new() };
         check(&spare, 60, 5, results);
-        let unfinished = Assembly::new(10, &spare, Ranges { offsets: Vec::new(), keys, values: vec![5; 9] });
+        let unfinished = Assembly::new(10, &spare, Ranges { offsets: Vec::new(), keys, values: vec![5; 9] }).unwrap();
         unfinished.add(Part { first: 4, ends: vec![1], keys: vec![8], values: vec![9] });
         drop(unfinished);
     }

@@ -111,6 +111,9 @@ fn alone() -> MutexGuard<'static, ()> {
     turn
 }
 
+/// A query for a batch of keys.
+type Query<'a, I> = &'a dyn Fn(&I, BatchOf<'_, I>) -> Result<()>;
+
 /// All calls of an index, whose `i`-th key is `key(i)`, in an order that is not theirs.
 fn all_calls<B: IndexBuilder>(builder: &B, key: fn(u64) -> KeyOf<B::Index>)
 where
@@ -136,7 +139,7 @@ where
             .map(|key| <B::Index as OrderedIndex>::Domain::range(Bound::Included(key), Bound::Unbounded, 2))
             .collect();
 
-        let query = |call: &str, query: &dyn Fn(&B::Index, BatchOf<'_, B::Index>) -> Result<()>| {
+        let query = |call: &str, query: Query<'_, B::Index>| {
             each_refusal((&device, &name(call)), || query(&index, of(&own_batch)), |_| {});
         };
         query("get_many", &|index, keys| index.get_many(keys).map(drop));

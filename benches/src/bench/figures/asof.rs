@@ -92,7 +92,7 @@ fn by<K: AnyKey>(
             continue;
         }
         let queries = session.device.upload(&probes)?;
-        let known = if order == Order::Sorted { BatchOrder::Sorted } else { BatchOrder::Unknown };
+        let known = if order == Order::Sorted { BatchOrder::Sorted } else { BatchOrder::Random };
         let on = tree.on(&session.stream).order(known);
         let row = |above: usize| if above > 0 { Some(above - 1) } else { None };
         let below: Vec<usize> = probes.par_iter().map(|probe| keys.partition_point(|key| key <= probe)).collect();
@@ -135,7 +135,7 @@ fn by<K: AnyKey>(
             let wanted = |i: usize| expected(i).map_or(u32::MAX, |at| at as u32);
             let checksum = session.check(&what, "rows", &found, count, u32::MAX, wanted)?;
             let hits: u64 = hits.to_vec()?.iter().map(|word| u64::from(word.count_ones())).sum();
-            let present = (0..count).into_par_iter().count_if(|i| expected(i).is_some());
+            let present = (0..count).into_par_iter().count_if(|&i| expected(i).is_some());
             session.expect(&what, "hits", hits, present as u64)?;
             let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum);
             if how.is_none() {

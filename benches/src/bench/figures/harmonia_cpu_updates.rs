@@ -156,7 +156,7 @@ impl Competitor {
         let is_done = if self.is_sorting {
             let mut pairs: Vec<(u64, u64)> = keys.par_iter().copied().zip(values.par_iter().copied()).collect();
             sort_unstable_by(&mut pairs, Ord::cmp);
-            let (keys, values) = pairs.into_par_iter().unzip();
+            let (keys, values) = pairs.into_par_iter().try_unzip().expect("memory for a batch");
             self.index.apply(change, &keys, &values)?
         } else {
             self.index.apply(change, keys, values)?

@@ -330,11 +330,13 @@ fn a_batch_without_room_changes_nothing() {
             (0..200_u64).map(|i| Op::Insert(vec![i as u8; i as usize % 50], i)).collect(),
         ]
         .concat(),
-    );
+    )
+    .unwrap();
+    let batch = NetBatch::new((&keys).into(), &change).unwrap();
     for point in 0.. {
         let mut tree = on_failing_device(&model);
         tree.device.inject(Some(Failure::Allocation(point)));
-        let result = tree.apply_in_memory(&NetBatch::new((&keys).into(), &change), None);
+        let result = tree.apply_in_memory(&batch, None);
         if tree.device.inject(None).is_some() {
             assert!(point > 5 && result.is_ok());
             tree.validate();
@@ -351,9 +353,9 @@ fn a_batch_without_room_changes_nothing() {
 fn remove_leaves_only(tree: &mut Cuart<u64>, model: &mut Model, keys: &[Key]) {
     let keys: BTreeSet<&Key> = keys.iter().collect();
     let packed: ByteKeysBuf = keys.iter().collect();
-    let batch = NetBatch::new((&packed).into(), |_| NetChange::<u64>::Remove);
+    let batch = NetBatch::new((&packed).into(), |_| NetChange::<u64>::Remove).unwrap();
     let tree = tree.parts.get_mut().unwrap();
-    let work = batch.against(&tree.find_many(batch.keys()));
+    let work = batch.against(&tree.find_many(batch.keys()).unwrap()).unwrap();
     tree.reserve(&batch, &work, LongKeys::DeviceLeaves).unwrap();
     tree.len -= work.removals.len() as u64;
     tree.ordered = false;

@@ -49,7 +49,7 @@ fn the_last_operation_of_a_key_does_what_all_do_together() {
                 })
                 .collect();
             let actual = folded(&mut sort, &ops).unwrap();
-            let expected = fold(ops.len(), |i| ops[i]);
+            let expected = fold(ops.len(), |i| ops[i]).unwrap();
             assert_eq!(actual.len(), expected.len());
             for ((key, kind, place), (word, change)) in actual.into_iter().zip(expected) {
                 assert_eq!(lanetree_layout::AnyKey::encode(key), word);

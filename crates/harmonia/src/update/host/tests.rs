@@ -102,7 +102,7 @@ fn ops<K: Key, V: Word>(batch: &RunningBatch, model: &BTreeMap<K, V>) -> Vec<Op<
 }
 
 fn run<K: Key, V: Word>(tree: &mut Harmonia<K, V>, ops: &[Op<K, V>], way: Way) -> lanetree_frame::Result<UpdateReport> {
-    let mut changes: Vec<(K::Bits, NetChange<V>)> = fold(ops.len(), |i| ops[i]);
+    let mut changes: Vec<(K::Bits, NetChange<V>)> = fold(ops.len(), |i| ops[i]).unwrap();
     if let Some(seed) = way.shuffle {
         changes.shuffle(&mut StdRng::seed_from_u64(seed));
     }

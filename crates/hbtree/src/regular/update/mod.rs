@@ -223,11 +223,14 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
     }
 }
 
+/// Changes, and the leaf of each.
+type ChangesAndLeaves<B, V> = (Vec<Change<B, V>>, Vec<u32>);
+
 /// The net changes of operations in the order of their keys, and the leaf of each.
 fn in_order<K: Key, V: Word>(
     Sorted { order, leaves }: Sorted<'_>,
     op: impl Fn(usize) -> Op<K, V> + Sync,
-) -> Result<(Vec<Change<K::Bits, V>>, Vec<u32>)> {
+) -> Result<ChangesAndLeaves<K::Bits, V>> {
     let change = |&at: &u32| {
         let op = op(at as usize);
         (op.key().encode(), NetChange::from(op))
