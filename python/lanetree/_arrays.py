@@ -243,7 +243,7 @@ class Array:
         if self.device.kind != "cuda":
             raise AttributeError(f"an array on {self.device.name} has no __cuda_array_interface__")
         # The consumer's stream waits for the default stream, which waits for the work that writes the array.
-        self._memory.lend_on(stream_of(self.device, 1))
+        self._memory.lend_on(stream_of(self.device, 1), True)
         typestr = self.dtype.str if self.dtype.kind not in "mM" else "<i8"
         return {"shape": self.shape, "typestr": typestr, "data": (self._memory.address, False), "version": 3, "stream": 1, "strides": None}
 
@@ -298,8 +298,9 @@ def stream_of(device: Device, handle: int, is_kept: bool = False) -> _native.Str
     handle = 0 if handle == 1 else handle
     made = _streams.get((device.ordinal, handle))
     if made is None:
-        made = _native.Stream(device._native, handle)
-        if is_kept or handle <= 2:
+        is_kept = is_kept or handle <= 2
+        made = _native.Stream(device._native, handle, is_kept)
+        if is_kept:
             made = _streams.setdefault((device.ordinal, handle), made)
     return made
 

@@ -1,10 +1,12 @@
 //! Devices, pools of memory, and streams.
 
 use crate::errors::{check_not_forked, raise_runtime, value_error};
+use crate::memory::Cache;
 use core::ffi::c_void;
 use lanetree::runtime::DeviceKind;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A device, or a handle of it whose memory comes from a pool.
 #[pyclass(frozen, module = "lanetree._native")]
@@ -12,11 +14,17 @@ pub(crate) struct Device {
     device: lanetree::Device,
     /// `cuda:0`, `cpu`, `emulated`.
     name: String,
+    /// Buffers of its memory for the next results.
+    cache: Arc<Cache>,
 }
 
 impl Device {
     pub(crate) fn get(&self) -> &lanetree::Device {
         &self.device
+    }
+
+    pub(crate) fn cache(&self) -> &Arc<Cache> {
+        &self.cache
     }
 }
 
@@ -43,7 +51,7 @@ impl Device {
                 return Err(value_error(format!("no device \"{kind}\": there are \"cuda\", \"cpu\" and \"emulated\"")));
             }
         };
-        Ok(Self { device, name })
+        Ok(Self { device, name, cache: Arc::default() })
     }
 
     /// Why there is no GPU; `None` if there is one.
@@ -109,7 +117,10 @@ impl Device {
     /// Gives memory that its pool caches back to the driver, and returns the bytes.
     fn trim(&self, py: Python<'_>) -> PyResult<usize> {
         check_not_forked()?;
-        Ok(py.detach(|| self.device.pool().map_or(0, lanetree::Pool::trim)))
+        Ok(py.detach(|| {
+            let kept = self.cache.clear();
+            self.device.pool().map_or(kept, lanetree::Pool::trim)
+        }))
     }
 
     /// What its pool holds and has done; `None` without one.
@@ -135,7 +146,7 @@ impl Device {
             Some(limit) => lanetree::Pool::with_limit(&self.device, limit),
             None => lanetree::Pool::new(&self.device),
         };
-        Ok(Self { device: pool.device(), name: self.name.clone() })
+        Ok(Self { device: pool.device(), name: self.name.clone(), cache: Arc::default() })
     }
 
     /// Whether both are the same device, whatever pools they have.
@@ -149,6 +160,8 @@ impl Device {
 pub(crate) struct Stream {
     stream: lanetree::Stream,
     device: lanetree::Device,
+    /// Whether the object lives as long as the process, and so knows of all work that is put into the stream.
+    is_kept: bool,
 }
 
 impl Stream {
@@ -159,14 +172,18 @@ impl Stream {
     pub(crate) fn device(&self) -> &lanetree::Device {
         &self.device
     }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
 }
 
 #[pymethods]
 impl Stream {
     /// The stream of a handle (`CUstream`, 0 for the default stream), which outlives this object; without one, a new stream.
     #[new]
-    #[pyo3(signature = (device, handle=None))]
-    fn new(device: &Device, handle: Option<usize>) -> PyResult<Self> {
+    #[pyo3(signature = (device, handle=None, is_kept=false))]
+    fn new(device: &Device, handle: Option<usize>, is_kept: bool) -> PyResult<Self> {
         check_not_forked()?;
         let device = device.device.clone();
         let stream = match handle {
@@ -175,7 +192,7 @@ impl Stream {
             Some(handle) => unsafe { device.stream_from_raw(core::ptr::with_exposed_provenance_mut::<c_void>(handle)) },
             None => device.stream(),
         };
-        Ok(Self { stream: stream.map_err(raise_runtime)?, device })
+        Ok(Self { stream: stream.map_err(raise_runtime)?, device, is_kept })
     }
 
     /// The handle; 0 for the default stream, and where there are no streams of a driver.

@@ -9,7 +9,9 @@ use numpy::{PyArray1, PyUntypedArray};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use std::any::Any;
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An array in host memory, of NumPy, whose object the caller of the call holds. What its elements are, the front end knows.
 #[derive(Clone, Copy)]
@@ -110,6 +112,14 @@ impl Words {
         .map_err(raise_runtime)
     }
 
+    fn len(&self) -> usize {
+        each!(self, buffer => buffer.len())
+    }
+
+    fn bytes(&self) -> usize {
+        self.len() * self.width()
+    }
+
     pub(crate) fn read<T: Pod>(&self) -> PyResult<&Buffer<T>> {
         let width = self.width();
         each!(self, buffer => buffer.cast_ref()).ok_or_else(|| wrong_width(size_of::<T>(), width))
@@ -129,6 +139,58 @@ impl Words {
     }
 }
 
+/// Buffers that earlier calls had, for the next ones of the same size. A pool hands memory out again only when the device has been
+/// waited for; a buffer knows which streams use it, so it is used again at once, and the next stream waits.
+#[derive(Default)]
+pub(crate) struct Cache {
+    /// The last one is the one that came back last.
+    free: Mutex<VecDeque<Words>>,
+}
+
+impl Cache {
+    /// The most buffers, and the most bytes of all.
+    const MOST: (usize, usize) = (16, 1 << 30);
+
+    fn free(&self) -> MutexGuard<'_, VecDeque<Words>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn alloc(&self, device: &lanetree::Device, len: usize, width: usize) -> PyResult<Words> {
+        let found = {
+            let mut free = self.free();
+            let last = free.iter().rposition(|words| (words.len(), words.width()) == (len, width));
+            last.and_then(|at| free.remove(at))
+        };
+        match found {
+            Some(words) => Ok(words),
+            None => Words::alloc(device, len, width).or_else(|error| {
+                // There may be room without what is kept here.
+                if self.clear() == 0 { Err(error) } else { Words::alloc(device, len, width) }
+            }),
+        }
+    }
+
+    /// Keeps a buffer, which no other library uses in a stream that it does not know.
+    pub(crate) fn put(&self, words: Words) {
+        let mut dropped = Vec::new();
+        let mut free = self.free();
+        free.push_back(words);
+        let mut bytes: usize = free.iter().map(Words::bytes).sum();
+        while free.len() > Self::MOST.0 || bytes > Self::MOST.1 {
+            let Some(oldest) = free.pop_front() else { break };
+            bytes -= oldest.bytes();
+            dropped.push(oldest);
+        }
+        drop(free);
+    }
+
+    /// Frees what it keeps, and returns the bytes.
+    pub(crate) fn clear(&self) -> usize {
+        let free = core::mem::take(&mut *self.free());
+        free.iter().map(Words::bytes).sum()
+    }
+}
+
 /// An array of one dimension on a device.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Memory {
@@ -140,6 +202,9 @@ pub(crate) struct Memory {
     in_order: bool,
     /// Whether it may not be written.
     readonly: bool,
+    /// Where the buffer goes in the end, unless another library has its address for a stream that nobody knows.
+    cache: Option<Arc<Cache>>,
+    is_shared: AtomicBool,
     /// What owns the memory, if it is another library's. Dropped last.
     _owner: Option<Owner>,
 }
@@ -154,7 +219,17 @@ impl Memory {
     fn owned(words: Words, owner: Option<Owner>, in_order: bool, readonly: bool) -> Self {
         let (len, address) = each!(&words, buffer => (buffer.len(), buffer.addresses().start));
         let width = words.width();
-        Self { words: RwLock::new(Some(words)), len, width, address, in_order, readonly, _owner: owner }
+        Self {
+            words: RwLock::new(Some(words)),
+            len,
+            width,
+            address,
+            in_order,
+            readonly,
+            cache: None,
+            is_shared: AtomicBool::new(false),
+            _owner: owner,
+        }
     }
 
     /// Memory of another library, of `len` elements that are initialised, or where it is not aligned as kernels need, a copy that is made
@@ -224,7 +299,7 @@ impl Memory {
             }
         }
         .map_err(raise_runtime)?;
-        COPIES.fetch_add(u64::from(copied), core::sync::atomic::Ordering::Relaxed);
+        COPIES.fetch_add(u64::from(copied), Ordering::Relaxed);
         let owner = (!copied).then_some(owner);
         Ok(Self::owned(words, owner, in_order && !copied, readonly && !copied))
     }
@@ -266,23 +341,26 @@ pub(crate) fn closed() -> PyErr {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let words = self.words.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        if let Some(words) = words
-            && self.in_order
-        {
+        let words = self.words.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(words) = words else { return };
+        if self.in_order {
             // SAFETY: the owner frees the memory in the order of the stream in which the work over it is.
             each!(words, buffer => unsafe { buffer.release() });
+        } else if let Some(cache) = &self.cache
+            && !self.is_shared.load(Ordering::Relaxed)
+        {
+            cache.put(words);
         }
     }
 }
 
 /// Arrays that were copied on their way in, for tests.
-static COPIES: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+static COPIES: AtomicU64 = AtomicU64::new(0);
 
 /// How many arrays of devices were copied on their way in, because they were not aligned.
 #[pyfunction]
 pub(crate) fn copies() -> u64 {
-    COPIES.load(core::sync::atomic::Ordering::Relaxed)
+    COPIES.load(Ordering::Relaxed)
 }
 
 #[pymethods]
@@ -291,9 +369,11 @@ impl Memory {
     #[staticmethod]
     fn empty(py: Python<'_>, device: &Device, len: usize, width: usize) -> PyResult<Self> {
         check_not_forked()?;
-        let device = device.get().clone();
-        let words = py.detach(|| Words::alloc(&device, len, width))?;
-        Ok(Self::new(words))
+        let (device, cache) = (device.get(), device.cache());
+        let words = py.detach(|| cache.alloc(device, len, width))?;
+        let mut memory = Self::new(words);
+        memory.cache = Some(cache.clone());
+        Ok(memory)
     }
 
     /// A copy of a NumPy array; complete on return.
@@ -361,9 +441,14 @@ impl Memory {
         self.width
     }
 
-    /// Makes a stream wait for the work that writes the array, and remembers that another library will use it there.
-    fn lend_on(&self, py: Python<'_>, stream: &Stream) -> PyResult<usize> {
+    /// Makes a stream wait for the work that writes the array, and remembers that another library will use it there; or, if it is
+    /// shared, in other streams that wait for this one.
+    #[pyo3(signature = (stream, is_shared=false))]
+    fn lend_on(&self, py: Python<'_>, stream: &Stream, is_shared: bool) -> PyResult<usize> {
         check_not_forked()?;
+        if is_shared || !stream.is_kept() {
+            self.is_shared.store(true, Ordering::Relaxed);
+        }
         py.detach(|| self.lend(stream.get()))
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
-use crate::memory::{In, Input, Memory, Words, closed, numpy};
+use crate::memory::{Cache, In, Input, Memory, Words, closed, numpy};
 use lanetree::lane_tree::{Stats, UpdateScratch};
 use lanetree::{Buffer, DeviceRanges, F32, F64, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport};
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Queries after which a call looks whether the user has pressed Ctrl-C.
 const PIECE: usize = 1 << 24;
@@ -177,6 +177,8 @@ struct Typed<K: AnyKey, V: Value> {
     tree: LaneTree<K, V>,
     /// Whether keys are floats: the tree has their ordered words.
     floats: bool,
+    /// Memory of calls on a device.
+    cache: Arc<Cache>,
 }
 
 impl<K: PyKey, V: PyValue> Typed<K, V> {
@@ -205,9 +207,11 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         if !self.floats {
             return call(words);
         }
-        let mut own = self.tree.device().alloc::<K>(words.len()).map_err(raise_runtime)?;
-        lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
-        call(&own)
+        let mut own = self.cache.alloc(self.tree.device(), words.len(), size_of::<K>())?;
+        lanetree_frame::order_floats(stream, words, own.write::<K>()?).map_err(raise)?;
+        let result = call(own.read()?);
+        self.cache.put(own);
+        result
     }
 
     /// Makes the tree's keys floats again, on the device.
@@ -237,16 +241,23 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
     ) -> PyResult<()> {
         let device = self.tree.device();
         let mut hits = match results.found {
-            Some(_) => Some(device.alloc::<u32>(count.div_ceil(32)).map_err(raise_runtime)?),
+            Some(_) => Some(self.cache.alloc(device, count.div_ceil(32), 4)?),
             None => None,
         };
+        let bits = hits.as_mut().map(Words::write::<u32>).transpose()?;
         let miss = V::truncate(results.miss);
         match results.values {
             Some(values) if V::IS_SOME => {
                 let mut values = values.device()?.write()?;
-                call(values.as_mut().ok_or_else(closed)?.write::<V>()?, hits.as_mut(), miss)?;
+                call(values.as_mut().ok_or_else(closed)?.write::<V>()?, bits, miss)?;
             }
-            _ => call(&mut device.alloc::<V>(count).map_err(raise_runtime)?, hits.as_mut(), miss)?,
+            // Nothing, or not wanted.
+            _ if !V::IS_SOME => call(&mut device.alloc::<V>(count).map_err(raise_runtime)?, bits, miss)?,
+            _ => {
+                let mut values = self.cache.alloc(device, count, size_of::<V>())?;
+                call(values.write::<V>()?, bits, miss)?;
+                self.cache.put(values);
+            }
         }
         if let (Some(hits), Some(found)) = (hits, results.found) {
             let mut found = found.device()?.write()?;
@@ -254,11 +265,14 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             // The kernel writes words.
             let room = count.next_multiple_of(4);
             if found.len() >= room {
-                return unpack_bits(stream, &hits, count, found).map_err(raise);
+                unpack_bits(stream, hits.read()?, count, found).map_err(raise)?;
+            } else {
+                let mut bytes = self.cache.alloc(device, room, 1)?;
+                unpack_bits(stream, hits.read()?, count, bytes.write()?).map_err(raise)?;
+                found.copy_from_buffer(stream, 0, bytes.read()?, 0..count).map_err(raise_runtime)?;
+                self.cache.put(bytes);
             }
-            let mut bytes = device.alloc::<u8>(room).map_err(raise_runtime)?;
-            unpack_bits(stream, &hits, count, &mut bytes).map_err(raise)?;
-            found.copy_from_buffer(stream, 0, &bytes, 0..count).map_err(raise_runtime)?;
+            self.cache.put(hits);
         }
         Ok(())
     }
@@ -643,7 +657,7 @@ where
             Combination::Intersection => Combine::intersection(first, second),
             Combination::Difference => Combine::difference(first, second),
         };
-        Ok(Box::new(Self { tree: tree.map_err(raise)?, floats: self.floats }))
+        Ok(Box::new(Self { tree: tree.map_err(raise)?, floats: self.floats, cache: self.cache.clone() }))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -755,6 +769,7 @@ pub(crate) struct Tree {
 }
 
 struct Options {
+    cache: Arc<Cache>,
     floats: bool,
     fill: f64,
     sorted: bool,
@@ -789,7 +804,11 @@ where
             true => builder.build_sorted(device, keys, &values),
             false => builder.build(device, keys, &values),
         };
-        return Ok(Box::new(Typed { tree: tree.map_err(raise)?, floats: options.floats }));
+        return Ok(Box::new(Typed {
+            tree: tree.map_err(raise)?,
+            floats: options.floats,
+            cache: options.cache.clone(),
+        }));
     }
     let words = keys.device()?.read()?;
     let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
@@ -823,7 +842,7 @@ where
         false => BuildScratch::for_unsorted(device, len)
             .and_then(|mut scratch| builder.build_on(stream, (keys, values), len, &mut scratch)),
     };
-    Ok(Box::new(Typed { tree: tree.map_err(raise)?, floats: options.floats }))
+    Ok(Box::new(Typed { tree: tree.map_err(raise)?, floats: options.floats, cache: options.cache.clone() }))
 }
 
 impl Tree {
@@ -872,11 +891,11 @@ impl Tree {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<Self> {
         check_not_forked()?;
-        let device = device.get();
+        let (device, cache) = (device.get(), device.cache().clone());
         let own = device.stream().map_err(raise_runtime)?;
         let on = stream.map_or(&own, |stream| stream.get().get());
         let (keys, values) = (keys.get(), values.as_ref().map(Input::get));
-        let options = Options { floats: key.starts_with('f'), fill, sorted: is_sorted };
+        let options = Options { cache, floats: key.starts_with('f'), fill, sorted: is_sorted };
         let build = match (key, value_bytes) {
             ("u32" | "f32", 0) => build::<u32, ()>,
             ("u32" | "f32", 4) => build::<u32, u32>,

@@ -167,6 +167,26 @@ def test_wrong_capsules() -> None:
         _native.dlpack_import(capsule, stream, True)
 
 
+def test_results_reuse_memory_without_a_wait() -> None:
+    pool = lanetree.Pool("emulated")
+    index = lanetree.Index(lanetree.asarray(np.arange(100), pool.device), lanetree.asarray(np.arange(100), pool.device))
+    queries = lanetree.asarray(np.arange(50, 150), pool.device)
+    index.get(queries)
+    before = pool.stats()
+    for _ in range(10):
+        values, found = index.get(queries)
+        assert index.contains(queries).numpy().sum() == 50
+    after = pool.stats()
+    assert (after["allocations"], after["waits"]) == (before["allocations"], before["waits"])
+    assert values.numpy().sum() == sum(range(50, 100)) and found.numpy().sum() == 50
+    # What another library has taken for streams that are not known goes back to the pool, which waits before it lends it.
+    stream = _native.Stream(pool.device._native)
+    address = values._memory.lend_on(stream)
+    del values
+    assert index.get(queries)[0]._memory.address != address or pool.stats()["waits"] > after["waits"]
+    assert pool.trim() > 0
+
+
 def test_arrays() -> None:
     array = put(np.arange(5, dtype=np.uint32))
     assert (array.shape, array.size, array.nbytes, len(array)) == ((5,), 5, 20, 5)

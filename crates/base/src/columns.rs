@@ -41,7 +41,8 @@ pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mu
     let (bits, bytes) = (bits.read_on(stream)?, bytes.write_on(stream)?.cast());
     let args = UnpackBitsArgs { bits, count: words as u64, bytes };
     // SAFETY: both buffers were found to be long enough; the pointers are for this stream.
-    Ok(unsafe { over(stream, words as u64, 1, THREADS)?.run(calls::unpack_bits(&args))? })
+    unsafe { over(stream, words as u64, 1, THREADS)?.run(calls::unpack_bits(&args))? };
+    Ok(())
 }
 
 /// Makes ordered words of floats' bits, as [`F32::new`](crate::F32::new) does: those of `numbers[i]` become `words[i]`. Runs in the stream's
@@ -89,7 +90,8 @@ fn launch<W: Word>(stream: &Stream, args: &OrderFloatsArgs<W>) -> Result<()> {
         return Ok(());
     }
     // SAFETY: both buffers were found to be long enough; the pointers are for this stream.
-    Ok(unsafe { over(stream, args.count, 1, THREADS)?.run(calls::order_floats(args))? })
+    unsafe { over(stream, args.count, 1, THREADS)?.run(calls::order_floats(args))? };
+    Ok(())
 }
 
 fn check<T: Pod>(stream: &Stream, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {

@@ -157,6 +157,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// The buffer, if the sizes or alignments differ.
+    #[expect(clippy::result_large_err, reason = "the buffer itself")]
     pub fn cast<U: Pod>(self) -> Result<Buffer<U>, Self> {
         if size_of::<T>() != size_of::<U>() || align_of::<T>() != align_of::<U>() {
             return Err(self);

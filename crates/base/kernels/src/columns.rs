@@ -30,7 +30,7 @@ impl Kernel for UnpackBits {
             unsafe {
                 let bits = simt.load(args.bits, index / 8, Hint::ReadOnly) >> (index % 8 * 4);
                 // The bits of 0x204081 put bit i at i * 8, among others.
-                let bytes = (bits & 15) * 0x20_4081 & 0x0101_0101;
+                let bytes = ((bits & 15) * 0x20_4081) & 0x0101_0101;
                 simt.store(args.bytes, index, bytes, Hint::Streaming);
             }
         }
