@@ -7,7 +7,7 @@ use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
 use lanetree::{AnyKey, Device, DeviceKind, Op, Result, Stream};
 use lanetree_frame::BatchOrder;
-use lanetree_frame::fixed::{CombineScratch, FixedIndex};
+use lanetree_frame::fixed::CombineScratch;
 
 /// Room of the scratch memory that all batches of a set in device form share.
 const MOST_OPERATIONS: usize = 160;
@@ -149,6 +149,16 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
             Change::Update | Change::Mixed(_) => self.set.apply(&ops.iter().map(op).collect::<Vec<_>>())?,
         };
         Ok(report.into())
+    }
+
+    fn check_structure(&self) {
+        if self.set.device().kind() != DeviceKind::Cuda {
+            self.set.as_tree().check_structure();
+        }
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        self.set.compact().map(drop)
     }
 
     fn get(&self, keys: &[K], form: Form) -> Result<Vec<Option<u64>>> {
