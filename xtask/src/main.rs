@@ -48,7 +48,7 @@ enum Task {
     Ptx(ptx::Options),
     /// Check every kernel against the oracle (arguments are lanetree-verify's: try `verify --help`)
     #[command(disable_help_flag = true)]
-    Verify(runner::Options),
+    Verify(runner::VerifyOptions),
     /// Measure the indexes, their baselines and the card's ceilings (arguments are lanetree-bench's)
     #[command(disable_help_flag = true)]
     Bench(runner::Options),
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Doctor(options) => doctor::run(&options),
         Task::Ptx(options) => ptx::run(&options),
-        Task::Verify(options) => runner::run(runner::VERIFY, &options),
+        Task::Verify(options) => runner::verify(&options),
         Task::Bench(options) => runner::run(runner::BENCH, &options),
         Task::Report(options) => report::run(&options),
         Task::Bundle(options) => bundle::run(&options),
@@ -94,6 +94,10 @@ mod tests {
     fn verify_passes_flags_through() {
         let arguments = Arguments::parse_from(["cargo xtask", "verify", "--quick", "--device", "emulated", "--help"]);
         let Task::Verify(options) = arguments.task else { panic!("parsed as another task") };
-        assert_eq!(options.arguments, ["--quick", "--device", "emulated", "--help"]);
+        assert_eq!(options.program.arguments, ["--quick", "--device", "emulated", "--help"]);
+        assert_eq!(options.sanitize, None);
+        let arguments = Arguments::parse_from(["cargo xtask", "verify", "--sanitize", "memcheck", "--sample", "2"]);
+        let Task::Verify(options) = arguments.task else { panic!("parsed as another task") };
+        assert_eq!((options.sanitize, options.program.arguments.len()), (Some(runner::Tool::Memcheck), 2));
     }
 }

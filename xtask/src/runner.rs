@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::{paths, process, stub};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,6 +15,30 @@ pub(crate) struct Options {
     pub(crate) arguments: Vec<OsString>,
 }
 
+/// Those of `verify`.
+#[derive(Args, Default)]
+pub(crate) struct VerifyOptions {
+    /// Runs the program under this tool of compute-sanitizer; of the GPU a sample, unless the arguments say otherwise. Comes
+    /// first
+    #[arg(long, value_enum, value_name = "TOOL")]
+    pub(crate) sanitize: Option<Tool>,
+    #[command(flatten)]
+    pub(crate) program: Options,
+}
+
+/// The tools of compute-sanitizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tool {
+    /// Accesses outside of what is allocated
+    Memcheck,
+    /// Reads of global memory that nothing has written
+    Initcheck,
+    /// Barriers that some threads do not reach
+    Synccheck,
+    /// Races in shared memory
+    Racecheck,
+}
+
 /// The packages, and the names of their programs.
 pub(crate) const VERIFY: &str = "lanetree-verify";
 pub(crate) const BENCH: &str = "lanetree-bench";
@@ -25,6 +49,49 @@ pub(crate) fn run(program: &str, options: &Options) -> Result<()> {
     let status = Command::new(&program).args(&options.arguments).status();
     let status = status.map_err(|error| Failure::CannotRun(format!("cannot start {}: {error}", program.display())))?;
     if status.success() { Ok(()) } else { Err(Failure::Runner(process::exit_code(status))) }
+}
+
+/// Runs the verifier, perhaps under compute-sanitizer.
+pub(crate) fn verify(options: &VerifyOptions) -> Result<()> {
+    let Some(tool) = options.sanitize else { return run(VERIFY, &options.program) };
+    let sanitizer = process::which("compute-sanitizer").ok_or_else(|| {
+        let reason = "compute-sanitizer is not on the PATH: it is in the folder bin of the CUDA toolkit";
+        Failure::CannotRun(reason.to_owned())
+    })?;
+    if stub::driver().is_none() {
+        return Err(Failure::CannotRun("compute-sanitizer needs a GPU, and there is no driver".to_owned()));
+    }
+    let program = build(&[VERIFY], true)?.join(VERIFY);
+    let mut command = Command::new(sanitizer);
+    command.args(["--tool", &tool.name(), "--error-exitcode", "1"]).arg(program);
+    let status = command.args(sampled(&options.program.arguments)).status();
+    let status = status.map_err(|error| Failure::CannotRun(format!("cannot start compute-sanitizer: {error}")))?;
+    if status.success() { Ok(()) } else { Err(Failure::Runner(process::exit_code(status))) }
+}
+
+impl Tool {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// The arguments of a run on the GPU that ends under compute-sanitizer, unless they ask for something else.
+fn sampled(arguments: &[OsString]) -> Vec<OsString> {
+    let has = |names: &[&str]| {
+        let is = |argument: &OsString, name: &&str| {
+            argument.to_str().is_some_and(|argument| argument.split('=').next() == Some(name))
+        };
+        arguments.iter().any(|argument| names.iter().any(|name| is(argument, name)))
+    };
+    let mut all: Vec<OsString> = Vec::new();
+    if !has(&["--device"]) {
+        all.extend(["--device", "cuda"].map(OsString::from));
+    }
+    if !has(&["--sample", "--quick", "--full"]) {
+        all.extend(["--sample", "1"].map(OsString::from));
+    }
+    all.extend_from_slice(arguments);
+    all
 }
 
 /// Builds programs, with or without CUDA; returns their folder. With it, on cust: as the host programs run that Lanetree
@@ -43,4 +110,26 @@ pub(crate) fn build(programs: &[&str], cuda: bool) -> Result<PathBuf> {
     }
     process::run(command.env("CARGO_TARGET_DIR", &target))?;
     Ok(target.join(profile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_under_a_sanitizer_is_a_sample_on_the_gpu_unless_asked_otherwise() {
+        let sampled = |arguments: &[&str]| {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            sampled(&arguments)
+                .into_iter()
+                .map(|argument| argument.into_string().unwrap())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(sampled(&[]), "--device cuda --sample 1");
+        assert_eq!(sampled(&["--index", "cubpt"]), "--device cuda --sample 1 --index cubpt");
+        assert_eq!(sampled(&["--sample=3", "--device=cuda"]), "--sample=3 --device=cuda");
+        assert_eq!(sampled(&["--quick"]), "--device cuda --quick");
+        assert_eq!(Tool::Synccheck.name(), "synccheck");
+    }
 }

@@ -14,7 +14,7 @@ use lanetree_runtime::{Device, DeviceKind};
 impl<V: Word> Cuart<V> {
     /// Rebuilds the tree from its pairs if keys were inserted or removed. Afterwards its leaves are in order and have
     /// ranks, so spans are available and ranges are found without walking to their ends; what removals have left behind
-    /// is freed. Meanwhile it takes the memory of both trees, plus on the host a copy of the pairs, and on a device at
+    /// is freed. Returns by how many bytes the tree has become smaller; 0 if it has not. Meanwhile it takes the memory of both trees, plus on the host a copy of the pairs, and on a device at
     /// most 41 bytes per key.
     ///
     /// ```
@@ -37,10 +37,10 @@ impl<V: Word> Cuart<V> {
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room, or from the device: the tree is unchanged. [`Error::Lost`].
-    pub fn compact(&mut self) -> Result<()> {
-        let tree = self.parts()?;
+    pub fn compact(&mut self) -> Result<u64> {
+        let (before, tree) = (self.stats().bytes(), self.parts()?);
         if tree.ordered {
-            return Ok(());
+            return Ok(0);
         }
         match tree.rebuilt(&self.options) {
             Ok(rebuilt) => self.parts.replace(rebuilt),
@@ -48,7 +48,7 @@ impl<V: Word> Cuart<V> {
             Err(error @ Error::Lost { .. }) => return self.parts.change(|_| Err(error)),
             Err(error) => return Err(error),
         }
-        Ok(())
+        Ok(before.saturating_sub(self.stats().bytes()))
     }
 }
 

@@ -55,6 +55,9 @@ macro_rules! own_methods {
         fn remove_many(&mut self, keys: ByteKeys<'_>) -> Result<UpdateReport> {
             self.remove_many(keys)
         }
+        fn compact(&mut self) -> Result<u64> {
+            self.compact()
+        }
         fn restore_order(&mut self) -> Result<bool> {
             let was_out_of_order = !self.is_compact();
             self.compact()?;

@@ -279,6 +279,16 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
         if self.is_lost() { self.pairs().map(|_| false) } else { Ok(false) }
     }
 
+    /// Lays the index out anew from its pairs, with its options, in new memory, as a build would: so it gives back memory that
+    /// insertions and removals have left unused, and restores what [`OrderedIndex::restore_order`] does. Returns by how many
+    /// bytes the index has become smaller, on its device and in main memory; 0 if it has not. An index that has no such memory may
+    /// stay as it is. Meanwhile there are both layouts and a copy of the pairs.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if there is no room, or from the device: the index is unchanged.
+    /// [`Error::Lost`](lanetree_base::Error::Lost).
+    fn compact(&mut self) -> Result<u64>;
+
     /// The index's queries in device form, if it has them.
     fn device_form(&self) -> Option<&dyn DeviceForm<Self::Domain, Self::Value>> {
         None

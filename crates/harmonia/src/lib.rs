@@ -24,6 +24,8 @@
 //! [`Harmonia::on`] has the device form: queries and results in buffers, on a stream of the caller's.
 
 mod build;
+#[cfg(any(test, feature = "check"))]
+mod check;
 mod device;
 mod iter;
 mod launch;
@@ -37,8 +39,6 @@ mod staging_tests;
 mod stats;
 mod tuning;
 mod update;
-#[cfg(test)]
-mod validate;
 
 pub use build::Builder;
 pub use device::{LookUp, NodeReading, OnStream};

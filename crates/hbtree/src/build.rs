@@ -166,7 +166,13 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
         Ok(Pieces { options: self.options, device: device.clone(), leaves, most, last: None, filling })
     }
 
-    fn of(&self, device: &Device, pairs: Vec<(K::Bits, V)>) -> Result<HbTree<K, V, L>> {
+    /// That of a tree with these options.
+    pub(crate) fn with(options: Options) -> Self {
+        Self { options, parts: PhantomData }
+    }
+
+    /// Of pairs in strictly ascending order of their keys.
+    pub(crate) fn of(&self, device: &Device, pairs: Vec<(K::Bits, V)>) -> Result<HbTree<K, V, L>> {
         let mut pieces = self.in_pieces(device, pairs.len() as u64)?;
         pieces.append(&pairs);
         drop(pairs);

@@ -1,9 +1,10 @@
 //! The tree as an [`OrderedIndex`].
 
-use crate::HbTree;
 use crate::sorting::Sorting;
 use crate::structure::{Inner, InnerOnDevice, Leaves, Structure};
+use crate::{Builder, HbTree};
 use lanetree_frame::fixed::pairs::check_lengths;
+use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, KeyRange, Op, OrderedIndex, Ranges, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
 use std::sync::PoisonError;
@@ -66,6 +67,9 @@ impl<K: Key, V: Word, L: Structure> OrderedIndex for HbTree<K, V, L> {
     fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
         self.change(keys.len(), |i| Op::Remove(keys[i]))
     }
+    fn compact(&mut self) -> Result<u64> {
+        self.compact()
+    }
 }
 
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
@@ -115,6 +119,23 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         let sorting = self.parts.sorting.as_ref().map_or(0, Sorting::bytes);
         let changes = self.parts.copy.as_ref().map_or(0, InnerOnDevice::staging_bytes);
         self.slots.bytes() + self.wide_slots.bytes() + self.spare.bytes() + sorting + changes
+    }
+
+    /// Lays the tree out anew from its pairs, with its options, in new memory, as its build would: so it gives back the memory that
+    /// changes have left unused. Returns by how many bytes it has become smaller, on the device and in main memory; 0 if it has
+    /// not. Meanwhile there are both layouts and a copy of the pairs.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if there is no room, or from the device: the tree is unchanged.
+    pub fn compact(&mut self) -> Result<u64> {
+        let bytes = |tree: &Self| tree.bytes() + tree.host_bytes();
+        let before = bytes(self);
+        let pairs = self.parts.leaves.pairs()?;
+        let pairs = pairs.into_par_iter().map(|(key, value)| (key.encode(), value)).try_collect()?;
+        let builder: Builder<K, V, L> = Builder::with(self.parts.options);
+        self.parts = builder.of(&self.parts.device, pairs)?.parts;
+        self.note_height();
+        Ok(before.saturating_sub(bytes(self)))
     }
 
     /// All pairs in ascending order of their keys, from the leaves in main memory.

@@ -228,7 +228,9 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 
     unsafe fn build_like(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
         check_pairs(stream, (keys, values, len))?;
-        Builder::of(self.options).build_distinct_on(stream, (keys, values, len))
+        let mut tree = Builder::of(self.options).build_distinct_on(stream, (keys, values, len))?;
+        tree.simd = self.simd;
+        Ok(tree)
     }
 }
 

@@ -102,6 +102,8 @@
 
 mod build;
 mod bulk;
+#[cfg(any(test, feature = "check"))]
+mod check;
 mod device;
 mod handle;
 mod native;

@@ -5,14 +5,11 @@ mod cards;
 mod ranges;
 mod sets;
 
-use crate::parts::Parts;
+use crate::check::validate;
 use crate::{BuildScratch, LaneTree, Simd};
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, OnStream};
 use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange};
-use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots,
-    pairs_of, record_words, words_of_lines,
-};
+use lanetree_kernels_lane_tree::layout::{line_slots, words_of_lines};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Pool;
 use std::collections::BTreeMap;
@@ -63,84 +60,6 @@ pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
     });
     all.push(("log-uniform gaps", sorted(skewed.collect())));
     all
-}
-
-/// How many children of a node begin after its first one and at or before a key, whose place this is.
-fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
-    let separators = &node[..SEPARATORS as usize];
-    let bits = |place: u32| (0..=place).filter(|&cell| separators[cell as usize / 32] >> (cell % 32) & 1 != 0).count();
-    let halves =
-        |place: u32| separators.iter().flat_map(|word| [word & 0xffff, word >> 16]).filter(move |&at| at <= place);
-    match Quantiser(node[QUANTISER as usize]).format() {
-        Format::Bitmap => bits(place),
-        Format::Halves => halves(place).count(),
-        Format::Exact => {
-            // What is left, if keys have four words each, is no key.
-            let keys = separators.chunks_exact(K::BYTES / 4).map(|words| {
-                let part = |at: usize| u64::from(words.get(at).copied().unwrap_or(0));
-                K::from_parts([part(0) | part(1) << 32, part(2) | part(3) << 32])
-            });
-            keys.filter(|&separator| separator < key).count()
-        }
-    }
-}
-
-/// Checks all that the layout promises.
-pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
-    let lines = parts.lines.to_vec().unwrap();
-    let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
-    let shape = parts.shape;
-    let words_of_record = record_words::<K, V>() as usize;
-    assert!(lines.len() as u64 >= words_of_lines::<K, V>(shape.lines.into()), "{what}");
-    assert_eq!(records.len(), shape.leaf_nodes as usize * words_of_record, "{what}");
-    let slots = line_slots::<K, V>() as usize;
-    let line_of = |line: usize| -> Vec<K> {
-        let chunks = u64::from(LINE_WORDS) / 2;
-        let chunks = (line as u64 * chunks..(line as u64 + 1) * chunks).map(|chunk| chunk_at::<K, V>(chunk) as usize);
-        chunks
-            .flat_map(|at| pairs_of::<K, V>([lines[at], lines[at + 1]]).map(|pair| pair.0).into_iter().take(slots / 4))
-            .collect()
-    };
-    let mut rank = 0;
-    let mut before: Option<K> = None;
-    for node in 0..shape.leaf_nodes as usize {
-        assert!(rank < shape.len, "{what}: node {node} has no pairs");
-        let words = &nodes[node * NODE_WORDS as usize..(node + 1) * NODE_WORDS as usize];
-        let record_of =
-            |node: usize| Record::<K>::of_slice::<V>(&records[node * words_of_record..(node + 1) * words_of_record]);
-        let record = record_of(node);
-        assert_eq!(record.rank, rank, "{what}: node {node}");
-        let first = words[FIRST_CHILD as usize] as usize;
-        let end = match node + 1 < shape.leaf_nodes as usize {
-            true => nodes[(node + 1) * NODE_WORDS as usize + FIRST_CHILD as usize] as usize,
-            false => shape.lines as usize,
-        };
-        let quantiser = Quantiser(words[QUANTISER as usize]);
-        let next_rank = match node + 1 < shape.leaf_nodes as usize {
-            true => record_of(node + 1).rank,
-            false => shape.len,
-        };
-        for line in first..end {
-            let keys = line_of(line);
-            // Past the node's last pair, lines are free.
-            let len = if rank == next_rank { 0 } else { record.len((line - first) as u32) as usize };
-            for (slot, &key) in keys.iter().enumerate() {
-                if slot < len {
-                    assert!(before.is_none_or(|before| before < key), "{what}: line {line}, slot {slot}");
-                    assert!(key >= record.first, "{what}: line {line}");
-                    for place in [quantiser.place(key), quantiser.place_of_any(key, record.first)] {
-                        assert_eq!(begun(words, key, place), line - first, "{what}: line {line}, slot {slot}");
-                    }
-                    before = Some(key);
-                } else {
-                    assert_eq!(Some(key), before, "{what}: line {line}, slot {slot} is free");
-                }
-            }
-            rank += len as u64;
-        }
-        assert_eq!(rank, next_rank, "{what}: node {node}");
-    }
-    assert_eq!(rank, shape.len, "{what}");
 }
 
 /// [`distributions`], as words of keys.

@@ -31,6 +31,7 @@ where
     refuses_reversed_ranges(&index, &given)?;
     refuses_other_lengths(&mut index, &given, &values)?;
     device_form(&index, &given, &values)?;
+    gives_back_memory(builder, device)?;
     empty(builder, device)
 }
 
@@ -171,6 +172,27 @@ fn device_form<I: OrderedIndex<Domain: Domain<Key: Numbered>>>(
         Ok(()) => Ok(()),
         Err(rule) => ensure(rule, false),
     }
+}
+
+/// After most pairs were removed, a compact index takes about as much as a new one.
+fn gives_back_memory<B>(builder: &B, device: &Device) -> Result<(), String>
+where
+    B: IndexBuilder<Index: OrderedIndex<Domain: Domain<Key: Numbered>>>,
+{
+    let all: Vec<KeyOf<B::Index>> = (0..600).map(KeyOf::<B::Index>::distinct).collect();
+    let (few, rest) = all.split_at(60);
+    let build = |given: &[KeyOf<B::Index>]| {
+        let values: Vec<_> = (0..given.len() as u64).map(ValueOf::<B::Index>::truncate).collect();
+        text("a build", builder.build(device, DomainOf::<B::Index>::batch(&keys::<B::Index>(given)), &values))
+    };
+    let (mut index, new) = (build(&all)?, build(few)?);
+    let removed = index.remove_many(DomainOf::<B::Index>::batch(&keys::<B::Index>(rest)));
+    ensure("what was there is removed", text("remove_many", removed)?.removed == rest.len() as u64)?;
+    text("compact", index.compact())?;
+    ensure("a compact index has its pairs", text("pairs", index.pairs())? == text("pairs", new.pairs())?)?;
+    let [bytes, of_new] = [&index, &new].map(|index| index.bytes() + index.host_bytes());
+    ensure(&format!("{bytes} bytes of a compact index are at most 1.35 times {of_new}"), bytes * 100 <= of_new * 135)?;
+    ensure("a compact index has nothing to give back", text("compact", index.compact())? == 0)
 }
 
 /// An empty index, and what becomes of it.

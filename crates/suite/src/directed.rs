@@ -94,7 +94,7 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
                     changed(&few(), [Change::Remove, Change::Insert]),
                     asks(&around()),
                     changed(&around(), [Change::Remove]),
-                    vec![Step::Upkeep(Upkeep::RestoreOrder)],
+                    vec![Step::Upkeep(Upkeep::RestoreOrder), Step::Upkeep(Upkeep::Compact)],
                     changed(&around(), [Change::Insert]),
                     vec![Step::Upkeep(Upkeep::RestoreOrder)],
                     asks(&around()),
@@ -138,6 +138,19 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
                     changed(&Keys(vec![run(600, 1, 150), run(3, 3, 150)]), [Change::Mixed(0b10_00_01_00)]),
                     vec![Step::Upkeep(Upkeep::RestoreOrder)],
                     asks(&around()),
+                ],
+            ),
+        ),
+        (
+            "most pairs removed, and laid out anew",
+            steps(
+                many(),
+                [
+                    changed(&Keys(vec![run(0, 1, 240), run(240, 1, 240)]), [Change::Remove]),
+                    vec![Step::Upkeep(Upkeep::Compact)],
+                    changed(&around(), [Change::Mixed(0b10_00_01)]),
+                    vec![Step::Upkeep(Upkeep::Compact), Step::Upkeep(Upkeep::Compact)],
+                    asks(&near_ends()),
                 ],
             ),
         ),

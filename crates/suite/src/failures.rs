@@ -25,7 +25,7 @@ fn at_every_point(what: &str, mut call: impl FnMut(Failure) -> Result<bool, Stri
     Ok(())
 }
 
-/// Fails at every point of a build, of changes in a form, of queries and of [`Subject::restore_order`]: each operation
+/// Fails at every point of a build, of changes in a form, of queries, of [`Subject::restore_order`] and of [`Subject::compact`]: each operation
 /// took place or did not, or the index says that it is lost, in every call.
 ///
 /// # Errors
@@ -63,13 +63,17 @@ pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally,
     if form == Form::Device {
         return Ok(tally);
     }
-    at_every_point("restore_order", |failure| {
-        let mut run = build()?;
-        run.change(Change::Insert, &changed, Form::Host, None)?;
-        let (done, has_failed) = run.failing(Some(failure), Subject::restore_order);
-        after(&mut run, done, has_failed)?;
-        Ok(has_failed)
-    })?;
+    let upkeep: [(&str, fn(&mut F::Subject) -> lanetree::Result<()>); 2] =
+        [("restore_order", Subject::restore_order), ("compact", Subject::compact)];
+    for (what, call) in upkeep {
+        at_every_point(what, |failure| {
+            let mut run = build()?;
+            run.change(Change::Insert, &changed, Form::Host, None)?;
+            let (done, has_failed) = run.failing(Some(failure), call);
+            after(&mut run, done, has_failed)?;
+            Ok(has_failed)
+        })?;
+    }
     Ok(tally)
 }
 

@@ -4,7 +4,7 @@ use crate::families::{
     BatchHooks, CuartBuilder, CuartHooks, CubptBuilder, HarmoniaBuilder, HybridHooks, LaneTreeBuilder, cuart_builders,
     cubpt_builders, harmonia_builders, hybrid_builders, lane_tree_builders,
 };
-use crate::{Case, Family, Tally, check, conformance, conformance_on};
+use crate::{Case, Family, Tally, check, conformance, conformance_on, parts};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
@@ -83,11 +83,14 @@ pub trait Conforms: Send + Sync {
     /// The first case that fails, and how.
     fn conformance(&self) -> Result<Tally, String>;
 
+    /// The [`parts`] of [`conformance_on`].
+    fn parts(&self) -> Vec<&'static str>;
+
     /// [`conformance_on`].
     ///
     /// # Errors
-    /// The first case that fails, and how.
-    fn conformance_on(&self, device: &Device, way: u8) -> Result<u64, String>;
+    /// What fails, and how.
+    fn conformance_on(&self, device: &Device, way: u8, part: &str) -> Result<u64, String>;
 
     /// [`check`].
     ///
@@ -105,8 +108,12 @@ impl<F: Family + Send> Conforms for F {
         conformance(self)
     }
 
-    fn conformance_on(&self, device: &Device, way: u8) -> Result<u64, String> {
-        conformance_on(self, device, way)
+    fn parts(&self) -> Vec<&'static str> {
+        parts::<F>()
+    }
+
+    fn conformance_on(&self, device: &Device, way: u8, part: &str) -> Result<u64, String> {
+        conformance_on(self, device, way, part)
     }
 
     fn check(&self, case: &Case) -> Result<Tally, String> {

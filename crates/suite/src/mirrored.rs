@@ -161,6 +161,13 @@ impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Mirrored
         }
     }
 
+    fn compact(&mut self) -> Result<()> {
+        match self {
+            Self::Pair(_) => Ok(()),
+            Self::Alone(subject) => subject.compact(),
+        }
+    }
+
     /// At first somebody keeps the copy as it is; the next time the pair is taken apart, and the copy goes on.
     fn relocate(self) -> Result<Self> {
         Ok(match self {

@@ -245,6 +245,16 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
         Ok(())
     }
 
+    fn compact(&mut self) -> Result<()> {
+        let size = |index: &I| index.bytes() + index.host_bytes();
+        let before = size(&self.index);
+        let freed = self.index.compact()?;
+        let less = before.saturating_sub(size(&self.index));
+        assert!(freed >= less, "{freed} bytes are said to be free, and {less} are");
+        self.in_order = true;
+        Ok(())
+    }
+
     fn check_structure(&self) {
         self.hooks.check_structure(&self.index);
     }

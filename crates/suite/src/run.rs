@@ -243,6 +243,7 @@ impl<S: Subject> Run<S> {
         }
         let mut said = vec![("all pairs", index.pairs().err())];
         said.push(("restore_order", index.restore_order().err()));
+        said.push(("compact", index.compact().err()));
         for form in [Form::Host, Form::Device] {
             said.push(("get of no keys", index.get(&[], form).err()));
             said.push(("rank of no keys", index.rank(&[], Side::Upper, form).err()));
@@ -406,6 +407,11 @@ impl<S: Subject> Run<S> {
             Upkeep::RestoreOrder => {
                 self.index().restore_order().map_err(|error| error.to_string())?;
                 self.upkeep(Upkeep::Iterate)
+            }
+            Upkeep::Compact => {
+                self.index().compact().map_err(|error| error.to_string())?;
+                self.upkeep(Upkeep::Iterate)?;
+                self.finds_all(Form::Host)
             }
             Upkeep::Move => {
                 let index = self.index.take().expect("it has arrived");

@@ -125,6 +125,14 @@ pub trait Subject: Sized {
         Ok(())
     }
 
+    /// Lays it out anew.
+    ///
+    /// # Errors
+    /// The index's own.
+    fn compact(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Checks the rules of its layout, where it has such a check: what is wrong in a node may not show in any answer yet.
     ///
     /// # Panics

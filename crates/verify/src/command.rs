@@ -6,6 +6,7 @@ use super::coverage::Coverage;
 use super::index::{self, Index};
 use super::report::{self, Machine, Report};
 use super::run::{self, Settings, Target};
+use super::sample::Sample;
 use super::tally::Tally;
 use lanetree::{Device, DeviceKind, runtime};
 use lanetree_console::choice::{Choice, Chosen};
@@ -14,6 +15,7 @@ use lanetree_runtime::{record_kernels, recorded_kernels};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Checks every kernel against a sorted vector
 #[derive(clap::Parser, Debug)]
@@ -26,10 +28,11 @@ Examples:
   lanetree-verify --device emulated --seed 7
   lanetree-verify --device host --only u64-u32/f16
   lanetree-verify --index cuart,grt            the radix trees alone
-  compute-sanitizer lanetree-verify --device cuda --max-len 4096
+  compute-sanitizer lanetree-verify --device cuda --sample 1
+  compute-sanitizer --tool racecheck lanetree-verify --device cuda --sample 1 --kernels primitives_sort --seconds 120
 
-Exit codes: 0 all passed, 1 a wrong answer, 2 could not run (no GPU when one was asked for,
-bad arguments, no such case)."
+Exit codes: 0 all passed, 1 a wrong answer, or a kernel that no case ran, 2 could not run (no GPU
+when one was asked for, bad arguments, no such case)."
 )]
 pub(crate) struct Args {
     /// Where to run; auto: the first GPU, or without one the host and the emulator
@@ -44,6 +47,15 @@ pub(crate) struct Args {
     /// More of everything; on a GPU up to 2^26 pairs
     #[arg(long)]
     full: bool,
+    /// N small cases of each operation and type of keys, and more until every kernel has run: for compute-sanitizer
+    #[arg(long, conflicts_with_all = ["quick", "full"], value_name = "N")]
+    sample: Option<usize>,
+    /// With --sample: begins no case of an index after so many seconds
+    #[arg(long, requires = "sample", value_name = "S")]
+    seconds: Option<u64>,
+    /// With --sample: only what runs kernels whose symbols contain this
+    #[arg(long, requires = "sample", value_name = "SUBSTRING")]
+    kernels: Option<String>,
     /// Decides all keys, queries and emulated schedules
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -77,7 +89,7 @@ enum Error {
     NoCase(String),
 }
 
-/// A wrong answer.
+/// A wrong answer, or a kernel that gave none.
 const WRONG: u8 = 1;
 /// No answer.
 const COULD_NOT_RUN: u8 = 2;
@@ -109,9 +121,14 @@ fn verify(args: &Args) -> Result<ExitCode, Error> {
         indexes: if args.index.is_empty() { Index::all() } else { args.index.clone() },
         only: args.only.clone(),
         sabotage: args.sabotage,
+        sample: args.sample.map(|cases| Sample {
+            cases,
+            time: args.seconds.map(Duration::from_secs),
+            kernels: args.kernels.clone(),
+        }),
     };
     let labels: Vec<String> = targets.iter().map(Target::label).collect();
-    say(|out| writeln!(out, "{}", report::header(settings.mode, settings.seed, &labels)))?;
+    say(|out| writeln!(out, "{}", report::header(&settings, &labels)))?;
     if let Some(reason) = &no_gpu {
         eprintln!("warning: no GPU, so host and emulator only: {reason}");
     }
@@ -122,9 +139,8 @@ fn verify(args: &Args) -> Result<ExitCode, Error> {
         tally.merge(run::run(&settings, target));
     }
     record_kernels(false);
-    let coverage = coverage(args, &settings.indexes, &targets);
-    let Settings { mode, seed, .. } = settings;
-    let report = Report { mode, seed, machines: &machines, tally: &tally, no_gpu, coverage };
+    let coverage = coverage(&settings, &targets);
+    let report = Report { settings: &settings, machines: &machines, tally: &tally, no_gpu, coverage };
     report.print_failures(&mut io::stderr().lock()).map_err(Error::Stderr)?;
     say(|out| report.print(args.verbose, out))?;
     if let Some(json) = json {
@@ -145,7 +161,7 @@ fn verify(args: &Args) -> Result<ExitCode, Error> {
         return Err(Error::NoCase(message));
     }
     // A kernel that nobody ran was not verified, whatever else passed.
-    Ok(ExitCode::from(if report.coverage.missing.is_empty() { 0 } else { COULD_NOT_RUN }))
+    Ok(ExitCode::from(if report.coverage.missing.is_empty() { 0 } else { WRONG }))
 }
 
 /// The devices to verify; and why there is no GPU, if one was looked for.
@@ -158,12 +174,11 @@ fn targets(choice: Choice) -> Result<(Vec<Target>, Option<String>), Error> {
     })
 }
 
-/// The kernels that ran. Where only a part of the cases was asked for, or nothing that runs kernels, there is nothing to
-/// say.
-fn coverage(args: &Args, indexes: &[Index], targets: &[Target]) -> Coverage {
+/// The kernels that ran. Where nothing runs kernels, there is nothing to say.
+fn coverage(settings: &Settings, targets: &[Target]) -> Coverage {
     let runs_kernels = targets.iter().any(|target| target.device.kind() != DeviceKind::Host);
-    if args.only.is_some() || args.max_len.is_some() || !runs_kernels {
+    if !runs_kernels {
         return Coverage::default();
     }
-    Coverage::of(indexes, &recorded_kernels())
+    Coverage::of(&settings.wanted_kernels(), &recorded_kernels())
 }

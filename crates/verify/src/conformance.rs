@@ -6,10 +6,10 @@ use lanetree::{Device, Result};
 use lanetree_suite::indexes::Conforms;
 use std::time::Instant;
 
-/// Puts an index, built in one way, through the suite's directed cases and contract.
-pub(super) fn run(family: &dyn Conforms, device: &Device, way: u8) -> Result<Answer> {
+/// Puts an index, built in one way, through a part of the suite: one of its directed cases, or its contract.
+pub(super) fn run(family: &dyn Conforms, device: &Device, way: u8, part: &str) -> Result<Answer> {
     let start = Instant::now();
-    let (queries, difference) = match family.conformance_on(device, way) {
+    let (queries, difference) = match family.conformance_on(device, way, part) {
         Ok(batches) => (batches as usize, None),
         Err(query) => {
             let (expected, actual) = ("the case passes".to_owned(), "it fails".to_owned());

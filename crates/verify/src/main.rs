@@ -22,6 +22,7 @@ mod radix_sort;
 mod ranges;
 mod report;
 mod run;
+mod sample;
 mod tally;
 mod types;
 mod updates;

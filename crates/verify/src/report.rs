@@ -1,7 +1,7 @@
 //! The run's result: a table and a verdict on stdout, wrong answers on stderr, all of it as JSON.
 
-use super::cases::Mode;
 use super::coverage::Coverage;
+use super::run::Settings;
 use super::tally::{Failure, Group, Sums, Tally};
 use core::fmt::Write as _;
 use lanetree::runtime::Properties;
@@ -38,8 +38,7 @@ impl Machine {
 
 /// A run that is over.
 pub(crate) struct Report<'a> {
-    pub(crate) mode: Mode,
-    pub(crate) seed: u64,
+    pub(crate) settings: &'a Settings,
     pub(crate) machines: &'a [Machine],
     pub(crate) tally: &'a Tally,
     /// Why there was no GPU, if one was looked for.
@@ -48,16 +47,9 @@ pub(crate) struct Report<'a> {
 }
 
 /// The line that a run begins with.
-pub(crate) fn header(mode: Mode, seed: u64, devices: &[String]) -> String {
-    let mode = mode_name(mode);
-    format!("lanetree {} verify --{mode}, seed {seed}, on {}", env!("CARGO_PKG_VERSION"), devices.join(" and "))
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Quick => "quick",
-        Mode::Full => "full",
-    }
+pub(crate) fn header(settings: &Settings, devices: &[String]) -> String {
+    let (version, mode, seed) = (env!("CARGO_PKG_VERSION"), settings.mode_name(), settings.seed);
+    format!("lanetree {version} verify --{mode}, seed {seed}, on {}", devices.join(" and "))
 }
 
 impl Report<'_> {
@@ -153,8 +145,8 @@ impl Report<'_> {
         json!({
             "command": "verify",
             "version": env!("CARGO_PKG_VERSION"),
-            "mode": mode_name(self.mode),
-            "seed": self.seed,
+            "mode": self.settings.mode_name(),
+            "seed": self.settings.seed,
             "devices": self.machines,
             "no_gpu": self.no_gpu,
             "rows": rows,

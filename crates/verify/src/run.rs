@@ -7,14 +7,16 @@ use super::data::derived_seed;
 use super::harmonia::Subject;
 use super::index::Index;
 use super::primitives::{self, Operation};
+use super::sample::{self, Sample};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
-use super::{conformance, cuart, cuart_build, grt, joins, multimap, radix_sort, updates};
+use super::{conformance, coverage, cuart, cuart_build, grt, joins, multimap, radix_sort, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use lanetree_console::choice;
 use lanetree_suite::indexes::{self, Listed};
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,6 +31,29 @@ pub(crate) struct Settings {
     pub(crate) indexes: Vec<Index>,
     pub(crate) only: Option<String>,
     pub(crate) sabotage: Option<Sabotage>,
+    pub(crate) sample: Option<Sample>,
+}
+
+impl Settings {
+    /// The kernels that should run. Where only a part of the cases is asked for, nothing is said of kernels.
+    pub(crate) fn wanted_kernels(&self) -> BTreeSet<&'static str> {
+        if self.only.is_some() || self.max_len != usize::MAX {
+            return BTreeSet::new();
+        }
+        let mut wanted = coverage::compiled(&self.indexes);
+        let part = self.sample.as_ref().and_then(|sample| sample.kernels.as_deref());
+        wanted.retain(|symbol| part.is_none_or(|part| symbol.contains(part)));
+        wanted
+    }
+
+    /// The argument that asks for these cases, without its dashes.
+    pub(crate) fn mode_name(&self) -> String {
+        match (&self.sample, self.mode) {
+            (Some(sample), _) => format!("sample {}", sample.cases),
+            (None, Mode::Quick) => "quick".into(),
+            (None, Mode::Full) => "full".into(),
+        }
+    }
 }
 
 /// A device that is verified.
@@ -61,32 +86,64 @@ impl Target {
     }
 }
 
-/// Runs all cases on a device.
+/// Runs all cases on a device, or a sample of them.
 pub(crate) fn run(settings: &Settings, target: &Target) -> Tally {
-    let kind = target.device.kind();
-    let trees = cases::trees(settings.mode, kind, settings.max_len);
-    let (large, small): (Vec<Tree>, Vec<Tree>) = trees.into_iter().partition(|tree| tree.len >= LARGE);
-    let jobs = jobs(settings, target);
-    let progress = progress_bar(jobs.len() + small.len() + large.len(), &target.label());
+    if let Some(sample) = &settings.sample {
+        return sample::run(settings, target, sample);
+    }
+    let is_large = |subject: &Subjects| matches!(subject, Subjects::Tree(tree) if tree.len >= LARGE);
+    let all = subjects(settings, target, target.device.kind(), settings.max_len);
+    let (large, small): (Vec<_>, Vec<_>) = all.into_iter().partition(is_large);
+    let progress = progress_bar(small.len() + large.len(), &target.label());
     let mut tally = Tally::default();
-    let of_jobs = in_parallel(&jobs, |job| run_job(settings, target, job), &progress);
-    let of_trees = in_parallel(&small, |tree| run_tree(settings, target, tree), &progress);
-    for part in of_jobs.into_iter().chain(of_trees) {
+    for part in in_parallel(&small, |subject| subject.run(settings, target), &progress) {
         tally.merge(part);
     }
     for tree in &large {
-        tally.merge(run_tree(settings, target, tree));
+        tally.merge(tree.run(settings, target));
         progress.inc(1);
     }
     progress.finish_and_clear();
     tally
 }
 
+/// What is built once, and asked everything of a case or of several.
+pub(crate) enum Subjects {
+    Job(Job),
+    Tree(Tree),
+}
+
+impl Subjects {
+    pub(crate) fn run(&self, settings: &Settings, target: &Target) -> Tally {
+        match self {
+            Self::Job(job) => run_job(settings, target, job),
+            Self::Tree(tree) => run_tree(settings, target, tree),
+        }
+    }
+
+    /// What its cases' names begin with, after the device's.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Job(job) => job.path.clone(),
+            Self::Tree(tree) => tree.name(),
+        }
+    }
+}
+
+/// All that is wanted, in the sizes for a kind of device, which need not be the target's.
+pub(crate) fn subjects(settings: &Settings, target: &Target, scale: DeviceKind, max_len: usize) -> Vec<Subjects> {
+    let mut subjects: Vec<_> = jobs(settings, target, scale, max_len).into_iter().map(Subjects::Job).collect();
+    if settings.indexes.contains(&Index::HARMONIA) {
+        subjects.extend(cases::trees(settings.mode, scale, max_len).into_iter().map(Subjects::Tree));
+    }
+    subjects
+}
+
 /// Runs a case on a device.
 type Work = Box<dyn Fn(&Device) -> lanetree::Result<Answer> + Sync>;
 
 /// A case that makes its own data.
-struct Job {
+pub(crate) struct Job {
     index: Index,
     /// The case's name, after that of the device: `index/…`.
     path: String,
@@ -98,9 +155,8 @@ struct Job {
 }
 
 /// The cases that are wanted, but for those over trees of Harmonia, which share their trees.
-fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
-    let Settings { mode, seed, max_len, sabotage, .. } = *settings;
-    let kind = target.device.kind();
+fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) -> Vec<Job> {
+    let Settings { mode, seed, sabotage, .. } = *settings;
     let mut jobs = Vec::new();
     // These have other data on each device.
     let own_seed = |path: &str| derived_seed(seed, &format!("{}/{path}", target.prefix()));
@@ -170,7 +226,7 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
         jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, run });
     }
     // The suite, over every index of its list.
-    if max_len == usize::MAX && sabotage.is_none() {
+    if settings.max_len == usize::MAX && sabotage.is_none() {
         for Listed { name, family, .. } in indexes::with_builders().into_iter().chain(indexes::sets()) {
             let (index, family) = (Index::of_family(name), Arc::new(family));
             // Emulated, one way: the tests have all of them there. The HB+-tree has no other cases, and its first ways run
@@ -181,10 +237,13 @@ fn jobs(settings: &Settings, target: &Target) -> Vec<Job> {
                 _ => u8::MAX,
             };
             for way in 0..family.ways().min(most) {
-                let path = format!("{}/conformance/{name}/way{way}", index.name());
-                let (seed, family) = (own_seed(&path), family.clone());
-                let run = Box::new(move |device: &Device| conformance::run(&**family, device, way));
-                jobs.push(Job { index, path, keys: "the suite's", operation: "conformance", seed, run });
+                for part in family.parts() {
+                    let short_part = part.replace([' ', ','], "_");
+                    let path = format!("{}/conformance/{name}/way{way}/{short_part}", index.name());
+                    let (seed, family) = (own_seed(&path), family.clone());
+                    let run = Box::new(move |device: &Device| conformance::run(&**family, device, way, part));
+                    jobs.push(Job { index, path, keys: "the suite's", operation: "conformance", seed, run });
+                }
             }
         }
     }
@@ -253,7 +312,7 @@ impl Case<'_> {
             Group { device: self.target.label(), index: self.index.name(), operation: self.operation, keys: self.keys };
         let Some(reason) = tally.count(group.clone(), ending) else { return };
         let Settings { seed, max_len, .. } = *self.settings;
-        let mode = if self.settings.mode == Mode::Quick { "quick" } else { "full" };
+        let mode = self.settings.mode_name();
         let cap = if max_len == usize::MAX { String::new() } else { format!(" --max-len {max_len}") };
         let sabotage =
             self.settings.sabotage.map_or(String::new(), |sabotage| format!(" --sabotage {}", sabotage.name()));

@@ -210,6 +210,27 @@ fn wrong_answers_of_joins_are_found() {
     }
 }
 
+/// And one that has no time says which it has not reached.
+#[test]
+fn a_sample_reaches_every_kernel_or_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.json");
+    let cases = |json: &Value| rows(json).map(|row| row.1).sum::<u64>();
+    let sample = |more: &[&str]| emulated(&[&["--index", "grt", "--sample", "1"], more].concat(), &file);
+    let missing = |json: &Value| json["kernels"]["missing"].as_array().unwrap().len();
+    let (code, json) = sample(&[]);
+    assert_eq!((code, missing(&json), &json["mode"]), (Some(0), 0, &"sample 1".into()));
+    let (_, all) = emulated(&["--index", "grt"], &file);
+    assert!(cases(&json) > 0 && 2 * cases(&json) < cases(&all), "{json:#}");
+    assert_eq!(json["kernels"]["compiled"], all["kernels"]["compiled"]);
+    let (code, json) = sample(&["--kernels", "get"]);
+    let wanted = json["kernels"]["compiled"].as_u64().unwrap();
+    assert!(code == Some(0) && wanted > 0 && wanted < all["kernels"]["compiled"].as_u64().unwrap(), "{json:#}");
+    let output = verify(&["--device", "emulated", "--index", "grt", "--sample", "1", "--seconds", "0"]);
+    assert_ne!(self::code(&output), Some(0));
+    assert!(stderr(&output).contains("no case ran these kernels: grt_"), "{}", stderr(&output));
+}
+
 #[test]
 fn no_case_is_not_a_pass() {
     let output = verify(&["--device", "host", "--only", "no such case"]);
@@ -241,6 +262,8 @@ fn bad_arguments_are_refused() {
     for arguments in [
         &["--device", "tpu"][..],
         &["--quick", "--full"],
+        &["--quick", "--sample", "1"],
+        &["--seconds", "9"],
         &["--seed", "many"],
         &["--device", "host", "--json", "/no/such/folder/out.json"],
     ] {

@@ -209,11 +209,11 @@ impl<V: Word> Hybrid<V> {
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room: both trees have the same pairs as before. [`Error::Lost`].
-    pub fn compact(&mut self) -> Result<()> {
+    pub fn compact(&mut self) -> Result<u64> {
         self.check()?;
         let (device, host) = (&mut self.device, &mut self.host);
         let (device, host) = beside(|| device.compact(), || host.compact());
-        device.and(host)
+        Ok(device? + host?)
     }
 }
 

@@ -432,10 +432,39 @@ macro_rules! inherent_forms {
     };
 }
 
-/// Unions, intersections and differences.
+/// Unions, intersections and differences; and the same pairs, laid out anew.
 #[macro_export]
 macro_rules! inherent_combinations {
     (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {
+        /// Memory.
+        impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
+            /// Lays the index out anew from its pairs, with its options, in new memory: as its build would. So it gives back
+            /// the memory that insertions and removals have left unused. Returns by how many bytes of the device's memory the
+            /// index has become smaller; 0 if it has not. Returns when it is done. Meanwhile the device holds both layouts and
+            /// a copy of the pairs.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            /// let keys: Vec<u64> = (0..10_000).collect();
+            #[doc = concat!("let mut index = ", stringify!($index), "::build(&Device::host(), &keys, &keys)?;")]
+            /// index.remove_many(&keys[100..])?;
+            /// index.compact()?;
+            /// assert_eq!(index.len(), 100);
+            #[doc = concat!("assert_eq!(index.bytes(), ", stringify!($index), "::build(&Device::host(), &keys[..100], &keys[..100])?.bytes());")]
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Runtime`]($crate::Error::Runtime) if the device has no room, or from the driver: the index is
+            /// unchanged. [`Error::Lost`]($crate::Error::Lost).
+            pub fn compact(&mut self) -> $crate::Result<u64> {
+                $crate::fixed::compact(self)
+            }
+        }
+
         /// New indexes from two on the same device, of any kinds over the same keys and values, or from an index and a sorted
         /// batch. The new index has this one's options; neither input changes. A call works on the device from end to end and
         /// returns when the new index is complete. [`Combine`]($crate::fixed::Combine) says what memory it takes.

@@ -4,6 +4,7 @@
 mod all;
 mod asof;
 mod combine;
+mod compact;
 mod host;
 mod inherent;
 mod iter;
@@ -23,6 +24,7 @@ use all::{AllRows, copied_pairs};
 pub use asof::Searches;
 pub use asof::{AsOf, Direction, NeighborSearch, Ties};
 pub use combine::{Combine, CombineScratch};
+pub use compact::compact;
 pub use host::HostForm;
 pub use iter::Iter;
 pub use join::{DeviceMatches, JoinScratch};

@@ -1,7 +1,7 @@
 //! Indexes over keys of a fixed size as [`OrderedIndex`]es.
 
 use super::pairs::check_lengths;
-use super::{FixedIndex, HostForm, OnStream};
+use super::{FixedIndex, HostForm, OnStream, compact};
 use crate::{DeviceForm, OrderedIndex};
 use lanetree_base::{KeyRange, Matches, Op, Ranges, Result, UpdateReport};
 use lanetree_layout::Word;
@@ -64,6 +64,9 @@ impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     }
     fn remove_many(&mut self, keys: &[I::Key]) -> Result<UpdateReport> {
         self.apply_each(keys.len(), |i| Op::Remove(keys[i]))
+    }
+    fn compact(&mut self) -> Result<u64> {
+        compact(self)
     }
     fn device_form(&self) -> Option<&dyn DeviceForm<I::Key, I::Value>> {
         Some(self)

@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(host.inner.to_vec().unwrap(), copy.inner.to_vec().unwrap());
         let ranks = |tree: &Harmonia<u64, u32>| tree.ranks.as_ref().map(|ranks| ranks.to_vec().unwrap());
         assert_eq!(ranks(host), ranks(copy));
-        copy.validate();
+        copy.check_structure();
     }
 
     #[test]

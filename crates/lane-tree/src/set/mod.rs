@@ -13,7 +13,7 @@ use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::slice;
-use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, Searches, Side, copied};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, Searches, Side, compact, copied};
 use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
@@ -103,6 +103,14 @@ impl<K: AnyKey> LaneSet<K> {
     /// As [`LaneTree::set_simd`].
     pub fn set_simd(&mut self, simd: Simd) {
         self.tree.set_simd(simd);
+    }
+
+    /// As [`LaneTree::compact`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compact(&mut self) -> Result<u64> {
+        compact(&mut self.tree)
     }
 
     /// The set's queries on a stream of the same device: the device form of every call.

@@ -151,6 +151,16 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         Ok(report.into())
     }
 
+    fn check_structure(&self) {
+        if self.set.device().kind() != DeviceKind::Cuda {
+            self.set.as_tree().check_structure();
+        }
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        self.set.compact().map(drop)
+    }
+
     fn get(&self, keys: &[K], form: Form) -> Result<Vec<Option<u64>>> {
         let found = match form {
             Form::Host => self.set.contains_many(keys)?,

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn agrees<K: Key, V: Word>(tree: &Harmonia<K, V>, model: &BTreeMap<K, V>, touched: &[K]) {
-    tree.validate();
+    tree.check_structure();
     assert_eq!(tree.len(), model.len() as u64);
     let pairs: Vec<(K, V)> = tree.iter().collect::<lanetree_frame::Result<_>>().unwrap();
     assert!(pairs.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))), "pairs of {tree:?}");
@@ -196,7 +196,7 @@ fn a_key_that_is_written_a_thousand_times_is_replaced_in_place() {
         let report = tree.apply_on(&stream, &buffers.0, &buffers.1, None, &mut scratch).unwrap();
         assert_eq!((report.replaced, report.path), (500, UpdatePath::InPlace), "fanout {fanout}");
         assert_eq!(tree.get_many(&[2100, 0, 7, 10_479]).unwrap(), [Some(91_499), Some(90_000), Some(7), Some(91_497)]);
-        tree.validate();
+        tree.check_structure();
     }
 }
 
@@ -238,7 +238,7 @@ fn a_batch_that_empties_the_tree_and_one_that_fills_it_again() {
     let report = tree.insert_many(&[9, 9, 0, u64::MAX], &[1, 2, 3, 4]).unwrap();
     assert_eq!((report.inserted, report.path), (3, UpdatePath::Rebuilt));
     assert_eq!(tree.get_many(&[0, 9, u64::MAX]).unwrap(), [Some(3), Some(2), Some(4)]);
-    tree.validate();
+    tree.check_structure();
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn memory_stays_bounded_over_many_batches() {
         }
         assert!(batch <= 150 || bytes <= most * 5 / 4, "batch {batch}: {bytes} bytes, and {most} after 150");
     }
-    tree.validate();
+    tree.check_structure();
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn builds_alike<K: Key, V: Word>(fanout: u32, fill: f64, words: &[u64]) {
             } else {
                 builder.build_on(&stream, (&buffers.0, &buffers.1), keys.len(), &mut scratch).unwrap()
             };
-            tree.validate();
+            tree.check_structure();
             assert_eq!(tree.shape, expected.shape);
             assert_eq!(tree.inner.to_vec().unwrap(), expected.inner.to_vec().unwrap());
             assert_eq!(tree.prefix_sum.to_vec().unwrap(), expected.prefix_sum.to_vec().unwrap());

@@ -110,7 +110,7 @@ fn run<K: Key, V: Word>(tree: &mut Harmonia<K, V>, ops: &[Op<K, V>], way: Way) -
 }
 
 fn agrees<K: Key, V: Word>(tree: &Harmonia<K, V>, model: &BTreeMap<K, V>, touched: &[K]) {
-    tree.validate();
+    tree.check_structure();
     assert_eq!(tree.len(), model.len() as u64);
     let all: Vec<_> = tree.iter().map(Result::unwrap).collect();
     assert!(all.iter().copied().eq(model.iter().map(|(&key, &value)| (key, value))), "iteration differs");
@@ -134,7 +134,7 @@ fn follows_the_model<K: Key, V: Word>((fanout, fill): (u32, f64), initial: &[u64
     let (keys, values): (Vec<K>, Vec<V>) = model.iter().map(|(&key, &value)| (key, value)).unzip();
     let builder = Harmonia::builder().fanout(fanout).fill(fill);
     let mut tree = builder.build_sorted(&Device::host(), &keys, &values).unwrap();
-    tree.validate();
+    tree.check_structure();
     for (batch, way) in batches {
         let ops = ops(batch, &model);
         let expected = apply_to_map(&mut model, &ops);
@@ -255,11 +255,11 @@ fn all_of_a_batch_in_one_leaf_takes_no_quadratic_time() {
     for which in 0..3 {
         let report = pool(which).install(|| tree.insert_many(&keys, &keys)).unwrap();
         assert_eq!((report.inserted, report.path), (200_000, UpdatePath::Moved));
-        tree.validate();
+        tree.check_structure();
         assert!(tree.stats().fill > 0.99, "{:?}", tree.stats());
         let report = pool(which).install(|| tree.remove_many(&keys)).unwrap();
         assert_eq!((report.removed, tree.len()), (200_000, 2));
-        tree.validate();
+        tree.check_structure();
     }
 }
 
@@ -273,7 +273,7 @@ fn leaves_that_run_low_are_merged() {
         gone.shuffle(&mut rng);
         for part in gone[..45_000].chunks(5000) {
             assert_eq!(tree.remove_many(part).unwrap().removed, 5000);
-            tree.validate();
+            tree.check_structure();
         }
         // Half full or more, but for those whose neighbours have no room for them.
         assert!(tree.stats().fill > 0.5, "fanout {fanout}: {:?}", tree.stats());
@@ -283,7 +283,7 @@ fn leaves_that_run_low_are_merged() {
         let fresh = fresh.build_sorted(&Device::host(), left, left).unwrap();
         assert!(tree.stats().levels <= fresh.stats().levels, "{:?}, new {:?}", tree.stats(), fresh.stats());
         assert_eq!(tree.remove_many(&gone).unwrap().removed, 5000);
-        tree.validate();
+        tree.check_structure();
         assert!(tree.is_empty() && tree.stats().bytes() == 0);
     }
 }
@@ -322,5 +322,5 @@ fn in_place_batches_leave_the_key_region_where_it_is() {
     assert_eq!(tree.remove_many(&some[3..]).unwrap().path, UpdatePath::Unchanged);
     assert_eq!(address(&tree), start);
     assert!(tree.ranks.is_some());
-    tree.validate();
+    tree.check_structure();
 }

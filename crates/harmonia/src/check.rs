@@ -7,11 +7,13 @@ use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_layout::{Key, KeyWord, Word};
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Checks everything that queries rely on, for a tree that the CPU can reach.
+    /// Checks everything that queries rely on, for a tree that the CPU can reach: keys against the separators above them, counts,
+    /// ranks, and what stands in slots without a pair.
     ///
     /// # Panics
-    /// If something does not hold.
-    pub(crate) fn validate(&self) {
+    /// For the first rule that is broken; for a tree on a GPU.
+    #[doc(hidden)]
+    pub fn check_structure(&self) {
         let shape = &self.shape;
         let (fanout, inner_nodes, leaves) = (shape.fanout as usize, shape.inner as usize, shape.leaves as usize);
         let inner = self.inner.as_slice().unwrap();

@@ -1,0 +1,141 @@
+//! The rules that a tree keeps, for tests.
+
+use crate::LaneTree;
+use crate::parts::Parts;
+use lanetree_kernels_lane_tree::layout::{
+    FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots,
+    pairs_of, record_words, words_of_lines,
+};
+use lanetree_layout::{AnyKey, KeyWord, Value};
+
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
+    /// Checks each node and each line: that the lines' keys ascend and their free slots repeat, that each key is in the line and
+    /// below the nodes to which its place leads, and that lengths and ranks are right.
+    ///
+    /// # Panics
+    /// For the first rule that is broken; for a tree that is lost.
+    #[doc(hidden)]
+    pub fn check_structure(&self) {
+        validate::<K::Bits, V>(self.parts.get().unwrap(), "the structure");
+    }
+}
+
+/// How many children of a node begin after its first one and at or before a key, whose place this is.
+fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
+    let separators = &node[..SEPARATORS as usize];
+    let bits = |place: u32| (0..=place).filter(|&cell| separators[cell as usize / 32] >> (cell % 32) & 1 != 0).count();
+    let halves =
+        |place: u32| separators.iter().flat_map(|word| [word & 0xffff, word >> 16]).filter(move |&at| at <= place);
+    match Quantiser(node[QUANTISER as usize]).format() {
+        Format::Bitmap => bits(place),
+        Format::Halves => halves(place).count(),
+        Format::Exact => {
+            // What is left, if keys have four words each, is no key.
+            let keys = separators.chunks_exact(K::BYTES / 4).map(|words| {
+                let part = |at: usize| u64::from(words.get(at).copied().unwrap_or(0));
+                K::from_parts([part(0) | part(1) << 32, part(2) | part(3) << 32])
+            });
+            keys.filter(|&separator| separator < key).count()
+        }
+    }
+}
+
+/// Checks all that the layout promises.
+pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
+    let lines = parts.lines.to_vec().unwrap();
+    let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
+    let shape = parts.shape;
+    let words_of_record = record_words::<K, V>() as usize;
+    assert!(lines.len() as u64 >= words_of_lines::<K, V>(shape.lines.into()), "{what}");
+    assert_eq!(records.len(), shape.leaf_nodes as usize * words_of_record, "{what}");
+    let slots = line_slots::<K, V>() as usize;
+    let line_of = |line: usize| -> Vec<K> {
+        let chunks = u64::from(LINE_WORDS) / 2;
+        let chunks = (line as u64 * chunks..(line as u64 + 1) * chunks).map(|chunk| chunk_at::<K, V>(chunk) as usize);
+        chunks
+            .flat_map(|at| pairs_of::<K, V>([lines[at], lines[at + 1]]).map(|pair| pair.0).into_iter().take(slots / 4))
+            .collect()
+    };
+    let mut rank = 0;
+    let mut before: Option<K> = None;
+    // The first and the last key of each node.
+    let mut ends = Vec::new();
+    for node in 0..shape.leaf_nodes as usize {
+        assert!(rank < shape.len, "{what}: node {node} has no pairs");
+        let words = &nodes[node * NODE_WORDS as usize..(node + 1) * NODE_WORDS as usize];
+        let record_of =
+            |node: usize| Record::<K>::of_slice::<V>(&records[node * words_of_record..(node + 1) * words_of_record]);
+        let record = record_of(node);
+        assert_eq!(record.rank, rank, "{what}: node {node}");
+        let first = words[FIRST_CHILD as usize] as usize;
+        let end = match node + 1 < shape.leaf_nodes as usize {
+            true => nodes[(node + 1) * NODE_WORDS as usize + FIRST_CHILD as usize] as usize,
+            false => shape.lines as usize,
+        };
+        let quantiser = Quantiser(words[QUANTISER as usize]);
+        let next_rank = match node + 1 < shape.leaf_nodes as usize {
+            true => record_of(node + 1).rank,
+            false => shape.len,
+        };
+        for line in first..end {
+            let keys = line_of(line);
+            // Past the node's last pair, lines are free.
+            let len = if rank == next_rank { 0 } else { record.len((line - first) as u32) as usize };
+            for (slot, &key) in keys.iter().enumerate() {
+                if slot < len {
+                    assert!(before.is_none_or(|before| before < key), "{what}: line {line}, slot {slot}");
+                    assert!(key >= record.first, "{what}: line {line}");
+                    for place in [quantiser.place(key), quantiser.place_of_any(key, record.first)] {
+                        assert_eq!(begun(words, key, place), line - first, "{what}: line {line}, slot {slot}");
+                    }
+                    before = Some(key);
+                } else {
+                    assert_eq!(Some(key), before, "{what}: line {line}, slot {slot} is free");
+                }
+            }
+            rank += len as u64;
+        }
+        assert_eq!(rank, next_rank, "{what}: node {node}");
+        ends.push((line_of(first)[0], before.expect("the node has pairs")));
+    }
+    assert_eq!(rank, shape.len, "{what}");
+    validate_upper(parts, &nodes, ends, what);
+}
+
+/// The nodes above the lowest level, whose nodes have these first and last keys.
+fn validate_upper<K: KeyWord>(parts: &Parts<K>, nodes: &[u32], mut ends: Vec<(K, K)>, what: &str) {
+    let (shape, firsts) = (parts.shape, parts.firsts.to_vec().unwrap());
+    let node = |number: usize| &nodes[number * NODE_WORDS as usize..(number + 1) * NODE_WORDS as usize];
+    let first_child = |number: usize| node(number)[FIRST_CHILD as usize] as usize;
+    let all = (shape.top_first + shape.top_count) as usize;
+    let mut below = 0;
+    for level in 1..shape.height {
+        let start = below + ends.len();
+        // A level ends where the next one begins, whose children are of this one.
+        let end = (start..all).find(|&number| first_child(number) >= start).unwrap_or(all);
+        let mut level_ends = Vec::new();
+        for number in start..end {
+            let children = first_child(number) - below..if number + 1 < end {
+                first_child(number + 1) - below
+            } else {
+                ends.len()
+            };
+            assert!(!children.is_empty(), "{what}: node {number} of level {level} has no children");
+            let quantiser = Quantiser(node(number)[QUANTISER as usize]);
+            for (child, &(first, last)) in ends[children.clone()].iter().enumerate() {
+                for key in [first, last] {
+                    let begun = begun(node(number), key, quantiser.place(key));
+                    assert_eq!(begun, child, "{what}: node {number} of level {level}");
+                }
+            }
+            let (first, last) = (ends[children.start].0, ends[children.end - 1].1);
+            let known = firsts[number - shape.leaf_nodes as usize];
+            let before = children.start.checked_sub(1).map(|before| ends[before].1);
+            assert!(known <= first, "{what}: the first key of node {number}");
+            assert!(before.is_none_or(|before| before < known), "{what}: the keys before node {number}");
+            level_ends.push((first, last));
+        }
+        (below, ends) = (start, level_ends);
+    }
+    assert_eq!((below, ends.len()), (shape.top_first as usize, shape.top_count as usize), "{what}: the highest level");
+}

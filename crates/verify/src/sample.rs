@@ -1,0 +1,97 @@
+//! A sample of the cases, for tools that make kernels slow: a few cases of everything, and then more until every kernel has
+//! run.
+
+use super::data::derived_seed;
+use super::run::{self, Settings, Subjects, Target};
+use super::tally::Tally;
+use lanetree::DeviceKind;
+use lanetree_runtime::recorded_kernels;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// No case of a sample is larger, unless a kernel runs in larger ones only.
+const LONGEST: usize = 10_000;
+
+/// Which cases are in a sample. The seed of the run chooses among them.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    /// So many of each operation and type of keys.
+    pub(crate) cases: usize,
+    /// No more of an index are begun after this time.
+    pub(crate) time: Option<Duration>,
+    /// Only kernels whose symbols contain this are looked for.
+    pub(crate) kernels: Option<String>,
+}
+
+/// Cases that are alike: by index, operation, and types or fanout.
+struct Group {
+    left: Vec<Subjects>,
+    /// How many have run.
+    ran: usize,
+    /// How many have run since one reached a new kernel.
+    in_vain: usize,
+}
+
+/// Runs a sample on a device. One case after another, so that what a case has reached is known.
+pub(crate) fn run(settings: &Settings, target: &Target, sample: &Sample) -> Tally {
+    let mut tally = Tally::default();
+    for &index in &settings.indexes {
+        let settings = Settings { indexes: vec![index], ..settings.clone() };
+        run_index(&settings, target, sample, &mut tally);
+    }
+    tally
+}
+
+fn run_index(settings: &Settings, target: &Target, sample: &Sample, tally: &mut Tally) {
+    let (start, kind) = (Instant::now(), target.device.kind());
+    let has_kernels = kind != DeviceKind::Host;
+    let wanted = if has_kernels { settings.wanted_kernels() } else { BTreeSet::new() };
+    let missing = || wanted.difference(&recorded_kernels()).count();
+    let mut had = BTreeSet::new();
+    // First such cases as the emulator gets; a card with many multiprocessors may take larger ones for some kernels.
+    let small = if has_kernels { DeviceKind::Emulated } else { kind };
+    for (scale, max_len, least) in [(small, LONGEST, sample.cases), (kind, usize::MAX, 0)] {
+        let least = if sample.kernels.is_some() { 0 } else { least };
+        let mut all = run::subjects(settings, target, scale, max_len.min(settings.max_len));
+        all.retain(|subject| had.insert(subject.name()));
+        let mut groups = groups(all, settings.seed);
+        let mut left = missing();
+        while let Some(next) = next(&groups, least, left > 0) {
+            if sample.time.is_some_and(|time| start.elapsed() >= time) {
+                return;
+            }
+            let group = &mut groups[next];
+            let Some(subject) = group.left.pop() else { break };
+            tally.merge(subject.run(settings, target));
+            let before = core::mem::replace(&mut left, missing());
+            group.ran += 1;
+            group.in_vain = if left < before { 0 } else { group.in_vain + 1 };
+        }
+    }
+}
+
+/// Subjects by the first three parts of their names, each group in an order that the seed chooses.
+fn groups(subjects: Vec<Subjects>, seed: u64) -> Vec<Group> {
+    let mut by_name = BTreeMap::<String, Vec<(u64, Subjects)>>::new();
+    for subject in subjects {
+        let name = subject.name();
+        let group = name.split('/').take(3).collect::<Vec<_>>().join("/");
+        by_name.entry(group).or_default().push((derived_seed(seed, &name), subject));
+    }
+    let in_order = |mut subjects: Vec<(u64, Subjects)>| {
+        subjects.sort_by_key(|(order, _)| *order);
+        subjects.into_iter().map(|(_, subject)| subject).collect()
+    };
+    by_name.into_values().map(|subjects| Group { left: in_order(subjects), ran: 0, in_vain: 0 }).collect()
+}
+
+/// The group whose turn it is. Until each has run `least` cases, they take turns; then, if kernels are missing, the one that
+/// reached a new one last.
+fn next(groups: &[Group], least: usize, is_incomplete: bool) -> Option<usize> {
+    let of = |is_due: &dyn Fn(&Group) -> bool, turn: &dyn Fn(&Group) -> (usize, usize)| {
+        let due = groups.iter().enumerate().filter(|(_, group)| !group.left.is_empty() && is_due(group));
+        due.min_by_key(|(_, group)| turn(group)).map(|(i, _)| i)
+    };
+    let first = of(&|group| group.ran < least, &|group| (group.ran, 0));
+    first.or_else(|| if is_incomplete { of(&|_| true, &|group| (group.in_vain, group.ran)) } else { None })
+}
