@@ -101,6 +101,9 @@ pub use lanetree_cubpt as cubpt;
 #[cfg(feature = "cubpt")]
 #[doc(inline)]
 pub use lanetree_cubpt::Cubpt;
+#[cfg(feature = "files")]
+#[doc(inline)]
+pub use lanetree_files as files;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
     AsOf, Combine, CombineScratch, DeviceMatches, DeviceRanges, Direction, FixedIndex, HostForm, Iter, JoinScratch,

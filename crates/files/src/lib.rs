@@ -1,0 +1,89 @@
+//! Indexes over keys of a fixed size, saved to files and loaded from them.
+//!
+//! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. All numbers
+//! are little-endian:
+//!
+//! ```text
+//! 0     header, 4 KiB: magic (8 bytes), version (u32), flags (u32, 0), names of the key and the value type (32 bytes each, padded
+//!       with zeros), pairs (u64), CRC-32C of the table of checksums (u32), zeros, CRC-32C of all before it (u32)
+//! 4096  keys as they are in memory, in strictly ascending order; zeros up to a multiple of 4 KiB
+//!       values; zeros up to a multiple of 4 KiB
+//!       table of checksums: a CRC-32C (u32) per MiB of keys, then per MiB of values; the file ends here
+//! ```
+//!
+//! Floats are stored as the words by which they are ordered. Composite keys are refused, since their names don't tell of what
+//! they are composed.
+
+#[cfg(target_endian = "big")]
+compile_error!("files are little-endian, and written as they are in memory");
+
+mod error;
+mod format;
+
+pub use error::{Error, Result};
+
+use format::{Header, write};
+use lanetree_frame::fixed::{FixedIndex, OnStream};
+use lanetree_frame::{Device, Domain, IndexBuilder, KeyOf, OrderedIndex};
+use std::fs::File;
+use std::path::Path;
+
+/// Saves an index: for every index over keys of a fixed size.
+pub trait Save {
+    /// Saves all pairs to a file, in place of one that is there. It is written under another name in the same folder, synced, and
+    /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk.
+    ///
+    /// Takes the memory of the pairs on the device, and in main memory.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Composite`]; [`Error::Index`] for a lost index, or if there is no memory. The path has the old
+    /// file, except where syncing the folder fails, which comes after the rename.
+    fn save(&self, path: impl AsRef<Path>) -> Result<()>;
+}
+
+impl<I: FixedIndex> Save for I {
+    fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let header = Header::of::<I::Key, I::Value>(self.len())?;
+        let (device, len) = (self.device(), self.len() as usize);
+        let stream = device.stream().map_err(lanetree_frame::Error::from)?;
+        let mut keys = device.alloc::<I::Key>(len).map_err(lanetree_frame::Error::from)?;
+        let mut values = device.alloc::<I::Value>(len).map_err(lanetree_frame::Error::from)?;
+        OnStream::new(self, &stream).pairs(&mut keys, &mut values)?;
+        let keys = keys.to_vec().map_err(lanetree_frame::Error::from)?;
+        let values = values.to_vec().map_err(lanetree_frame::Error::from)?;
+        write(path.as_ref(), header, bytemuck::cast_slice(&keys), format::bytes_of(&values))
+    }
+}
+
+/// Loads an index: for the builder of every index over keys of a fixed size.
+pub trait Load: IndexBuilder {
+    /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
+    ///
+    /// Takes the memory of the pairs in main memory, and on the device beside the index.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`] and [`Error::Types`] for what the file is not;
+    /// [`Error::Index`] from the build.
+    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Index>;
+}
+
+impl<B: IndexBuilder> Load for B
+where
+    B::Index: FixedIndex,
+{
+    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<B::Index> {
+        let file = File::open(path).map_err(|source| Error::Io { action: "opening the file", source })?;
+        let (keys, values) = format::read::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(&file)?;
+        let none = core::iter::empty::<KeyOf<B::Index>>().collect();
+        let like = self.build(device, <B::Index as OrderedIndex>::Domain::batch(&none), &[])?;
+        let stream = device.stream().map_err(lanetree_frame::Error::from)?;
+        let len = keys.len();
+        let keys = device.upload(&keys).map_err(lanetree_frame::Error::from)?;
+        let values = device.upload(&values).map_err(lanetree_frame::Error::from)?;
+        // SAFETY: `read` has checked that keys ascend strictly, and the uploads are complete.
+        Ok(unsafe { like.build_like(&stream, (&keys, &values), len) }?)
+    }
+}
+
+#[cfg(test)]
+mod tests;
