@@ -152,7 +152,7 @@ impl Run {
     fn compact(&mut self, place: &mut Place) {
         self.log.push("compact".into());
         match place {
-            Place::Host(tree) | Place::Device(tree) => tree.compact().unwrap(),
+            Place::Host(tree) | Place::Device(tree) => drop(tree.compact().unwrap()),
             Place::Mirrored(pair) => drop(pair.restore_order().unwrap()),
         }
     }

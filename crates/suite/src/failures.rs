@@ -63,7 +63,8 @@ pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally,
     if form == Form::Device {
         return Ok(tally);
     }
-    let upkeep: [(&str, fn(&mut F::Subject) -> lanetree::Result<()>); 2] =
+    type Upkeep<S> = fn(&mut S) -> lanetree::Result<()>;
+    let upkeep: [(&str, Upkeep<F::Subject>); 2] =
         [("restore_order", Subject::restore_order), ("compact", Subject::compact)];
     for (what, call) in upkeep {
         at_every_point(what, |failure| {

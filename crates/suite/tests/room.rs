@@ -149,7 +149,7 @@ where
         query("successor_many", &|index, keys| index.successor_many(keys).map(drop));
         query("join_many", &|index, keys| index.join_many(keys).map(drop));
         query("range_many", &|index, _| index.range_many(&ranges).map(drop));
-        query("count_many", &|index, _| index.count_many(&ranges).map(drop));
+        query("count_range_many", &|index, _| index.count_range_many(&ranges).map(drop));
         query("pairs", &|index, _| index.pairs().map(drop));
 
         let mut change = |call: &str, change: &dyn Fn(&mut B::Index) -> Result<()>| {

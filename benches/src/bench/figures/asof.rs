@@ -93,7 +93,6 @@ fn by<K: AnyKey>(
         }
         let queries = session.device.upload(&probes)?;
         let known = if order == Order::Sorted { BatchOrder::Sorted } else { BatchOrder::Random };
-        let on = tree.on(&session.stream).order(known);
         let row = |above: usize| if above > 0 { Some(above - 1) } else { None };
         let below: Vec<usize> = probes.par_iter().map(|probe| keys.partition_point(|key| key <= probe)).collect();
         let distance = |at: usize, i: usize| {
@@ -125,9 +124,13 @@ fn by<K: AnyKey>(
             let timing = session.time_on_stream(
                 &mut out,
                 |(keys, rows, _)| session.poison(keys).and_then(|()| session.poison(rows)),
-                |(keys, rows, hits)| match &how {
-                    None => Ok(on.predecessor(&queries, keys, rows, Some(hits), u32::MAX)?),
-                    Some(how) => Ok(on.asof(&queries, how, keys, rows, hits, u32::MAX)?),
+                |(keys, rows, hits)| {
+                    let on = tree.on(&session.stream).order(known);
+                    match &how {
+                        None => on.predecessor(&queries, keys, rows, Some(hits), u32::MAX)?,
+                        Some(how) => on.asof(&queries, how, keys, rows, hits, u32::MAX)?,
+                    }
+                    Ok(())
                 },
             )?;
             let (_, found, hits) = out;

@@ -138,7 +138,7 @@ fn compaction(session: &mut Session, built: &mut Built, baseline: f64) -> Result
                 failed = change(tree);
             }
         },
-        |tree| Ok(tree.compact()?),
+        |tree| Ok(tree.compact().map(drop)?),
     )?;
     failed?;
     push(session, built, "compact", timing, Some(baseline)).map(drop)

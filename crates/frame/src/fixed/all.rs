@@ -46,6 +46,7 @@ pub(super) struct Windows<'a, I: FixedIndex> {
     most: u64,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one of it per call")]
 enum From<'a, I: FixedIndex> {
     Host(Vec<I::Key>, Vec<I::Value>),
     Device {
@@ -155,12 +156,15 @@ fn windows<I: FixedIndex>(index: &I) -> Result<Windows<'_, I>> {
     Windows::new(index, most, most)
 }
 
+/// Keys and values apart.
+pub type Columns<I> = (Vec<<I as FixedIndex>::Key>, Vec<<I as FixedIndex>::Value>);
+
 /// All pairs of an index in ascending order of their keys, in main memory: keys and values apart.
 ///
 /// # Errors
 /// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device, and where main
 /// memory has no room.
-pub fn copied<I: FixedIndex>(index: &I) -> Result<(Vec<I::Key>, Vec<I::Value>)> {
+pub fn copied<I: FixedIndex>(index: &I) -> Result<Columns<I>> {
     let mut windows = windows(index)?;
     let (mut keys, mut values) = (with_room(index.len() as usize)?, with_room(index.len() as usize)?);
     while windows.advance()? {

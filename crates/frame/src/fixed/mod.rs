@@ -18,8 +18,8 @@ mod scan;
 mod staging;
 mod streaming;
 
-pub use all::copied;
 use all::{AllRows, copied_pairs};
+pub use all::{Columns, copied};
 #[doc(hidden)]
 pub use asof::Searches;
 pub use asof::{AsOf, Direction, NeighborSearch, Ties};

@@ -151,6 +151,9 @@ impl OrderedIndex for FaultyIndex {
         self.check_lengths(keys, values)?;
         self.apply(&keys.iter().zip(values).map(|(&key, &value)| Op::Update(key, value)).collect::<Vec<_>>())
     }
+    fn compact(&mut self) -> Result<u64> {
+        self.0.compact()
+    }
     fn remove_many(&mut self, keys: &[u64]) -> Result<UpdateReport> {
         self.apply(&keys.iter().map(|&key| Op::Remove(key)).collect::<Vec<_>>())
     }
