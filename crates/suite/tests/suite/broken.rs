@@ -119,6 +119,9 @@ impl OrderedIndex for FaultyIndex {
     fn pairs(&self) -> Result<Vec<(u64, u64)>> {
         OrderedIndex::pairs(&self.0)
     }
+    fn compact(&mut self) -> Result<u64> {
+        OrderedIndex::compact(&mut self.0)
+    }
     fn apply(&mut self, ops: &[Op<u64, u64>]) -> Result<UpdateReport> {
         let mut ops = ops.to_vec();
         if self.1 == Fault::TheFirstWins {
@@ -150,9 +153,6 @@ impl OrderedIndex for FaultyIndex {
     fn update_many(&mut self, keys: &[u64], values: &[u64]) -> Result<UpdateReport> {
         self.check_lengths(keys, values)?;
         self.apply(&keys.iter().zip(values).map(|(&key, &value)| Op::Update(key, value)).collect::<Vec<_>>())
-    }
-    fn compact(&mut self) -> Result<u64> {
-        self.0.compact()
     }
     fn remove_many(&mut self, keys: &[u64]) -> Result<UpdateReport> {
         self.apply(&keys.iter().map(|&key| Op::Remove(key)).collect::<Vec<_>>())
