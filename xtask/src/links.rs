@@ -13,6 +13,10 @@ fn files(endings: &[&str]) -> BTreeMap<PathBuf, String> {
         for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
             let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
             let is_hidden = name.starts_with('.') && name != ".github";
+            // The README stands beside the package, too, as a link.
+            if entry.file_type().unwrap().is_symlink() {
+                continue;
+            }
             if entry.file_type().unwrap().is_dir() {
                 if !is_hidden && !["target", "ptx", "node_modules"].contains(&&*name) {
                     folders.push(path);
