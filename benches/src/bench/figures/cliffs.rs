@@ -45,9 +45,10 @@ static TABLE: Table = Table {
     clock: Clock::Calls,
     notes: &[
         "Keys and values of 64 bits. By the CPU's clock, from the call to its return; results in new memory but for range_many_into.",
-        "Ceiling: as many bytes across the bus from or to page-locked memory, or, for one long range among short ones, which is",
-        "timed by the device's events, a copy on the card. pinned: the device form, and a copy to page-locked memory. In a",
-        "hole: of a tree without its middle half, whose leaves are still there; x without: the same with a tree without a hole.",
+        "Ceiling: the same number of bytes across the bus from or to page-locked memory. One long range among short ones is timed",
+        "by the device's events; its ceiling is a copy on the card. pinned: the device form, and a copy to page-locked memory.",
+        "In a hole: of a tree without its middle half, whose leaves are still there; x without: the same for a tree without a",
+        "hole.",
     ],
     summary: None,
 };

@@ -1,4 +1,4 @@
-//! The same pairs, laid out anew.
+//! Rebuilding an index from its own pairs.
 
 use super::{FixedIndex, OnStream};
 use lanetree_base::Result;
@@ -6,7 +6,8 @@ use lanetree_base::Result;
 /// [`OrderedIndex::compact`](crate::OrderedIndex::compact) of any [`FixedIndex`].
 ///
 /// # Errors
-/// As there.
+/// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room for
+/// the pairs and a second index, or from the device: the index is as it was.
 pub fn compact<I: FixedIndex>(index: &mut I) -> Result<u64> {
     index.check_not_lost()?;
     let (before, len, device) = (index.bytes(), index.len() as usize, index.device());

@@ -432,7 +432,7 @@ macro_rules! inherent_forms {
     };
 }
 
-/// Unions, intersections and differences; and the same pairs, laid out anew.
+/// Unions, intersections and differences; and rebuilding an index from its own pairs.
 #[macro_export]
 macro_rules! inherent_combinations {
     (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {

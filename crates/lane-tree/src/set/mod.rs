@@ -105,10 +105,12 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.set_simd(simd);
     }
 
-    /// As [`LaneTree::compact`].
+    /// Rebuilds the set from its own keys, with its options, and gives back memory that removals have left. Returns the bytes
+    /// freed.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room
+    /// for the keys and a second set, or from the device: the set is as it was.
     pub fn compact(&mut self) -> Result<u64> {
         compact(&mut self.tree)
     }
