@@ -1,12 +1,8 @@
 //! Memory for results, copies and orders, whose size a caller decides: where there is none, a call returns an error, and the
 //! process goes on. What is small whatever the batch and the index are comes from the allocator as usual.
 
-use crate::parallel::*;
 use crate::{Error, Result};
 use lanetree_runtime::{self as runtime, Device, MemoryInfo};
-
-/// Elements that a thread fills at a time: fewer take less time than to wake it.
-const FILL: usize = 1 << 15;
 
 /// The error of main memory that has no room for so many bytes.
 pub fn out_of_memory(requested: u128) -> Error {
@@ -68,22 +64,6 @@ pub fn zeroed<T: bytemuck::Zeroable>(len: usize) -> Result<Vec<T>> {
     bytemuck::allocation::try_zeroed_vec(len).map_err(|()| out_of_memory(len as u128 * size_of::<T>() as u128))
 }
 
-/// So many copies of a value. Several threads write many of them, since the pages of new memory take most of the time.
-///
-/// # Errors
-/// As [`with_room`].
-pub fn filled<T: Copy + Send + Sync>(value: T, len: usize) -> Result<Vec<T>> {
-    let mut all = with_room(len)?;
-    all.spare_capacity_mut()[..len].par_chunks_mut(FILL).for_each(|part| {
-        for to in part {
-            to.write(value);
-        }
-    });
-    // SAFETY: all have been written.
-    unsafe { all.set_len(len) };
-    Ok(all)
-}
-
 /// A copy.
 ///
 /// # Errors
@@ -115,13 +95,8 @@ mod tests {
     #[test]
     fn absurd_lengths_are_errors() {
         for len in [1 << 60, usize::MAX] {
-            let errors = [
-                with_room::<u64>(len).err(),
-                zeroed::<u64>(len).err(),
-                filled(Some(7_u64), len).err(),
-                make_room(&mut vec![1_u64], len).err(),
-                (0..len).into_par_iter().try_collect().err(),
-            ];
+            let errors =
+                [with_room::<u64>(len).err(), zeroed::<u64>(len).err(), make_room(&mut vec![1_u64], len).err()];
             for error in errors {
                 assert!(error.is_some_and(|error| error.to_string().contains("has no room for")));
             }
@@ -130,10 +105,9 @@ mod tests {
 
     #[test]
     fn vectors_have_what_they_are_asked_for() -> Result<()> {
-        for len in [0, 1, 5, FILL, 3 * FILL + 1] {
+        for len in [0, 1, 5, 1 << 15, 3 << 15 | 1] {
             assert!(with_room::<u8>(len)?.capacity() >= len);
             assert_eq!(zeroed::<u32>(len)?, vec![0; len]);
-            assert_eq!(filled(Some(3_u8), len)?, vec![Some(3); len]);
             let numbers = collected((0..len).filter(|number| number % 3 > 0))?;
             assert_eq!(numbers, (0..len).filter(|number| number % 3 > 0).collect::<Vec<_>>());
             assert_eq!(copied(&numbers)?, numbers);

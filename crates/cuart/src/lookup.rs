@@ -6,7 +6,7 @@ use super::native::{TASK, View, task};
 use super::parts::Parts;
 use lanetree_frame::byte_keys::{ByteKeys, Offsets, Side};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{copied, filled};
+use lanetree_frame::room::copied;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;

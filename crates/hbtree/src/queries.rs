@@ -7,7 +7,7 @@ use crate::structure::{Inner, Leaves, Parts, Place, Structure};
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{filled, zeroed};
+use lanetree_frame::room::zeroed;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::PinnedBuffer;

@@ -5,8 +5,8 @@ use super::compare::Sabotage;
 use super::coverage::Coverage;
 use super::index::{self, Index};
 use super::report::{self, Machine, Report};
-use super::run::{self, Settings, Target};
-use super::sample::Sample;
+use super::run::{self, Sample, Settings, Target};
+use super::sample;
 use super::tally::Tally;
 use lanetree::{Device, DeviceKind, runtime};
 use lanetree_console::choice::{Choice, Chosen};
@@ -136,7 +136,10 @@ fn verify(args: &Args) -> Result<ExitCode, Error> {
     record_kernels(true);
     let mut tally = Tally::default();
     for target in &targets {
-        tally.merge(run::run(&settings, target));
+        tally.merge(match &settings.sample {
+            Some(sample) => sample::run(&settings, target, sample),
+            None => run::run(&settings, target),
+        });
     }
     record_kernels(false);
     let coverage = coverage(&settings, &targets);

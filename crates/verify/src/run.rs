@@ -7,7 +7,6 @@ use super::data::derived_seed;
 use super::harmonia::Subject;
 use super::index::Index;
 use super::primitives::{self, Operation};
-use super::sample::{self, Sample};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
 use super::{conformance, coverage, cuart, cuart_build, grt, joins, multimap, radix_sort, updates};
@@ -21,6 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// What all devices of a run have in common.
 #[derive(Clone, Debug)]
@@ -56,6 +56,17 @@ impl Settings {
     }
 }
 
+/// Which cases are in a sample. The seed of the run chooses among them.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    /// So many of each operation and type of keys.
+    pub(crate) cases: usize,
+    /// No more of an index are begun after this time.
+    pub(crate) time: Option<Duration>,
+    /// Only kernels whose symbols contain this are looked for.
+    pub(crate) kernels: Option<String>,
+}
+
 /// A device that is verified.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -86,11 +97,8 @@ impl Target {
     }
 }
 
-/// Runs all cases on a device, or a sample of them.
+/// Runs all cases on a device.
 pub(crate) fn run(settings: &Settings, target: &Target) -> Tally {
-    if let Some(sample) = &settings.sample {
-        return sample::run(settings, target, sample);
-    }
     let is_large = |subject: &Subjects| matches!(subject, Subjects::Tree(tree) if tree.len >= LARGE);
     let all = subjects(settings, target, target.device.kind(), settings.max_len);
     let (large, small): (Vec<_>, Vec<_>) = all.into_iter().partition(is_large);

@@ -2,26 +2,15 @@
 //! run.
 
 use super::data::derived_seed;
-use super::run::{self, Settings, Subjects, Target};
+use super::run::{self, Sample, Settings, Subjects, Target};
 use super::tally::Tally;
 use lanetree::DeviceKind;
 use lanetree_runtime::recorded_kernels;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// No case of a sample is larger, unless a kernel runs in larger ones only.
 const LONGEST: usize = 10_000;
-
-/// Which cases are in a sample. The seed of the run chooses among them.
-#[derive(Clone, Debug)]
-pub(crate) struct Sample {
-    /// So many of each operation and type of keys.
-    pub(crate) cases: usize,
-    /// No more of an index are begun after this time.
-    pub(crate) time: Option<Duration>,
-    /// Only kernels whose symbols contain this are looked for.
-    pub(crate) kernels: Option<String>,
-}
 
 /// Cases that are alike: by index, operation, and types or fanout.
 struct Group {

@@ -17,7 +17,7 @@ mod sort;
 mod tests;
 
 pub use iter::{IntoParallel, Parallel, PartIter};
-pub use slice::ParallelSlice;
+pub use slice::{ParallelSlice, filled};
 pub use sort::{sort_by_word, sort_unstable_by};
 
 use core::ops::Range;

@@ -1,6 +1,8 @@
 //! Slices, and pieces of them.
 
 use super::iter::{IntoParallel, Parallel, Place};
+use crate::Result;
+use crate::room::with_room;
 use core::marker::PhantomData;
 use core::ops::Range;
 
@@ -232,4 +234,23 @@ impl<'a, T: Send> IntoParallel for &'a mut [T] {
     fn into_par_iter(self) -> IterMut<'a, T> {
         self.par_iter_mut()
     }
+}
+
+/// Elements that a thread fills at a time: fewer take less time than to wake it.
+const FILL: usize = 1 << 15;
+
+/// So many copies of a value. Several threads write many of them, since the pages of new memory take most of the time.
+///
+/// # Errors
+/// As [`with_room`](crate::room::with_room).
+pub fn filled<T: Copy + Send + Sync>(value: T, len: usize) -> Result<Vec<T>> {
+    let mut all = with_room(len)?;
+    all.spare_capacity_mut()[..len].par_chunks_mut(FILL).for_each(|part| {
+        for to in part {
+            to.write(value);
+        }
+    });
+    // SAFETY: all have been written.
+    unsafe { all.set_len(len) };
+    Ok(all)
 }

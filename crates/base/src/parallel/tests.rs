@@ -127,3 +127,15 @@ fn sorts_are_stable_whatever_the_distribution() {
         sorts(&|i| 1 << (random(i) % 64));
     });
 }
+
+#[test]
+fn vectors_are_filled_or_there_is_no_room_for_them() {
+    for len in [0, 1, 5, 1 << 15, 3 << 15 | 1] {
+        assert_eq!(filled(Some(3_u8), len).unwrap(), vec![Some(3); len]);
+    }
+    for len in [1 << 60, usize::MAX] {
+        for error in [filled(Some(7_u64), len).err(), (0..len).into_par_iter().try_collect().err()] {
+            assert!(error.is_some_and(|error| error.to_string().contains("has no room for")));
+        }
+    }
+}

@@ -7,7 +7,6 @@ use crate::parts::Parts;
 use crate::{Cuart, Neighbor};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::filled;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;

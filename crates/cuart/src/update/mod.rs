@@ -30,7 +30,7 @@ use edit::Edit;
 use lanetree_frame::NetChange;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{filled, with_room};
+use lanetree_frame::room::with_room;
 use lanetree_frame::{Error, Result};
 use lanetree_frame::{Op, UpdatePath, UpdateReport};
 use lanetree_kernels_cuart::layout::Link;

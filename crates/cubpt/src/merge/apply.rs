@@ -7,7 +7,7 @@ use crate::layer::{Form, KEPT, Layer, LayerGroups, Ptrs};
 use crate::order::{NewOrder, Outcome};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::room::filled;
+use lanetree_frame::parallel::filled;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_cubpt::layout::NONE;
 use lanetree_kernels_cubpt::{

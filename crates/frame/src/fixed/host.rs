@@ -8,7 +8,7 @@ use super::streaming::copy_past_caches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
-use lanetree_base::room::{filled, make_room, zeroed};
+use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};

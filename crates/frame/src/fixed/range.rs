@@ -1,8 +1,8 @@
 //! Range queries: locate, prefix sums, copy.
 
 use super::on_stream::{OnStream, bits};
-use super::ranges::rows_of;
 use super::{FixedIndex, PART, TASK, View};
+use core::ops::Range;
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
@@ -10,6 +10,7 @@ use lanetree_base::room::zeroed;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
+use lanetree_simt::{GatherRows, Global};
 
 /// Pairs of a task of the CPU's that copies.
 const COPY: usize = 1 << 15;
@@ -248,4 +249,18 @@ pub(super) fn copy_rows<K: AnyKey, V: Value>(
             (at, row) = (at + pairs as u64, row + 1);
         }
     });
+}
+
+/// A window of rows, of which those longer than a part are copied by parts.
+pub(super) fn rows_of(
+    (cursors, offsets): (Global<u64>, Global<u64>),
+    count: usize,
+    pairs: Range<u64>,
+    part: u64,
+) -> GatherRows {
+    let len = pairs.end - pairs.start;
+    // What comes from a row that begins before the window is a part.
+    let is_whole = part == GatherRows::WHOLE || pairs.start == 0 && len <= part;
+    let (part, parts) = if is_whole { (GatherRows::WHOLE, 0) } else { (part, len.div_ceil(part)) };
+    GatherRows { cursors, offsets, count: count as u64, first: pairs.start, end: pairs.end, part, parts }
 }

@@ -61,7 +61,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         let Some(copy) = self.parts.copy.as_ref().filter(|_| !keys.is_empty()) else { return Ok(None) };
         let mut slot = DescentSlot::<K, CopyOf<K, L>>::new(&self.parts.device)?;
         slot.reserve(keys.len(), false)?;
-        let mut out = lanetree_frame::room::filled(V::MIN, keys.len())?;
+        let mut out = filled(V::MIN, keys.len())?;
         self.stages(copy, &mut slot, keys, &mut out)?;
         self.stages(copy, &mut slot, keys, &mut out).map(Some)
     }

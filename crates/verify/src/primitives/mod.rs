@@ -1,6 +1,7 @@
 //! The device-wide primitives under the indexes.
 
 mod batches;
+mod columns;
 mod local_sort;
 mod merge;
 mod runs;
@@ -65,6 +66,13 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
         Operation { name: "exclusive_scan", words: "u32", run: scan::sums::<u32> },
         Operation { name: "inclusive_max_scan", words: "u64", run: scan::maxima::<u64> },
         Operation { name: "inclusive_max_scan", words: "u32", run: scan::maxima::<u32> },
+        Operation { name: "composite keys", words: "u32-i32", run: columns::compose::<u32, i32> },
+        Operation { name: "composite keys", words: "i32-u64", run: columns::compose::<i32, u64> },
+        Operation { name: "composite keys", words: "i64-u32", run: columns::compose::<i64, u32> },
+        Operation { name: "composite keys", words: "u64-i64", run: columns::compose::<u64, i64> },
+        Operation { name: "words of floats", words: "f32", run: columns::floats32 },
+        Operation { name: "words of floats", words: "f64", run: columns::floats64 },
+        Operation { name: "bytes of hits", words: "u32", run: columns::bits },
     ];
     operations.extend(pairs!(u32, u32, "u32-u32"));
     operations.extend(pairs!(i32, u64, "i32-u64"));

@@ -11,9 +11,8 @@ mod source;
 
 pub use slots::RangeStaging;
 
-use super::range::{copy_rows, locate_rows};
+use super::range::{copy_rows, locate_rows, rows_of};
 use super::{FixedIndex, PART};
-use core::ops::Range;
 use lanetree_base::Ranges;
 use lanetree_base::Result;
 use lanetree_base::room::{make_room, zeroed};
@@ -283,20 +282,6 @@ pub(super) trait Pieces: FixedIndex {
 }
 
 impl<I: FixedIndex> Pieces for I {}
-
-/// A window of rows, of which those longer than a part are copied by parts.
-pub(super) fn rows_of(
-    (cursors, offsets): (Global<u64>, Global<u64>),
-    count: usize,
-    pairs: Range<u64>,
-    part: u64,
-) -> GatherRows {
-    let len = pairs.end - pairs.start;
-    // What comes from a row that begins before the window is a part.
-    let is_whole = part == GatherRows::WHOLE || pairs.start == 0 && len <= part;
-    let (part, parts) = if is_whole { (GatherRows::WHOLE, 0) } else { (part, len.div_ceil(part)) };
-    GatherRows { cursors, offsets, count: count as u64, first: pairs.start, end: pairs.end, part, parts }
-}
 
 /// Where a window of at most `most` pairs from `first` on ends: it divides no row of up to a part, and others where a part begins.
 fn window_end(offsets: &[u64], first: u64, most: u64, part: u64) -> u64 {

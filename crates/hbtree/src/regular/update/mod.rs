@@ -28,7 +28,7 @@ use crate::structure::{Inner, Leaves, Parts, Place};
 use core::ops::Range;
 use group::{Change, Group, Source, Write};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{filled, make_room};
+use lanetree_frame::room::make_room;
 use lanetree_frame::{NetChange, Op, Result, UpdatePath, UpdateReport, combine, fold};
 use lanetree_layout::{Key, KeyWord, Word};
 use plan::Plan;

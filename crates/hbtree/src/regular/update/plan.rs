@@ -12,7 +12,7 @@ use crate::regular::{BigLeaves, Regular, RegularInner};
 use crate::structure::Parts;
 use core::ops::Range;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{filled, with_room};
+use lanetree_frame::room::with_room;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::{Key, Word};
 use std::collections::BTreeMap;

@@ -1,0 +1,87 @@
+//! Columns: composite keys, ordered words of floats, bytes of hit masks.
+
+use super::{differs, output};
+use crate::answer::Answer;
+use crate::compare::{Difference, Sabotage};
+use crate::data;
+use lanetree::{Composite, Device, F32, F64, Key, KeyWord, Result, compose_on};
+use lanetree_base::{order_floats, restore_floats, unpack_bits};
+use rand::Rng;
+use std::time::Instant;
+
+/// So many keys of random words.
+fn keys<K: Key>(len: usize, seed: u64, name: &str) -> Vec<K> {
+    let mut rng = data::rng(seed, name);
+    (0..len).map(|_| K::decode(KeyWord::truncate(rng.next_u64()))).collect()
+}
+
+pub(crate) fn compose<A: Key, B: Key>(
+    device: &Device,
+    len: usize,
+    seed: u64,
+    sabotage: Option<Sabotage>,
+) -> Result<Answer> {
+    let (firsts, seconds) = (keys::<A>(len, seed, "firsts"), keys::<B>(len, seed, "seconds"));
+    let expected: Vec<_> = firsts.iter().copied().zip(seconds.iter().copied()).map(Composite::from).collect();
+    let (stream, firsts, seconds) = (device.stream()?, device.upload(&firsts)?, device.upload(&seconds)?);
+    let mut composed = output(device, "composite keys", len, len)?;
+    let start = Instant::now();
+    compose_on(&stream, &firsts, &seconds, &mut composed.buffer)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    Ok(Answer { queries: len, time, difference: differs(composed, &expected, sabotage)? })
+}
+
+pub(crate) fn floats32(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    floats(device, keys(len, seed, "floats"), |bits: u32| bytemuck::cast(F32::new(f32::from_bits(bits))), sabotage)
+}
+
+pub(crate) fn floats64(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    floats(device, keys(len, seed, "floats"), |bits: u64| bytemuck::cast(F64::new(f64::from_bits(bits))), sabotage)
+}
+
+/// Floats of any bits become the words by which they are ordered, and floats again.
+fn floats<K: Key>(
+    device: &Device,
+    bits: Vec<K>,
+    ordered: impl Fn(K) -> K,
+    sabotage: Option<Sabotage>,
+) -> Result<Answer> {
+    let expected: Vec<K> = bits.iter().copied().map(ordered).collect();
+    let (stream, numbers) = (device.stream()?, device.upload(&bits)?);
+    let mut words = output(device, "ordered words", bits.len(), bits.len())?;
+    let start = Instant::now();
+    order_floats(&stream, &numbers, &mut words.buffer)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    let mut again = device.upload(&expected)?;
+    restore_floats(&stream, &mut again)?;
+    let restored = again.to_vec()?;
+    let wrong = (0..bits.len()).find(|&i| restored[i] != bits[i]).map(|index| Difference {
+        what: "floats",
+        index,
+        query: expected[index].to_string(),
+        expected: bits[index].to_string(),
+        actual: restored[index].to_string(),
+    });
+    let difference = differs(words, &expected, sabotage)?.or(wrong);
+    Ok(Answer { queries: bits.len(), time, difference })
+}
+
+/// A byte for each bit of a hit mask. The bytes of the last four that are begun may have any value past the last bit.
+pub(crate) fn bits(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    let mask = keys::<u32>(len.div_ceil(32), seed, "hits");
+    let expected: Vec<u8> = (0..len).map(|i| (mask[i / 32] >> (i % 32) & 1) as u8).collect();
+    let (stream, mask) = (device.stream()?, device.upload(&mask)?);
+    let mut bytes = output(device, "bytes of a hit mask", len, len.next_multiple_of(4))?;
+    let start = Instant::now();
+    unpack_bits(&stream, &mask, len, &mut bytes.buffer)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    let mut written = bytes.read(sabotage)?;
+    // What is past the last bit is not promised.
+    let past = len..len.next_multiple_of(4);
+    let poison = written.elements.last().copied().unwrap_or_default();
+    written.elements[past].fill(poison);
+    Ok(Answer { queries: len, time, difference: written.differs(&|i| Some(expected[i]), &|i| i.to_string()) })
+}
