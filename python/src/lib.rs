@@ -8,6 +8,8 @@ mod memory;
 mod multi;
 mod strings;
 mod tree;
+mod typed;
+mod types;
 
 use pyo3::prelude::*;
 

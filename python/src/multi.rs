@@ -3,7 +3,7 @@
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
 use crate::memory::{HostSlice, In, Input, Memory, closed, numpy};
-use crate::tree::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
+use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::multimap::{ChangeReport, DeviceRows, Scratch, Stats};
 use lanetree::{Buffer, KeyRange, MultiMap, Ranges};
 use lanetree_layout::Word;

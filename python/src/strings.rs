@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::errors::{check_not_forked, raise, value_error};
 use crate::memory::{In, Input, closed, numpy};
-use crate::tree::{check_len, report};
+use crate::types::{check_len, report};
 use lanetree::{ByteKeys, ByteRange, ByteRanges, Cuart, Offsets, OrderedIndex, Word};
 use numpy::Element;
 use pyo3::prelude::*;

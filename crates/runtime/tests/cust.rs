@@ -5,7 +5,7 @@ use cust::context::{Context, CurrentContext};
 use cust::memory::{CopyDestination, DeviceBuffer, DeviceCopy, DevicePointer};
 use cust::module::Module;
 use cust::stream::StreamFlags;
-use lanetree_runtime::{Device, Pool, cust as shared, gpu_or_skip};
+use lanetree_runtime::{Device, Error, Pool, cust as shared, gpu_or_skip};
 use std::sync::Arc;
 
 /// The GPU, whose context is current.
