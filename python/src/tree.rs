@@ -1,18 +1,17 @@
 //! LaneTree and LaneSet as a class of Python's.
 
 use crate::device::{Device, Stream};
-use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
-use crate::memory::{Cache, In, Input, Memory, Words, closed, numpy};
-use lanetree::lane_tree::{Stats, UpdateScratch};
-use lanetree::{Buffer, DeviceRanges, F32, F64, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport};
-use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
+use crate::errors::{check_not_forked, raise, raise_runtime};
+use crate::memory::{Cache, In, Input, closed};
+use crate::typed::{AnyTree, Combination, Kinds, Results, Typed};
+use crate::types::{PyKey, PyValue, ordered, report};
+use lanetree::LaneTree;
+use lanetree_frame::fixed::{FixedIndex, Scans, View};
 use lanetree_frame::parallel::*;
-use lanetree_frame::unpack_bits;
-use lanetree_layout::{AnyKey, Key, KeyWord, Value};
+use lanetree_layout::Value;
 use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
