@@ -1,0 +1,632 @@
+//! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
+//! words, made here; values are words of 32 or 64 bits, or nothing in sets.
+
+use crate::errors::{raise, raise_runtime, value_error};
+use crate::memory::{Cache, In, Memory, Words, closed, numpy};
+use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
+use lanetree::lane_tree::{Stats, UpdateScratch};
+use lanetree::{Buffer, DeviceRanges, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport};
+use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
+use lanetree_frame::parallel::*;
+use lanetree_frame::unpack_bits;
+use lanetree_layout::{AnyKey, KeyWord, Value};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Queries after which a call looks whether the user has pressed Ctrl-C.
+pub(crate) const PIECE: usize = 1 << 24;
+
+/// Lets a signal end a long call.
+pub(crate) fn check_signals() -> PyResult<()> {
+    Python::attach(|py| py.check_signals())
+}
+
+/// Where a look-up's results go: values, unless they are nothing, and which are found.
+#[derive(Clone, Copy)]
+pub(crate) struct Results<'a> {
+    pub(crate) values: Option<In<'a>>,
+    pub(crate) found: Option<In<'a>>,
+    pub(crate) miss: u64,
+}
+
+/// Operations of a batch: all of one kind, or each its own (0 inserts, 1 updates, 2 removes).
+#[derive(Clone, Copy)]
+pub(crate) enum Kinds<'a> {
+    All(u32),
+    Each(In<'a>),
+}
+
+/// Two indexes made one.
+#[derive(Clone, Copy)]
+pub(crate) enum Combination {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// An index, whatever its types are. Calls run without the GIL.
+pub(crate) trait AnyTree: Send + Sync {
+    fn device(&self) -> &lanetree::Device;
+    fn stats(&self) -> Stats;
+    fn get(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn neighbor(
+        &self,
+        queries: In<'_>,
+        predecessor: bool,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()>;
+    fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn count(&self, bounds: [In<'_>; 2], limit: u64, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn apply(
+        &mut self,
+        kinds: Kinds<'_>,
+        keys: In<'_>,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport>;
+    fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+pub(crate) struct Typed<K: AnyKey, V: Value> {
+    pub(crate) tree: LaneTree<K, V>,
+    /// Whether keys are floats: the tree has their ordered words.
+    pub(crate) floats: bool,
+    /// Memory of calls on a device.
+    pub(crate) cache: Arc<Cache>,
+}
+
+impl<K: PyKey, V: PyValue> Typed<K, V> {
+    /// Keys of NumPy as the tree has them.
+    fn keys<'a>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
+        let keys = keys.host::<K>()?;
+        Ok(if self.floats { ordered(keys).into() } else { keys.into() })
+    }
+
+    /// Keys of the tree as NumPy has them, in place.
+    fn give(&self, keys: &mut [K]) {
+        if self.floats {
+            keys.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.unorder()));
+        }
+    }
+
+    /// Calls a function with a buffer of keys as the tree has them.
+    fn with_keys<R>(
+        &self,
+        keys: &Memory,
+        call: impl FnOnce(&Buffer<K>) -> PyResult<R>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<R> {
+        let words = keys.read()?;
+        let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
+        if !self.floats {
+            return call(words);
+        }
+        let mut own = self.cache.alloc(self.tree.device(), words.len(), size_of::<K>())?;
+        lanetree_frame::order_floats(stream, words, own.write::<K>()?).map_err(raise)?;
+        let result = call(own.read()?);
+        self.cache.put(own);
+        result
+    }
+
+    /// Makes the tree's keys floats again, on the device.
+    fn give_on(&self, stream: &lanetree::Stream, keys: &mut Buffer<K>) -> PyResult<()> {
+        if !self.floats {
+            return Ok(());
+        }
+        lanetree_frame::restore_floats(stream, keys).map_err(raise)
+    }
+
+    fn values<'a>(&self, len: usize, values: Option<In<'a>>) -> PyResult<Cow<'a, [V]>> {
+        match values {
+            Some(values) => Ok(values.host::<V>()?.into()),
+            // Of sets: they take no memory.
+            None if !V::IS_SOME => Ok(vec![V::default(); len].into()),
+            None => Err(value_error("values are missing")),
+        }
+    }
+
+    /// Calls a function with the buffers of a look-up's results.
+    fn with_results(
+        &self,
+        count: usize,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+        call: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>, V) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let device = self.tree.device();
+        let mut hits = match results.found {
+            Some(_) => Some(self.cache.alloc(device, count.div_ceil(32), 4)?),
+            None => None,
+        };
+        let bits = hits.as_mut().map(Words::write::<u32>).transpose()?;
+        let miss = V::truncate(results.miss);
+        match results.values {
+            Some(values) if V::IS_SOME => {
+                let mut values = values.device()?.write()?;
+                call(values.as_mut().ok_or_else(closed)?.write::<V>()?, bits, miss)?;
+            }
+            // Nothing, or not wanted.
+            _ if !V::IS_SOME => call(&mut device.alloc::<V>(count).map_err(raise_runtime)?, bits, miss)?,
+            _ => {
+                let mut values = self.cache.alloc(device, count, size_of::<V>())?;
+                call(values.write::<V>()?, bits, miss)?;
+                self.cache.put(values);
+            }
+        }
+        if let (Some(hits), Some(found)) = (hits, results.found) {
+            let mut found = found.device()?.write()?;
+            let found = found.as_mut().ok_or_else(closed)?.write::<u8>()?;
+            // The kernel writes words.
+            let room = count.next_multiple_of(4);
+            if found.len() >= room {
+                unpack_bits(stream, hits.read()?, count, found).map_err(raise)?;
+            } else {
+                let mut bytes = self.cache.alloc(device, room, 1)?;
+                unpack_bits(stream, hits.read()?, count, bytes.write()?).map_err(raise)?;
+                found.copy_from_buffer(stream, 0, bytes.read()?, 0..count).map_err(raise_runtime)?;
+                self.cache.put(bytes);
+            }
+            self.cache.put(hits);
+        }
+        Ok(())
+    }
+
+    fn ranges(&self, mut ranges: Ranges<K, V>) -> Found {
+        self.give(&mut ranges.keys);
+        let Ranges { offsets, keys, values } = ranges;
+        Found::Host(Box::new(move |py| {
+            [
+                numpy(py, bytemuck::allocation::cast_vec::<u64, i64>(offsets)).into_any().unbind(),
+                numpy(py, keys).into_any().unbind(),
+                V::array(py, values),
+            ]
+        }))
+    }
+}
+
+/// Splits look-ups' results into values and whether they were found.
+fn split<T: Copy + Send + Sync, V: Copy + Send + Sync>(
+    hits: &[Option<T>],
+    values: &mut [V],
+    found: &mut [u8],
+    miss: V,
+    value: impl Fn(T) -> V + Sync,
+) {
+    hits.par_chunks(TASK).zip(values.par_chunks_mut(TASK)).zip(found.par_chunks_mut(TASK)).for_each(
+        |((hits, values), found)| {
+            for ((hit, to), found) in hits.iter().zip(values).zip(found) {
+                (*to, *found) = hit.map_or((miss, 0), |hit| (value(hit), 1));
+            }
+        },
+    );
+}
+
+impl<K: PyKey, V: PyValue> AnyTree for Typed<K, V>
+where
+    LaneTree<K, V>: Scans<Key = K, Value = V>,
+{
+    fn device(&self) -> &lanetree::Device {
+        FixedIndex::device(&self.tree)
+    }
+
+    fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+
+    fn get(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        if queries.is_device() {
+            return self.with_keys(
+                queries.device()?,
+                |keys| {
+                    self.with_results(keys.len(), results, stream, |values, hits, miss| {
+                        OnStream::new(&self.tree, stream).get(keys, values, hits, miss).map_err(raise)
+                    })
+                },
+                stream,
+            );
+        }
+        let (queries, miss) = (self.keys(queries)?, V::truncate(results.miss));
+        let (mut no_values, mut no_found) = (Vec::new(), Vec::new());
+        let values = match results.values {
+            Some(values) if V::IS_SOME => values.host_mut::<V>()?,
+            _ => {
+                no_values.resize(queries.len(), V::default());
+                &mut no_values[..]
+            }
+        };
+        let found = match results.found {
+            Some(found) => found.host_mut::<u8>()?,
+            None => {
+                no_found.resize(queries.len(), 0);
+                &mut no_found[..]
+            }
+        };
+        check_len(queries.len(), values.len())?;
+        check_len(queries.len(), found.len())?;
+        let pieces = queries.chunks(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
+        for (piece, ((queries, values), found)) in pieces.enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            match self.tree.native() {
+                Some(view) => {
+                    queries.par_chunks(TASK).zip(values.par_chunks_mut(TASK)).zip(found.par_chunks_mut(TASK)).for_each(
+                        |((queries, values), found)| {
+                            view.get(queries, |i, hit| {
+                                found[i] = u8::from(hit.is_some());
+                                values[i] = hit.unwrap_or(miss);
+                            });
+                        },
+                    )
+                }
+                None => {
+                    split(&HostForm::get_many(&self.tree, queries).map_err(raise)?, values, found, miss, |value| value)
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        if queries.is_device() {
+            let mut ranks = ranks.device()?.write()?;
+            let ranks = ranks.as_mut().ok_or_else(closed)?.write::<u64>()?;
+            return self.with_keys(
+                queries.device()?,
+                |keys| {
+                    let on = OnStream::new(&self.tree, stream);
+                    if upper { on.upper_bound(keys, ranks) } else { on.lower_bound(keys, ranks) }.map_err(raise)
+                },
+                stream,
+            );
+        }
+        let (queries, ranks) = (self.keys(queries)?, ranks.host_mut::<u64>()?);
+        check_len(queries.len(), ranks.len())?;
+        for (piece, (queries, ranks)) in queries.chunks(PIECE).zip(ranks.chunks_mut(PIECE)).enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            match self.tree.native() {
+                Some(view) => queries.par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).for_each(|(queries, ranks)| {
+                    view.rank(queries, upper, |i, rank| ranks[i] = rank);
+                }),
+                None => {
+                    let found = match upper {
+                        true => HostForm::upper_bound_many(&self.tree, queries),
+                        false => HostForm::lower_bound_many(&self.tree, queries),
+                    };
+                    ranks.copy_from_slice(&found.map_err(raise)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn neighbor(
+        &self,
+        queries: In<'_>,
+        predecessor: bool,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()> {
+        if queries.is_device() {
+            let mut keys = keys.device()?.write()?;
+            let keys = keys.as_mut().ok_or_else(closed)?.write::<K>()?;
+            return self.with_keys(
+                queries.device()?,
+                |queries| {
+                    self.with_results(queries.len(), results, stream, |values, hits, miss| {
+                        let on = OnStream::new(&self.tree, stream);
+                        match predecessor {
+                            true => on.predecessor(queries, keys, values, hits, miss),
+                            false => on.successor(queries, keys, values, hits, miss),
+                        }
+                        .map_err(raise)
+                    })?;
+                    self.give_on(stream, keys)
+                },
+                stream,
+            );
+        }
+        let (queries, keys, miss) = (self.keys(queries)?, keys.host_mut::<K>()?, V::truncate(results.miss));
+        let mut no_values = Vec::new();
+        let values = match results.values {
+            Some(values) if V::IS_SOME => values.host_mut::<V>()?,
+            _ => {
+                no_values.resize(queries.len(), V::default());
+                &mut no_values[..]
+            }
+        };
+        let found = results.found.ok_or_else(|| value_error("an output is missing"))?.host_mut::<u8>()?;
+        for len in [keys.len(), values.len(), found.len()] {
+            check_len(queries.len(), len)?;
+        }
+        let outputs = keys.chunks_mut(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
+        for (piece, (queries, ((keys, values), found))) in queries.chunks(PIECE).zip(outputs).enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            let each = |keys: &mut [K], values: &mut [V], found: &mut [u8], i: usize, pair: Option<(K, V)>| {
+                found[i] = u8::from(pair.is_some());
+                // Where there is none, the key is the float 0.0 too.
+                let none = if self.floats { K::default().order() } else { K::default() };
+                (keys[i], values[i]) = pair.unwrap_or((none, miss));
+            };
+            match self.tree.native() {
+                Some(view) => queries
+                    .par_chunks(TASK)
+                    .zip(keys.par_chunks_mut(TASK))
+                    .zip(values.par_chunks_mut(TASK))
+                    .zip(found.par_chunks_mut(TASK))
+                    .for_each(|(((queries, keys), values), found)| {
+                        view.neighbor(queries, predecessor, |i, pair| each(keys, values, found, i, pair));
+                    }),
+                None => {
+                    let pairs = match predecessor {
+                        true => HostForm::predecessor_many(&self.tree, queries),
+                        false => HostForm::successor_many(&self.tree, queries),
+                    };
+                    for (i, pair) in pairs.map_err(raise)?.into_iter().enumerate() {
+                        each(keys, values, found, i, pair);
+                    }
+                }
+            }
+            self.give(keys);
+        }
+        Ok(())
+    }
+
+    fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
+        let [starts, ends] = bounds;
+        if starts.is_device() {
+            if closed != [true; 2] {
+                return Err(value_error("ranges of a device's arrays have both bounds inclusive"));
+            }
+            return self.range_on(starts.device()?, ends.device()?, limit, stream);
+        }
+        let (mut starts, mut ends) = (self.keys(starts)?, self.keys(ends)?);
+        check_len(starts.len(), ends.len())?;
+        if closed != [true; 2] {
+            inclusive(starts.to_mut(), ends.to_mut(), closed);
+        }
+        let mut out = Ranges::default();
+        match limit {
+            u64::MAX => HostForm::range_between_many_into(&self.tree, &starts, &ends, &mut out),
+            _ => HostForm::range_many_into(
+                &self.tree,
+                starts.iter().zip(&ends[..]).map(|(&start, &end)| {
+                    let nothing = KeyRange::new(K::MIN..K::MIN);
+                    if start > end { nothing } else { KeyRange::new(start..=end).limit(limit) }
+                }),
+                &mut out,
+            ),
+        }
+        .map_err(raise)?;
+        Ok(self.ranges(out))
+    }
+
+    fn count(&self, bounds: [In<'_>; 2], limit: u64, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        let mut counts = counts.device()?.write()?;
+        let counts = counts.as_mut().ok_or_else(closed)?.write::<u64>()?;
+        self.with_keys(
+            bounds[0].device()?,
+            |starts| {
+                self.with_keys(
+                    bounds[1].device()?,
+                    |ends| {
+                        check_len(starts.len(), ends.len())?;
+                        OnStream::new(&self.tree, stream).count(starts, ends, None, limit, counts).map_err(raise)
+                    },
+                    stream,
+                )
+            },
+            stream,
+        )
+    }
+
+    fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found> {
+        let (device, on_device) = (self.tree.device().clone(), starts.is_device());
+        let pairs = starts.len().saturating_mul(limit as usize);
+        let room = || -> lanetree::runtime::Result<_> {
+            Ok((
+                device.alloc_zeroed::<K>(pairs)?,
+                device.alloc_zeroed::<V>(pairs)?,
+                device.alloc_zeroed::<u32>(starts.len())?,
+            ))
+        };
+        let (mut keys, mut values, mut counts) = room().map_err(raise_runtime)?;
+        let mut run = |starts: &Buffer<K>| {
+            OnStream::new(&self.tree, stream).scan(starts, limit, &mut keys, &mut values, &mut counts).map_err(raise)
+        };
+        if on_device {
+            self.with_keys(starts.device()?, run, stream)?;
+            self.give_on(stream, &mut keys)?;
+            let (keys, counts) = (key_words(keys), Memory::new(counts));
+            return Ok(Found::Device(Box::new((counts, Memory::new(keys), V::memory(values)))));
+        }
+        run(&device.upload(&self.keys(starts)?).map_err(raise_runtime)?)?;
+        let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?, counts.to_vec()?)) };
+        let (mut keys, values, counts) = download().map_err(raise_runtime)?;
+        self.give(&mut keys);
+        Ok(Found::Host(Box::new(move |py| {
+            [numpy(py, counts).into_any().unbind(), numpy(py, keys).into_any().unbind(), V::array(py, values)]
+        })))
+    }
+
+    fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found> {
+        let (device, len) = (self.tree.device().clone(), FixedIndex::len(&self.tree) as usize);
+        if let (Some(view), false) = (self.tree.native(), on_device) {
+            let (mut keys, mut values) = (vec![K::default(); len], vec![V::default(); len]);
+            let tasks = keys.par_chunks_mut(TASK).zip(values.par_chunks_mut(TASK)).enumerate();
+            tasks.for_each(|(task, (keys, values))| view.copy((task * TASK) as u64, keys, values));
+            return Ok(self.ranges(Ranges { offsets: vec![0, len as u64], keys, values }));
+        }
+        let room = || -> lanetree::runtime::Result<_> { Ok((device.alloc::<K>(len)?, device.alloc::<V>(len)?)) };
+        let (mut keys, mut values) = room().map_err(raise_runtime)?;
+        OnStream::new(&self.tree, stream).pairs(&mut keys, &mut values).map_err(raise)?;
+        if on_device {
+            self.give_on(stream, &mut keys)?;
+            let offsets = device.upload(&[0, len as u64]).map_err(raise_runtime)?;
+            let keys = Memory::new(key_words(keys));
+            return Ok(Found::Device(Box::new((Memory::new(offsets), keys, V::memory(values)))));
+        }
+        let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?)) };
+        let (keys, values) = download().map_err(raise_runtime)?;
+        Ok(self.ranges(Ranges { offsets: vec![0, len as u64], keys, values }))
+    }
+
+    fn apply(
+        &mut self,
+        kinds: Kinds<'_>,
+        keys: In<'_>,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport> {
+        if keys.is_device() {
+            return self.apply_on(kinds, keys.device()?, values, stream);
+        }
+        let keys = self.keys(keys)?.into_owned();
+        let removes = matches!(kinds, Kinds::All(2)) && values.is_none();
+        let values = if removes { Cow::Owned(Vec::new()) } else { self.values(keys.len(), values)? };
+        if !removes && keys.len() != values.len() {
+            return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
+        }
+        let kinds = match kinds {
+            Kinds::All(kind) => vec![kind; 1],
+            Kinds::Each(kinds) => kinds.host::<u32>()?.to_vec(),
+        };
+        if kinds.len() > 1 || kinds.is_empty() {
+            check_len(keys.len(), kinds.len())?;
+        }
+        if let Some((index, &kind)) = kinds.iter().enumerate().find(|(_, kind)| **kind > 2) {
+            let operations = kinds.iter().filter(|kind| **kind > 2).count() as u64;
+            return Err(raise(lanetree::Error::UnknownKinds { operations, index, kind }));
+        }
+        let one = kinds.len() == 1;
+        let op = |i: usize| match kinds[if one { 0 } else { i }] {
+            0 => Op::Insert(keys[i], values[i]),
+            1 => Op::Update(keys[i], values[i]),
+            _ => Op::Remove(keys[i]),
+        };
+        self.tree.apply_each(keys.len(), op).map_err(raise)
+    }
+
+    fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>> {
+        let differ = || {
+            PyTypeError::new_err(
+                "the indexes have other keys or values: build one of them anew with the dtypes of the other",
+            )
+        };
+        let other =
+            other.as_any().downcast_ref::<Self>().filter(|other| other.floats == self.floats).ok_or_else(differ)?;
+        let (first, second) = (&self.tree, &other.tree);
+        let tree = match how {
+            Combination::Union => Combine::union(first, second),
+            Combination::Intersection => Combine::intersection(first, second),
+            Combination::Difference => Combine::difference(first, second),
+        };
+        Ok(Box::new(Self { tree: tree.map_err(raise)?, floats: self.floats, cache: self.cache.clone() }))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<K: PyKey, V: PyValue> Typed<K, V> {
+    fn range_on(&self, starts: &Memory, ends: &Memory, limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
+        let device = self.tree.device().clone();
+        let count = starts.len();
+        let find = |starts: &Buffer<K>, ends: &Buffer<K>| -> lanetree::Result<DeviceRanges<K, V>> {
+            let on = OnStream::new(&self.tree, stream);
+            let mut scratch = RangeScratch::new(&device, count)?;
+            // Offsets alone, which say how many pairs there are.
+            let mut out = DeviceRanges::new(&device, count, 0)?;
+            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            let mut total = [0];
+            out.offsets.copy_range_to(count, &mut total)?;
+            let total = total[0] as usize;
+            (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
+            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            Ok(out)
+        };
+        let mut out = self.with_keys(
+            starts,
+            |starts| {
+                self.with_keys(
+                    ends,
+                    |ends| {
+                        check_len(starts.len(), ends.len())?;
+                        find(starts, ends).map_err(raise)
+                    },
+                    stream,
+                )
+            },
+            stream,
+        )?;
+        self.give_on(stream, &mut out.keys)?;
+        let offsets = Memory::new(out.offsets);
+        Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))
+    }
+
+    fn apply_on(
+        &mut self,
+        kinds: Kinds<'_>,
+        keys: &Memory,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport> {
+        let device = self.tree.device().clone();
+        let (words, count) = (keys.read()?, keys.len());
+        let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
+        let mut own;
+        let keys = if self.floats {
+            own = device.alloc::<K>(count).map_err(raise_runtime)?;
+            lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+            &own
+        } else {
+            words
+        };
+        let given = match values {
+            Some(values) if V::IS_SOME => Some(values.device()?.read()?),
+            _ => None,
+        };
+        let none;
+        let values = match given.as_ref().map(|values| values.as_ref().ok_or_else(closed)) {
+            Some(values) => values?.read::<V>()?,
+            None => {
+                // Of sets, or not read by removals.
+                none = device.alloc_zeroed::<V>(count).map_err(raise_runtime)?;
+                &none
+            }
+        };
+        if values.len() != count {
+            return Err(raise(lanetree::Error::LengthMismatch { keys: count, values: values.len() }));
+        }
+        let all;
+        let each = match kinds {
+            Kinds::Each(kinds) => Some(kinds.device()?.read()?),
+            Kinds::All(_) => None,
+        };
+        let kinds = match (&each, kinds) {
+            (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<u32>()?),
+            (None, Kinds::All(kind @ 1..)) => {
+                all = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
+                Some(&all)
+            }
+            _ => None,
+        };
+        let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
+        self.tree.apply_on(stream, keys, values, kinds, &mut scratch).map_err(raise)
+    }
+}

@@ -1,0 +1,142 @@
+//! Keys and values as NumPy has them, and what batches of any index return.
+
+use crate::errors::value_error;
+use crate::memory::{Memory, Words, numpy};
+use lanetree::{Buffer, F32, F64, UpdateReport};
+use lanetree_frame::fixed::TASK;
+use lanetree_frame::parallel::*;
+use lanetree_layout::{AnyKey, Key, KeyWord, Value};
+use pyo3::prelude::*;
+
+/// A key as NumPy has it.
+pub(crate) trait PyKey: Key + numpy::Element {
+    /// The ordered word of a float of these bits.
+    fn order(self) -> Self;
+    /// The inverse of [`PyKey::order`].
+    fn unorder(self) -> Self;
+}
+
+macro_rules! key {
+    ($($key:ident $float:ident $number:ident)*) => {$(
+        impl PyKey for $key {
+            fn order(self) -> Self {
+                bytemuck::cast($float::new($number::from_bits(self as _)))
+            }
+            fn unorder(self) -> Self {
+                bytemuck::cast::<_, $float>(self).get().to_bits() as _
+            }
+        }
+    )*};
+}
+key! { u32 F32 f32  i32 F32 f32  u64 F64 f64  i64 F64 f64 }
+
+/// Values as NumPy has them.
+pub(crate) trait PyValue: Value {
+    /// An array of NumPy, without a copy; None of nothing.
+    fn array(py: Python<'_>, values: Vec<Self>) -> Py<PyAny>;
+    /// A device's array; none of nothing.
+    fn memory(values: Buffer<Self>) -> Option<Memory>;
+    /// That from a 64-bit word.
+    fn truncate(word: u64) -> Self {
+        Self::of(<Self::Word as KeyWord>::truncate(word))
+    }
+}
+
+macro_rules! value {
+    ($($value:ident)*) => {$(
+        impl PyValue for $value {
+            fn array(py: Python<'_>, values: Vec<Self>) -> Py<PyAny> {
+                numpy(py, values).into_any().unbind()
+            }
+            fn memory(values: Buffer<Self>) -> Option<Memory> {
+                Some(Memory::new(values))
+            }
+        }
+    )*};
+}
+value! { u32 u64 }
+
+impl PyValue for () {
+    fn array(py: Python<'_>, _: Vec<Self>) -> Py<PyAny> {
+        py.None()
+    }
+    fn memory(_: Buffer<Self>) -> Option<Memory> {
+        None
+    }
+}
+
+/// Keys as a device's array has them.
+pub(crate) fn key_words<K: AnyKey>(keys: Buffer<K>) -> Words {
+    let keys = match keys.cast::<u32>() {
+        Ok(words) => return words.into(),
+        Err(keys) => keys,
+    };
+    keys.cast::<u64>().unwrap_or_else(|_| unreachable!("keys have 32 or 64 bits")).into()
+}
+
+/// A function that makes three arrays.
+pub(crate) trait MakeArrays: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send {}
+
+impl<F: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send> MakeArrays for F {}
+
+/// What a batch of ranges found: offsets, keys and values.
+pub(crate) enum Found {
+    /// In vectors, of which arrays are made under the GIL.
+    Host(Box<dyn MakeArrays>),
+    /// On the device.
+    Device(Box<(Memory, Memory, Option<Memory>)>),
+}
+
+impl Found {
+    pub(crate) fn objects(self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
+        Ok(match self {
+            Self::Host(objects) => objects(py),
+            Self::Device(found) => {
+                let (offsets, keys, values) = *found;
+                let values = match values {
+                    Some(values) => Py::new(py, values)?.into_any(),
+                    None => py.None(),
+                };
+                [Py::new(py, offsets)?.into_any(), Py::new(py, keys)?.into_any(), values]
+            }
+        })
+    }
+}
+
+pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> Vec<K> {
+    let mut own = keys.to_vec();
+    own.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.order()));
+    own
+}
+
+/// The inclusive bounds of ranges, from bounds that may be exclusive. A range that can have no key ends before it starts.
+pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: [bool; 2]) {
+    let one = K::Bits::truncate(1);
+    for (start, end) in starts.iter_mut().zip(ends) {
+        let mut empty = start > end;
+        if !closed[0] {
+            empty |= *start == K::MAX;
+            *start = K::decode(start.encode().wrapping_add(one));
+        }
+        if !closed[1] {
+            empty |= *end == K::MIN;
+            *end = K::decode(end.encode().wrapping_add(K::Bits::MAX));
+        }
+        if empty {
+            (*start, *end) = (K::MAX, K::MIN);
+        }
+    }
+}
+
+pub(crate) fn check_len(expected: usize, actual: usize) -> PyResult<()> {
+    if expected == actual {
+        return Ok(());
+    }
+    Err(value_error(format!("arrays of {expected} and of {actual} elements, where both must have the same number")))
+}
+
+/// The counts of a report, and the path.
+pub(crate) fn report(report: &UpdateReport) -> (u64, u64, u64, u64, String) {
+    let path = format!("{:?}", report.path);
+    (report.inserted, report.replaced, report.removed, report.unmatched, path)
+}
