@@ -9,7 +9,7 @@ use lanetree::{Buffer, DeviceRanges, KeyRange, LaneTree, Op, RangeScratch, Range
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
 use lanetree_frame::parallel::*;
 use lanetree_frame::unpack_bits;
-use lanetree_layout::{AnyKey, KeyWord, Value};
+use lanetree_layout::{AnyKey, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::any::Any;
