@@ -7,7 +7,7 @@ use core::fmt;
 use core::ops::Range;
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
-use lanetree_base::room::with_room;
+use lanetree_base::room::{make_room, with_room};
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::GatherRows;
 
@@ -95,6 +95,8 @@ impl<'a, I: FixedIndex> Windows<'a, I> {
         match &mut self.from {
             From::Host(keys, values) => {
                 let len = longer(&mut self.len).min(all - self.done) as usize;
+                make_room(keys, len.saturating_sub(keys.len()))?;
+                make_room(values, len.saturating_sub(values.len()))?;
                 keys.resize(len, bytemuck::Zeroable::zeroed());
                 values.resize(len, bytemuck::Zeroable::zeroed());
                 index.check_not_lost()?;
