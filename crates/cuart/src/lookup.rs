@@ -30,7 +30,7 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// As [`Cuart::get_many`].
     pub fn contains_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<bool>> {
-        Ok(self.get_many(keys)?.into_par_iter().map(|value| value.is_some()).collect())
+        self.get_many(keys)?.into_par_iter().map(|value| value.is_some()).try_collect()
     }
 
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.

@@ -140,6 +140,6 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     /// All pairs of a tree on the host.
     fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
         let (keys, values) = copied(self)?;
-        Ok(SortedPairs { keys: keys.into_par_iter().map(AnyKey::encode).collect(), values })
+        Ok(SortedPairs { keys: keys.into_par_iter().map(AnyKey::encode).try_collect()?, values })
     }
 }
