@@ -7,7 +7,7 @@ use lanetree::{AnyKey, Device, DeviceKind, IndexBuilder, OrderedIndex, Replicate
 pub enum Three {
     /// All on the device: a failure of it comes to any of them.
     Together,
-    /// On the emulator, each on a device of its own.
+    /// On the emulator, each on a device of its own; on a GPU, the others on the host's first two GPUs, if it has two.
     Apart,
 }
 
@@ -16,6 +16,10 @@ impl Three {
         match (self, device.kind()) {
             (Self::Apart, DeviceKind::Emulated) => {
                 [device.clone(), Device::emulated_with_seed(11), Device::emulated_with_seed(12)]
+            }
+            (Self::Apart, DeviceKind::Cuda) => {
+                let gpu = |ordinal| Device::cuda(ordinal).unwrap_or_else(|_| device.clone());
+                [device.clone(), gpu(0), gpu(1)]
             }
             _ => [device.clone(), device.clone(), device.clone()],
         }
