@@ -211,6 +211,14 @@ fn joins_and_the_multi_map_are_measured_and_checked() {
 }
 
 #[test]
+fn shards_are_measured_beside_one_index_and_checked() {
+    let (_, json) =
+        figure(&["--figure", "sharded", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"]);
+    // One index, two shards and four: three queries in two orders, and inserts.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 3 * (3 * 2 + 1));
+}
+
+#[test]
 fn a_size_that_a_figure_has_no_keys_for_is_refused() {
     let output = bench(&["--figure", "harmonia-ntg", "--sizes", "31"]);
     assert_eq!(output.status.code(), Some(2));

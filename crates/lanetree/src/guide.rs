@@ -14,5 +14,6 @@ pages! {
     BatchesAndAtomicity: "batches-and-atomicity.md",
     StreamsAndOtherLibraries: "streams-and-other-libraries.md",
     MemoryAndPools: "memory-and-pools.md",
+    SeveralGpus: "several-gpus.md",
     TestingWithoutAGpu: "testing-without-a-gpu.md",
 }

@@ -15,6 +15,8 @@
 //!
 //! [`LaneSet`] is LaneTree without values: an ordered set of keys.
 //!
+//! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`).
+//!
 //! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
 //!
 //! The six implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
@@ -143,6 +145,9 @@ pub use lanetree_multimap as multimap;
 pub use lanetree_multimap::MultiMap;
 #[doc(inline)]
 pub use lanetree_primitives as primitives;
+#[cfg(feature = "sharded")]
+#[doc(inline)]
+pub use lanetree_sharded::{Replicated, ShardStats, Sharded};
 #[cfg(feature = "sorted")]
 #[doc(inline)]
 pub use lanetree_sorted as sorted;

@@ -54,6 +54,8 @@ macro_rules! for_each_index {
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
             sorted_float = $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 60;
+            sharded = $crate::indexes::plain("sharded", $crate::families::sharded_builders($crate::lanetree::LaneTree::<u64, u64>::builder())), 20;
+            replicated = $crate::indexes::plain("replicated", $crate::families::replicated_builders($crate::lanetree::SortedArray::<u64, u64>::builder())), 30;
         }
     };
     ($each:ident, sets) => {

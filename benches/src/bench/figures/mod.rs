@@ -73,6 +73,7 @@ mod multimap;
 mod neighbors;
 mod primitives;
 mod ranges;
+mod sharded;
 mod updates;
 
 use super::figure::{Figure, Run};
@@ -135,6 +136,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &joins::FIGURE,
     &asof::FIGURE,
     &multimap::FIGURE,
+    &sharded::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
     &hbtree_pipelining::FIGURE,

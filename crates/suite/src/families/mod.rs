@@ -4,6 +4,7 @@ mod batched;
 mod cuart;
 mod hybrid;
 mod set;
+mod sharded;
 
 pub use batched::{
     BatchHooks, Batched, CubptBuilder, HarmoniaBuilder, LaneTreeBuilder, Way, cubpt_builders, harmonia_builders,
@@ -12,3 +13,4 @@ pub use batched::{
 pub use cuart::{CuartBuilder, CuartHooks, cuart_builders};
 pub use hybrid::{HybridHooks, hybrid_builders};
 pub use set::LaneSets;
+pub use sharded::{ReplicatedBuilder, ShardedBuilder, Three, replicated_builders, sharded_builders};

@@ -1,0 +1,181 @@
+//! Indexes on several devices that change together: all of them, or none.
+
+use crate::route::MOST;
+use core::fmt;
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::with_room;
+use lanetree_frame::{
+    AnyKey, Batch, Device, Error, Guarded, KeyOf, Op, OrderedIndex, Result, UpdatePath, UpdateReport,
+};
+use std::borrow::Cow;
+
+/// Indexes that change together. Each is called on a thread of its own, at the same time as the others.
+pub(crate) struct Group<I> {
+    members: Guarded<Vec<I>>,
+}
+
+/// The operation that brings each key of a part of a batch back to what it was, for a member.
+pub(crate) type Undo<I> = Vec<Op<KeyOf<I>, <I as OrderedIndex>::Value>>;
+
+impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
+    /// Builds one member on each device.
+    ///
+    /// # Errors
+    /// [`Error::OptionValue`] for no devices, and for too many; those of `build`.
+    pub(crate) fn build(devices: &[Device], build: impl Fn(usize, &Device) -> Result<I> + Sync) -> Result<Self> {
+        check_devices(devices)?;
+        let members = devices.par_iter().enumerate().try_map_collect(|(member, device)| build(member, device))?;
+        Ok(Self { members: Guarded::new(members) })
+    }
+
+    /// The members.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub(crate) fn get(&self) -> Result<&[I]> {
+        self.members.get().map(Vec::as_slice)
+    }
+
+    /// The members, for what does not change their pairs.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub(crate) fn get_mut(&mut self) -> Result<&mut [I]> {
+        self.members.get_mut().map(Vec::as_mut_slice)
+    }
+
+    /// The members, lost or not.
+    pub(crate) fn known(&self) -> &[I] {
+        self.members.known()
+    }
+
+    /// Whether any of them may hold something else than it should.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.members.check().is_err()
+    }
+
+    /// Calls all members at the same time.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]; that of the first member that fails.
+    pub(crate) fn ask<T: Send>(&self, call: impl Fn(usize, &I) -> Result<T> + Sync) -> Result<Vec<T>> {
+        self.get()?.par_iter().enumerate().try_map_collect(|(number, member)| call(number, member))
+    }
+
+    /// Gives each member its batch. Where one fails and says that it is as it was, those that have taken theirs are given the
+    /// operations that take it back.
+    ///
+    /// # Errors
+    /// That of the first member that fails: all are as they were. [`Error::Lost`] where a member is lost, or fails again as it
+    /// takes its batch back.
+    pub(crate) fn change<'u>(
+        &mut self,
+        batches: &[Batch<'_, I>],
+        undo: impl Fn(usize) -> &'u [Op<K, I::Value>] + Sync,
+    ) -> Result<Vec<UpdateReport>>
+    where
+        I: 'u,
+    {
+        // The outer result is of what is known of the members afterwards, the inner one of the batch.
+        self.members.change(|members| {
+            let each = members.par_iter_mut().zip(batches);
+            let done: Vec<Result<UpdateReport>> = each.map(|(member, batch)| apply(member, batch)).collect();
+            let is_done: Vec<bool> = done.iter().map(Result::is_ok).collect();
+            let is_lost = members.iter().any(I::is_lost);
+            let error = match done.into_iter().collect::<Result<Vec<_>>>() {
+                Ok(reports) => return Ok(Ok(reports)),
+                Err(error) => error,
+            };
+            if is_lost {
+                return Err(error);
+            }
+            let take_back = |(number, member): (usize, &mut I)| match is_done[number] {
+                true => member.apply(undo(number)).map(drop),
+                false => Ok(()),
+            };
+            let undone: Vec<Result<()>> = members.par_iter_mut().enumerate().map(take_back).collect();
+            match undone.into_iter().collect::<Result<()>>() {
+                Ok(()) => Ok(Err(error)),
+                Err(second) => {
+                    Err(Error::Lost { reason: format!("{error}; and, as that was undone elsewhere: {second}") })
+                }
+            }
+        })?
+    }
+
+    /// Calls all members at the same time, for what leaves their pairs as they are.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]; that of the first member that fails. The others have done what they were asked.
+    pub(crate) fn tidy<T: Send>(&mut self, tidy: impl Fn(&mut I) -> Result<T> + Sync) -> Result<Vec<T>> {
+        self.members.change(|members| {
+            let done: Vec<Result<T>> = members.par_iter_mut().map(tidy).collect();
+            let done = done.into_iter().collect();
+            if members.iter().any(I::is_lost) { Result::map(done, Ok) } else { Ok(done) }
+        })?
+    }
+}
+
+impl<I: fmt::Debug> fmt::Debug for Group<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.members.known()).finish()
+    }
+}
+
+/// # Errors
+/// [`Error::OptionValue`].
+pub(crate) fn check_devices(devices: &[Device]) -> Result<()> {
+    let count = devices.len();
+    match count {
+        1..=MOST => Ok(()),
+        _ => Err(Error::OptionValue { what: "a number of devices", value: count.to_string(), allowed: "1 to 64" }),
+    }
+}
+
+/// Applies a batch. One without operations is not sent.
+fn apply<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &mut I, batch: &Batch<'_, I>) -> Result<UpdateReport> {
+    match *batch {
+        Batch::Apply([]) | Batch::Insert([], _) | Batch::Update([], _) | Batch::Remove([]) => {
+            Ok(UpdateReport::default())
+        }
+        Batch::Apply(ops) => index.apply(ops),
+        Batch::Insert(keys, values) => index.insert_many(keys, values),
+        Batch::Update(keys, values) => index.update_many(keys, values),
+        Batch::Remove(keys) => index.remove_many(keys),
+    }
+}
+
+/// The keys of a batch.
+///
+/// # Errors
+/// [`Error::Runtime`] if main memory has no room for them.
+pub(crate) fn keys_of<'a, K: AnyKey, I: OrderedIndex<Domain = K>>(batch: &Batch<'a, I>) -> Result<Cow<'a, [K]>> {
+    Ok(match *batch {
+        Batch::Apply(ops) => Cow::Owned(ops.par_iter().map(|op| *op.key()).try_collect()?),
+        Batch::Insert(keys, _) | Batch::Update(keys, _) | Batch::Remove(keys) => Cow::Borrowed(keys),
+    })
+}
+
+/// The operations that bring keys back to what they are in an index now.
+///
+/// # Errors
+/// Those of a look-up.
+pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]) -> Result<Undo<I>> {
+    if keys.is_empty() {
+        return with_room(0);
+    }
+    let back = |(key, value): (&K, Option<I::Value>)| value.map_or(Op::Remove(*key), |value| Op::Insert(*key, value));
+    keys.par_iter().zip(index.get_many(keys)?).map(back).try_collect()
+}
+
+/// What all members' parts of a batch did: the path is that of the member that had most to do.
+pub(crate) fn sum(reports: &[UpdateReport]) -> UpdateReport {
+    let effort = |report: &&UpdateReport| match report.path {
+        UpdatePath::Unchanged => 0,
+        UpdatePath::InPlace => 1,
+        UpdatePath::Moved => 2,
+        UpdatePath::Rebuilt => 3,
+    };
+    let path = reports.iter().max_by_key(effort).map_or(UpdatePath::Unchanged, |report| report.path);
+    reports.iter().fold(UpdateReport { path, ..UpdateReport::default() }, UpdateReport::plus)
+}

@@ -1,0 +1,209 @@
+//! Ranges over several shards.
+
+use crate::group::Group;
+use crate::route::{Route, shard_of};
+use core::ops::Range;
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::{check_free, push, zeroed};
+use lanetree_frame::{AnyKey, KeyRange, OrderedIndex, Ranges, Result, Word};
+
+/// A range that goes on in shards past its first one.
+#[derive(Clone, Copy, Debug)]
+struct Beyond<K> {
+    /// Its place in the batch.
+    range: usize,
+    start: K,
+    end: K,
+    /// Pairs that are still wanted.
+    limit: u64,
+    /// Shards that it goes on to.
+    next: usize,
+    last: usize,
+}
+
+impl<K: AnyKey> Beyond<K> {
+    fn rest(&self) -> KeyRange<K> {
+        KeyRange::new(self.start..=self.end).limit(self.limit)
+    }
+}
+
+/// The batch's way to the shards in which its ranges begin, and the ranges that go on in others, in the batch's order.
+struct Plan<K> {
+    route: Route,
+    beyond: Vec<Beyond<K>>,
+}
+
+/// # Errors
+/// [`Error::ReversedRange`](lanetree_frame::Error::ReversedRange); [`Error::Runtime`](lanetree_frame::Error::Runtime) if main
+/// memory has no room.
+fn plan<K: AnyKey>(splitters: &[K], ranges: &[KeyRange<K>]) -> Result<Plan<K>> {
+    let begin = |(range, own): (usize, &KeyRange<K>)| own.resolve(range);
+    let bounds: Vec<(K, K, u64)> = ranges.par_iter().enumerate().try_map_collect(begin)?;
+    let route = Route::new(splitters, ranges.len(), |range| bounds[range].0)?;
+    let goes_on = |(range, &(start, end, limit)): (usize, &(K, K, u64))| {
+        let (next, last) = (shard_of(splitters, &start) + 1, shard_of(splitters, &end));
+        // A range that no key is in starts past its end.
+        (start <= end && next <= last && limit > 0).then_some(Beyond { range, start, end, limit, next, last })
+    };
+    Ok(Plan { beyond: bounds.par_iter().enumerate().filter_map_collect(goes_on)?, route })
+}
+
+/// The number of pairs of each range.
+///
+/// # Errors
+/// As [`OrderedIndex::count_range_many`].
+pub(crate) fn count_range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
+    group: &Group<I>,
+    splitters: &[K],
+    ranges: &[KeyRange<K>],
+) -> Result<Vec<u64>> {
+    group.get()?;
+    let Plan { route, beyond } = plan(splitters, ranges)?;
+    let parts = route.split(ranges)?;
+    let counts = group.ask(|shard, index| {
+        let of =
+            |ranges: &[KeyRange<K>]| if ranges.is_empty() { Ok(Vec::new()) } else { index.count_range_many(ranges) };
+        let later: Vec<&Beyond<K>> =
+            beyond.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)).collect();
+        let rest = of(&later.iter().map(|beyond| beyond.rest()).collect::<Vec<_>>())?;
+        Ok((of(&parts[shard])?, later.into_iter().zip(rest).collect::<Vec<_>>()))
+    })?;
+    let (first, later): (Vec<_>, Vec<_>) = counts.into_iter().unzip();
+    let mut counts = route.merge(first)?;
+    for (beyond, more) in later.into_iter().flatten() {
+        let count = &mut counts[beyond.range];
+        *count = (*count + more).min(beyond.limit);
+    }
+    Ok(counts)
+}
+
+/// Pairs of a range in a shard past its first one.
+#[derive(Clone, Copy, Debug)]
+struct Later {
+    range: usize,
+    shard: usize,
+    /// Which results of [`Answers::rest`] have them, in which row.
+    answer: usize,
+    row: usize,
+}
+
+/// The pairs of each range.
+///
+/// # Errors
+/// As [`OrderedIndex::range_many`].
+pub(crate) fn range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
+    group: &Group<I>,
+    splitters: &[K],
+    ranges: &[KeyRange<K>],
+) -> Result<Ranges<K, I::Value>> {
+    group.get()?;
+    let Plan { route, beyond } = plan(splitters, ranges)?;
+    let parts = route.split(ranges)?;
+    // What has no limit is asked of all its shards at once.
+    let (all, mut limited): (Vec<_>, Vec<_>) = beyond.into_iter().partition(|beyond| beyond.limit == u64::MAX);
+    let answers = group.ask(|shard, index| {
+        let own = range_of(index, &parts[shard])?;
+        let rest: Vec<&Beyond<K>> = all.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)).collect();
+        let rows = range_of(index, &rest.iter().map(|beyond| beyond.rest()).collect::<Vec<_>>())?;
+        Ok((own, rest.iter().map(|beyond| beyond.range).collect::<Vec<_>>(), rows))
+    })?;
+    let mut answers = Answers::new(&route, answers)?;
+    // What has one goes on to the next shard only where those before have not had enough: few ranges, and mostly to one more.
+    limited.iter_mut().for_each(|beyond| beyond.limit -= answers.lens[beyond.range]);
+    for shard in 1..=splitters.len() {
+        let wants = |beyond: &&mut Beyond<K>| beyond.limit > 0 && (beyond.next..=beyond.last).contains(&shard);
+        let now: Vec<&mut Beyond<K>> = limited.iter_mut().filter(wants).collect();
+        let rows = range_of(&group.get()?[shard], &now.iter().map(|beyond| beyond.rest()).collect::<Vec<_>>())?;
+        let found = now.into_iter().zip(rows.iter()).map(|(beyond, (keys, _))| {
+            beyond.limit -= keys.len() as u64;
+            beyond.range
+        });
+        let found: Vec<usize> = found.collect();
+        answers.add(shard, &found, rows)?;
+    }
+    answers.rows()
+}
+
+/// The pairs of ranges in a shard; nothing is asked where there are none.
+fn range_of<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
+    if ranges.is_empty() { Ok(Ranges::default()) } else { index.range_many(ranges) }
+}
+
+/// The rows of each shard.
+struct Answers<'r, K, V> {
+    route: &'r Route,
+    /// Those of the shards in which ranges begin.
+    first: Vec<Ranges<K, V>>,
+    /// Those of others.
+    rest: Vec<Ranges<K, V>>,
+    later: Vec<Later>,
+    /// The pairs of each range that are there.
+    lens: Vec<u64>,
+}
+
+impl<'r, K: AnyKey, V: Word> Answers<'r, K, V> {
+    /// From each shard's rows of the ranges that begin in it, and of those that it continues.
+    fn new(route: &'r Route, answers: Vec<(Ranges<K, V>, Vec<usize>, Ranges<K, V>)>) -> Result<Self> {
+        let len = |offsets: &[u64]| offsets[1] - offsets[0];
+        let lens = |rows: &Ranges<K, V>| rows.offsets.par_windows(2).map(len).try_collect();
+        let lens = answers.iter().map(|answer| lens(&answer.0)).collect::<Result<Vec<_>>>()?;
+        let lens = route.merge(lens)?;
+        let mut all = Self { route, first: Vec::new(), rest: Vec::new(), later: Vec::new(), lens };
+        for (shard, (own, ranges, rows)) in answers.into_iter().enumerate() {
+            all.first.push(own);
+            all.add(shard, &ranges, rows)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds rows of ranges that began in other shards.
+    fn add(&mut self, shard: usize, ranges: &[usize], rows: Ranges<K, V>) -> Result<()> {
+        for (row, &range) in ranges.iter().enumerate() {
+            self.lens[range] += rows.get(row).0.len() as u64;
+            push(&mut self.later, Later { range, shard, answer: self.rest.len(), row })?;
+        }
+        self.rest.push(rows);
+        Ok(())
+    }
+
+    /// The rows in the batch's order.
+    fn rows(mut self) -> Result<Ranges<K, V>> {
+        let mut offsets = zeroed(self.lens.len() + 1)?;
+        for (range, len) in self.lens.iter().enumerate() {
+            offsets[range + 1] = offsets[range] + len;
+        }
+        let pairs = offsets[self.lens.len()];
+        check_free(u128::from(pairs) * (size_of::<K>() + size_of::<V>()) as u128)?;
+        let (mut keys, mut values) = (zeroed::<K>(pairs as usize)?, zeroed::<V>(pairs as usize)?);
+        self.later.sort_unstable_by_key(|later| (later.range, later.shard));
+        let (mut keys_left, mut values_left) = (&mut keys[..], &mut values[..]);
+        let room = |block: Range<usize>| {
+            let pairs = (offsets[block.end] - offsets[block.start]) as usize;
+            let (own_keys, own_values);
+            (own_keys, keys_left) = core::mem::take(&mut keys_left).split_at_mut(pairs);
+            (own_values, values_left) = core::mem::take(&mut values_left).split_at_mut(pairs);
+            (block, own_keys, own_values)
+        };
+        let tasks: Vec<_> = self.route.blocks().map(room).collect();
+        tasks.into_par_iter().for_each(|(block, keys, values)| {
+            let mut later = &self.later[self.later.partition_point(|later| later.range < block.start)..];
+            let mut to = 0;
+            let mut copy = |(from_keys, from_values): (&[K], &[V])| {
+                let end = to + from_keys.len();
+                keys[to..end].copy_from_slice(from_keys);
+                values[to..end].copy_from_slice(from_values);
+                to = end;
+            };
+            self.route.each(block, |range, shard, row| {
+                copy(self.first[shard].get(row));
+                while let [next, rest @ ..] = later
+                    && next.range == range
+                {
+                    copy(self.rest[next.answer].get(next.row));
+                    later = rest;
+                }
+            });
+        });
+        Ok(Ranges { offsets, keys, values })
+    }
+}

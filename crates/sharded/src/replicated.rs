@@ -1,0 +1,200 @@
+//! [`Replicated`]: the same index on several devices.
+
+use crate::group::{Group, keys_of, undo};
+use crate::sharded::check_lengths;
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use lanetree_frame::{
+    AnyKey, Batch, Device, IndexBuilder, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result, UpdateReport,
+};
+
+/// A copy of an index on each of several devices. Every change is made in all of them, or in none. Each batch of queries is
+/// answered by the copy that is least busy, so several threads that ask at once use several devices.
+///
+/// ```
+/// use lanetree::{Device, LaneTree, OrderedIndex, Replicated};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let devices = [Device::emulated(), Device::emulated()];
+/// let mut index = Replicated::build(&devices, LaneTree::builder(), &[1_u64, 2, 3], &[10_u64, 20, 30])?;
+/// index.insert_many(&[4], &[40])?;
+/// assert_eq!(index.get_many(&[4, 5])?, [Some(40), None]);
+/// assert!(index.copies()?.iter().all(|copy| copy.len() == 4));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Replicated<I> {
+    group: Group<I>,
+    /// The queries that each copy is answering.
+    busy: Vec<AtomicUsize>,
+    /// After the last change that took place.
+    len: u64,
+}
+
+impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
+    /// Builds an index over pairs in any order, on each of `devices`, 1 to 64; a device may be there more than once. Of equal keys,
+    /// the last one's value is kept.
+    ///
+    /// # Errors
+    /// [`Error::OptionValue`](lanetree_frame::Error::OptionValue) for no devices, or more than 64;
+    /// [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch); those of the index's build.
+    pub fn build(
+        devices: &[Device],
+        builder: impl IndexBuilder<Index = I>,
+        keys: &[K],
+        values: &[I::Value],
+    ) -> Result<Self> {
+        check_lengths(keys, values)?;
+        let group = Group::build(devices, |_, device| builder.build(device, keys, values))?;
+        let len = group.known()[0].len();
+        Ok(Self { group, busy: devices.iter().map(|_| AtomicUsize::new(0)).collect(), len })
+    }
+
+    /// The copies, in the order of the devices.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_frame::Error::Lost).
+    pub fn copies(&self) -> Result<&[I]> {
+        self.group.get()
+    }
+
+    /// Asks the copy that is least busy.
+    fn ask<T>(&self, queries: usize, ask: impl FnOnce(&I) -> Result<T>) -> Result<T> {
+        /// Takes the queries back, after a panic too.
+        struct Asked<'a>(&'a AtomicUsize, usize);
+        impl Drop for Asked<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(self.1, Ordering::Relaxed);
+            }
+        }
+        let copies = self.group.get()?;
+        // Numbers only: two threads may choose the same copy, which answers both.
+        let least = |copy: &usize| self.busy[*copy].load(Ordering::Relaxed);
+        let copy = (0..copies.len()).min_by_key(least).unwrap_or(0);
+        self.busy[copy].fetch_add(queries, Ordering::Relaxed);
+        let _asked = Asked(&self.busy[copy], queries);
+        ask(&copies[copy])
+    }
+
+    /// Gives each copy a batch.
+    fn change(&mut self, batch: Batch<'_, I>) -> Result<UpdateReport> {
+        let copies = self.group.get()?;
+        let undo = if copies.len() > 1 { undo(&copies[0], &keys_of(&batch)?)? } else { Vec::new() };
+        let same = |_: &I| match batch {
+            Batch::Apply(ops) => Batch::Apply(ops),
+            Batch::Insert(keys, values) => Batch::Insert(keys, values),
+            Batch::Update(keys, values) => Batch::Update(keys, values),
+            Batch::Remove(keys) => Batch::Remove(keys),
+        };
+        let batches: Vec<_> = copies.iter().map(same).collect();
+        let reports = self.group.change(&batches, |_| &undo)?;
+        self.len = self.group.known()[0].len();
+        Ok(reports[0])
+    }
+}
+
+impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
+    type Domain = K;
+    type Value = I::Value;
+    const NAME: &'static str = "replicated";
+
+    /// The first copy's device.
+    fn device(&self) -> &Device {
+        self.group.known()[0].device()
+    }
+    fn len(&self) -> u64 {
+        self.len
+    }
+    /// Of all copies.
+    fn bytes(&self) -> u64 {
+        self.group.known().iter().map(I::bytes).sum()
+    }
+    fn host_bytes(&self) -> u64 {
+        self.group.known().iter().map(I::host_bytes).sum()
+    }
+    fn is_lost(&self) -> bool {
+        self.group.is_lost()
+    }
+    fn get_many(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
+        self.ask(keys.len(), |copy| copy.get_many(keys))
+    }
+    fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.ask(keys.len(), |copy| copy.lower_bound_many(keys))
+    }
+    fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.ask(keys.len(), |copy| copy.upper_bound_many(keys))
+    }
+    fn predecessor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
+        self.ask(keys.len(), |copy| copy.predecessor_many(keys))
+    }
+    fn successor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
+        self.ask(keys.len(), |copy| copy.successor_many(keys))
+    }
+    fn join_many(&self, probes: &[K]) -> Result<Matches> {
+        self.ask(probes.len(), |copy| copy.join_many(probes))
+    }
+    fn range_many(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
+        self.ask(ranges.len(), |copy| copy.range_many(ranges))
+    }
+    fn count_range_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
+        self.ask(ranges.len(), |copy| copy.count_range_many(ranges))
+    }
+    fn pairs(&self) -> Result<Vec<(K, I::Value)>> {
+        self.ask(self.len as usize, I::pairs)
+    }
+    fn apply(&mut self, ops: &[Op<K, I::Value>]) -> Result<UpdateReport> {
+        self.change(Batch::Apply(ops))
+    }
+    fn insert_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
+        self.group.get()?;
+        check_lengths(keys, values)?;
+        self.change(Batch::Insert(keys, values))
+    }
+    fn update_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
+        self.group.get()?;
+        check_lengths(keys, values)?;
+        self.change(Batch::Update(keys, values))
+    }
+    fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
+        self.change(Batch::Remove(keys))
+    }
+    fn restore_order(&mut self) -> Result<bool> {
+        Ok(self.group.tidy(I::restore_order)?.contains(&true))
+    }
+    /// Of all together.
+    fn compact(&mut self) -> Result<u64> {
+        Ok(self.group.tidy(I::compact)?.iter().sum())
+    }
+}
+
+impl<I: OrderedIndex> fmt::Debug for Replicated<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Replicated[{} of {}, {} pairs each]", self.busy.len(), I::NAME, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanetree::SortedArray;
+
+    #[test]
+    fn a_copy_that_is_not_busy_answers() -> Result<()> {
+        let devices = [Device::host(), Device::host(), Device::host()];
+        let index = Replicated::build(&devices, SortedArray::<u64, u64>::builder(), &[1, 2], &[3, 4])?;
+        index.ask(5, |first| {
+            index.ask(4, |second| {
+                assert!(!core::ptr::eq(first, second));
+                index.ask(1, |third| {
+                    assert!(!core::ptr::eq(first, third) && !core::ptr::eq(second, third));
+                    index.ask(1, |again| {
+                        assert!(core::ptr::eq(third, again), "the one with fewest queries");
+                        Ok(())
+                    })
+                })
+            })
+        })?;
+        assert!(index.busy.iter().all(|busy| busy.load(Ordering::Relaxed) == 0));
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! Where shards begin.
+
+use lanetree_frame::{AnyKey, KeyWord};
+
+/// Keys that are drawn for each shard: its size is within a few hundredths of the mean then.
+const SAMPLE: usize = 1 << 12;
+
+/// The smallest keys of all shards but the first, in ascending order, from a sample of the keys that they are built from, in any
+/// order. Some are equal where the sample has few different keys: the shards between them are empty. Without keys, the shards
+/// divide the key space evenly.
+pub(crate) fn choose<K: AnyKey>(keys: &[K], shards: usize) -> Vec<K> {
+    let count = keys.len().min(shards * SAMPLE);
+    if count == 0 {
+        return (1..shards).map(|shard| at(shard, shards)).collect();
+    }
+    let start = |i: usize| (i as u128 * keys.len() as u128 / count as u128) as usize;
+    // One key of each part, at a place that follows no period of the keys'.
+    let scattered = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) as usize;
+    let drawn = |i: usize| keys[start(i) + scattered(i) % (start(i + 1) - start(i))];
+    let mut sample: Vec<K> = (0..count).map(drawn).collect();
+    sample.sort_unstable();
+    (1..shards).map(|shard| sample[shard * count / shards]).collect()
+}
+
+/// The key at a fraction of the key space.
+fn at<K: AnyKey>(part: usize, parts: usize) -> K {
+    let fraction = ((part as u128) << 64) / parts as u128;
+    let word = match K::Bits::BITS {
+        128 => fraction << 64,
+        bits => fraction >> (64 - bits),
+    };
+    K::decode(K::Bits::from_parts([word as u64, (word >> 64) as u64]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::shard_of;
+
+    #[test]
+    fn shards_are_about_as_large_as_each_other_whatever_the_order() {
+        let ascending: Vec<u64> = (0..100_003).map(|i| i * i).collect();
+        let descending: Vec<u64> = ascending.iter().rev().copied().collect();
+        let scattered: Vec<u64> = (0..100_003_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        for keys in [ascending, descending, scattered] {
+            for shards in [1, 2, 3, 7, 64] {
+                let splitters = choose(&keys, shards);
+                let mut sizes = vec![0; shards];
+                keys.iter().for_each(|key| sizes[shard_of(&splitters, key)] += 1);
+                let mean = keys.len() / shards;
+                assert!(sizes.iter().all(|&size| size > mean / 2 && size < mean * 3 / 2), "{sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_keys_or_none_have_splitters_too() {
+        assert_eq!(choose::<u32>(&[], 4), [1 << 30, 2 << 30, 3 << 30]);
+        assert_eq!(choose::<i64>(&[], 2), [0]);
+        assert_eq!(choose::<u128>(&[], 2), [1 << 127]);
+        assert_eq!(choose(&[9_u64], 3), [9, 9]);
+        assert_eq!(choose(&[7_u64; 1000], 3), [7, 7]);
+        let splitters = choose(&[5_u64, 1], 4);
+        assert!(splitters.is_sorted() && splitters.iter().all(|key| [1, 5].contains(key)), "{splitters:?}");
+    }
+}
