@@ -211,7 +211,7 @@ fn a_sample_reaches_every_kernel_or_fails() {
     let (code, json) = sample(&[]);
     assert_eq!((code, missing(&json), &json["mode"]), (Some(0), 0, &"sample 1".into()));
     let (_, all) = emulated(&["--index", "grt"], &file);
-    assert!(cases(&json) > 0 && 2 * cases(&json) < cases(&all), "{json:#}");
+    assert!(cases(&json) > 0 && cases(&json) < cases(&all), "{json:#}");
     assert_eq!(json["kernels"]["compiled"], all["kernels"]["compiled"]);
     let (code, json) = sample(&["--kernels", "get"]);
     let wanted = json["kernels"]["compiled"].as_u64().unwrap();
