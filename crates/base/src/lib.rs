@@ -17,6 +17,7 @@ pub mod launch;
 mod matches;
 mod ops;
 pub mod parallel;
+pub mod parcel;
 pub mod pointers;
 pub mod ranges;
 pub mod room;

@@ -5,7 +5,8 @@ use super::parts::Parts;
 use super::region::{FreeList, Region};
 use super::update::{WrittenElements, of_ops, paired};
 use bytemuck::Pod;
-use lanetree_frame::{Batch, Mirror, NetChange, Result, UpdateReport, spans};
+use lanetree_frame::parcel::Sender;
+use lanetree_frame::{Batch, Mirror, NetChange, Result, UpdateReport};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device};
 
@@ -34,9 +35,9 @@ impl<V: Word> Mirror for Cuart<V> {
         Ok((report?, written))
     }
 
-    fn send(&self, copy: &mut Self, written: WrittenElements) -> Result<u64> {
+    fn send(&self, copy: &mut Self, written: WrittenElements, sender: &mut Sender) -> Result<u64> {
         let host = self.parts()?;
-        copy.parts.change_copy(|copy| send(host, copy, written))
+        copy.parts.change_copy(|copy| send(host, copy, written, sender))
     }
 
     fn send_all(&self, copy: &mut Self) -> Result<()> {
@@ -46,22 +47,22 @@ impl<V: Word> Mirror for Cuart<V> {
 }
 
 /// Updates a copy of the tree from before some changes to the tree's current state. Returns the bytes sent.
-fn send(host: &Parts, copy: &mut Parts, changes: WrittenElements) -> Result<u64> {
+fn send(host: &Parts, copy: &mut Parts, changes: WrittenElements, sender: &mut Sender) -> Result<u64> {
     let [n4, n16, n48, n256, leaf8, leaf16, leaf32, long] = changes.free.0;
     let (nodes, copies) = (&host.nodes, &mut copy.nodes);
-    let mut sent = send_region(&nodes.n4, &mut copies.n4, changes.n4, n4)?;
-    sent += send_region(&nodes.n16, &mut copies.n16, changes.n16, n16)?;
-    sent += send_region(&nodes.n48, &mut copies.n48, changes.n48, n48)?;
-    sent += send_region(&nodes.n256, &mut copies.n256, changes.n256, n256)?;
+    let mut sent = send_region(&nodes.n4, &mut copies.n4, changes.n4, n4, sender)?;
+    sent += send_region(&nodes.n16, &mut copies.n16, changes.n16, n16, sender)?;
+    sent += send_region(&nodes.n48, &mut copies.n48, changes.n48, n48, sender)?;
+    sent += send_region(&nodes.n256, &mut copies.n256, changes.n256, n256, sender)?;
     let (leaves, copies) = (&host.leaves, &mut copy.leaves);
-    sent += send_region(&leaves.leaf8, &mut copies.leaf8, changes.leaf8, leaf8)?;
-    sent += send_region(&leaves.leaf16, &mut copies.leaf16, changes.leaf16, leaf16)?;
-    sent += send_region(&leaves.leaf32, &mut copies.leaf32, changes.leaf32, leaf32)?;
+    sent += send_region(&leaves.leaf8, &mut copies.leaf8, changes.leaf8, leaf8, sender)?;
+    sent += send_region(&leaves.leaf16, &mut copies.leaf16, changes.leaf16, leaf16, sender)?;
+    sent += send_region(&leaves.leaf32, &mut copies.leaf32, changes.leaf32, leaf32, sender)?;
     let to = &mut copies.long;
-    sent += send_elements(&leaves.long.units, leaves.long.used, &mut to.units, changes.units)?;
+    sent += send_elements(&leaves.long.units, leaves.long.used, &mut to.units, changes.units, sender)?;
     sent += send_free(&leaves.long.free, &mut to.free, long)?;
     (to.used, to.count, to.free_units) = (leaves.long.used, leaves.long.count, leaves.long.free_units);
-    sent += send_spans(in_memory(&host.table), &mut copy.table, changes.table)?;
+    sent += send_changed(in_memory(&host.table), &mut copy.table, changes.table, sender)?;
     if changes.host_leaves {
         copies.host = leaves.host.clone();
     }
@@ -73,21 +74,33 @@ fn send(host: &Parts, copy: &mut Parts, changes: WrittenElements) -> Result<u64>
 }
 
 /// Sends the elements that were changed, and the entries of the free list from one on.
-fn send_region<T: Pod>(from: &Region<T>, to: &mut Region<T>, changed: Vec<u64>, free_from: usize) -> Result<u64> {
-    let sent = send_elements(&from.buffer, from.used, &mut to.buffer, changed)?;
+fn send_region<T: Pod + Sync>(
+    from: &Region<T>,
+    to: &mut Region<T>,
+    changed: Vec<u64>,
+    free_from: usize,
+    sender: &mut Sender,
+) -> Result<u64> {
+    let sent = send_elements(&from.buffer, from.used, &mut to.buffer, changed, sender)?;
     to.used = from.used;
     Ok(sent + send_free(&from.free, &mut to.free, free_from)?)
 }
 
 /// Sends the used elements that were changed, or all used elements if there are more than the copy has room for.
-fn send_elements<T: Pod>(from: &Buffer<T>, used: usize, to: &mut Buffer<T>, changed: Vec<u64>) -> Result<u64> {
+fn send_elements<T: Pod + Sync>(
+    from: &Buffer<T>,
+    used: usize,
+    to: &mut Buffer<T>,
+    changed: Vec<u64>,
+    sender: &mut Sender,
+) -> Result<u64> {
     let elements = &in_memory(from)[..used];
     if used > to.len() {
         *to = to.device().alloc(from.len())?;
         to.copy_range_from(0, elements)?;
         return Ok(size_of_val(elements) as u64);
     }
-    send_spans(elements, to, changed)
+    send_changed(elements, to, changed, sender)
 }
 
 /// Sends the entries of a free list from a given one on, or all of them if there are more than the copy has room for.
@@ -103,15 +116,14 @@ fn send_free(from: &FreeList, to: &mut FreeList, changed_from: usize) -> Result<
     Ok(size_of_val(&entries[first..]) as u64)
 }
 
-fn send_spans<T: Pod>(elements: &[T], to: &mut Buffer<T>, mut changed: Vec<u64>) -> Result<u64> {
+fn send_changed<T: Pod + Sync>(
+    elements: &[T],
+    to: &mut Buffer<T>,
+    mut changed: Vec<u64>,
+    sender: &mut Sender,
+) -> Result<u64> {
     changed.sort_unstable();
-    let mut sent = 0;
-    for span in spans(&changed, size_of::<T>() as u64) {
-        let part = &elements[span.start as usize..span.end as usize];
-        to.copy_range_from(span.start as usize, part)?;
-        sent += size_of_val(part) as u64;
-    }
-    Ok(sent)
+    sender.send(elements, 1, &changed, to)
 }
 
 fn in_memory<T: Pod>(buffer: &Buffer<T>) -> &[T] {

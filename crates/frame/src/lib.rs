@@ -11,4 +11,4 @@ pub use index::{
     BatchOf, ByteString, DeviceForm, Domain, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf, Rows,
 };
 pub use lanetree_base::*;
-pub use mirrored::{Batch, Mirror, MirrorReport, Mirrored, spans};
+pub use mirrored::{Batch, Mirror, MirrorReport, Mirrored};

@@ -1,7 +1,7 @@
 //! An index on the host that takes the changes, and its copy on a device that answers queries.
 
 use crate::{BatchOf, KeyOf, OrderedIndex};
-use core::ops::Range;
+use lanetree_base::parcel::Sender;
 use lanetree_base::{Error, Op, Result, UpdatePath, UpdateReport};
 use lanetree_runtime::{Device, DeviceKind};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub struct Mirrored<I> {
     host: I,
     copy: Arc<I>,
     in_sync: bool,
+    sender: Sender,
 }
 
 /// What a batch did to both.
@@ -39,7 +40,7 @@ pub struct Mirrored<I> {
 pub struct MirrorReport {
     /// What it did to the pairs.
     pub update: UpdateReport,
-    /// Bytes sent to the device.
+    /// Bytes sent to the device, the numbers of nodes and leaves among them.
     pub bytes_sent: u64,
 }
 
@@ -65,7 +66,7 @@ pub trait Mirror: OrderedIndex {
     ///
     /// # Errors
     /// [`Error::Runtime`]: the copy is as it was or [lost](Error::Lost).
-    fn send(&self, copy: &mut Self, written: Self::Written) -> Result<u64>;
+    fn send(&self, copy: &mut Self, written: Self::Written, sender: &mut Sender) -> Result<u64>;
 
     /// Sends a copy, which may be lost, all that the index has. Nobody uses the copy.
     ///
@@ -106,7 +107,7 @@ impl<I: Mirror> Mirrored<I> {
             return Err(Error::NotOnHost { device: host.device().to_string() });
         }
         let copy = Arc::new(host.to_device(device)?);
-        Ok(Self { host, copy, in_sync: true })
+        Ok(Self { host, copy, in_sync: true, sender: Sender::default() })
     }
 
     /// The index on the host.
@@ -203,10 +204,10 @@ impl<I: Mirror> Mirrored<I> {
     fn send(&mut self, written: I::Written) -> Result<u64> {
         if let Some(copy) = Arc::get_mut(&mut self.copy) {
             copy.device().synchronize()?;
-            return self.host.send(copy, written);
+            return self.host.send(copy, written, &mut self.sender);
         }
         let Some(mut copy) = self.copy.duplicate()? else { return self.send_all() };
-        let sent = self.host.send(&mut copy, written)?;
+        let sent = self.host.send(&mut copy, written, &mut self.sender)?;
         self.copy = Arc::new(copy);
         Ok(sent)
     }
@@ -220,37 +221,5 @@ impl<I: Mirror> Mirrored<I> {
         }
         self.in_sync = true;
         Ok(self.copy.bytes())
-    }
-}
-
-/// Written memory at most this many bytes apart is sent together: a copy of its own costs about as much as sending that
-/// many more.
-const GAP: u64 = 64 << 10;
-
-/// Numbers of written elements, in ascending order, as the spans that are sent: elements with few others between them
-/// share one.
-pub fn spans<T: Copy + Into<u64>>(written: &[T], bytes_each: u64) -> impl Iterator<Item = Range<u64>> {
-    spans_within(written, GAP / bytes_each)
-}
-
-/// Elements with at most `gap` others between them share a span.
-fn spans_within<T: Copy + Into<u64>>(written: &[T], gap: u64) -> impl Iterator<Item = Range<u64>> {
-    let near = move |&a: &T, &b: &T| b.into() - a.into() <= gap + 1;
-    written.chunk_by(near).map(|span| span[0].into()..span[span.len() - 1].into() + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_far_apart_are_sent_apart() {
-        let all =
-            |written: &[u32], gap| spans_within(written, gap).map(|span| (span.start, span.end)).collect::<Vec<_>>();
-        assert_eq!(all(&[], 3), []);
-        assert_eq!(all(&[4], 3), [(4, 5)]);
-        assert_eq!(all(&[0, 1, 1, 5, 10, 11], 3), [(0, 6), (10, 12)]);
-        assert_eq!(all(&[0, 1, 5, 10, 11], 0), [(0, 2), (5, 6), (10, 12)]);
-        assert_eq!(all(&[4, 4], 0), [(4, 5)]);
     }
 }

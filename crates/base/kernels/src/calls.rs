@@ -1,6 +1,7 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
 use crate::columns::{OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
+use crate::elements::{PutElements, PutElementsArgs};
 use crate::keys::{
     CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
 };
@@ -34,6 +35,11 @@ pub fn heads(args: &HeadsArgs) -> Call<'_> {
 /// The kernel that writes a byte for each bit of a hit mask.
 pub fn unpack_bits(args: &UnpackBitsArgs) -> Call<'_> {
     Call::of::<UnpackBits>(args)
+}
+
+/// The kernel that puts changed elements in their places.
+pub fn put_elements(args: &PutElementsArgs) -> Call<'_> {
+    Call::of::<PutElements>(args)
 }
 
 /// The kernel that makes ordered words of floats, or the inverse.

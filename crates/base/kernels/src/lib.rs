@@ -5,5 +5,6 @@
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
 pub mod columns;
+pub mod elements;
 pub mod keys;
 pub mod modules;

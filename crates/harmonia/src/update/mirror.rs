@@ -6,7 +6,8 @@ use crate::Harmonia;
 use core::ops::Range;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::{Batch, Guarded, Mirror, Result, fold, spans};
+use lanetree_frame::parcel::Sender;
+use lanetree_frame::{Batch, Guarded, Mirror, Result, fold};
 use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
@@ -64,7 +65,7 @@ impl<K: Key, V: Word> Mirror for Harmonia<K, V> {
         Ok((applied.report, applied))
     }
 
-    fn send(&self, copy: &mut Self, written: Self::Written) -> Result<u64> {
+    fn send(&self, copy: &mut Self, written: Self::Written, sender: &mut Sender) -> Result<u64> {
         let leaves = written.leaves()?;
         let moves = written.report.inserted + written.report.removed > 0;
         // Allocate all memory before the first change.
@@ -76,11 +77,8 @@ impl<K: Key, V: Word> Mirror for Harmonia<K, V> {
         let Self { leaves: copied, ranks: copied_ranks, shape, whole, .. } = copy;
         // If sending fails, nobody may read a state between two batches.
         whole.change_copy(|()| {
-            let mut sent = 0;
-            for span in spans(&leaves, bytes) {
-                let words = (span.start * bytes / 8) as usize..(span.end * bytes / 8) as usize;
-                sent += send(&self.leaves, words, copied)?;
-            }
+            let in_memory = self.leaves.as_slice().expect("the tree is on the host");
+            let mut sent = sender.send(in_memory, (bytes / 8) as usize, &leaves, copied)?;
             if moves {
                 let ranks = self.ranks.as_ref().expect("leaves of changed lengths have ranks");
                 // A leaf's own rank does not depend on its length.

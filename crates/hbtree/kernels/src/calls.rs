@@ -2,7 +2,7 @@
 
 use crate::{
     Descend, DescendArgs, DescendRegular, DescendRegularArgs, DescendRegularShared, DescendShared, Finish, FinishArgs,
-    Narrow, NarrowArgs, PutNodes, PutNodesArgs,
+    Narrow, NarrowArgs,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -34,9 +34,4 @@ pub fn finish<K: Word, V: Word>(args: &FinishArgs<K, V>) -> Call<'_> {
 /// The numbers of leaves: one thread per rank.
 pub fn narrow(args: &NarrowArgs) -> Call<'_> {
     Call::of::<Narrow>(args)
-}
-
-/// Changed nodes to their places: one thread for 16 bytes.
-pub fn put_nodes<K: Word>(args: &PutNodesArgs<K>) -> Call<'_> {
-    Call::new(entry_by_words!(K => PutNodes<K>), args)
 }

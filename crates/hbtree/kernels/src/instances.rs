@@ -1,7 +1,7 @@
 //! The instances that are compiled: descents and changes by key word, searches of leaves by key word and value word;
 //! `calls` chooses among them.
 
-use crate::{Descend, DescendRegular, DescendRegularShared, DescendShared, Finish, PutNodes};
+use crate::{Descend, DescendRegular, DescendRegularShared, DescendShared, Finish};
 
 macro_rules! inner_levels {
     ($($k:ident;)*) => {
@@ -12,7 +12,6 @@ macro_rules! inner_levels {
             lanetree_simt::instance!(
                 [<hbtree_ $k __descend_regular_shared>], [<hbtree_ $k>], DescendRegularShared<$k>
             );
-            lanetree_simt::instance!([<hbtree_ $k __put_nodes>], [<hbtree_ $k>], PutNodes<$k>);
         )*}
     };
 }

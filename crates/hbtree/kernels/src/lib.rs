@@ -1,5 +1,5 @@
-//! The HB+-tree's kernels: the descent through inner levels that lie in device memory, to leaves that lie in host memory;
-//! the search of such leaves, read across the bus; and changed nodes, put where they belong.
+//! The HB+-tree's kernels: the descent through inner levels that lie in device memory, to leaves that lie in host memory,
+//! and the search of such leaves, read across the bus.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -12,7 +12,6 @@ mod instances;
 pub mod layout;
 pub mod modules;
 mod narrow;
-mod put_nodes;
 mod regular;
 mod shared;
 
@@ -20,7 +19,6 @@ pub use descend::{Descend, DescendArgs, IN_FLIGHT};
 pub use finish::{Finish, FinishArgs};
 pub use implicit::ImplicitRef;
 pub use narrow::{Narrow, NarrowArgs};
-pub use put_nodes::{PutNodes, PutNodesArgs};
 pub use regular::{DescendRegular, DescendRegularArgs, DescendRegularShared, RegularRef};
 pub use shared::DescendShared;
 

@@ -2,13 +2,13 @@
 
 use super::RegularInner;
 use super::nodes::{last_lines, upper_lines};
-use super::parcel::Parcel;
 use super::pool::Pool;
 use crate::device::Descending;
 use crate::line::Line;
 use crate::options::DeviceSearch;
 use crate::structure::InnerOnDevice;
 use lanetree_frame::launch::{self, THREADS};
+use lanetree_frame::parcel::Parcel;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_hbtree::layout::words;
 use lanetree_kernels_hbtree::{DescendRegularArgs, RegularRef, calls};
@@ -24,7 +24,7 @@ pub struct RegularOnDevice<B> {
     pub(super) height: u32,
     /// The memory of batches of changes, kept for the next ones; the latter is the emulator's.
     pub(super) parcels: Vec<Parcel>,
-    pub(super) emulated: Buffer<Line>,
+    pub(super) emulated: Buffer<u64>,
 }
 
 impl<B: Word> RegularOnDevice<B> {

@@ -4,7 +4,6 @@ mod device;
 mod inner;
 mod leaves;
 mod nodes;
-mod parcel;
 mod pool;
 #[cfg(test)]
 mod tests;

@@ -82,8 +82,9 @@ impl<K, V> Applied<K, V> {
     ///
     /// # Errors
     /// [`Error::Runtime`] if main memory has no room for them.
-    pub(super) fn leaves(&self) -> Result<Vec<u32>> {
-        let mut leaves = collected(self.done.iter().flat_map(|done| done.in_place.iter().map(|undo| undo.leaf)))?;
+    pub(super) fn leaves(&self) -> Result<Vec<u64>> {
+        let mut leaves =
+            collected(self.done.iter().flat_map(|done| done.in_place.iter().map(|undo| u64::from(undo.leaf))))?;
         leaves.sort_unstable();
         leaves.dedup();
         Ok(leaves)

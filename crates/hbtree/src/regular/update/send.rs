@@ -13,16 +13,19 @@ use super::plan::Plan;
 use crate::line::Line;
 use crate::options::UpdateMethod;
 use crate::regular::nodes::{last_lines, upper_lines, write_upper};
-use crate::regular::parcel::{Goal, Parcel};
 use crate::regular::{BigLeaves, Regular, RegularInner, RegularOnDevice};
 use crate::structure::Parts;
 use core::mem::take;
 use lanetree_frame::parallel::*;
+use lanetree_frame::parcel::{Goal, Parcel};
 use lanetree_frame::{Device, DeviceKind, Error, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime as runtime;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
+
+/// Words of 8 bytes of a line.
+const LINE: usize = size_of::<Line>() / 8;
 
 /// The fewest nodes of a parcel, unless there are fewer.
 const LEAST: usize = 64;
@@ -113,16 +116,17 @@ fn send_upper<B: Word, V: Word>(
     plan: &Plan<B, V>,
     mut goal: Goal<'_, B>,
 ) -> Result<()> {
-    let stride = upper_lines::<B>();
+    let words = upper_lines::<B>() * LINE;
     let nodes = lanetree_frame::room::collected(plan.upper.iter())?;
     if parcels.is_empty() && !nodes.is_empty() {
         parcels.push(Parcel::new(device)?);
     }
-    for nodes in nodes.chunks(Parcel::most(stride)) {
+    for nodes in nodes.chunks(Parcel::most(words)) {
         let parcel = &mut parcels[0];
-        parcel.fill(nodes.iter().map(|node| *node.0), stride, |i, node| write_upper(node, &nodes[i].1.entries))?;
+        let write = |i: usize, node: &mut [u64]| write_upper(bytemuck::cast_slice_mut(node), &nodes[i].1.entries);
+        parcel.fill(nodes.iter().map(|node| *node.0), words, write)?;
         // SAFETY: the copy has room for all numbers of the plan.
-        unsafe { parcel.put(nodes.len(), stride, &mut goal)? };
+        unsafe { parcel.put(nodes.len(), words, &mut goal)? };
     }
     Ok(())
 }
@@ -136,8 +140,8 @@ struct Nodes<'a, B, V> {
 impl<B: Word, V: Word> Nodes<'_, B, V> {
     /// Fills a parcel with the nodes of these writes.
     fn fill(&self, parcel: &mut Parcel, writes: &[&Write<'_, B, V>]) -> Result<()> {
-        let stride = last_lines::<B>();
-        parcel.fill(writes.iter().map(|write| write.number), stride, |i, node| self.make(writes[i], node))
+        let make = |i: usize, node: &mut [u64]| self.make(writes[i], bytemuck::cast_slice_mut(node));
+        parcel.fill(writes.iter().map(|write| write.number), last_words::<B>(), make)
     }
 
     /// Sends each parcel when it is full.
@@ -160,7 +164,7 @@ impl<B: Word, V: Word> Nodes<'_, B, V> {
             let filled = self.fill(&mut parcel, writes);
             let (idle, goal) = &mut *lock();
             // SAFETY: as in `send_upper`.
-            let put = filled.and_then(|()| unsafe { parcel.put(writes.len(), last_lines::<B>(), goal) });
+            let put = filled.and_then(|()| unsafe { parcel.put(writes.len(), last_words::<B>(), goal) });
             idle.push_back(parcel);
             put
         });
@@ -185,7 +189,7 @@ impl<B: Word, V: Word> Nodes<'_, B, V> {
             filling.map(|(parcel, writes)| self.fill(parcel, writes)).reduce(|| Ok(()), Result::and)?;
             for (parcel, writes) in parcels.iter_mut().zip(writes.chunks(nodes)) {
                 // SAFETY: as in `send_upper`.
-                unsafe { parcel.put(writes.len(), last_lines::<B>(), &mut goal)? };
+                unsafe { parcel.put(writes.len(), last_words::<B>(), &mut goal)? };
             }
         }
         Ok(())
@@ -198,8 +202,13 @@ impl<B: Word, V: Word> Nodes<'_, B, V> {
     }
 }
 
+/// Words of 8 bytes of a node of the last level.
+fn last_words<B: Word>() -> usize {
+    last_lines::<B>() * LINE
+}
+
 /// Nodes of the last level in each parcel, if there are so many: every thread has some parcels to fill.
 fn nodes_of_parcel<B: Word>(nodes: usize) -> usize {
-    let most = Parcel::most(last_lines::<B>());
+    let most = Parcel::most(last_words::<B>());
     nodes.div_ceil(2 * PARCELS * threads()).clamp(LEAST.min(most), most)
 }
