@@ -520,7 +520,6 @@ impl<K: KeyWord> TreeRef<K> {
                 }
                 is_hit = simt.opaque(u32::from(is_hit)) != 0;
             } else if self.height > 0 {
-                found.store(simt, simt.thread_index(), miss);
                 let lines = self.lines(simt, top, word);
                 let chunks = self.chunks::<S, V>(simt, lines);
                 unroll!(QUAD as usize, round => {
@@ -540,7 +539,11 @@ impl<K: KeyWord> TreeRef<K> {
                     }
                 });
                 simt.sync_warp(FULL_MASK);
-                value = found.load(simt, simt.thread_index());
+                // Nobody has written for a lane that misses. It writes nothing itself: two lanes' writes of one element would be
+                // in no order.
+                if is_hit {
+                    value = found.load(simt, simt.thread_index());
+                }
                 simt.sync_warp(FULL_MASK);
             }
         }

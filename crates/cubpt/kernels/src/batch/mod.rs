@@ -82,6 +82,16 @@ impl<K: Word> Kernel for Search<K> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: one word, the same for all threads.
         if unsafe { simt.load(args.unsorted, 0, Hint::ReadOnly) } != 0 {
+            // What follows in the stream reads these all the same.
+            let index = simt.global_index();
+            if index < args.count {
+                // SAFETY: the place of an operation.
+                unsafe {
+                    simt.store(args.leaves, index, 0, Hint::Default);
+                    simt.store(args.nets, index, 0, Hint::Default);
+                    simt.store(args.indexes, index, 0, Hint::Default);
+                }
+            }
             return;
         }
         if simt.thread_index() < 4 {

@@ -59,6 +59,10 @@ impl Kernel for Touch {
         let index = simt.global_index();
         // SAFETY: one word, the same for all threads.
         if !args.unsorted.is_null() && unsafe { simt.load(args.unsorted, 0, Hint::ReadOnly) } != 0 {
+            if index < args.count {
+                // SAFETY: the place of a node. A scan follows.
+                unsafe { simt.store(args.taken, index, 0, Hint::Default) };
+            }
             return;
         }
         let (mut is_small, mut has_many) = (false, false);
