@@ -1,6 +1,6 @@
 use crate::error::{Error, Result, room};
 use crate::keys::{Keys, Kind, Source};
-use crate::typed::{NO_ROW, Typed};
+use crate::typed::{Join, NO_ROW, Typed};
 use arrow_array::{Array, ArrayRef, BooleanArray, LargeListArray, UInt64Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
@@ -17,16 +17,6 @@ pub enum Nulls {
     Skip,
     /// Refuses the column: [`Error::Null`].
     Refuse,
-}
-
-/// Which probes a join answers with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Join {
-    /// Those that match.
-    #[default]
-    Inner,
-    /// All: those without a match once, with a null for the row.
-    Left,
 }
 
 /// An index over a column: from values to the numbers of their rows, which count from 0.

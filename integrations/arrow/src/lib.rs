@@ -45,4 +45,5 @@ mod keys;
 mod typed;
 
 pub use error::{Error, Result};
-pub use index::{ArrowIndex, Join, Nulls};
+pub use index::{ArrowIndex, Nulls};
+pub use typed::Join;

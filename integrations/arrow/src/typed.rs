@@ -1,13 +1,22 @@
 //! An index over keys of one type.
 
 use crate::error::{Error, Result, filled, room};
-use crate::index::Join;
 use crate::keys::Source;
 use core::ops::Bound;
 use lanetree::{Device, HostForm, KeyRange, LaneTree, Matches};
 
 /// No row has this number: a miss.
 pub(crate) const NO_ROW: u64 = u64::MAX;
+
+/// Which probes a join answers with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Join {
+    /// Those that match.
+    #[default]
+    Inner,
+    /// All: those without a match once, with a null for the row.
+    Left,
+}
 
 /// A tree of the distinct keys, and the rows of each.
 pub(crate) struct Typed<K: Source> {
