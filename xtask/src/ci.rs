@@ -63,7 +63,19 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
         let program = paths::target().join("debug").join(runner::VERIFY);
         process::run(tests(Command::new(program).args(["--quick", "--device", "emulated"])))
     })?;
-    steps.run("python", || python::run(&python::Options::default()))
+    steps.run("python", || python::run(&python::Options::default()))?;
+    steps.run("integrations", || {
+        integrations(&["fmt", "--check"])?;
+        integrations(&["test", "--workspace", "--locked"])
+    })
+}
+
+/// Cargo in the workspace of arrow and DataFusion. Its folder stays apart from the main one: other features, other versions. No
+/// clippy: it would compile all of DataFusion a second time.
+fn integrations(arguments: &[&str]) -> Result<()> {
+    let mut command = process::cargo();
+    command.current_dir(paths::root().join("integrations"));
+    process::run(command.args(arguments).env("CARGO_TARGET_DIR", paths::target().join("integrations")))
 }
 
 /// Fails calls at every eighth of their points after the first dozen instead of each, which would take minutes more; and lets tests

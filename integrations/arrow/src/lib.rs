@@ -1,0 +1,49 @@
+//! Arrow columns as keys of Lanetree's indexes.
+//!
+//! An [`ArrowIndex`] is a [`LaneTree`](lanetree::LaneTree) over a column. It answers probes, which are arrays of the same type,
+//! with *row numbers* of the column: [`UInt64Array`](arrow_array::UInt64Array)s, for `take`. A column may have nulls and equal
+//! values.
+//!
+//! ```
+//! use arrow_array::{Date32Array, UInt64Array};
+//! use lanetree::Device;
+//! use lanetree_arrow::{ArrowIndex, Nulls};
+//!
+//! # fn main() -> lanetree_arrow::Result<()> {
+//! let days = Date32Array::from(vec![Some(20_300), None, Some(20_310), Some(20_300)]);
+//! let index = ArrowIndex::build(&Device::host(), &days, Nulls::Skip)?;
+//!
+//! let probes = Date32Array::from(vec![Some(20_310), Some(20_305), None]);
+//! assert_eq!(index.get(&probes)?, UInt64Array::from(vec![Some(2), None, None]));
+//! assert_eq!(index.predecessor(&probes)?, UInt64Array::from(vec![Some(2), Some(3), None]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Types
+//!
+//! | Arrow's type | key | copied |
+//! |---|---|---|
+//! | `Int32`, `Date32`, `Time32`, `Decimal32` | `i32` | no |
+//! | `Int64`, `Date64`, `Time64`, `Timestamp`, `Duration`, `Decimal64` | `i64` | no |
+//! | `UInt32`, `UInt64` | `u32`, `u64` | no |
+//! | `Decimal128` | `i128` | no |
+//! | `Int8`, `Int16`, `UInt8`, `UInt16` | `i32`, `u32` | widened |
+//! | `Float32`, `Float64` | [`F32`](lanetree::F32), [`F64`](lanetree::F64): total order | a word each |
+//! | `FixedSizeBinary(16)` | [`Bytes16`](lanetree::Bytes16) | a word each |
+//!
+//! Floats are in total order, as in Arrow's own comparisons: -0.0 is below 0.0 and not equal to it, NaNs are keys, and NaNs of
+//! different bits are different keys.
+//!
+//! # Nulls
+//! A null is no key: it equals nothing and is in no range. [`Nulls`] says whether a column may have any. A probe that is null
+//! has a null answer.
+
+mod error;
+mod index;
+mod keys;
+mod typed;
+
+pub use error::{Error, Result};
+pub use index::{ArrowIndex, Nulls};
+pub use typed::Join;

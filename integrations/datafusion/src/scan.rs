@@ -1,0 +1,219 @@
+use crate::contents::{Contents, batch_of};
+use crate::filter::Wanted;
+use core::fmt;
+use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err, project_schema};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::stream;
+use std::sync::Arc;
+
+/// Reads rows of an [`IndexedTable`](crate::IndexedTable): all of them in the table's order, or those that the index finds, in
+/// the order of the indexed column.
+#[derive(Clone, Debug)]
+pub struct IndexedScanExec {
+    contents: Arc<Contents>,
+    /// The table's columns that are read.
+    columns: Vec<usize>,
+    rows: Rows,
+    /// How many rows are read.
+    count: usize,
+    is_limited: bool,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+#[derive(Clone, Debug)]
+enum Rows {
+    All,
+    /// With the filters as the plan shows them.
+    Wanted(Arc<Wanted>, Vec<String>),
+}
+
+impl IndexedScanExec {
+    /// A scan of all rows, in up to so many partitions, each of which has a batch at least.
+    pub(crate) fn of_all(
+        contents: Arc<Contents>,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        partitions: usize,
+        batch_size: usize,
+    ) -> Result<Self> {
+        let count = limit.unwrap_or(usize::MAX).min(contents.batch.num_rows());
+        let partitions = partitions.min(count.div_ceil(batch_size.max(1))).max(1);
+        Self::new(contents, projection, Rows::All, (count, limit), partitions)
+    }
+
+    /// A scan of what filters leave.
+    pub(crate) fn of_some(
+        contents: Arc<Contents>,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        wanted: Wanted,
+        filters: Vec<String>,
+    ) -> Result<Self> {
+        let count = limit.unwrap_or(usize::MAX).min(wanted.count(&contents)?);
+        Self::new(contents, projection, Rows::Wanted(Arc::new(wanted), filters), (count, limit), 1)
+    }
+
+    fn new(
+        contents: Arc<Contents>,
+        projection: Option<&Vec<usize>>,
+        rows: Rows,
+        (count, limit): (usize, Option<usize>),
+        partitions: usize,
+    ) -> Result<Self> {
+        let schema = project_schema(contents.batch.schema_ref(), projection)?;
+        let columns = projection.cloned().unwrap_or_else(|| (0..contents.batch.num_columns()).collect());
+        let mut equivalences = EquivalenceProperties::new(schema);
+        if let (Rows::Wanted(..), Some(at)) = (&rows, columns.iter().position(|column| *column == contents.column)) {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(contents.column_name(), at));
+            // No null is found, so this is the other order, too; it is that of SQL's ORDER BY.
+            equivalences.add_ordering([PhysicalSortExpr::new_default(column).nulls_last()]);
+        }
+        let partitioning = Partitioning::UnknownPartitioning(partitions);
+        let properties =
+            PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded);
+        Ok(Self {
+            contents,
+            columns,
+            rows,
+            count,
+            is_limited: limit.is_some(),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    pub(crate) fn contents(&self) -> &Arc<Contents> {
+        &self.contents
+    }
+
+    /// The table's columns that are read.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Whether it reads all rows.
+    pub(crate) fn is_bare(&self) -> bool {
+        matches!(self.rows, Rows::All) && !self.is_limited
+    }
+}
+
+impl DisplayAs for IndexedScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Contents { index, batch, .. } = &*self.contents;
+        write!(f, "IndexedScanExec: index={}, rows={}", self.contents.column_name(), self.count)?;
+        if let Rows::Wanted(_, filters) = &self.rows {
+            write!(f, ", filters=[{}], device={}", filters.join(", "), index.device())?;
+        }
+        let schema = batch.schema_ref();
+        let names: Vec<_> = self.columns.iter().map(|column| schema.field(*column).name().as_str()).collect();
+        write!(f, ", projection=[{}]", names.join(", "))
+    }
+}
+
+impl ExecutionPlan for IndexedScanExec {
+    fn name(&self) -> &str {
+        "IndexedScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a scan has no inputs") }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let partitions = self.properties.partitioning.partition_count();
+        if partition >= partitions {
+            return internal_err!("partition {partition} of {partitions}");
+        }
+        let bound = |partition: usize| (self.count as u128 * partition as u128 / partitions as u128) as usize;
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let reader = Reader {
+            scan: self.clone(),
+            schema: self.schema(),
+            found: None,
+            next: bound(partition),
+            end: bound(partition + 1),
+            batch_size: context.session_config().batch_size().max(1),
+            metrics,
+        };
+        let batches = stream::try_unfold(reader, async |mut reader| Ok(reader.read()?.map(|batch| (batch, reader))));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        statistics.num_rows = match args.partition() {
+            Some(_) if self.properties.partitioning.partition_count() > 1 => Precision::Absent,
+            _ => Precision::Exact(self.count),
+        };
+        Ok(Arc::new(statistics))
+    }
+}
+
+/// What is left to read of a partition.
+struct Reader {
+    scan: IndexedScanExec,
+    schema: SchemaRef,
+    /// The rows that the index has found, from the first read on.
+    found: Option<UInt64Array>,
+    next: usize,
+    end: usize,
+    batch_size: usize,
+    metrics: BaselineMetrics,
+}
+
+impl Reader {
+    fn read(&mut self) -> Result<Option<RecordBatch>> {
+        let rows = (self.end - self.next).min(self.batch_size);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let time = self.metrics.elapsed_compute().clone();
+        let _timer = time.timer();
+        let IndexedScanExec { contents, columns, .. } = &self.scan;
+        let batch = match &self.scan.rows {
+            Rows::All => contents.batch.slice(self.next, rows).project(columns)?,
+            Rows::Wanted(wanted, _) => {
+                let found = match &mut self.found {
+                    Some(found) => found,
+                    none => none.insert(wanted.rows(contents)?),
+                };
+                // (They were counted when the plan was made, and do not change.)
+                batch_of(&self.schema, contents.take(columns, &found.slice(self.next, rows))?, rows)?
+            }
+        };
+        self.next += rows;
+        Ok(Some(batch.record_output(&self.metrics)))
+    }
+}
