@@ -13,6 +13,7 @@ mod composite;
 pub mod error;
 mod fold;
 mod guarded;
+mod join_rows;
 pub mod launch;
 mod matches;
 mod ops;
@@ -29,6 +30,7 @@ pub use composite::compose_on;
 pub use error::{Error, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};
 pub use guarded::Guarded;
+pub use join_rows::JoinRows;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;
 pub use lanetree_layout::{AnyKey, Bytes16, Composite, F32, F64, FixedKey, Key, KeyWord, Value, Word};

@@ -7,7 +7,7 @@
 //! // Networks within networks, as first and last address.
 //! let index = IntervalIndex::build(&Device::emulated(), &[0_u32, 64, 80, 200], &[255, 127, 95, 210])?;
 //! assert_eq!(index.most_specific_many(&[90, 100, 130])?, [Some(2), Some(1), Some(0)]);
-//! assert_eq!(index.stab_many(&[90])?.get(0), [2, 1, 0]);
+//! assert_eq!(index.stab_many(&[90])?.of(0), [2, 1, 0]);
 //! assert_eq!(index.count_many(&[90, 130])?, [3, 1]);
 //! # Ok(())
 //! # }
@@ -40,7 +40,6 @@ mod steps;
 #[doc(hidden)]
 pub use lanetree_kernels_intervals::modules::MODULES;
 pub use on_stream::{DeviceRows, OnStream, Scratch};
-pub use queries::IntervalRows;
 
 use core::fmt;
 use lanetree_frame::{Device, Stream};

@@ -42,7 +42,7 @@ impl<K: AnyKey> Scratch<K> {
     }
 }
 
-/// The intervals around a batch of points on the device, as [`IntervalRows`](crate::IntervalRows) on the host.
+/// The intervals around a batch of points on the device, as [`JoinRows`](lanetree_frame::JoinRows) on the host.
 #[derive(Debug)]
 pub struct DeviceRows<V> {
     /// Out: one more than there are points; the last one is the number of intervals found, even if that exceeds the capacity.

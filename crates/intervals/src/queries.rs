@@ -2,64 +2,12 @@
 
 use crate::IntervalIndex;
 use crate::on_stream::{DeviceRows, Scratch};
-use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
+use lanetree_frame::{JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
 const TASK: usize = 1 << 14;
-
-/// The intervals around a batch of points, in compressed sparse row form: the rows of those around point *i* are from `offsets[i]`
-/// to `offsets[i + 1]`.
-///
-/// These are plain vectors; take one to save a copy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IntervalRows<V> {
-    /// One more than there are points, ascending from 0.
-    pub offsets: Vec<u64>,
-    /// The rows of the intervals around all points.
-    pub rows: Vec<V>,
-}
-
-impl<V: Copy> IntervalRows<V> {
-    /// How many points there are.
-    pub fn len(&self) -> usize {
-        self.offsets.len().saturating_sub(1)
-    }
-
-    /// Whether there are no points.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The rows of the intervals around one point.
-    ///
-    /// # Panics
-    /// If there is no such point in the batch, or the rows were taken.
-    pub fn get(&self, point: usize) -> &[V] {
-        &self.rows[self.offsets[point] as usize..self.offsets[point + 1] as usize]
-    }
-
-    /// The rows of the intervals around each point in turn.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[V]> {
-        (0..self.len()).map(|point| self.get(point))
-    }
-
-    /// The number of a point and the row of an interval that contains it, for each such pair: the two columns of a join.
-    ///
-    /// ```
-    /// use lanetree::{Device, IntervalIndex};
-    ///
-    /// # fn main() -> lanetree::Result<()> {
-    /// let index = IntervalIndex::build(&Device::host(), &[10_u64, 20], &[40, 25])?;
-    /// assert!(index.stab_many(&[20, 9, 30])?.pairs().eq([(0, 1), (0, 0), (2, 0)]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn pairs(&self) -> impl Iterator<Item = (u64, V)> {
-        self.iter().zip(0_u64..).flat_map(|(rows, point)| rows.iter().map(move |&row| (point, row)))
-    }
-}
 
 impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// The row of the most specific interval around each point; `None` where no interval contains it. Bounds belong to their
@@ -105,14 +53,16 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// let index = IntervalIndex::build_with_rows(&device, &[10_u64, 20], &[40, 25], &[7_u64, 8])?;
     /// let found = index.stab_many(&[20, 9, 30])?;
     /// assert_eq!(found.offsets, [0, 2, 2, 3]);
-    /// assert_eq!((found.get(0), found.get(1), found.get(2)), (&[8, 7][..], &[][..], &[7][..]));
+    /// assert_eq!((found.of(0), found.of(1), found.of(2)), (&[8, 7][..], &[][..], &[7][..]));
+    /// // The number of the point and the row of the interval of each pair.
+    /// assert!(found.iter().eq([(0, 8), (0, 7), (2, 7)]));
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     /// As [`IntervalIndex::most_specific_many`].
-    pub fn stab_many(&self, points: &[K]) -> Result<IntervalRows<V>> {
+    pub fn stab_many(&self, points: &[K]) -> Result<JoinRows<V>> {
         let (device, count) = (self.device(), points.len());
         let (stream, points) = (device.stream()?, device.upload(points)?);
         let mut scratch = Scratch::new(device, count)?;
@@ -122,7 +72,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         out.offsets.copy_range_to(count, &mut total)?;
         out.rows = device.alloc(usize::try_from(total[0]).unwrap_or(usize::MAX))?;
         self.on(&stream).copy(&points, &scratch, &mut out)?;
-        Ok(IntervalRows { offsets: out.offsets.to_vec()?, rows: out.rows.to_vec()? })
+        Ok(JoinRows { offsets: out.offsets.to_vec()?, rows: out.rows.to_vec()? })
     }
 
     /// How many intervals contain each point. It takes two searches per point, however many there are.

@@ -3,14 +3,15 @@
 use super::asof::Searches;
 use super::join::rows_of;
 use super::range::locate_rows;
+use super::range_join::band;
 use super::ranges::{Between, Each, LOCATING, Pieces, anew};
 use super::streaming::copy_past_caches;
-use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
+use super::{AsOf, BitsOf, Closed, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
-use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
+use lanetree_base::{Error, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
@@ -407,6 +408,37 @@ pub trait HostForm: FixedIndex {
                 _ => self.range_in_pieces(&mut Between { starts, ends }, out),
             }
         })
+    }
+
+    /// Joins ranges with the index: the values, in the order of their keys, of the pairs whose keys are between `lows[i]` and
+    /// `highs[i]`. A reversed range has none. On a device the keys are copied, too.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_between_many_into`].
+    fn range_join_many(
+        &self,
+        lows: &[Self::Key],
+        highs: &[Self::Key],
+        closed: Closed,
+    ) -> Result<JoinRows<Self::Value>> {
+        if lows.len() != highs.len() {
+            return Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() });
+        }
+        let mut out = Ranges::default();
+        match closed.bounds(lows, highs)? {
+            None => self.range_between_many_into(lows, highs, &mut out)?,
+            Some((lows, highs)) => self.range_between_many_into(&lows, &highs, &mut out)?,
+        }
+        Ok(JoinRows { offsets: out.offsets, rows: out.values })
+    }
+
+    /// Joins probes with all pairs whose keys are at most `distance` away, in the order of the keys, and of the probe's group.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_between_many_into`]; [`Error::OptionValue`] for keys that are floats.
+    fn band_join_many(&self, probes: &[Self::Key], distance: u64) -> Result<JoinRows<Self::Value>> {
+        let (lows, highs) = band(probes, distance)?;
+        self.range_join_many(&lows, &highs, Closed::Both)
     }
 
     /// How many pairs each range has, [`HostForm::range_many`] without copying them.
