@@ -18,6 +18,8 @@
 //! that starts at or below a point. The most specific one that contains the point is the last one up to there whose end reaches it.
 //! *Links* lead to it: from each interval to the last one before it that ends later. The kernels' `layout` draws both.
 //!
+//! The intervals that overlap a range are found in the same way, from the last one that starts at or below the range's end on.
+//!
 //! Counts take no links: they are the intervals that start at or below the point, less those that end below it, of which a second
 //! [`LaneTree`] has the number.
 //!

@@ -4,7 +4,7 @@ use crate::IntervalIndex;
 use crate::build::check_buffer;
 use crate::steps::count_open;
 use lanetree_frame::error::same_device;
-use lanetree_frame::{Buffer, Device, Result, Stream};
+use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::NONE;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
@@ -24,7 +24,7 @@ impl<K: AnyKey> Scratch<K> {
     /// Enough for `points` points.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room.
+    /// [`Error::Runtime`] if the device has no room.
     pub fn new(device: &Device, points: usize) -> Result<Self> {
         Ok(Self {
             keys: device.alloc(points)?,
@@ -55,7 +55,7 @@ impl<V: Word> DeviceRows<V> {
     /// Room for `points` points with `capacity` intervals in all.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room.
+    /// [`Error::Runtime`] if the device has no room.
     pub fn new(device: &Device, points: usize, capacity: usize) -> Result<Self> {
         Ok(Self { offsets: device.alloc(points.saturating_add(1))?, rows: device.alloc(capacity)? })
     }
@@ -109,8 +109,8 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// not touched; bits past the last point in its word of `hits` become zero.
     ///
     /// # Errors
-    /// [`Error::OutputLength`](lanetree_frame::Error::OutputLength) for a buffer that is too small,
-    /// [`Error::BatchTooLarge`](lanetree_frame::Error::BatchTooLarge); [`Error::Runtime`](lanetree_frame::Error::Runtime) for
+    /// [`Error::OutputLength`] for a buffer that is too small,
+    /// [`Error::BatchTooLarge`]; [`Error::Runtime`] for
     /// buffers of another device, and from the launches.
     pub fn most_specific(
         &self,
@@ -137,7 +137,24 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the counts' buffer", points.len(), counts)?;
         self.find_started(points, scratch)?;
         self.find_ended(points, scratch)?;
-        count_open(self.stream, (&scratch.positions, &scratch.ended), points.len(), counts)
+        count_open::<K>(self.stream, None, (&scratch.positions, &scratch.ended), points.len(), counts)
+    }
+
+    /// Counts the intervals that overlap each of the ranges from `lows[i]` to `highs[i]` into `counts[i]`. Three launches.
+    ///
+    /// # Errors
+    /// As [`OnStream::most_specific`]; [`Error::BoundLengths`] unless there are as many highs as lows.
+    pub fn count_overlaps(
+        &self,
+        lows: &Buffer<K>,
+        highs: &Buffer<K>,
+        counts: &mut Buffer<u64>,
+        scratch: &mut Scratch<K>,
+    ) -> Result<()> {
+        self.check("the counts' buffer", lows.len(), counts)?;
+        self.find(lows, highs, scratch)?;
+        let found = (&scratch.positions, &scratch.ended);
+        count_open(self.stream, Some((lows, highs)), found, lows.len(), counts)
     }
 
     /// Finds all intervals that contain each of `points`: the rows of those around `points[i]` go to `out.rows` from
@@ -147,24 +164,55 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::most_specific`], but not for too small a capacity: that shows in the last offset.
     pub fn stab(&self, points: &Buffer<K>, scratch: &mut Scratch<K>, out: &mut DeviceRows<V>) -> Result<()> {
-        self.locate(points, scratch, &mut out.offsets)?;
+        self.locate(points, None, scratch, &mut out.offsets)?;
         self.copy(points, scratch, out)
     }
 
-    /// The first steps of [`OnStream::stab`], up to the offsets.
-    pub(crate) fn locate(&self, points: &Buffer<K>, scratch: &mut Scratch<K>, offsets: &mut Buffer<u64>) -> Result<()> {
-        let count = points.len();
+    /// Finds all intervals that overlap each of the ranges from `lows[i]` to `highs[i]`, as [`IntervalIndex::overlap_many`] does.
+    /// Otherwise like [`OnStream::stab`].
+    ///
+    /// # Errors
+    /// As [`OnStream::stab`]; [`Error::BoundLengths`] unless there are as many highs as lows.
+    pub fn overlap(
+        &self,
+        lows: &Buffer<K>,
+        highs: &Buffer<K>,
+        scratch: &mut Scratch<K>,
+        out: &mut DeviceRows<V>,
+    ) -> Result<()> {
+        self.locate(lows, Some(highs), scratch, &mut out.offsets)?;
+        self.copy(lows, scratch, out)
+    }
+
+    /// The first steps, up to the offsets; probes are points if they have no `highs`.
+    pub(crate) fn locate(
+        &self,
+        lows: &Buffer<K>,
+        highs: Option<&Buffer<K>>,
+        scratch: &mut Scratch<K>,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = lows.len();
         self.check("the offsets' buffer", count.saturating_add(1), offsets)?;
-        self.find_started(points, scratch)?;
-        self.find_ended(points, scratch)?;
-        count_open(self.stream, (&scratch.positions, &scratch.ended), count, &mut scratch.counts)?;
-        exclusive_scan(self.stream, &scratch.counts, count, offsets, &mut scratch.scan)
+        self.find(lows, highs.unwrap_or(lows), scratch)?;
+        let Scratch { positions, ended, counts, scan, .. } = scratch;
+        count_open(self.stream, highs.map(|highs| (lows, highs)), (positions, ended), count, counts)?;
+        exclusive_scan(self.stream, counts, count, offsets, scan)
     }
 
     /// The last step.
-    pub(crate) fn copy(&self, points: &Buffer<K>, scratch: &Scratch<K>, out: &mut DeviceRows<V>) -> Result<()> {
+    pub(crate) fn copy(&self, lows: &Buffer<K>, scratch: &Scratch<K>, out: &mut DeviceRows<V>) -> Result<()> {
         self.check("the rows' buffer", 0, &out.rows)?;
-        self.index.intervals.stab(self.stream, (points, &scratch.positions), &out.offsets, &mut out.rows)
+        self.index.intervals.stab(self.stream, (lows, &scratch.positions), &out.offsets, &mut out.rows)
+    }
+
+    /// Finds the last interval that starts at or below each high, and how many end below each low.
+    fn find(&self, lows: &Buffer<K>, highs: &Buffer<K>, scratch: &mut Scratch<K>) -> Result<()> {
+        if lows.len() != highs.len() {
+            return Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() });
+        }
+        self.find_started(highs, scratch)?;
+        self.find_ended(lows, scratch)
     }
 
     /// Finds the last interval that starts at or below each point.
@@ -177,6 +225,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
 
     /// Finds how many intervals end below each point.
     fn find_ended(&self, points: &Buffer<K>, scratch: &mut Scratch<K>) -> Result<()> {
+        self.check("the points' buffer", 0, points)?;
         let (Scratch { keys, ended, .. }, all) = (scratch, self.index.len() as u32);
         self.index.ended.on(self.stream).successor(points, keys, ended, None, all)
     }

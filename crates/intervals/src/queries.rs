@@ -3,7 +3,7 @@
 use crate::IntervalIndex;
 use crate::on_stream::{DeviceRows, Scratch};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{JoinRows, Result};
+use lanetree_frame::{Error, JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
@@ -29,7 +29,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device or main memory has no room for the batch, or from the
+    /// [`Error::Runtime`] if the device or main memory has no room for the batch, or from the
     /// driver.
     pub fn most_specific_many(&self, points: &[K]) -> Result<Vec<Option<V>>> {
         let (device, count) = (self.device(), points.len());
@@ -63,15 +63,57 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// # Errors
     /// As [`IntervalIndex::most_specific_many`].
     pub fn stab_many(&self, points: &[K]) -> Result<JoinRows<V>> {
-        let (device, count) = (self.device(), points.len());
-        let (stream, points) = (device.stream()?, device.upload(points)?);
+        self.join(points, None)
+    }
+
+    /// The rows of all intervals that have a point in common with each range from `lows[i]` to `highs[i]`, both inclusive: an overlap
+    /// join. A reversed range has none. In the order of [`IntervalIndex::stab_many`]: those that start within the range first.
+    ///
+    /// ```
+    /// use lanetree::{Device, IntervalIndex};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let index = IntervalIndex::build(&Device::host(), &[10_u64, 20, 60], &[40, 25, 70])?;
+    /// let found = index.overlap_many(&[25, 26, 41, 9], &[60, 59, 59, 0])?;
+    /// assert_eq!((found.of(0), found.of(1)), (&[2, 1, 0][..], &[0][..]));
+    /// // The two columns of the join.
+    /// assert_eq!((found.probes()?, found.rows), (vec![0, 0, 0, 1], vec![2, 1, 0, 0]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`IntervalIndex::most_specific_many`]; [`Error::BoundLengths`] unless there are as many highs as lows.
+    pub fn overlap_many(&self, lows: &[K], highs: &[K]) -> Result<JoinRows<V>> {
+        self.join(lows, Some(highs))
+    }
+
+    /// How many intervals have a point in common with each range, as [`IntervalIndex::overlap_many`] would find them.
+    ///
+    /// # Errors
+    /// As [`IntervalIndex::overlap_many`].
+    pub fn count_overlaps_many(&self, lows: &[K], highs: &[K]) -> Result<Vec<u64>> {
+        check_bounds(lows, highs)?;
+        let (device, count) = (self.device(), lows.len());
+        let (stream, lows, highs) = (device.stream()?, device.upload(lows)?, device.upload(highs)?);
+        let mut counts = device.alloc(count)?;
+        self.on(&stream).count_overlaps(&lows, &highs, &mut counts, &mut Scratch::new(device, count)?)?;
+        Ok(counts.to_vec()?)
+    }
+
+    /// All intervals around points, or beside ranges.
+    fn join(&self, lows: &[K], highs: Option<&[K]>) -> Result<JoinRows<V>> {
+        check_bounds(lows, highs.unwrap_or(lows))?;
+        let (device, count) = (self.device(), lows.len());
+        let (stream, lows) = (device.stream()?, device.upload(lows)?);
+        let highs = highs.map(|highs| device.upload(highs)).transpose()?;
         let mut scratch = Scratch::new(device, count)?;
         let mut out = DeviceRows::new(device, count, 0)?;
-        self.on(&stream).locate(&points, &mut scratch, &mut out.offsets)?;
+        self.on(&stream).locate(&lows, highs.as_ref(), &mut scratch, &mut out.offsets)?;
         let mut total = [0];
         out.offsets.copy_range_to(count, &mut total)?;
         out.rows = device.alloc(usize::try_from(total[0]).unwrap_or(usize::MAX))?;
-        self.on(&stream).copy(&points, &scratch, &mut out)?;
+        self.on(&stream).copy(&lows, &scratch, &mut out)?;
         Ok(JoinRows { offsets: out.offsets.to_vec()?, rows: out.rows.to_vec()? })
     }
 
@@ -95,4 +137,13 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         self.on(&stream).count(&points, &mut counts, &mut Scratch::new(device, count)?)?;
         Ok(counts.to_vec()?)
     }
+}
+
+/// # Errors
+/// [`Error::BoundLengths`].
+fn check_bounds<K>(lows: &[K], highs: &[K]) -> Result<()> {
+    if lows.len() == highs.len() {
+        return Ok(());
+    }
+    Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() })
 }

@@ -278,26 +278,27 @@ impl<B: KeyWord, V: Word> InOrder<B, V> {
         Ok(unsafe { each(stream, count)?.run(calls::most_specific(&args)) }?)
     }
 
-    /// The rows of all intervals around each point, from its offset on, as far as there is room.
+    /// The rows of all intervals up to each position that end at or above each lowest point, from the probe's offset on, as far as
+    /// there is room.
     pub(crate) fn stab<K: AnyKey<Bits = B>>(
         &self,
         stream: &Stream,
-        (points, positions): (&Buffer<K>, &Buffer<u32>),
+        (lows, positions): (&Buffer<K>, &Buffer<u32>),
         offsets: &Buffer<u64>,
         out_rows: &mut Buffer<V>,
     ) -> Result<()> {
-        let count = points.len();
+        let count = lows.len();
         assert!(positions.len() >= count && offsets.len() > count);
         if count == 0 || out_rows.is_empty() {
             return Ok(());
         }
         if is_host(stream) {
-            self.stab_on_host(slice(points), slice(positions), slice(offsets), slice_mut(out_rows));
+            self.stab_on_host(slice(lows), slice(positions), slice(offsets), slice_mut(out_rows));
             return Ok(());
         }
         let args = StabArgs::<B, V> {
             intervals: self.argument(stream)?,
-            points: points.read_on(stream)?.cast(),
+            lows: lows.read_on(stream)?.cast(),
             positions: positions.read_on(stream)?,
             offsets: offsets.read_on(stream)?,
             count: count as u64,
@@ -309,28 +310,28 @@ impl<B: KeyWord, V: Word> InOrder<B, V> {
         Ok(unsafe { each(stream, count)?.run(calls::stab(&args)) }?)
     }
 
-    fn stab_on_host<K: AnyKey<Bits = B>>(&self, points: &[K], positions: &[u32], offsets: &[u64], mut out: &mut [V]) {
+    fn stab_on_host<K: AnyKey<Bits = B>>(&self, lows: &[K], positions: &[u32], offsets: &[u64], mut out: &mut [V]) {
         let rows = slice(&self.rows);
-        // Each task's points with the part of the output that is theirs.
-        let mut tasks = Vec::with_capacity(points.len().div_ceil(TASK));
+        // Each task's probes with the part of the output that is theirs.
+        let mut tasks = Vec::with_capacity(lows.len().div_ceil(TASK));
         let mut before = 0;
-        for (task, points) in points.chunks(TASK).enumerate() {
+        for (task, lows) in lows.chunks(TASK).enumerate() {
             let first = task * TASK;
-            let end = usize::try_from(offsets[first + points.len()]).unwrap_or(usize::MAX);
+            let end = usize::try_from(offsets[first + lows.len()]).unwrap_or(usize::MAX);
             let own;
             let len = (end - before).min(out.len());
             (own, out) = core::mem::take(&mut out).split_at_mut(len);
-            tasks.push((points, &positions[first..], &offsets[first..], own));
+            tasks.push((lows, &positions[first..], &offsets[first..], own));
             before = end;
         }
-        tasks.into_par_iter().for_each(|(points, positions, offsets, mut out)| {
-            for ((point, &from), pair) in points.iter().zip(positions).zip(offsets.windows(2)) {
+        tasks.into_par_iter().for_each(|(lows, positions, offsets, mut out)| {
+            for ((low, &from), pair) in lows.iter().zip(positions).zip(offsets.windows(2)) {
                 let own;
                 let len = usize::try_from(pair[1] - pair[0]).unwrap_or(usize::MAX).min(out.len());
                 (own, out) = core::mem::take(&mut out).split_at_mut(len);
                 let mut from = from;
                 for row in own {
-                    let Some(at) = self.innermost(point.encode(), from) else { break };
+                    let Some(at) = self.innermost(low.encode(), from) else { break };
                     *row = rows[at];
                     from = (at as u32).wrapping_sub(1);
                 }
@@ -339,29 +340,42 @@ impl<B: KeyWord, V: Word> InOrder<B, V> {
     }
 }
 
-/// Counts intervals: those that have started at each of `count` points, less those that have ended.
-pub(crate) fn count_open(
+/// The lowest and the highest point of each probe.
+pub(crate) type Probes<'a, K> = (&'a Buffer<K>, &'a Buffer<K>);
+
+/// Counts intervals: those that have started at the highest point of each of `count` probes, less those that have ended below the
+/// lowest one. Probes are points if they have no bounds.
+pub(crate) fn count_open<K: AnyKey>(
     stream: &Stream,
+    probes: Option<Probes<'_, K>>,
     (positions, ended): (&Buffer<u32>, &Buffer<u32>),
     count: usize,
     counts: &mut Buffer<u64>,
 ) -> Result<()> {
+    assert!(probes.is_none_or(|(lows, highs)| lows.len() >= count && highs.len() >= count));
     assert!(positions.len() >= count && ended.len() >= count && counts.len() >= count);
     if count == 0 {
         return Ok(());
     }
     if is_host(stream) {
         let (positions, ended) = (slice(positions), slice(ended));
+        let probes = probes.map(|(lows, highs)| (slice(lows), slice(highs)));
         slice_mut(counts)[..count].par_iter_mut().enumerate().for_each(|(i, count)| {
-            *count = u64::from(positions[i].wrapping_add(1).wrapping_sub(ended[i]));
+            let is_reversed = probes.is_some_and(|(lows, highs)| highs[i] < lows[i]);
+            let found = positions[i].wrapping_add(1).wrapping_sub(ended[i]);
+            *count = if is_reversed { 0 } else { found.into() };
         });
         return Ok(());
     }
-    let args = CountArgs {
+    let (lows, highs) = probes.unzip();
+    let args = CountArgs::<K::Bits> {
+        lows: optional(lows, stream)?.cast(),
+        highs: optional(highs, stream)?.cast(),
         positions: positions.read_on(stream)?,
         ended: ended.read_on(stream)?,
         count: count as u64,
         counts: counts.write_on(stream)?,
+        flip: K::FLIP,
     };
     // SAFETY: the lengths were checked; the pointers are for this stream.
     Ok(unsafe { each(stream, count)?.run(calls::count(&args)) }?)

@@ -39,6 +39,14 @@ impl<K: AnyKey, V: Word> Model<K, V> {
         found.into_iter().map(|i| self.rows[i]).collect()
     }
 
+    /// The rows of all intervals that have a point in common with a range, in the same order.
+    fn beside(&self, low: K, high: K) -> Vec<V> {
+        let overlaps = |&i: &usize| low <= high && self.starts[i] <= high && low <= self.ends[i];
+        let mut found: Vec<usize> = (0..self.starts.len()).filter(overlaps).collect();
+        found.sort_by_key(|&i| (core::cmp::Reverse(self.starts[i]), self.ends[i], i));
+        found.into_iter().map(|i| self.rows[i]).collect()
+    }
+
     /// Bounds, what is next to them, and the ends of the type.
     fn points(&self) -> Vec<K> {
         let one = K::Bits::truncate(1);
@@ -64,7 +72,21 @@ impl<K: AnyKey, V: Word> Model<K, V> {
             let most_specific: Vec<Option<V>> = expected.iter().map(|rows| rows.first().copied()).collect();
             assert_eq!(index.most_specific_many(points).unwrap(), most_specific, "{device}");
             in_device_form(&index, points, &expected);
+            self.compare_overlaps(&index, points);
         }
+    }
+
+    /// Ranges between some of the points, of which half are reversed, and those of one point.
+    fn compare_overlaps(&self, index: &IntervalIndex<K, V>, points: &[K]) {
+        let others = || points.iter().skip(points.len() / 3).chain(points).step_by(7);
+        let (lows, highs): (Vec<K>, Vec<K>) = points.iter().zip(others()).chain(points.iter().zip(points)).unzip();
+        let expected: Vec<Vec<V>> = lows.iter().zip(&highs).map(|(&low, &high)| self.beside(low, high)).collect();
+        let found = index.overlap_many(&lows, &highs).unwrap();
+        for (i, expected) in expected.iter().enumerate() {
+            assert_eq!(found.of(i), expected, "beside {} to {} in {self:?} on {}", lows[i], highs[i], index.device());
+        }
+        let counts = expected.iter().map(|rows| rows.len() as u64);
+        assert!(counts.eq(index.count_overlaps_many(&lows, &highs).unwrap()));
     }
 }
 
@@ -277,6 +299,10 @@ fn what_is_wrong_is_named() {
         let mut out = DeviceRows::new(&device, 39, 5).unwrap();
         let text = "the offsets' buffer holds 40 elements, but 41 are needed; allocate at least 41";
         assert_eq!(message(on.stab(&points, &mut scratch, &mut out)), text);
+        let fewer = device.upload(&[1_u64; 39]).unwrap();
+        let text = "40 starts but 39 ends: give one of each per range";
+        assert_eq!(message(on.count_overlaps(&points, &fewer, &mut device.alloc(40).unwrap(), &mut scratch)), text);
+        assert_eq!(message(index.overlap_many(&[1, 2], &[1])), text.replace("40", "2").replace("39", "1"));
         let other = if device == Device::host() { Device::emulated() } else { Device::host() };
         let elsewhere = other.upload(&[1_u64; 40]).unwrap();
         let error = message(on.most_specific(&elsewhere, &mut rows, None, 0, &mut scratch));
@@ -301,10 +327,12 @@ fn builds_and_queries_say_that_they_failed() {
         |(_, index), error| assert!(index.is_none() && matches!(error, Error::Runtime(_)), "{error}"),
     );
     assert!(built.len() > 40, "{}", built.len());
-    let queries: [Query; 3] = [
+    let queries: [Query; 5] = [
         |index| index.most_specific_many(&[1, 2, 3]).map(drop),
         |index| index.stab_many(&[1, 2, 3]).map(drop),
         |index| index.count_many(&[1, 2, 3]).map(drop),
+        |index| index.overlap_many(&[1, 2, 3], &[4, 9, 0]).map(drop),
+        |index| index.count_overlaps_many(&[1, 2, 3], &[4, 9, 0]).map(drop),
     ];
     for query in queries {
         let failed = Failure::at_every_point(

@@ -114,6 +114,16 @@ fn run<K: AnyKey, V: Word>(
     let all = expected.concat();
     checked.expect("all intervals", &found.rows, &all);
 
+    // Each point and another one as a range, half of them reversed.
+    let others: Vec<K> = points.iter().rev().copied().collect();
+    let overlaps = |i: usize| {
+        let (low, high) = (points[i], others[i]);
+        (0..len).filter(|&i| low <= high && starts[i] <= high && low <= ends[i]).count() as u64
+    };
+    let expected: Vec<u64> = (0..points.len()).into_par_iter().map(overlaps).collect();
+    let found = checked.time(|| index.count_overlaps_many(&points, &others))?;
+    checked.expect("numbers of overlaps", &found, &expected);
+
     // In device form, in an output that should not be written past its end.
     let (stream, queries) = (device.stream()?, device.upload(&points)?);
     let mut scratch = Scratch::new(device, points.len())?;

@@ -6,11 +6,6 @@ use crate::{
 };
 use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
-/// The kernel that counts.
-pub fn count(args: &CountArgs) -> Call<'_> {
-    Call::of::<Count>(args)
-}
-
 macro_rules! by_key {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ident;)*) => {$(
         $(#[$doc])*
@@ -20,6 +15,8 @@ macro_rules! by_key {
     )*};
 }
 by_key! {
+    /// The kernel that counts.
+    count(CountArgs) => Count;
     /// The kernel that looks for reversed intervals.
     check(CheckArgs) => Check;
     /// The kernel that marks where runs begin.

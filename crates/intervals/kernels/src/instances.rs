@@ -1,14 +1,12 @@
-//! The instances that are compiled: one PTX module without words, one per key word, one per key word and row word; `calls`
-//! chooses among them.
+//! The instances that are compiled: one PTX module per key word, one per key word and row word; `calls` chooses among them.
 
 use crate::{Arrange, Check, Count, Link, Mark, MostSpecific, Raise, Stab, Turn};
 use lanetree_simt::instance;
 
-instance!(intervals__count, intervals, Count);
-
 macro_rules! keys {
     ($($k:ident)*) => {
         pastey::paste! {$(
+            instance!([<intervals_ $k __count>], [<intervals_ $k>], Count<$k>);
             instance!([<intervals_ $k __check>], [<intervals_ $k>], Check<$k>);
             instance!([<intervals_ $k __mark>], [<intervals_ $k>], Mark<$k>);
             instance!([<intervals_ $k __turn>], [<intervals_ $k>], Turn<$k>);

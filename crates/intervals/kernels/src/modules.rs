@@ -1,7 +1,6 @@
 //! The PTX modules: a file of kernels each.
 
 lanetree_simt::modules! {
-    intervals,
     intervals_u32,
     intervals_u64,
     intervals_u128,
