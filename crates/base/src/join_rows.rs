@@ -1,11 +1,8 @@
 //! The results of a join whose probes match any number of rows.
 
 use crate::Result;
-use crate::parallel::*;
+use crate::join_bounds::number_on_host;
 use crate::room::zeroed;
-
-/// Matches of a task of the CPU's: enough to outweigh its dispatch.
-const TASK: usize = 1 << 15;
 
 /// The rows that match a batch of probes, in compressed sparse row form: those of probe *i* are from `offsets[i]` to
 /// `offsets[i + 1]`, in the order of the probes.
@@ -60,20 +57,10 @@ impl<V: Copy> JoinRows<V> {
     /// # Errors
     /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for it.
     pub fn probes(&self) -> Result<Vec<u64>> {
-        let offsets = &self.offsets[..];
-        let matches = offsets.last().map_or(0, |&total| usize::try_from(total).unwrap_or(usize::MAX));
-        let mut probes = zeroed(matches)?;
-        probes.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
-            let mut at = (task * TASK) as u64;
-            let mut probe = offsets.partition_point(|&offset| offset <= at) - 1;
-            for out in out {
-                while offsets[probe + 1] <= at {
-                    probe += 1;
-                }
-                *out = probe as u64;
-                at += 1;
-            }
-        });
+        let mut probes = zeroed(self.offsets.last().map_or(0, |&total| usize::try_from(total).unwrap_or(usize::MAX)))?;
+        if !self.offsets.is_empty() {
+            number_on_host(&self.offsets, &mut probes);
+        }
         Ok(probes)
     }
 }
@@ -81,6 +68,9 @@ impl<V: Copy> JoinRows<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// More than a task of the CPU's.
+    const TASK: usize = 1 << 15;
 
     #[test]
     fn the_column_of_probes_is_that_of_the_offsets_over_tasks() {

@@ -13,6 +13,7 @@ mod composite;
 pub mod error;
 mod fold;
 mod guarded;
+mod join_bounds;
 mod join_rows;
 pub mod launch;
 mod matches;
@@ -30,6 +31,7 @@ pub use composite::compose_on;
 pub use error::{Error, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};
 pub use guarded::Guarded;
+pub use join_bounds::{Closed, JoinBounds, number_matches};
 pub use join_rows::JoinRows;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;

@@ -109,16 +109,16 @@ pub use lanetree_cubpt::Cubpt;
 pub use lanetree_files as files;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
-    AsOf, Closed, Combine, CombineScratch, DeviceMatches, DeviceRanges, Direction, FixedIndex, HostForm, Iter,
-    JoinScratch, OnStream, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
+    AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
+    Iter, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
 };
 #[doc(inline)]
 pub use lanetree_frame::{
-    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Composite,
-    Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder,
-    JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer,
-    Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream,
-    UpdatePath, UpdateReport, Value, Word, apply_to_map, compose_on, runtime,
+    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Closed,
+    Composite, Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey,
+    IndexBuilder, JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf,
+    OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows,
+    Stream, UpdatePath, UpdateReport, Value, Word, apply_to_map, compose_on, number_matches, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

@@ -1,10 +1,11 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
 use crate::columns::{OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
+use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs};
 use crate::keys::{
     CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
 };
-use lanetree_simt::{Call, Word, entry_by_words};
+use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
 /// The kernel that makes composite keys.
 pub fn compose<A: Word, B: Word>(args: &ComposeArgs<A, B, A::With<B>>) -> Call<'_> {
@@ -39,4 +40,14 @@ pub fn unpack_bits(args: &UnpackBitsArgs) -> Call<'_> {
 /// The kernel that makes ordered words of floats, or the inverse.
 pub fn order_floats<W: Word>(args: &OrderFloatsArgs<W>) -> Call<'_> {
     Call::new(entry_by_words!(W => OrderFloats<W>), args)
+}
+
+/// The kernel that makes inclusive bounds.
+pub fn bounds<K: KeyWord>(args: &BoundsArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord => Bounds<K>), args)
+}
+
+/// The kernel that writes the numbers of matches' probes.
+pub fn numbers(args: &NumbersArgs) -> Call<'_> {
+    Call::of::<Numbers>(args)
 }

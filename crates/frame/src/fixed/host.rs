@@ -3,15 +3,14 @@
 use super::asof::Searches;
 use super::join::rows_of;
 use super::range::locate_rows;
-use super::range_join::band;
 use super::ranges::{Between, Each, LOCATING, Pieces, anew};
 use super::streaming::copy_past_caches;
-use super::{AsOf, BitsOf, Closed, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
+use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
-use lanetree_base::{Error, JoinRows, KeyRange, Matches, Ranges, Result};
+use lanetree_base::{Closed, Error, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
@@ -421,15 +420,7 @@ pub trait HostForm: FixedIndex {
         highs: &[Self::Key],
         closed: Closed,
     ) -> Result<JoinRows<Self::Value>> {
-        if lows.len() != highs.len() {
-            return Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() });
-        }
-        let mut out = Ranges::default();
-        match closed.bounds(lows, highs)? {
-            None => self.range_between_many_into(lows, highs, &mut out)?,
-            Some((lows, highs)) => self.range_between_many_into(&lows, &highs, &mut out)?,
-        }
-        Ok(JoinRows { offsets: out.offsets, rows: out.values })
+        self.join_between(lows, highs, JoinBounds::of_ranges(closed))
     }
 
     /// Joins probes with all pairs whose keys are at most `distance` away, in the order of the keys, and of the probe's group.
@@ -437,8 +428,25 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::range_between_many_into`]; [`Error::OptionValue`] for keys that are floats.
     fn band_join_many(&self, probes: &[Self::Key], distance: u64) -> Result<JoinRows<Self::Value>> {
-        let (lows, highs) = band(probes, distance)?;
-        self.range_join_many(&lows, &highs, Closed::Both)
+        self.join_between(probes, probes, JoinBounds::of_bands(distance)?)
+    }
+
+    /// Joins ranges with the index, whose bounds are made of these.
+    #[doc(hidden)]
+    fn join_between(
+        &self,
+        lows: &[Self::Key],
+        highs: &[Self::Key],
+        bounds: JoinBounds<Self::Key>,
+    ) -> Result<JoinRows<Self::Value>> {
+        let mut out = Ranges::default();
+        if bounds.are_inclusive() {
+            self.range_between_many_into(lows, highs, &mut out)?;
+        } else {
+            let (lows, highs) = bounds.on_host(lows, highs)?;
+            self.range_between_many_into(&lows, &highs, &mut out)?;
+        }
+        Ok(JoinRows { offsets: out.offsets, rows: out.values })
     }
 
     /// How many pairs each range has, [`HostForm::range_many`] without copying them.

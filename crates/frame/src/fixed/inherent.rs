@@ -386,7 +386,7 @@ macro_rules! inherent_forms {
                 &self,
                 lows: &[$k],
                 highs: &[$k],
-                closed: $crate::fixed::Closed,
+                closed: $crate::Closed,
             ) -> $crate::Result<$crate::JoinRows<$v>> {
                 $crate::fixed::HostForm::range_join_many(self, lows, highs, closed)
             }

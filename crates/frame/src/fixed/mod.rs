@@ -33,7 +33,7 @@ pub use lanetree_primitives::check_pairs;
 pub use on_stream::{OnStream, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
-pub use range_join::Closed;
+pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
 pub use scan::{ScanOutputs, Scans};
 pub use staging::Staging;
 

@@ -1,8 +1,8 @@
 //! Joins by ranges and bands, against a look at every pair.
 
 use crate::LaneTree;
-use lanetree_frame::fixed::Closed;
-use lanetree_frame::{Device, Error, JoinRows};
+use lanetree_frame::fixed::{DeviceRangeMatches, RangeJoinScratch};
+use lanetree_frame::{Closed, Device, Error, JoinRows, Result, Stream};
 use lanetree_layout::{AnyKey, Composite, F64, KeyWord};
 use lanetree_runtime::Failure;
 
@@ -24,6 +24,27 @@ fn expected<K: AnyKey>(keys: &[K], probes: usize, holds: impl Fn(usize, K) -> bo
         out.offsets.push(out.rows.len() as u64);
     }
     out
+}
+
+/// Joins with scratch memory for more probes, and with room for more matches and for fewer.
+fn in_device_form<K: AnyKey>(
+    device: &Device,
+    keys: &[K],
+    expected: &JoinRows<u32>,
+    join: impl Fn(&Stream, &mut RangeJoinScratch<K>, &mut DeviceRangeMatches<K, u32>) -> Result<()>,
+) {
+    let (count, stream) = (expected.offsets.len() - 1, device.stream().unwrap());
+    let mut scratch = RangeJoinScratch::new(device, count + 9).unwrap();
+    for capacity in [expected.len() + 5, expected.len() / 2] {
+        let mut out = DeviceRangeMatches::new(device, count, capacity).unwrap();
+        join(&stream, &mut scratch, &mut out).unwrap();
+        assert_eq!(out.pairs.offsets.to_vec().unwrap(), expected.offsets);
+        let written = capacity.min(expected.len());
+        assert_eq!(out.probes.to_vec().unwrap()[..written], expected.probes().unwrap()[..written]);
+        assert_eq!(out.pairs.values.to_vec().unwrap()[..written], expected.rows[..written]);
+        let of_rows = expected.rows[..written].iter().map(|&row| keys[row as usize]);
+        assert!(of_rows.eq(out.pairs.keys.to_vec().unwrap()[..written].iter().copied()));
+    }
 }
 
 fn joins<K: AnyKey>(key: impl Fn(u64) -> K) {
@@ -50,8 +71,12 @@ fn joins<K: AnyKey>(key: impl Fn(u64) -> K) {
                 (Closed::Neither, |(low, high), key| low < key && key < high),
             ];
             for (closed, holds) in ways {
-                let found = tree.range_join_many(&lows, &highs, closed).unwrap();
-                assert_eq!(found, expected(keys, probes.len(), |i, key| holds(probes[i], key)), "{closed:?}");
+                let expected = expected(keys, probes.len(), |i, key| holds(probes[i], key));
+                assert_eq!(tree.range_join_many(&lows, &highs, closed).unwrap(), expected, "{closed:?}");
+                in_device_form(&device, keys, &expected, |stream, scratch, out| {
+                    let (lows, highs) = (device.upload(&lows)?, device.upload(&highs)?);
+                    tree.on(stream).range_join(&lows, &highs, closed, scratch, out)
+                });
             }
             for distance in [0, 1, 7, 1 << 33, u64::MAX] {
                 let found = tree.band_join_many(&lows, distance).unwrap();
@@ -61,7 +86,11 @@ fn joins<K: AnyKey>(key: impl Fn(u64) -> K) {
                     let away = own.max(word).wrapping_sub(own.min(word));
                     own.xor(word) <= most && away.parts()[1] == 0 && away.parts()[0] <= distance
                 };
-                assert_eq!(found, expected(keys, probes.len(), near), "at most {distance} away");
+                let expected = expected(keys, probes.len(), near);
+                assert_eq!(found, expected, "at most {distance} away");
+                in_device_form(&device, keys, &expected, |stream, scratch, out| {
+                    tree.on(stream).band_join(&device.upload(&lows)?, distance, scratch, out)
+                });
             }
         }
     }
@@ -92,8 +121,14 @@ fn bands_of_floats_and_unpaired_bounds_are_refused() {
                 are not measured";
     assert_eq!(tree.band_join_many(&floats, 3).unwrap_err().to_string(), text);
     for closed in [Closed::Both, Closed::Left] {
-        let error = tree.range_join_many(&floats, &floats[..1], closed).unwrap_err();
-        assert_eq!(error.to_string(), "2 starts but 1 ends: give one of each per range");
+        let text = "2 starts but 1 ends: give one of each per range";
+        assert_eq!(tree.range_join_many(&floats, &floats[..1], closed).unwrap_err().to_string(), text);
+        let (lows, highs) = (device.upload(&floats).unwrap(), device.upload(&floats[..1]).unwrap());
+        let (mut scratch, mut out) =
+            (RangeJoinScratch::new(&device, 2).unwrap(), DeviceRangeMatches::new(&device, 2, 2).unwrap());
+        let stream = device.stream().unwrap();
+        let error = tree.on(&stream).range_join(&lows, &highs, closed, &mut scratch, &mut out).unwrap_err();
+        assert_eq!(error.to_string(), text);
     }
 }
 
