@@ -211,6 +211,15 @@ fn joins_and_the_multi_map_are_measured_and_checked() {
 }
 
 #[test]
+fn intervals_are_measured_and_checked() {
+    let arguments = ["--figure", "intervals", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
+    let (text, json) = figure(&arguments);
+    assert!(text.contains("most_specific") && text.contains("stab"), "{text}");
+    // Three depths: a build and three queries.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 3 * 4);
+}
+
+#[test]
 fn shards_are_measured_beside_one_index_and_checked() {
     let (_, json) =
         figure(&["--figure", "sharded", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"]);

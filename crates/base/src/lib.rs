@@ -13,6 +13,8 @@ mod composite;
 pub mod error;
 mod fold;
 mod guarded;
+mod join_bounds;
+mod join_rows;
 pub mod launch;
 mod matches;
 mod ops;
@@ -30,6 +32,8 @@ pub use composite::compose_on;
 pub use error::{Error, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};
 pub use guarded::Guarded;
+pub use join_bounds::{Closed, JoinBounds, number_matches};
+pub use join_rows::JoinRows;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;
 pub use lanetree_layout::{AnyKey, Bytes16, Composite, F32, F64, FixedKey, Key, KeyWord, Value, Word};

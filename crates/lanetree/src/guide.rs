@@ -11,6 +11,7 @@ pages! {
     AsOfLookUps: "as-of-look-ups.md",
     ChoosingAnIndex: "choosing-an-index.md",
     KeysAndEncodings: "keys-and-encodings.md",
+    Intervals: "intervals.md",
     BatchesAndAtomicity: "batches-and-atomicity.md",
     StreamsAndOtherLibraries: "streams-and-other-libraries.md",
     MemoryAndPools: "memory-and-pools.md",

@@ -18,6 +18,7 @@
 //! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`).
 //!
 //! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
+//! [`IntervalIndex`] finds the intervals that contain a point (feature `intervals`); see [`intervals`].
 //!
 //! The six implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
 //! [`IndexBuilder`]. [`Mirrored`] is an index on the host that takes the changes, with a copy on a device that answers
@@ -108,16 +109,16 @@ pub use lanetree_cubpt::Cubpt;
 pub use lanetree_files as files;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
-    AsOf, Combine, CombineScratch, DeviceMatches, DeviceRanges, Direction, FixedIndex, HostForm, Iter, JoinScratch,
-    OnStream, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
+    AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
+    Iter, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
 };
 #[doc(inline)]
 pub use lanetree_frame::{
-    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Composite,
-    Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey, IndexBuilder,
-    Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, OffsetBuffer, Offsets, Op,
-    OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath,
-    UpdateReport, Value, Word, apply_to_map, compose_on, runtime,
+    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Closed,
+    Composite, Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey,
+    IndexBuilder, JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf,
+    OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows,
+    Stream, UpdatePath, UpdateReport, Value, Word, apply_to_map, compose_on, number_matches, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]
@@ -131,6 +132,12 @@ pub use lanetree_hbtree as hbtree;
 #[cfg(feature = "hbtree")]
 #[doc(inline)]
 pub use lanetree_hbtree::HbTree;
+#[cfg(feature = "intervals")]
+#[doc(inline)]
+pub use lanetree_intervals as intervals;
+#[cfg(feature = "intervals")]
+#[doc(inline)]
+pub use lanetree_intervals::IntervalIndex;
 #[cfg(feature = "lane-tree")]
 #[doc(inline)]
 pub use lanetree_lane_tree as lane_tree;
@@ -169,6 +176,8 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
         &lanetree_harmonia::MODULES,
         #[cfg(feature = "hbtree")]
         &lanetree_hbtree::MODULES,
+        #[cfg(feature = "intervals")]
+        &lanetree_intervals::MODULES,
         #[cfg(feature = "lane-tree")]
         &lanetree_lane_tree::MODULES,
         #[cfg(feature = "multimap")]
@@ -199,6 +208,7 @@ mod tests {
         shared::<crate::HbTree<u64, u64>>();
         shared::<crate::SortedArray<u64, u64>>();
         shared::<crate::MultiMap<u64, u64>>();
+        shared::<crate::IntervalIndex<u64, u64>>();
         shared::<crate::Error>();
     }
 }

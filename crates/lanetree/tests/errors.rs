@@ -5,8 +5,8 @@ use lanetree::primitives::{
     BuildScratch, MergeScratch, OperationSort, RadixSortScratch, RunScratch, ScanScratch, SelectScratch, exclusive_scan,
 };
 use lanetree::{
-    Device, DeviceKind, DeviceMatches, DeviceRanges, Error, Harmonia, JoinScratch, RangeScratch, Stream, cuart, cubpt,
-    harmonia, lane_tree, multimap, runtime,
+    Device, DeviceKind, DeviceMatches, DeviceRangeMatches, DeviceRanges, Error, Harmonia, JoinScratch,
+    RangeJoinScratch, RangeScratch, Stream, cuart, cubpt, harmonia, intervals, lane_tree, multimap, runtime,
 };
 
 const DEVICES: [fn() -> Device; 2] = [Device::host, Device::emulated];
@@ -212,6 +212,10 @@ fn scratch_memory_for_any_number_is_made_or_refused() {
             refused(lane_tree::UpdateScratch::<u64>::new(device, many).is_err());
             refused(cuart::GatherScratch::new(device, many, 10).is_err());
             refused(cuart::GatherScratch::new(device, 10, many).is_err());
+            refused(intervals::Scratch::<u64>::new(device, many).is_err());
+            refused(intervals::DeviceRows::<u32>::new(device, 10, many).is_err());
+            refused(RangeJoinScratch::<u64>::new(device, many).is_err());
+            refused(DeviceRangeMatches::<u64, u32>::new(device, 10, many).is_err());
             refused(multimap::Scratch::new(device, many).is_err());
             refused(multimap::RangeScratch::<u64>::new(device, many, 10).is_err());
             refused(multimap::RangeScratch::<u64>::new(device, 10, many).is_err());

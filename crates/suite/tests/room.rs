@@ -6,8 +6,8 @@ use core::ops::Bound;
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{self, HarmoniaAbove, HbTree, Over, Regular};
 use lanetree::{
-    BatchOf, Cuart, Cubpt, Device, DeviceKind, Domain, Error, Harmonia, IndexBuilder, KeyOf, LaneSet, LaneTree,
-    MultiMap, Op, OrderedIndex, Result, SortedArray,
+    BatchOf, Closed, Cuart, Cubpt, Device, DeviceKind, Domain, Error, Harmonia, IndexBuilder, IntervalIndex, KeyOf,
+    LaneSet, LaneTree, MultiMap, Op, OrderedIndex, Result, SortedArray,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -277,6 +277,29 @@ fn calls_of_the_multi_map_find_no_memory() {
     each_refusal((&device, "insert_many"), || map.insert_many(&keys, &values), |_| {});
     each_refusal((&device, "remove_all_many"), || map.remove_all_many(&keys), |_| {});
     assert!(map.is_empty());
+}
+
+#[test]
+fn calls_of_the_interval_index_and_joins_by_ranges_find_no_memory() {
+    let _turn = alone();
+    let device = Device::host();
+    let len = keys_on(&device);
+    let starts: Vec<u64> = (0..len).map(|i| word(i * 7919 % len)).collect();
+    let ends: Vec<u64> = starts.iter().map(|start| start + word(3)).collect();
+    let build = || IntervalIndex::build(&device, &starts, &ends);
+    each_refusal((&device, "build"), build, |_| {});
+    let index = build().unwrap();
+    each_refusal((&device, "most_specific_many"), || index.most_specific_many(&ends), |_| {});
+    each_refusal((&device, "stab_many"), || index.stab_many(&ends), |_| {});
+    each_refusal((&device, "count_many"), || index.count_many(&ends), |_| {});
+    each_refusal((&device, "overlap_many"), || index.overlap_many(&starts, &ends), |_| {});
+    let rows: Vec<u32> = (0..len as u32).collect();
+    let tree = LaneTree::build(&device, &starts, &rows).unwrap();
+    let join = || tree.range_join_many(&starts, &ends, Closed::Neither);
+    each_refusal((&device, "range_join_many"), join, |_| {});
+    each_refusal((&device, "band_join_many"), || tree.band_join_many(&starts, 3), |_| {});
+    let matches = join().unwrap();
+    each_refusal((&device, "probes"), || matches.probes(), |_| {});
 }
 
 #[test]

@@ -17,6 +17,8 @@ impl Index {
     pub(crate) const LANE_TREE: Self = Self("lanetree");
     /// What CuART is compared with; on devices with kernels only.
     pub(crate) const GRT: Self = Self("grt");
+    /// Intervals.
+    pub(crate) const INTERVALS: Self = Self("intervals");
     /// Keys with any number of values.
     pub(crate) const MULTIMAP: Self = Self("multimap");
     /// Sorts, scans, selection, runs, merging.
@@ -24,7 +26,7 @@ impl Index {
 
     /// All of them, each once.
     pub(crate) fn all() -> Vec<Self> {
-        let mut all = vec![Self::HARMONIA, Self::CUART, Self::GRT, Self::MULTIMAP, Self::PRIMITIVES];
+        let mut all = vec![Self::HARMONIA, Self::CUART, Self::GRT, Self::INTERVALS, Self::MULTIMAP, Self::PRIMITIVES];
         for listed in indexes::with_builders() {
             let index = Self::of_family(listed.name);
             if !all.contains(&index) {

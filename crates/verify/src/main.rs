@@ -14,6 +14,7 @@ mod data;
 mod grt;
 mod harmonia;
 mod index;
+mod intervals;
 mod joins;
 mod kernels;
 mod multimap;

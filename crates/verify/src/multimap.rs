@@ -80,7 +80,7 @@ impl Case {
         let report = checked.time(|| map.remove_all_many(&keys))?;
         checked.expect("pairs of removed keys", &[report.removed], &[removed]);
         checked.ask(&map, &model, rng)?;
-        Ok(Answer { queries: checked.queries, time: checked.time, difference: checked.difference })
+        Ok(checked.answer())
     }
 }
 
@@ -137,21 +137,28 @@ impl<K: Key, V: Word> Model<K, V> {
 
 /// What was found so far.
 #[derive(Default)]
-struct Checked {
+pub(crate) struct Checked {
     queries: usize,
     time: Duration,
-    difference: Option<Difference>,
+    pub(crate) difference: Option<Difference>,
 }
 
 impl Checked {
-    fn time<T>(&mut self, call: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// What came of it.
+    pub(crate) fn answer(self) -> Answer {
+        Answer { queries: self.queries, time: self.time, difference: self.difference }
+    }
+
+    /// Takes the time of a call.
+    pub(crate) fn time<T>(&mut self, call: impl FnOnce() -> Result<T>) -> Result<T> {
         let start = Instant::now();
         let result = call();
         self.time += start.elapsed();
         result
     }
 
-    fn expect<T: PartialEq + core::fmt::Debug + Sync + Copy>(
+    /// Compares what a call has found.
+    pub(crate) fn expect<T: PartialEq + core::fmt::Debug + Sync + Copy>(
         &mut self,
         what: &'static str,
         actual: &[T],

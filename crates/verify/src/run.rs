@@ -9,7 +9,7 @@ use super::index::Index;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
-use super::{conformance, coverage, cuart, cuart_build, grt, joins, multimap, radix_sort, updates};
+use super::{conformance, coverage, cuart, cuart_build, grt, intervals, joins, multimap, radix_sort, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use lanetree_console::choice;
@@ -193,6 +193,12 @@ fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) 
         let (keys, operation, seed) = (case.keys(), case.operation(), own_seed(&path));
         let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
         jobs.push(Job { index: Index::GRT, path, keys, operation, seed, run });
+    }
+    for case in intervals::cases(mode, kind, max_len) {
+        let path = case.name();
+        let (keys, operation, seed) = (case.key, intervals::Case::OPERATION, own_seed(&path));
+        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::INTERVALS, path, keys, operation, seed, run });
     }
     for case in multimap::cases(mode, kind, max_len) {
         let path = case.name();

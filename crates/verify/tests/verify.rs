@@ -145,13 +145,13 @@ fn only_the_indexes_that_are_named_are_verified() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out.json");
     // Emulated, as one of them has no cases without kernels; few cases of the others.
-    for names in ["harmonia", "cuart", "grt", "multimap", "primitives", "grt,primitives"] {
+    for names in ["harmonia", "cuart", "grt", "intervals", "multimap", "primitives", "grt,primitives"] {
         let only = if names == "harmonia" { "u32-u32/f8/fill1/" } else { "n1" };
         let (code, json) = small("emulated", &["--index", names, "--only", only], &file);
         assert_eq!((code, indexes(&json)), (Some(0), names.split(',').collect()));
     }
     let (_, json) = small("host", &[], &file);
-    assert_eq!(indexes(&json), ["cuart", "harmonia", "multimap", "primitives"].into());
+    assert_eq!(indexes(&json), ["cuart", "harmonia", "intervals", "multimap", "primitives"].into());
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn an_unknown_index_is_refused_with_those_that_are_known() {
     assert_eq!(code(&output), Some(2));
     let text = stderr(&output);
     assert!(text.contains("'hash'"), "{text}");
-    for name in ["harmonia", "cuart", "grt", "multimap", "primitives"] {
+    for name in ["harmonia", "cuart", "grt", "intervals", "multimap", "primitives"] {
         assert!(text.contains(name), "{name} is missing in:\n{text}");
     }
     let output = verify(&["--device", "host", "--index", "grt"]);

@@ -59,6 +59,7 @@ mod hbtree_sizes;
 mod hbtree_strategies;
 mod hbtree_updates;
 mod indexes;
+mod intervals;
 mod joins;
 mod lanetree_adversaries;
 mod lanetree_cpu;
@@ -135,6 +136,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &cliffs::FIGURE,
     &joins::FIGURE,
     &asof::FIGURE,
+    &intervals::FIGURE,
     &multimap::FIGURE,
     &sharded::FIGURE,
     &hbtree_pages::FIGURE,

@@ -2,10 +2,11 @@
 
 use crate::columns::{OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
 use crate::elements::{PutElements, PutElementsArgs};
+use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs};
 use crate::keys::{
     CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
 };
-use lanetree_simt::{Call, Word, entry_by_words};
+use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
 /// The kernel that makes composite keys.
 pub fn compose<A: Word, B: Word>(args: &ComposeArgs<A, B, A::With<B>>) -> Call<'_> {
@@ -45,4 +46,14 @@ pub fn put_elements(args: &PutElementsArgs) -> Call<'_> {
 /// The kernel that makes ordered words of floats, or the inverse.
 pub fn order_floats<W: Word>(args: &OrderFloatsArgs<W>) -> Call<'_> {
     Call::new(entry_by_words!(W => OrderFloats<W>), args)
+}
+
+/// The kernel that makes inclusive bounds.
+pub fn bounds<K: KeyWord>(args: &BoundsArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord => Bounds<K>), args)
+}
+
+/// The kernel that writes the numbers of matches' probes.
+pub fn numbers(args: &NumbersArgs) -> Call<'_> {
+    Call::of::<Numbers>(args)
 }

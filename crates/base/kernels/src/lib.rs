@@ -1,4 +1,5 @@
-//! Kernels over batches of keys, whichever index they are for: byte strings made from numbers, their offsets checked.
+//! Kernels over batches of keys, whichever index they are for: byte strings made from numbers, their offsets checked; columns;
+//! the bounds and the matches of joins.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -6,5 +7,6 @@
 pub mod calls;
 pub mod columns;
 pub mod elements;
+pub mod joins;
 pub mod keys;
 pub mod modules;

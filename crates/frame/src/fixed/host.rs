@@ -10,7 +10,7 @@ use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
-use lanetree_base::{Error, KeyRange, Matches, Ranges, Result};
+use lanetree_base::{Closed, Error, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
@@ -407,6 +407,46 @@ pub trait HostForm: FixedIndex {
                 _ => self.range_in_pieces(&mut Between { starts, ends }, out),
             }
         })
+    }
+
+    /// Joins ranges with the index: the values, in the order of their keys, of the pairs whose keys are between `lows[i]` and
+    /// `highs[i]`. A reversed range has none. On a device the keys are copied, too.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_between_many_into`].
+    fn range_join_many(
+        &self,
+        lows: &[Self::Key],
+        highs: &[Self::Key],
+        closed: Closed,
+    ) -> Result<JoinRows<Self::Value>> {
+        self.join_between(lows, highs, JoinBounds::of_ranges(closed))
+    }
+
+    /// Joins probes with all pairs whose keys are at most `distance` away, in the order of the keys, and of the probe's group.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_between_many_into`]; [`Error::OptionValue`] for keys that are floats.
+    fn band_join_many(&self, probes: &[Self::Key], distance: u64) -> Result<JoinRows<Self::Value>> {
+        self.join_between(probes, probes, JoinBounds::of_bands(distance)?)
+    }
+
+    /// Joins ranges with the index, whose bounds are made of these.
+    #[doc(hidden)]
+    fn join_between(
+        &self,
+        lows: &[Self::Key],
+        highs: &[Self::Key],
+        bounds: JoinBounds<Self::Key>,
+    ) -> Result<JoinRows<Self::Value>> {
+        let mut out = Ranges::default();
+        if bounds.are_inclusive() {
+            self.range_between_many_into(lows, highs, &mut out)?;
+        } else {
+            let (lows, highs) = bounds.on_host(lows, highs)?;
+            self.range_between_many_into(&lows, &highs, &mut out)?;
+        }
+        Ok(JoinRows { offsets: out.offsets, rows: out.values })
     }
 
     /// How many pairs each range has, [`HostForm::range_many`] without copying them.

@@ -362,6 +362,56 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::join_many_into(self, probes, out)
             }
 
+            /// Joins ranges with the index: for each probe `i` the values, such as row numbers, of the pairs whose keys are between
+            /// `lows[i]` and `highs[i]`, in ascending order of the keys. `closed` says which bounds belong to the ranges; a
+            /// reversed range is empty. On a device the keys cross the bus, too, and are dropped.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Closed, Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let matches = index.range_join_many(&[10, 30, 20], &[30, 20, 20], Closed::Right)?;
+            /// assert_eq!((matches.of(0), matches.of(1), matches.of(2)), (&[2, 3][..], &[][..], &[][..]));
+            /// // The two columns of the join.
+            /// assert_eq!((matches.probes()?, matches.rows), (vec![0, 0], vec![2, 3]));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there are as many highs as
+            /// lows.
+            pub fn range_join_many(
+                &self,
+                lows: &[$k],
+                highs: &[$k],
+                closed: $crate::Closed,
+            ) -> $crate::Result<$crate::JoinRows<$v>> {
+                $crate::fixed::HostForm::range_join_many(self, lows, highs, closed)
+            }
+
+            /// Joins probes with all pairs whose keys are at most `distance` away: `|key - probes[i]| <= distance`, which never
+            /// wraps around at the ends of the type. Of [`Composite`]($crate::Composite) keys the second ones are compared, within
+            /// the group of the first. Otherwise like [`range_join_many`](Self::range_join_many).
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let matches = index.band_join_many(&[25, 0, u64::MAX], 5)?;
+            /// assert!(matches.iter().eq([(0, 2), (0, 3)]));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`range_join_many`](Self::range_join_many); [`OptionValue`]($crate::Error::OptionValue) for keys that are floats.
+            pub fn band_join_many(&self, probes: &[$k], distance: u64) -> $crate::Result<$crate::JoinRows<$v>> {
+                $crate::fixed::HostForm::band_join_many(self, probes, distance)
+            }
+
             /// The pairs of each range, in ascending order of their keys, in compressed rows (CSR): row `i` is for range `i`.
             /// Takes range expressions (`3..7`, `..=7`, pairs of [`Bound`](core::ops::Bound)s) or
             /// [`KeyRange`]($crate::KeyRange)s, which can have a limit.

@@ -13,6 +13,7 @@ mod on_stream;
 mod ordered;
 pub mod pairs;
 mod range;
+mod range_join;
 pub mod ranges;
 mod scan;
 mod staging;
@@ -32,6 +33,7 @@ pub use lanetree_primitives::check_pairs;
 pub use on_stream::{OnStream, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
+pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
 pub use scan::{ScanOutputs, Scans};
 pub use staging::Staging;
 

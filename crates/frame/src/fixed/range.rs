@@ -72,6 +72,7 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
 /// The bounds of a batch of ranges on the device.
 #[derive(Clone, Copy)]
 struct Bounds<'a, K> {
+    count: usize,
     starts: &'a Buffer<K>,
     ends: &'a Buffer<K>,
     limits: Option<&'a Buffer<u64>>,
@@ -98,11 +99,31 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeScratch,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
-        let count = starts.len();
-        self.check("the offsets' buffer", count + 1, &out.offsets)?;
+        self.range_of(Bounds { count: starts.len(), starts, ends, limits, limit }, scratch, out)
+    }
+
+    /// [`OnStream::range`] of the first `count` ranges, without limits.
+    pub(super) fn range_first(
+        &self,
+        count: usize,
+        (starts, ends): (&Buffer<I::Key>, &Buffer<I::Key>),
+        scratch: &mut RangeScratch,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        self.range_of(Bounds { count, starts, ends, limits: None, limit: u64::MAX }, scratch, out)
+    }
+
+    fn range_of(
+        &self,
+        bounds: Bounds<'_, I::Key>,
+        scratch: &mut RangeScratch,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        let count = bounds.count;
+        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", out.keys.len(), &out.values)?;
-        self.locate(Bounds { starts, ends, limits, limit }, scratch)?;
+        self.locate(bounds, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
         self.gather(count, scratch, out)
     }
@@ -119,7 +140,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         limit: u64,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
-        self.locate_into(Bounds { starts, ends, limits, limit }, None, counts)
+        self.locate_into(Bounds { count: starts.len(), starts, ends, limits, limit }, None, counts)
     }
 
     fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {
@@ -132,7 +153,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         cursors: Option<&mut Buffer<u64>>,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
-        let count = bounds.starts.len();
+        let count = bounds.count;
         self.check("the starts' buffer", count, bounds.starts)?;
         self.check("the ends' buffer", count, bounds.ends)?;
         self.check("the counts' buffer", count, counts)?;
@@ -162,7 +183,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         cursors: Option<&mut Buffer<u64>>,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
-        let count = bounds.starts.len();
+        let count = bounds.count;
         let tree = self.index.view().expect("a tree on the host is in main memory");
         let starts = &bounds.starts.as_slice().expect("a buffer of the host")[..count];
         let ends = &bounds.ends.as_slice().expect("a buffer of the host")[..count];

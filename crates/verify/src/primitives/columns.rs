@@ -1,11 +1,12 @@
-//! Columns: composite keys, ordered words of floats, bytes of hit masks.
+//! Columns: composite keys, ordered words of floats, bytes of hit masks, bounds and numbers of joins.
 
 use super::{differs, output};
 use crate::answer::Answer;
 use crate::compare::{Difference, Sabotage};
 use crate::data;
-use lanetree::{Composite, Device, F32, F64, Key, KeyWord, Result, compose_on};
-use lanetree_base::{order_floats, restore_floats, unpack_bits};
+use core::time::Duration;
+use lanetree::{AnyKey, Closed, Composite, Device, F32, F64, Key, KeyWord, Result, compose_on, number_matches};
+use lanetree_base::{JoinBounds, order_floats, restore_floats, unpack_bits};
 use rand::Rng;
 use std::time::Instant;
 
@@ -82,4 +83,55 @@ pub(crate) fn bits(device: &Device, len: usize, seed: u64, sabotage: Option<Sabo
     // What is past the last bit is not promised.
     let difference = bytes.read(sabotage)?.differs(&|i| expected.get(i).copied(), &|i| i.to_string());
     Ok(Answer { queries: len, time, difference })
+}
+
+/// Inclusive bounds of ranges with open ones, and of bands.
+pub(crate) fn join_bounds<K: AnyKey>(
+    device: &Device,
+    len: usize,
+    seed: u64,
+    sabotage: Option<Sabotage>,
+) -> Result<Answer> {
+    let mut rng = data::rng(seed, "bounds");
+    let mut some = || -> Vec<K> {
+        let word = |i: usize| match i % 5 {
+            0 => K::Bits::MIN,
+            1 => K::Bits::MAX,
+            _ => K::Bits::from_parts([rng.next_u64(), rng.next_u64()]),
+        };
+        (0..len).map(word).map(K::decode).collect()
+    };
+    let (lows, highs) = (some(), some());
+    let (stream, on_device) = (device.stream()?, (device.upload(&lows)?, device.upload(&highs)?));
+    let (mut time, mut difference) = (Duration::ZERO, None);
+    for bounds in [JoinBounds::of_ranges(Closed::Neither), JoinBounds::of_bands(seed >> 20)?] {
+        let (firsts, lasts) = bounds.on_host(&lows, &highs)?;
+        let (mut to_firsts, mut to_lasts) = (output(device, "lows", len, len)?, output(device, "highs", len, len)?);
+        let start = Instant::now();
+        let out = (&mut to_firsts.buffer, &mut to_lasts.buffer);
+        bounds.on_stream(&stream, (&on_device.0, &on_device.1), out)?;
+        stream.synchronize()?;
+        time += start.elapsed();
+        difference = difference.or(differs(to_firsts, &firsts, sabotage)?).or(differs(to_lasts, &lasts, sabotage)?);
+    }
+    Ok(Answer { queries: len, time, difference })
+}
+
+/// The numbers of matches' probes.
+pub(crate) fn numbers(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    let mut rng = data::rng(seed, "numbers");
+    let (mut offsets, mut expected) = (vec![0_u64], Vec::with_capacity(len));
+    while expected.len() < len {
+        let count = (rng.next_u64() >> (64 - 1 - rng.next_u64() % 12)).min((len - expected.len()) as u64);
+        expected.extend((0..count).map(|_| offsets.len() as u64 - 1));
+        offsets.push(expected.len() as u64);
+    }
+    let (stream, probes) = (device.stream()?, offsets.len() - 1);
+    let offsets = device.upload(&offsets)?;
+    let mut numbers = output(device, "numbers of probes", len, len)?;
+    let start = Instant::now();
+    number_matches(&stream, &offsets, probes, &mut numbers.buffer)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    Ok(Answer { queries: len, time, difference: differs(numbers, &expected, sabotage)? })
 }

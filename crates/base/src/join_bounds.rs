@@ -1,0 +1,249 @@
+//! What joins by ranges are made of: the bounds of probes, and the column of the probes' numbers.
+
+use crate::error::same_device;
+use crate::launch::{THREADS, over};
+use crate::parallel::*;
+use crate::room::zeroed;
+use crate::{Error, Result};
+use lanetree_kernels_base::calls;
+use lanetree_kernels_base::joins::{BoundsArgs, MATCHES, NumbersArgs, OPEN_HIGH, OPEN_LOW, inclusive};
+use lanetree_layout::{AnyKey, KeyWord};
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_simt::WARP;
+
+/// Elements of a task of the CPU's.
+const TASK: usize = 1 << 14;
+
+/// Which of a range's bounds belong to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Closed {
+    /// `low <= key <= high`.
+    #[default]
+    Both,
+    /// `low <= key < high`.
+    Left,
+    /// `low < key <= high`.
+    Right,
+    /// `low < key < high`.
+    Neither,
+}
+
+/// How the bounds of a join's probes become inclusive bounds of ranges.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinBounds<K: AnyKey> {
+    most: K::Bits,
+    reach: K::Bits,
+    open: u32,
+}
+
+impl<K: AnyKey> JoinBounds<K> {
+    /// Of ranges with these bounds.
+    pub fn of_ranges(closed: Closed) -> Self {
+        let open = match closed {
+            Closed::Both => 0,
+            Closed::Left => OPEN_HIGH,
+            Closed::Right => OPEN_LOW,
+            Closed::Neither => OPEN_LOW | OPEN_HIGH,
+        };
+        Self { most: K::Bits::MIN, reach: K::Bits::MIN, open }
+    }
+
+    /// Of bands: keys at most so far away, within their group.
+    ///
+    /// # Errors
+    /// [`Error::OptionValue`] for floats.
+    pub fn of_bands(distance: u64) -> Result<Self> {
+        if !K::HAS_DISTANCE {
+            let allowed = "keys of integers, or a join by ranges: distances of floats are not measured";
+            return Err(Error::OptionValue { what: "a band of float keys", value: distance.to_string(), allowed });
+        }
+        // The low bits in which the keys of a group differ.
+        let most = <K::Bits as KeyWord>::MAX.shr(K::Bits::BITS - K::GROUP_BITS);
+        let reach = K::Bits::from_parts([distance, 0]);
+        Ok(Self { most, reach: if reach.parts()[0] == distance { reach } else { most }, open: 0 })
+    }
+
+    /// Whether bounds stay as they are.
+    pub fn are_inclusive(&self) -> bool {
+        self.open == 0 && self.reach == K::Bits::MIN
+    }
+
+    fn of(&self, low: K, high: K) -> (K, K) {
+        let (low, high) = inclusive(low.encode(), high.encode(), self.most, self.reach, self.open);
+        (K::decode(low), K::decode(high))
+    }
+
+    /// The bounds of as many ranges as there are lows and highs.
+    ///
+    /// # Errors
+    /// [`Error::BoundLengths`]; [`Error::Runtime`] if main memory has no room for them.
+    pub fn on_host(&self, lows: &[K], highs: &[K]) -> Result<(Vec<K>, Vec<K>)> {
+        check_bounds(lows.len(), highs.len())?;
+        let (mut firsts, mut lasts) = (zeroed(lows.len())?, zeroed(lows.len())?);
+        self.fill(lows, highs, &mut firsts, &mut lasts);
+        Ok((firsts, lasts))
+    }
+
+    fn fill(&self, lows: &[K], highs: &[K], firsts: &mut [K], lasts: &mut [K]) {
+        let out = firsts.par_chunks_mut(TASK).zip(lasts.par_chunks_mut(TASK));
+        lows.par_chunks(TASK).zip(highs.par_chunks(TASK)).zip(out).for_each(|((lows, highs), (firsts, lasts))| {
+            for (i, (first, last)) in firsts.iter_mut().zip(lasts).enumerate() {
+                (*first, *last) = self.of(lows[i], highs[i]);
+            }
+        });
+    }
+
+    /// The bounds of as many ranges as there are lows and highs, in the stream's order. May return before it is done.
+    ///
+    /// # Errors
+    /// [`Error::BoundLengths`]; [`Error::OutputLength`] for less room than ranges; [`Error::BatchTooLarge`]; [`Error::Runtime`] for
+    /// buffers of another device than the stream's.
+    pub fn on_stream(
+        &self,
+        stream: &Stream,
+        (lows, highs): (&Buffer<K>, &Buffer<K>),
+        (firsts, lasts): (&mut Buffer<K>, &mut Buffer<K>),
+    ) -> Result<()> {
+        let count = lows.len();
+        check_bounds(count, highs.len())?;
+        check(stream, "the lows' buffer", count, lows)?;
+        check(stream, "the highs' buffer", count, highs)?;
+        check(stream, "the scratch memory", count, firsts)?;
+        check(stream, "the scratch memory", count, lasts)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if stream.device().kind() == DeviceKind::Host {
+            if let (Some(lows), Some(highs), Some(firsts), Some(lasts)) =
+                (lows.as_slice(), highs.as_slice(), firsts.as_mut_slice(), lasts.as_mut_slice())
+            {
+                self.fill(lows, highs, &mut firsts[..count], &mut lasts[..count]);
+            }
+            return Ok(());
+        }
+        let args = BoundsArgs::<K::Bits> {
+            lows: lows.read_on(stream)?.cast(),
+            highs: highs.read_on(stream)?.cast(),
+            count: count as u64,
+            out_lows: firsts.write_on(stream)?.cast(),
+            out_highs: lasts.write_on(stream)?.cast(),
+            open: self.open,
+            padding: 0,
+            reach: self.reach,
+            most: self.most,
+            flip: K::FLIP,
+        };
+        // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
+        unsafe { over(stream, count as u64, 1, THREADS)?.run(calls::bounds(&args))? };
+        Ok(())
+    }
+}
+
+/// Writes the number of each match's probe, as far as there is room: the other column of a join, beside the rows, of whose `probes`
+/// probes the matches are between `offsets[i]` and `offsets[i + 1]`, ascending from 0. Runs in the stream's order and may return before it
+/// is done. Allocates nothing.
+///
+/// ```
+/// use lanetree::{Device, number_matches};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let device = Device::emulated();
+/// let (stream, offsets) = (device.stream()?, device.upload(&[0_u64, 2, 2, 3])?);
+/// let mut numbers = device.alloc(3)?;
+/// number_matches(&stream, &offsets, 3, &mut numbers)?;
+/// assert_eq!(numbers.to_vec()?, [0, 0, 2]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::OutputLength`] for fewer offsets than one more than probes; [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of
+/// another device than the stream's.
+pub fn number_matches(stream: &Stream, offsets: &Buffer<u64>, probes: usize, numbers: &mut Buffer<u64>) -> Result<()> {
+    check(stream, "the offsets' buffer", probes.saturating_add(1), offsets)?;
+    check(stream, "the buffer of the probes' numbers", 0, numbers)?;
+    let capacity = numbers.len();
+    if probes == 0 || capacity == 0 {
+        return Ok(());
+    }
+    if stream.device().kind() == DeviceKind::Host {
+        if let (Some(offsets), Some(numbers)) = (offsets.as_slice(), numbers.as_mut_slice()) {
+            number_on_host(&offsets[..=probes], numbers);
+        }
+        return Ok(());
+    }
+    let args = NumbersArgs {
+        offsets: offsets.read_on(stream)?,
+        count: probes as u64,
+        capacity: capacity as u64,
+        numbers: numbers.write_on(stream)?,
+    };
+    let warps = (capacity as u64).div_ceil(MATCHES);
+    // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
+    unsafe { over(stream, warps, WARP, THREADS)?.run(calls::numbers(&args))? };
+    Ok(())
+}
+
+/// The number of each match's probe on the host, in parallel.
+pub(crate) fn number_on_host(offsets: &[u64], numbers: &mut [u64]) {
+    let probes = offsets.len() - 1;
+    let total = usize::try_from(offsets[probes]).unwrap_or(usize::MAX).min(numbers.len());
+    numbers[..total].par_chunks_mut(TASK).enumerate().for_each(|(task, numbers)| {
+        let first = (task * TASK) as u64;
+        let mut probe = offsets[..probes].partition_point(|&offset| offset <= first).saturating_sub(1);
+        for (number, at) in numbers.iter_mut().zip(first..) {
+            while probe + 1 < probes && offsets[probe + 1] <= at {
+                probe += 1;
+            }
+            *number = probe as u64;
+        }
+    });
+}
+
+/// # Errors
+/// [`Error::BoundLengths`].
+fn check_bounds(lows: usize, highs: usize) -> Result<()> {
+    if lows == highs { Ok(()) } else { Err(Error::BoundLengths { starts: lows, ends: highs }) }
+}
+
+fn check<T: bytemuck::Pod>(stream: &Stream, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+    if buffer.len() < expected {
+        return Err(Error::OutputLength { what, expected, actual: buffer.len() });
+    }
+    same_device(stream.device(), buffer.device(), what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JoinRows;
+    use lanetree_runtime::Device;
+
+    #[test]
+    fn probes_are_numbered_on_every_device_as_far_as_there_is_room() {
+        for device in [Device::host(), Device::emulated()] {
+            let stream = device.stream().unwrap();
+            for counts in [&[][..], &[0], &[3], &[0, 0, 5, 0, 1], &[255, 1, 0, 0, 700, 0, 256, 3, 0], &[1; 1000]] {
+                let mut offsets = vec![0_u64];
+                offsets.extend(counts.iter().scan(0, |sum: &mut u64, count| {
+                    *sum += count;
+                    Some(*sum)
+                }));
+                let total = offsets[counts.len()] as usize;
+                let matches = JoinRows { offsets, rows: vec![(); total] };
+                let expected = matches.probes().unwrap();
+                let offsets = device.upload(&matches.offsets).unwrap();
+                for room in [total + 40, total, total / 2] {
+                    let mut numbers = device.upload(&vec![u64::MAX; room]).unwrap();
+                    number_matches(&stream, &offsets, counts.len(), &mut numbers).unwrap();
+                    let (numbers, written) = (numbers.to_vec().unwrap(), room.min(total));
+                    assert_eq!(numbers[..written], expected[..written], "{counts:?} on {device}");
+                    assert!(numbers[written..].iter().all(|&number| number == u64::MAX), "{counts:?} on {device}");
+                }
+            }
+            let error = number_matches(&stream, &device.alloc(4).unwrap(), 4, &mut device.alloc(1).unwrap());
+            let text = "the offsets' buffer holds 4 elements, but 5 are needed; allocate at least 5";
+            assert_eq!(error.unwrap_err().to_string(), text);
+        }
+    }
+}

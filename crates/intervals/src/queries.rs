@@ -1,0 +1,149 @@
+//! Queries in host form.
+
+use crate::IntervalIndex;
+use crate::on_stream::{DeviceRows, Scratch};
+use lanetree_frame::parallel::*;
+use lanetree_frame::{Error, JoinRows, Result};
+use lanetree_layout::{AnyKey, Word};
+
+/// Results that a thread converts at a time: fewer take less time than to wake it.
+const TASK: usize = 1 << 14;
+
+impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
+    /// The row of the most specific interval around each point; `None` where no interval contains it. Bounds belong to their
+    /// intervals.
+    ///
+    /// Of the intervals that contain a point, the most specific one is that with the greatest start; of these the one with the
+    /// smallest end; of these the one that was given first. Where intervals are nested, it is the innermost one, as the longest
+    /// prefix of an address is; intervals may overlap in any other way, too.
+    ///
+    /// ```
+    /// use lanetree::{Device, IntervalIndex};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let index = IntervalIndex::build(&Device::host(), &[10_i64, 20, 20, 30], &[40, 28, 25, 50])?;
+    /// let found = index.most_specific_many(&[10, 25, 26, 35, 45, 51])?;
+    /// assert_eq!(found, [Some(0), Some(2), Some(1), Some(3), Some(3), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device or main memory has no room for the batch, or from the
+    /// driver.
+    pub fn most_specific_many(&self, points: &[K]) -> Result<Vec<Option<V>>> {
+        let (device, count) = (self.device(), points.len());
+        let (stream, points) = (device.stream()?, device.upload(points)?);
+        let (mut rows, mut hits) = (device.alloc(count)?, device.alloc(count.div_ceil(32))?);
+        let mut scratch = Scratch::new(device, count)?;
+        self.on(&stream).most_specific(&points, &mut rows, Some(&mut hits), V::MIN, &mut scratch)?;
+        let (rows, hits) = (rows.to_vec()?, hits.to_vec()?);
+        let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
+        rows.into_par_iter().with_min_len(TASK).enumerate().map(|(i, row)| is_hit(i).then_some(row)).try_collect()
+    }
+
+    /// The rows of all intervals that contain each point, the most specific one first: in descending order of their starts; those of
+    /// one start in ascending order of their ends; equal ones as they were given.
+    ///
+    /// ```
+    /// use lanetree::{Device, IntervalIndex};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::host();
+    /// let index = IntervalIndex::build_with_rows(&device, &[10_u64, 20], &[40, 25], &[7_u64, 8])?;
+    /// let found = index.stab_many(&[20, 9, 30])?;
+    /// assert_eq!(found.offsets, [0, 2, 2, 3]);
+    /// assert_eq!((found.of(0), found.of(1), found.of(2)), (&[8, 7][..], &[][..], &[7][..]));
+    /// // The number of the point and the row of the interval of each pair.
+    /// assert!(found.iter().eq([(0, 8), (0, 7), (2, 7)]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`IntervalIndex::most_specific_many`].
+    pub fn stab_many(&self, points: &[K]) -> Result<JoinRows<V>> {
+        self.join(points, None)
+    }
+
+    /// The rows of all intervals that have a point in common with each range from `lows[i]` to `highs[i]`, both inclusive: an overlap
+    /// join. A reversed range has none. In the order of [`IntervalIndex::stab_many`]: those that start within the range first.
+    ///
+    /// ```
+    /// use lanetree::{Device, IntervalIndex};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let index = IntervalIndex::build(&Device::host(), &[10_u64, 20, 60], &[40, 25, 70])?;
+    /// let found = index.overlap_many(&[25, 26, 41, 9], &[60, 59, 59, 0])?;
+    /// assert_eq!((found.of(0), found.of(1)), (&[2, 1, 0][..], &[0][..]));
+    /// // The two columns of the join.
+    /// assert_eq!((found.probes()?, found.rows), (vec![0, 0, 0, 1], vec![2, 1, 0, 0]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`IntervalIndex::most_specific_many`]; [`Error::BoundLengths`] unless there are as many highs as lows.
+    pub fn overlap_many(&self, lows: &[K], highs: &[K]) -> Result<JoinRows<V>> {
+        self.join(lows, Some(highs))
+    }
+
+    /// How many intervals have a point in common with each range, as [`IntervalIndex::overlap_many`] would find them.
+    ///
+    /// # Errors
+    /// As [`IntervalIndex::overlap_many`].
+    pub fn count_overlaps_many(&self, lows: &[K], highs: &[K]) -> Result<Vec<u64>> {
+        check_bounds(lows, highs)?;
+        let (device, count) = (self.device(), lows.len());
+        let (stream, lows, highs) = (device.stream()?, device.upload(lows)?, device.upload(highs)?);
+        let mut counts = device.alloc(count)?;
+        self.on(&stream).count_overlaps(&lows, &highs, &mut counts, &mut Scratch::new(device, count)?)?;
+        Ok(counts.to_vec()?)
+    }
+
+    /// All intervals around points, or beside ranges.
+    fn join(&self, lows: &[K], highs: Option<&[K]>) -> Result<JoinRows<V>> {
+        check_bounds(lows, highs.unwrap_or(lows))?;
+        let (device, count) = (self.device(), lows.len());
+        let (stream, lows) = (device.stream()?, device.upload(lows)?);
+        let highs = highs.map(|highs| device.upload(highs)).transpose()?;
+        let mut scratch = Scratch::new(device, count)?;
+        let mut out = DeviceRows::new(device, count, 0)?;
+        self.on(&stream).locate(&lows, highs.as_ref(), &mut scratch, &mut out.offsets)?;
+        let mut total = [0];
+        out.offsets.copy_range_to(count, &mut total)?;
+        out.rows = device.alloc(usize::try_from(total[0]).unwrap_or(usize::MAX))?;
+        self.on(&stream).copy(&lows, &scratch, &mut out)?;
+        Ok(JoinRows { offsets: out.offsets.to_vec()?, rows: out.rows.to_vec()? })
+    }
+
+    /// How many intervals contain each point. It takes two searches per point, however many there are.
+    ///
+    /// ```
+    /// use lanetree::{Device, IntervalIndex};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let index = IntervalIndex::build(&Device::host(), &[10_u64, 20], &[40, 25])?;
+    /// assert_eq!(index.count_many(&[20, 9, 30])?, [2, 0, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`IntervalIndex::most_specific_many`].
+    pub fn count_many(&self, points: &[K]) -> Result<Vec<u64>> {
+        let (device, count) = (self.device(), points.len());
+        let (stream, points, mut counts) = (device.stream()?, device.upload(points)?, device.alloc(count)?);
+        self.on(&stream).count(&points, &mut counts, &mut Scratch::new(device, count)?)?;
+        Ok(counts.to_vec()?)
+    }
+}
+
+/// # Errors
+/// [`Error::BoundLengths`].
+fn check_bounds<K>(lows: &[K], highs: &[K]) -> Result<()> {
+    if lows.len() == highs.len() {
+        return Ok(());
+    }
+    Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() })
+}
