@@ -1,17 +1,30 @@
 //! The battery.
 
-use crate::{Case, Family, Form, Place, Subject, Tally, check, check_on, directed, failures};
+use crate::{Case, Family, Form, Place, Subject, Tally, check, check_on, failures};
 use lanetree::Device;
 
-/// Puts an index through all that can be written down: the directed cases, the contract, and failures at every point. On
-/// the host every way to build it gets every case; on the emulator, which is slower, the first way gets all, and the
-/// others take turns. The random sequences are [`bounded`](crate::bounded)'s.
+/// Puts an index through all that can be written down: the [`directed`] cases and the contract, and failures at every
+/// point. The random sequences are [`bounded`](crate::bounded)'s.
 ///
 /// # Errors
 /// The first case that fails, and how.
 pub fn conformance<F: Family>(family: &F) -> Result<Tally, String> {
+    let mut tally = directed(family)?;
+    for (options, form) in [(0, Form::Host), (1 % family.ways(), Form::Device)] {
+        let failed = failures::failures(family, options, form);
+        tally = tally.plus(failed.map_err(|error| format!("{}, a failing device, {error}", family.name()))?);
+    }
+    Ok(tally)
+}
+
+/// The directed cases and the contract. On the host every way to build the index gets every case; on the emulator, which is
+/// slower, the first way gets all, and the others take turns.
+///
+/// # Errors
+/// The first case that fails, and how.
+pub fn directed<F: Family>(family: &F) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    let cases = directed::cases::<<F::Subject as Subject>::Key>();
+    let cases = crate::directed::cases::<<F::Subject as Subject>::Key>();
     let emulated = Place::Emulated(3);
     for options in 0..family.ways() {
         let of = |what: &str, error| format!("{}, built in way {options}, {what}: {error}", family.name());
@@ -28,10 +41,6 @@ pub fn conformance<F: Family>(family: &F) -> Result<Tally, String> {
             family.contract(&device, options).map_err(|error| of(&format!("on {device}"), error))?;
         }
     }
-    for (options, form) in [(0, Form::Host), (1 % family.ways(), Form::Device)] {
-        let failed = failures::failures(family, options, form);
-        tally = tally.plus(failed.map_err(|error| format!("{}, a failing device, {error}", family.name()))?);
-    }
     Ok(tally)
 }
 
@@ -40,7 +49,7 @@ const CONTRACT: &str = "the contract";
 
 /// The parts of what [`conformance_on`] puts an index through: each directed case, and the contract.
 pub fn parts<F: Family>() -> Vec<&'static str> {
-    let cases = directed::cases::<<F::Subject as Subject>::Key>();
+    let cases = crate::directed::cases::<<F::Subject as Subject>::Key>();
     cases.into_iter().map(|(what, _)| what).chain([CONTRACT]).collect()
 }
 
@@ -53,7 +62,7 @@ pub fn conformance_on<F: Family>(family: &F, device: &Device, options: u8, part:
     if part == CONTRACT {
         return family.contract(device, options).map(|()| 0);
     }
-    let mut cases = directed::cases::<<F::Subject as Subject>::Key>().into_iter();
+    let mut cases = crate::directed::cases::<<F::Subject as Subject>::Key>().into_iter();
     let (_, case) = cases.find(|(what, _)| *what == part).ok_or_else(|| format!("no part is called {part:?}"))?;
     let tally = check_on(family, &Case { options, ..case }, device)?;
     Ok(tally.changed + tally.answered)

@@ -127,12 +127,14 @@ fn queries<S: Subject>(mut run: Run<S>, form: Form) -> Result<(), String> {
     for (what, query) in queries {
         at_every_point(what, |failure| {
             let (done, has_failed) = run.failing(Some(failure), |index| query(index, &keys, form));
-            match &done {
+            match done {
                 Err(error @ Error::Lost { .. }) => Err(format!("a query says that the index is lost: {error}")),
-                _ => after(&mut run, done, has_failed),
-            }?;
-            Ok(has_failed)
+                Err(error) if !has_failed && !run.index().may_refuse(&error) => Err(error.to_string()),
+                Ok(()) if has_failed => Err("the device has failed, and the query says nothing".into()),
+                _ => Ok(has_failed),
+            }
         })?;
+        run.is_untouched(form).map_err(|differs| format!("after failures of {what}: {differs}"))?;
     }
     Ok(())
 }

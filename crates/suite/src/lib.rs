@@ -38,7 +38,7 @@ mod step;
 mod subject;
 
 pub use bounded::{bounded, on_bytes};
-pub use conformance::{conformance, conformance_on, parts};
+pub use conformance::{conformance, conformance_on, directed, parts};
 pub use hooks::{Fixed, Hooks, Plain};
 /// For paths in [`for_each_index!`], which may be called where `lanetree` is no dependency.
 #[doc(hidden)]

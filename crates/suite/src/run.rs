@@ -212,6 +212,18 @@ impl<S: Subject> Run<S> {
         self.finds_all(Form::Host).map_err(|differs| format!("after \"{error}\": {differs}"))
     }
 
+    /// Whether the index is not lost, and as the model.
+    ///
+    /// # Errors
+    /// What differs.
+    pub(crate) fn is_untouched(&mut self, form: Form) -> Result<(), String> {
+        if self.index().is_lost() == Some(true) {
+            return Err("it is lost".into());
+        }
+        self.upkeep(Upkeep::Iterate)?;
+        self.finds_all(form)
+    }
+
     /// Whether each key that the index has is found: from the root downwards, where a pass over all pairs may follow the
     /// leaves. Ranks say, too, that the descent ends in the right leaf; and the index checks its nodes, if it can.
     ///

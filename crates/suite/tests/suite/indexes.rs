@@ -17,10 +17,11 @@ fn random(name: &str) {
     }
 }
 
-/// Runs the written cases, and sees that the device has failed in some.
-fn written(family: &dyn Conforms) {
-    let Tally { changed, answered, failed, .. } = family.conformance().unwrap_or_else(|error| panic!("{error}"));
-    assert!(changed > 100 && answered > 500 && failed > 2, "{changed} changed, {answered} answered, {failed} failed");
+/// Runs the written cases, and sees that the device has failed in some if it should.
+fn written(family: &dyn Conforms, with_failures: bool) {
+    let tally = family.conformance(with_failures).unwrap_or_else(|error| panic!("{error}"));
+    assert!(tally.changed > 100 && tally.answered > 500, "{tally:?}");
+    assert!(tally.failed > 2 || !with_failures, "{tally:?}");
 }
 
 macro_rules! tests {
@@ -28,7 +29,8 @@ macro_rules! tests {
         mod $name {
             #[test]
             fn conforms() {
-                super::written(&*super::indexes::named(stringify!($name)).family);
+                let listed = super::indexes::named(stringify!($name));
+                super::written(&*listed.family, listed.with_failures);
             }
 
             #[test]
@@ -67,5 +69,5 @@ fn a_set_conforms() {
 #[test]
 fn an_index_passes_by_giving_a_builder() {
     let builder = ::lanetree::Harmonia::<u32, u32>::builder();
-    written(&indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]));
+    written(&indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]), true);
 }
