@@ -193,7 +193,8 @@ impl ArrowIndex {
 
     /// The rows of each range of values, in the order of their values; those of one value ascend. Range `i` is from `starts[i]`
     /// to `ends[i]`; without bounds on both sides, there is one range. A range that ends before it starts is empty, as in SQL. A
-    /// null bound makes a null list. Returns when the results are complete.
+    /// null bound makes a null list. A single range is a part of the index's own memory, not copied. Returns when the results are
+    /// complete.
     ///
     /// ```
     /// use arrow_array::{Array, Int64Array, UInt64Array, cast::AsArray};
@@ -221,7 +222,7 @@ impl ArrowIndex {
         let offsets = ScalarBuffer::from(offsets).into_inner();
         // Both are words of 64 bits, and no vector has 2^63 elements.
         let offsets = OffsetBuffer::new(ScalarBuffer::new(offsets, 0, bounds.count + 1));
-        let rows: ArrayRef = Arc::new(UInt64Array::new(rows.into(), None));
+        let rows: ArrayRef = Arc::new(UInt64Array::new(rows, None));
         Ok(LargeListArray::new(Arc::new(Field::new_list_field(DataType::UInt64, false)), offsets, rows, nulls))
     }
 

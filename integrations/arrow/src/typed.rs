@@ -3,6 +3,7 @@
 use crate::error::{Result, filled, room};
 use crate::trees::{NO_ROW, Tree};
 use arrow_array::Array;
+use arrow_buffer::ScalarBuffer;
 use core::ops::Bound;
 use lanetree::Device;
 
@@ -28,7 +29,7 @@ struct Order {
     /// Where the rows of each key begin, and the end of the last; none if each key has one row.
     starts: Option<Vec<u64>>,
     /// Row numbers; those of one key ascend.
-    rows: Vec<u64>,
+    rows: ScalarBuffer<u64>,
 }
 
 impl Order {
@@ -37,7 +38,7 @@ impl Order {
         let mut ordered = filled(0, rows.len())?;
         if keys == rows.len() {
             key_of_each.iter().zip(rows).for_each(|(key, row)| ordered[*key as usize] = *row);
-            return Ok(Self { starts: None, rows: ordered });
+            return Ok(Self { starts: None, rows: ordered.into() });
         }
         let mut starts = filled(0, keys + 1)?;
         for &key in key_of_each {
@@ -53,7 +54,7 @@ impl Order {
             ordered[*at as usize] = row;
             *at += 1;
         }
-        Ok(Self { starts: Some(starts), rows: ordered })
+        Ok(Self { starts: Some(starts), rows: ordered.into() })
     }
 
     /// Where the rows of the keys from this one on begin.
@@ -172,9 +173,19 @@ impl<T: Tree> Typed<T> {
         Ok(places)
     }
 
-    /// The rows of each range, in the order of their keys: where each range's begin and the last one's end, and rows.
-    pub(crate) fn range(&self, bounds: &Bounds<'_>, is_null: impl Fn(usize) -> bool) -> Result<(Vec<u64>, Vec<u64>)> {
+    /// The rows of each range, in the order of their keys: where each range's begin and the last one's end, and rows, of which
+    /// not all need be of a range.
+    pub(crate) fn range(
+        &self,
+        bounds: &Bounds<'_>,
+        is_null: impl Fn(usize) -> bool,
+    ) -> Result<(Vec<u64>, ScalarBuffer<u64>)> {
         let (first, last) = self.places(bounds)?;
+        if let ([first], [last]) = (&first[..], &last[..]) {
+            // In place.
+            let places = [*first, *first.max(last)].map(|key| self.order.start(key) as u64);
+            return Ok((places.into(), self.order.rows.clone()));
+        }
         let rows_of = |i: usize| if is_null(i) { &[] } else { self.order.between(first[i], last[i]) };
         let mut offsets = room(bounds.count + 1)?;
         let mut total = 0;
@@ -185,7 +196,7 @@ impl<T: Tree> Typed<T> {
         }
         let mut rows = room(total)?;
         (0..bounds.count).for_each(|i| rows.extend_from_slice(rows_of(i)));
-        Ok((offsets, rows))
+        Ok((offsets, rows.into()))
     }
 
     /// How many rows each range has.

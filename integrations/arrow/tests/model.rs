@@ -282,6 +282,19 @@ fn answers_without_a_miss_have_no_validity() {
 }
 
 #[test]
+fn a_single_range_is_not_copied() {
+    let column = Int32Array::from(vec![5, 6, 5, 4]);
+    let index = ArrowIndex::build(&Device::host(), &column, Nulls::Refuse).unwrap();
+    let rows = |start: i32| {
+        let start = Int32Array::from(vec![start]);
+        let list = index.range(Bound::Included(&start), Bound::Unbounded).unwrap();
+        list.value(0).as_primitive::<UInt64Type>().values().clone()
+    };
+    assert_eq!((&rows(4)[..], &rows(5)[..], &rows(7)[..]), (&[3, 0, 2, 1][..], &[0, 2, 1][..], &[][..]));
+    assert_eq!(rows(5).as_ptr(), rows(4)[1..].as_ptr());
+}
+
+#[test]
 fn errors_name_the_type_or_the_row() {
     let said = |error: Error| error.to_string();
     let host = Device::host();
