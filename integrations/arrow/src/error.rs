@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 pub enum Error {
     /// A type without keys.
     #[error(
-        "a column of type {0} can't be indexed: cast it to an integer, a float, a date, a time, a decimal of at most 128 bits, or FixedSizeBinary(16)"
+        "a column of type {0} can't be indexed: cast it to an integer, a float, a date, a time, a decimal of at most 128 bits, or a string"
     )]
     Type(DataType),
 

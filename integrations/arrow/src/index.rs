@@ -1,12 +1,13 @@
-use crate::error::{Error, Result, room};
-use crate::keys::{Keys, Kind, Source};
-use crate::typed::{Join, NO_ROW, Typed};
+use crate::error::{Error, Result};
+use crate::keys::Kind;
+use crate::trees::NO_ROW;
+use crate::typed::{Bounds, Join, Typed};
 use arrow_array::{Array, ArrayRef, BooleanArray, LargeListArray, UInt64Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 use core::fmt;
 use core::ops::Bound;
-use lanetree::{Bytes16, Device, F32, F64};
+use lanetree::{Bytes16, Cuart, Device, F32, F64, LaneTree};
 use std::sync::Arc;
 
 /// What a build does with nulls.
@@ -21,8 +22,8 @@ pub enum Nulls {
 
 /// An index over a column: from values to the numbers of their rows, which count from 0.
 ///
-/// The tree is on its device. Where a value has several rows, all row numbers are in main memory too
-/// ([`ArrowIndex::host_bytes`]): answers are wanted there.
+/// The tree is on its device. Row numbers in the order of their values are in main memory too ([`ArrowIndex::host_bytes`]):
+/// ranges are wanted there.
 pub struct ArrowIndex {
     data_type: DataType,
     rows: usize,
@@ -30,14 +31,15 @@ pub struct ArrowIndex {
 }
 
 enum Tree {
-    U32(Typed<u32>),
-    U64(Typed<u64>),
-    I32(Typed<i32>),
-    I64(Typed<i64>),
-    I128(Typed<i128>),
-    F32(Typed<F32>),
-    F64(Typed<F64>),
-    Bytes16(Typed<Bytes16>),
+    U32(Typed<LaneTree<u32, u64>>),
+    U64(Typed<LaneTree<u64, u64>>),
+    I32(Typed<LaneTree<i32, u64>>),
+    I64(Typed<LaneTree<i64, u64>>),
+    I128(Typed<LaneTree<i128, u64>>),
+    F32(Typed<LaneTree<F32, u64>>),
+    F64(Typed<LaneTree<F64, u64>>),
+    Bytes16(Typed<LaneTree<Bytes16, u64>>),
+    Strings(Box<Typed<Cuart<u64>>>),
 }
 
 /// The same for a tree of any keys.
@@ -52,23 +54,9 @@ macro_rules! each {
             Tree::F32($typed) => $body,
             Tree::F64($typed) => $body,
             Tree::Bytes16($typed) => $body,
+            Tree::Strings($typed) => $body,
         }
     };
-}
-
-fn build<K: Source>(device: &Device, column: &dyn Array) -> Result<Typed<K>> {
-    let keys = K::keys(&column.to_data())?;
-    let mut rows = room(column.len() - column.null_count())?;
-    let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) else {
-        rows.extend(0..keys.len() as u64);
-        return Typed::build(device, &keys, &rows);
-    };
-    let mut present = room(rows.capacity())?;
-    for row in nulls.valid_indices() {
-        rows.push(row as u64);
-        present.push(keys[row]);
-    }
-    Typed::build(device, &present, &rows)
 }
 
 impl ArrowIndex {
@@ -90,14 +78,15 @@ impl ArrowIndex {
             return Err(Error::Null { row, nulls: nulls.null_count() });
         }
         let tree = match kind {
-            Kind::U32 => Tree::U32(build(device, column)?),
-            Kind::U64 => Tree::U64(build(device, column)?),
-            Kind::I32 => Tree::I32(build(device, column)?),
-            Kind::I64 => Tree::I64(build(device, column)?),
-            Kind::I128 => Tree::I128(build(device, column)?),
-            Kind::F32 => Tree::F32(build(device, column)?),
-            Kind::F64 => Tree::F64(build(device, column)?),
-            Kind::Bytes16 => Tree::Bytes16(build(device, column)?),
+            Kind::U32 => Tree::U32(Typed::build(device, column)?),
+            Kind::U64 => Tree::U64(Typed::build(device, column)?),
+            Kind::I32 => Tree::I32(Typed::build(device, column)?),
+            Kind::I64 => Tree::I64(Typed::build(device, column)?),
+            Kind::I128 => Tree::I128(Typed::build(device, column)?),
+            Kind::F32 => Tree::F32(Typed::build(device, column)?),
+            Kind::F64 => Tree::F64(Typed::build(device, column)?),
+            Kind::Bytes16 => Tree::Bytes16(Typed::build(device, column)?),
+            Kind::Strings => Tree::Strings(Box::new(Typed::build(device, column)?)),
         };
         Ok(Self { data_type, rows: column.len(), tree })
     }
@@ -142,7 +131,7 @@ impl ArrowIndex {
         each!(&self.tree, tree => tree.bytes())
     }
 
-    /// Bytes of main memory that it takes beside those: 0 if each value has one row.
+    /// Bytes of main memory that it takes beside those: 8 for each row, and 8 for each value if one has several rows.
     pub fn host_bytes(&self) -> u64 {
         each!(&self.tree, tree => tree.host_bytes())
     }
@@ -154,7 +143,7 @@ impl ArrowIndex {
     /// [`Error::ProbeType`]; [`Error::NoRoom`]; [`Error::Index`] from the device.
     pub fn get(&self, probes: &dyn Array) -> Result<UInt64Array> {
         self.check(probes)?;
-        let rows = each!(&self.tree, tree => tree.get(&keys(probes)?)?);
+        let rows = each!(&self.tree, tree => tree.get(probes)?);
         Ok(nullable(rows, probes.nulls()))
     }
 
@@ -164,7 +153,7 @@ impl ArrowIndex {
     /// As [`ArrowIndex::get`].
     pub fn contains(&self, probes: &dyn Array) -> Result<BooleanArray> {
         self.check(probes)?;
-        let rows = each!(&self.tree, tree => tree.get(&keys(probes)?)?);
+        let rows = each!(&self.tree, tree => tree.get(probes)?);
         Ok(BooleanArray::new(hits(&rows), probes.nulls().cloned()))
     }
 
@@ -175,8 +164,7 @@ impl ArrowIndex {
     /// As [`ArrowIndex::get`].
     pub fn join(&self, probes: &dyn Array, join: Join) -> Result<(UInt64Array, UInt64Array)> {
         self.check(probes)?;
-        let is_null = |probe| probes.is_null(probe);
-        let (probes, rows) = each!(&self.tree, tree => tree.join(&keys(probes)?, is_null, join)?);
+        let (probes, rows) = each!(&self.tree, tree => tree.join(probes, join)?);
         let rows = if join == Join::Left { nullable(rows, None) } else { UInt64Array::new(rows.into(), None) };
         Ok((UInt64Array::new(probes.into(), None), rows))
     }
@@ -199,13 +187,14 @@ impl ArrowIndex {
 
     fn neighbor(&self, probes: &dyn Array, predecessor: bool) -> Result<UInt64Array> {
         self.check(probes)?;
-        let rows = each!(&self.tree, tree => tree.neighbor(&keys(probes)?, predecessor)?);
+        let rows = each!(&self.tree, tree => tree.neighbor(probes, predecessor)?);
         Ok(nullable(rows, probes.nulls()))
     }
 
     /// The rows of each range of values, in the order of their values; those of one value ascend. Range `i` is from `starts[i]`
     /// to `ends[i]`; without bounds on both sides, there is one range. A range that ends before it starts is empty, as in SQL. A
-    /// null bound makes a null list. Returns when the results are complete.
+    /// null bound makes a null list. A single range is a part of the index's own memory, not copied. Returns when the results are
+    /// complete.
     ///
     /// ```
     /// use arrow_array::{Array, Int64Array, UInt64Array, cast::AsArray};
@@ -227,16 +216,13 @@ impl ArrowIndex {
     /// # Errors
     /// As [`ArrowIndex::get`]; [`Error::BoundLengths`].
     pub fn range(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<LargeListArray> {
-        let (count, nulls) = self.check_bounds(starts, ends)?;
+        let (bounds, nulls) = self.bounds(starts, ends)?;
         let is_null = |range| nulls.as_ref().is_some_and(|nulls| nulls.is_null(range));
-        let (offsets, rows) = each!(&self.tree, tree => {
-            let (starts, ends) = (bound(starts)?, bound(ends)?);
-            tree.range(count, slice(&starts), slice(&ends), is_null)?
-        });
+        let (offsets, rows) = each!(&self.tree, tree => tree.range(&bounds, is_null)?);
         let offsets = ScalarBuffer::from(offsets).into_inner();
         // Both are words of 64 bits, and no vector has 2^63 elements.
-        let offsets = OffsetBuffer::new(ScalarBuffer::new(offsets, 0, count + 1));
-        let rows: ArrayRef = Arc::new(UInt64Array::new(rows.into(), None));
+        let offsets = OffsetBuffer::new(ScalarBuffer::new(offsets, 0, bounds.count + 1));
+        let rows: ArrayRef = Arc::new(UInt64Array::new(rows, None));
         Ok(LargeListArray::new(Arc::new(Field::new_list_field(DataType::UInt64, false)), offsets, rows, nulls))
     }
 
@@ -245,11 +231,8 @@ impl ArrowIndex {
     /// # Errors
     /// As [`ArrowIndex::range`].
     pub fn count_range(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<UInt64Array> {
-        let (count, nulls) = self.check_bounds(starts, ends)?;
-        let counts = each!(&self.tree, tree => {
-            let (starts, ends) = (bound(starts)?, bound(ends)?);
-            tree.count_range(count, slice(&starts), slice(&ends))?
-        });
+        let (bounds, nulls) = self.bounds(starts, ends)?;
+        let counts = each!(&self.tree, tree => tree.count_range(&bounds)?);
         Ok(UInt64Array::new(counts.into(), nulls))
     }
 
@@ -260,18 +243,26 @@ impl ArrowIndex {
         Err(Error::ProbeType { index: self.data_type.clone(), probes: probes.data_type().clone() })
     }
 
-    /// How many ranges there are, and which of them are null.
-    fn check_bounds(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<(usize, Option<NullBuffer>)> {
-        let (starts, ends) = (given(starts), given(ends));
-        starts.into_iter().chain(ends).try_for_each(|keys| self.check(keys))?;
-        let count = match (starts.map(Array::len), ends.map(Array::len)) {
+    /// The ranges between bounds, and which of them are null.
+    fn bounds<'a>(
+        &self,
+        starts: Bound<&'a dyn Array>,
+        ends: Bound<&'a dyn Array>,
+    ) -> Result<(Bounds<'a>, Option<NullBuffer>)> {
+        let given = |bound: Bound<&'a dyn Array>| match bound {
+            Bound::Included(keys) | Bound::Excluded(keys) => Some(keys),
+            Bound::Unbounded => None,
+        };
+        let given = (given(starts), given(ends));
+        given.0.into_iter().chain(given.1).try_for_each(|keys| self.check(keys))?;
+        let count = match (given.0.map(Array::len), given.1.map(Array::len)) {
             (None, None) => 1,
             (Some(count), None) | (None, Some(count)) => count,
             (Some(starts), Some(ends)) if starts == ends => starts,
             (Some(starts), Some(ends)) => return Err(Error::BoundLengths { starts, ends }),
         };
-        let nulls = |keys: Option<&dyn Array>| keys.and_then(|keys| keys.nulls().cloned());
-        Ok((count, NullBuffer::union(nulls(starts).as_ref(), nulls(ends).as_ref())))
+        let nulls = NullBuffer::union(given.0.and_then(Array::nulls), given.1.and_then(Array::nulls));
+        Ok((Bounds { starts, ends, count }, nulls))
     }
 }
 
@@ -280,29 +271,6 @@ impl fmt::Debug for ArrowIndex {
         let (rows, keys) = (self.len(), self.keys_len());
         write!(f, "ArrowIndex<{}>[{rows} rows of {keys} values, on {}]", self.data_type, self.device())
     }
-}
-
-fn keys<K: Source>(probes: &dyn Array) -> Result<Keys<K>> {
-    K::keys(&probes.to_data())
-}
-
-fn given(bound: Bound<&dyn Array>) -> Option<&dyn Array> {
-    match bound {
-        Bound::Included(keys) | Bound::Excluded(keys) => Some(keys),
-        Bound::Unbounded => None,
-    }
-}
-
-fn bound<K: Source>(bound: Bound<&dyn Array>) -> Result<Bound<Keys<K>>> {
-    Ok(match bound {
-        Bound::Included(array) => Bound::Included(keys(array)?),
-        Bound::Excluded(array) => Bound::Excluded(keys(array)?),
-        Bound::Unbounded => Bound::Unbounded,
-    })
-}
-
-fn slice<K: Source>(bound: &Bound<Keys<K>>) -> Bound<&[K]> {
-    bound.as_ref().map(|keys| &**keys)
 }
 
 /// Which rows are there.

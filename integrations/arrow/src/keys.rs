@@ -1,12 +1,14 @@
 //! Keys of arrays: where the layout is the same, the array's own memory.
 
 use crate::error::{Result, room};
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use bytemuck::Pod;
 use core::ops::Deref;
-use lanetree::{AnyKey, Bytes16, F32, F64};
+use lanetree::{AnyKey, ByteKeys, ByteKeysBuf, Bytes16, F32, F64, Offsets};
 
 /// What a type's keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,7 @@ pub(crate) enum Kind {
     F32,
     F64,
     Bytes16,
+    Strings,
 }
 
 impl Kind {
@@ -34,6 +37,7 @@ impl Kind {
             Float32 => Self::F32,
             Float64 => Self::F64,
             FixedSizeBinary(16) => Self::Bytes16,
+            Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Self::Strings,
             _ => return None,
         })
     }
@@ -57,7 +61,7 @@ impl<K: Pod> Deref for Keys<K> {
     }
 }
 
-/// A key type that arrays have.
+/// A key type of a fixed size that arrays have.
 pub(crate) trait Source: AnyKey {
     /// The keys of an array of a type of this [`Kind`]; of its nulls, any keys.
     fn keys(data: &ArrayData) -> Result<Keys<Self>>;
@@ -120,10 +124,72 @@ source!(
     Bytes16: |data| made(data, Bytes16::new),
 );
 
+/// The strings of an array.
+pub(crate) enum Strings {
+    /// The array's offsets, of 32 or of 64 bits, and bytes.
+    Narrow(Buffer, Buffer),
+    Wide(Buffer, Buffer),
+    /// So many strings of one width.
+    Fixed(usize, usize, Buffer),
+    Own(ByteKeysBuf),
+}
+
+impl Strings {
+    /// The strings of an array of this [`Kind`]; of its nulls, any strings.
+    pub(crate) fn new(array: &dyn Array) -> Result<Self> {
+        use DataType::*;
+        let data_type = array.data_type();
+        match data_type {
+            Utf8View => {
+                let views = array.as_string_view();
+                return Ok(Self::Own(ByteKeysBuf::gather(views.len(), |at| views.value(at).as_bytes())?));
+            }
+            BinaryView => {
+                let views = array.as_binary_view();
+                return Ok(Self::Own(ByteKeysBuf::gather(views.len(), |at| views.value(at))?));
+            }
+            _ => {}
+        }
+        let data = array.to_data();
+        if data.is_empty() {
+            // It may have no offsets.
+            return Ok(Self::Own(ByteKeysBuf::new()));
+        }
+        let offsets = |width: usize| {
+            let offsets = data.buffers()[0].slice_with_length(data.offset() * width, (data.len() + 1) * width);
+            (offsets, data.buffers()[1].clone())
+        };
+        Ok(match data_type {
+            FixedSizeBinary(width) => {
+                let width = *width as usize;
+                Self::Fixed(width, data.len(), elements(&data, width))
+            }
+            LargeUtf8 | LargeBinary => {
+                let (offsets, bytes) = offsets(size_of::<i64>());
+                Self::Wide(offsets, bytes)
+            }
+            _ => {
+                let (offsets, bytes) = offsets(size_of::<i32>());
+                Self::Narrow(offsets, bytes)
+            }
+        })
+    }
+
+    /// The strings as an index takes them. Arrow's offsets are signed and not negative.
+    pub(crate) fn batch(&self) -> Result<ByteKeys<'_>> {
+        Ok(match self {
+            Self::Narrow(offsets, bytes) => ByteKeys::new(bytemuck::cast_slice::<u8, u32>(offsets), bytes)?,
+            Self::Wide(offsets, bytes) => ByteKeys::new(bytemuck::cast_slice::<u8, u64>(offsets), bytes)?,
+            Self::Fixed(width, len, bytes) => ByteKeys::new(Offsets::Fixed { width: *width, len: *len }, bytes)?,
+            Self::Own(strings) => strings.into(),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{Array, Decimal128Array, Int32Array, Int64Array};
+    use arrow_array::{Decimal128Array, Int32Array, Int64Array, StringArray};
 
     fn is_own_memory<K: Source>(array: &dyn Array, width: usize) -> bool {
         let data = array.to_data();
@@ -138,5 +204,10 @@ mod tests {
         assert!(is_own_memory::<i32>(&Int32Array::from(vec![1, 2, 3]).slice(1, 2), 4));
         assert!(is_own_memory::<i64>(&Int64Array::from(vec![1, 2, 3]), 8));
         assert!(is_own_memory::<i128>(&Decimal128Array::from(vec![1, 2, 3]).slice(2, 1), 16));
+        let array = StringArray::from(vec!["no", "one", "two"]).slice(1, 2);
+        let strings = Strings::new(&array).unwrap();
+        let keys = strings.batch().unwrap();
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [b"one", b"two"]);
+        assert_eq!(keys.at(0).as_ptr(), array.value(0).as_ptr());
     }
 }

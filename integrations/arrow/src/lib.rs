@@ -1,6 +1,6 @@
 //! Arrow columns as keys of Lanetree's indexes.
 //!
-//! An [`ArrowIndex`] is a [`LaneTree`](lanetree::LaneTree) over a column. It answers probes, which are arrays of the same type,
+//! An [`ArrowIndex`] is a [`LaneTree`](lanetree::LaneTree) over a column, or a [`Cuart`](lanetree::Cuart) over strings. It answers probes, which are arrays of the same type,
 //! with *row numbers* of the column: [`UInt64Array`](arrow_array::UInt64Array)s, for `take`. A column may have nulls and equal
 //! values.
 //!
@@ -31,6 +31,8 @@
 //! | `Int8`, `Int16`, `UInt8`, `UInt16` | `i32`, `u32` | widened |
 //! | `Float32`, `Float64` | [`F32`](lanetree::F32), [`F64`](lanetree::F64): total order | a word each |
 //! | `FixedSizeBinary(16)` | [`Bytes16`](lanetree::Bytes16) | a word each |
+//! | `Utf8`, `Binary`, their large forms, `FixedSizeBinary` of other sizes | byte strings, in the order of bytes | no |
+//! | `Utf8View`, `BinaryView` | byte strings, in the order of bytes | packed |
 //!
 //! Floats are in total order, as in Arrow's own comparisons: -0.0 is below 0.0 and not equal to it, NaNs are keys, and NaNs of
 //! different bits are different keys.
@@ -42,6 +44,7 @@
 mod error;
 mod index;
 mod keys;
+mod trees;
 mod typed;
 
 pub use error::{Error, Result};

@@ -24,6 +24,16 @@ fn unsigned(number: i8) -> u8 {
     number as u8 ^ 0x80
 }
 
+/// Of some length, which says nothing of the order.
+fn padded_text(number: i8) -> String {
+    format!("key {:03}{}", unsigned(number), "~".repeat(unsigned(number) as usize % 40))
+}
+
+/// Each is a prefix of those above it; the first is empty.
+fn prefix(number: i8) -> Vec<u8> {
+    vec![0; unsigned(number).into()]
+}
+
 fn timestamp(unit: TimeUnit, numbers: &[Option<i8>]) -> ArrayRef {
     use arrow_array::types::*;
     let make = |number| i64::from(number) << 40;
@@ -67,6 +77,16 @@ fn column(data_type: &DataType, numbers: &[Option<i8>]) -> ArrayRef {
             let items = n.iter().map(|number| number.map(bytes));
             Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(items, 16).unwrap())
         }
+        FixedSizeBinary(3) => {
+            let items = n.iter().map(|number| number.map(|number| [7, unsigned(number), 0]));
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(items, 3).unwrap())
+        }
+        Utf8 => Arc::new(n.iter().map(|number| number.map(padded_text)).collect::<StringArray>()),
+        LargeUtf8 => Arc::new(n.iter().map(|number| number.map(padded_text)).collect::<LargeStringArray>()),
+        Utf8View => Arc::new(n.iter().map(|number| number.map(padded_text)).collect::<StringViewArray>()),
+        Binary => Arc::new(n.iter().map(|number| number.map(prefix)).collect::<BinaryArray>()),
+        LargeBinary => Arc::new(n.iter().map(|number| number.map(prefix)).collect::<LargeBinaryArray>()),
+        BinaryView => Arc::new(n.iter().map(|number| number.map(prefix)).collect::<BinaryViewArray>()),
         other => panic!("no column of {other}"),
     };
     whole.slice(3, numbers.len())
@@ -98,6 +118,13 @@ fn types() -> Vec<DataType> {
         Decimal64(18, 6),
         Decimal128(38, 10),
         FixedSizeBinary(16),
+        FixedSizeBinary(3),
+        Utf8,
+        LargeUtf8,
+        Utf8View,
+        Binary,
+        LargeBinary,
+        BinaryView,
     ]
 }
 
@@ -215,7 +242,8 @@ fn every_type_answers_as_the_model() {
 #[test]
 fn the_kernels_answer_as_the_model() {
     let mut rng = StdRng::seed_from_u64(2);
-    for data_type in [DataType::Int16, DataType::Float64, DataType::Decimal128(38, 10), DataType::FixedSizeBinary(16)] {
+    let decimal = DataType::Decimal128(38, 10);
+    for data_type in [DataType::Int16, DataType::Float64, decimal, DataType::FixedSizeBinary(16), DataType::Utf8] {
         for distinct in [true, false] {
             let rows = numbers(&mut rng, 60, 0.2, distinct);
             let (probes, ends) = (numbers(&mut rng, 40, 0.1, false), numbers(&mut rng, 40, 0.1, false));
@@ -254,6 +282,19 @@ fn answers_without_a_miss_have_no_validity() {
 }
 
 #[test]
+fn a_single_range_is_not_copied() {
+    let column = Int32Array::from(vec![5, 6, 5, 4]);
+    let index = ArrowIndex::build(&Device::host(), &column, Nulls::Refuse).unwrap();
+    let rows = |start: i32| {
+        let start = Int32Array::from(vec![start]);
+        let list = index.range(Bound::Included(&start), Bound::Unbounded).unwrap();
+        list.value(0).as_primitive::<UInt64Type>().values().clone()
+    };
+    assert_eq!((&rows(4)[..], &rows(5)[..], &rows(7)[..]), (&[3, 0, 2, 1][..], &[0, 2, 1][..], &[][..]));
+    assert_eq!(rows(5).as_ptr(), rows(4)[1..].as_ptr());
+}
+
+#[test]
 fn errors_name_the_type_or_the_row() {
     let said = |error: Error| error.to_string();
     let host = Device::host();
@@ -264,10 +305,10 @@ fn errors_name_the_type_or_the_row() {
         said(ArrowIndex::build(&host, &column, Nulls::Refuse).unwrap_err()),
         "row 1 is null: build the index with `Nulls::Skip`, or leave out the column's 2 nulls"
     );
-    let strings = StringArray::from(vec!["a"]);
-    let error = said(ArrowIndex::build(&host, &strings, Nulls::Skip).unwrap_err());
-    assert!(error.starts_with("a column of type Utf8 can't be indexed: cast it to"), "{error}");
-    assert!(!ArrowIndex::supports(&DataType::FixedSizeBinary(15)));
+    let flags = BooleanArray::from(vec![true]);
+    let error = said(ArrowIndex::build(&host, &flags, Nulls::Skip).unwrap_err());
+    assert!(error.starts_with("a column of type Boolean can't be indexed: cast it to"), "{error}");
+    assert!(!ArrowIndex::supports(&DataType::Decimal256(50, 2)));
     let narrow = Int32Array::from(vec![1]);
     let expected = "the index is over Int64, but these are Int32: cast them to Int64";
     assert_eq!(said(index.get(&narrow).unwrap_err()), expected);

@@ -130,7 +130,9 @@ impl Wanted {
     pub(crate) fn rows(&self, contents: &Contents) -> Result<UInt64Array> {
         let Some((starts, ends)) = self.bounds()? else { return Ok(UInt64Array::from(Vec::<u64>::new())) };
         let rows = contents.index.range(given(&starts), given(&ends)).map_err(external)?;
-        Ok(rows.values().as_primitive::<UInt64Type>().clone())
+        // Lists of neighbours: together they are a part of their values.
+        let (first, last) = (rows.offsets()[0] as usize, rows.offsets()[rows.len()] as usize);
+        Ok(rows.values().as_primitive::<UInt64Type>().slice(first, last - first))
     }
 }
 

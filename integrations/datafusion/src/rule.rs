@@ -8,8 +8,8 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 
 /// Puts an [`IndexLookupExec`] in place of a hash join that the index of an [`IndexedTable`](crate::IndexedTable) can answer.
@@ -78,6 +78,10 @@ fn lookup_of(
     let is_indexed = scan.columns().get(indexed.index()) == Some(&contents.column);
     let is_same_type = key.data_type(&probes.schema())? == *contents.index.data_type();
     if !scan.is_bare() || !is_indexed || !is_same_type || !contents.is_sql() {
+        return Ok(None);
+    }
+    // Probes wait until there are many, which may be never.
+    if probes.boundedness().is_unbounded() {
         return Ok(None);
     }
     let shape = Shape {

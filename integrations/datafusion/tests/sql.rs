@@ -1,6 +1,6 @@
 //! SQL over indexed tables against the same SQL over DataFusion's own tables in memory.
 
-use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -127,7 +127,7 @@ async fn plan(session: &SessionContext, sql: &str) -> String {
     rows(session, &format!("EXPLAIN FORMAT INDENT {sql}")).await.unwrap().join("\n")
 }
 
-fn types() -> [DataType; 6] {
+fn types() -> [DataType; 8] {
     [
         DataType::Int64,
         DataType::Int32,
@@ -135,6 +135,8 @@ fn types() -> [DataType; 6] {
         DataType::Date32,
         DataType::Timestamp(TimeUnit::Millisecond, Some("+01:00".into())),
         DataType::Decimal128(20, 2),
+        DataType::Utf8,
+        DataType::Utf8View,
     ]
 }
 
@@ -420,7 +422,9 @@ fn tables_that_cannot_be_indexed_are_errors() {
     let said =
         |column: &str| IndexedTable::new(&Device::host(), schema.clone(), &batches, column).unwrap_err().to_string();
     assert!(said("x").contains("no column x to index: choose one of a, k, s"), "{}", said("x"));
-    assert!(said("s").contains("a column of type Utf8 can't be indexed"), "{}", said("s"));
+    let flags = RecordBatch::try_from_iter([("f", Arc::new(BooleanArray::from(vec![true])) as ArrayRef)]).unwrap();
+    let error = IndexedTable::new(&Device::host(), flags.schema(), &[flags], "f").unwrap_err().to_string();
+    assert!(error.contains("a column of type Boolean can't be indexed"), "{error}");
     let table = IndexedTable::new(&Device::host(), schema.clone(), &batches, "k").unwrap();
     assert_eq!((table.index().len(), table.rows().num_rows()), (1, 1));
     assert_eq!(table.statistics().unwrap().num_rows, Precision::Exact(1));
