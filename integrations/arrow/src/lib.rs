@@ -34,7 +34,7 @@
 //! | `Utf8`, `Binary`, their large forms, `FixedSizeBinary` of other sizes | byte strings, in the order of bytes | no |
 //! | `Utf8View`, `BinaryView` | byte strings, in the order of bytes | packed |
 //!
-//! Floats are in total order, as in Arrow's own comparisons: -0.0 is below 0.0 and not equal to it, NaNs are keys, and NaNs of
+//! Floats are in total order: -0.0 is below 0.0 and not equal to it (in SQL it is), NaNs are keys, and NaNs of
 //! different bits are different keys.
 //!
 //! # Nulls

@@ -234,7 +234,7 @@ fn every_type_answers_as_the_model() {
             let rows = numbers(&mut rng, len, nulls, distinct);
             let probes = numbers(&mut rng, 70, 0.1, false);
             let ends = numbers(&mut rng, 70, 0.1, false);
-            check(&Device::host(), &data_type, &rows, &probes, &ends);
+            check(&Device::best(), &data_type, &rows, &probes, &ends);
         }
     }
 }
@@ -256,9 +256,9 @@ fn the_kernels_answer_as_the_model() {
 fn empty_columns_and_empty_batches_are_answered() {
     let some = [Some(1), None, Some(2), Some(1)];
     for data_type in types() {
-        check(&Device::host(), &data_type, &[], &some, &some);
-        check(&Device::host(), &data_type, &[None, None], &some, &some);
-        check(&Device::host(), &data_type, &some, &[], &[]);
+        check(&Device::best(), &data_type, &[], &some, &some);
+        check(&Device::best(), &data_type, &[None, None], &some, &some);
+        check(&Device::best(), &data_type, &some, &[], &[]);
     }
 }
 

@@ -178,6 +178,8 @@ mod tests {
         let both = wanted(&[col("k").gt(lit(3_i64)), col("k").gt_eq(lit(3_i64)), lit(9_i64).gt(col("k"))]);
         assert_eq!(both.low, Bound::Excluded(ScalarValue::from(3_i64)));
         assert_eq!(both.high, Bound::Excluded(ScalarValue::from(9_i64)));
+        let both = wanted(&[col("k").lt_eq(lit(3_i64)), col("k").lt(lit(3_i64)), col("k").lt_eq(lit(3_i64))]);
+        assert_eq!(both.high, Bound::Excluded(ScalarValue::from(3_i64)));
         let both = wanted(&[col("k").between(lit(1_i64), lit(5_i64)), col("k").lt_eq(lit(7_i64))]);
         assert_eq!(both.high, Bound::Included(ScalarValue::from(5_i64)));
     }

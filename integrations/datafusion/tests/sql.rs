@@ -83,7 +83,7 @@ impl Sessions {
     }
 
     fn indexed_table(&self, name: &str, (schema, batches): (Arc<Schema>, Vec<RecordBatch>)) {
-        let indexed = Arc::new(IndexedTable::new(&Device::host(), schema.clone(), &batches, "k").unwrap());
+        let indexed = Arc::new(IndexedTable::new(&Device::best(), schema.clone(), &batches, "k").unwrap());
         self.lookups.register_table(name, indexed.clone()).unwrap();
         self.indexes.register_table(name, indexed).unwrap();
         let plain = MemTable::try_new(schema, vec![batches]).unwrap();
@@ -380,7 +380,7 @@ async fn metrics_tell_rows_batches_and_the_device() {
     assert!(sum("lookup_time") > 0);
     let labelled = metrics.iter().find(|metric| metric.value().name() == "probe_rows").unwrap();
     assert_eq!(labelled.labels()[0].name(), "device");
-    assert_eq!(labelled.labels()[0].value(), Device::host().to_string());
+    assert_eq!(labelled.labels()[0].value(), Device::best().to_string());
     let analyzed = rows(session, "EXPLAIN ANALYZE SELECT * FROM t JOIN i ON t.k = i.k").await.unwrap().join("\n");
     assert!(analyzed.contains("probe_rows"), "{analyzed}");
 }
@@ -410,7 +410,7 @@ async fn probes_that_wait_are_in_the_memory_pool() {
     let (schema, batches) = table(&vec![Some(1); 20_000], &DataType::Int64, true);
     session.register_table("t", Arc::new(MemTable::try_new(schema, vec![batches]).unwrap())).unwrap();
     let (schema, batches) = table(&[Some(1)], &DataType::Int64, true);
-    let indexed = IndexedTable::new(&Device::host(), schema, &batches, "k").unwrap();
+    let indexed = IndexedTable::new(&Device::best(), schema, &batches, "k").unwrap();
     session.register_table("i", Arc::new(indexed)).unwrap();
     let error = rows(&session, "SELECT * FROM t JOIN i ON t.k = i.k").await.unwrap_err().to_string();
     assert!(error.contains("IndexLookupExec["), "{error}");
@@ -420,12 +420,12 @@ async fn probes_that_wait_are_in_the_memory_pool() {
 fn tables_that_cannot_be_indexed_are_errors() {
     let (schema, batches) = table(&[Some(1)], &DataType::Int64, true);
     let said =
-        |column: &str| IndexedTable::new(&Device::host(), schema.clone(), &batches, column).unwrap_err().to_string();
+        |column: &str| IndexedTable::new(&Device::best(), schema.clone(), &batches, column).unwrap_err().to_string();
     assert!(said("x").contains("no column x to index: choose one of a, k, s"), "{}", said("x"));
     let flags = RecordBatch::try_from_iter([("f", Arc::new(BooleanArray::from(vec![true])) as ArrayRef)]).unwrap();
-    let error = IndexedTable::new(&Device::host(), flags.schema(), &[flags], "f").unwrap_err().to_string();
+    let error = IndexedTable::new(&Device::best(), flags.schema(), &[flags], "f").unwrap_err().to_string();
     assert!(error.contains("a column of type Boolean can't be indexed"), "{error}");
-    let table = IndexedTable::new(&Device::host(), schema.clone(), &batches, "k").unwrap();
+    let table = IndexedTable::new(&Device::best(), schema.clone(), &batches, "k").unwrap();
     assert_eq!((table.index().len(), table.rows().num_rows()), (1, 1));
     assert_eq!(table.statistics().unwrap().num_rows, Precision::Exact(1));
     assert!(!table.rows().column(0).is_empty());
