@@ -164,8 +164,9 @@ impl Sender {
         }
         // Two parcels at least.
         let gathered = numbers.len() as u64 * (each + 4) + 2 * GAP;
-        let fits =
-            each % 8 == 0 && (1..MOST_WORDS as u64 / 4).contains(&(each / 8)) && end as u64 <= u64::from(u32::MAX);
+        let fits = each.is_multiple_of(8)
+            && (1..MOST_WORDS as u64 / 4).contains(&(each / 8))
+            && end as u64 <= u64::from(u32::MAX);
         if to.device().kind() != DeviceKind::Host && fits && gathered < copied + copies * GAP {
             return self.gather(bytemuck::cast_slice(elements), (each / 8) as usize, numbers, to);
         }

@@ -141,9 +141,12 @@ struct Answers<'r, K, V> {
     lens: Vec<u64>,
 }
 
+/// A shard's rows of the ranges that begin in it; those that it continues, and their rows.
+type Answer<K, V> = (Ranges<K, V>, Vec<usize>, Ranges<K, V>);
+
 impl<'r, K: AnyKey, V: Word> Answers<'r, K, V> {
     /// From each shard's rows of the ranges that begin in it, and of those that it continues.
-    fn new(route: &'r Route, answers: Vec<(Ranges<K, V>, Vec<usize>, Ranges<K, V>)>) -> Result<Self> {
+    fn new(route: &'r Route, answers: Vec<Answer<K, V>>) -> Result<Self> {
         let len = |offsets: &[u64]| offsets[1] - offsets[0];
         let lens = |rows: &Ranges<K, V>| rows.offsets.par_windows(2).map(len).try_collect();
         let lens = answers.iter().map(|answer| lens(&answer.0)).collect::<Result<Vec<_>>>()?;

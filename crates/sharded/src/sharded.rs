@@ -209,9 +209,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     fn neighbor(
         &self,
         keys: &[K],
-        neighbor: impl Fn(&I, &[K]) -> Result<Vec<Option<(K, I::Value)>>> + Sync,
+        neighbor: impl Fn(&I, &[K]) -> Result<NeighborsOf<I>> + Sync,
         beside: impl Fn(&[I], usize) -> Result<Option<(K, I::Value)>> + Sync,
-    ) -> Result<Vec<Option<(K, I::Value)>>> {
+    ) -> Result<NeighborsOf<I>> {
         self.answer(keys, |shard, shards, keys| {
             let mut found = neighbor(&shards[shard], keys)?;
             if found.par_iter().any(Option::is_none) {
