@@ -75,7 +75,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     for devices in on {
         let count = if devices[0] == devices[1] { 1 } else { devices.len() };
         if session.has_time(format_args!("{} shards on {count} devices", devices.len())) {
-            let index = Sharded::build(&devices, tree.clone(), &data.keys, &data.values)?;
+            let index = Sharded::build(&devices, tree, &data.keys, &data.values)?;
             let (shards, devices) = (devices.len() as u64, count as u64);
             Subject { data: &data, name: "sharded", shards, devices, index }.measure(session, inserts)?;
         }
