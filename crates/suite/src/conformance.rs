@@ -3,7 +3,7 @@
 use crate::{Case, Family, Form, Place, Subject, Tally, check, check_on, failures};
 use lanetree::Device;
 
-/// Puts an index through all that can be written down: the [`directed`] cases and the contract, and failures at every
+/// Puts an index through all that can be written down: the [`directed()`] cases and the contract, and failures at every
 /// point. The random sequences are [`bounded`](crate::bounded)'s.
 ///
 /// # Errors

@@ -79,7 +79,7 @@ pub trait Conforms: Send + Sync {
     /// In how many ways it is built, at least one.
     fn ways(&self) -> u8;
 
-    /// [`conformance`], or [`directed`] alone.
+    /// [`conformance`], or [`directed()`] alone.
     ///
     /// # Errors
     /// The first case that fails, and how.

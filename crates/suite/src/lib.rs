@@ -1,6 +1,6 @@
 //! What every index must do: one battery of cases for all of them, against std's `BTreeMap`.
 //!
-//! An index passes by giving its builders: [`conformance`] puts a [`Family`] through the directed cases ([`directed`]), the
+//! An index passes by giving its builders: [`conformance`] puts a [`Family`] through the directed cases ([`directed()`]), the
 //! rules that no sequence of steps can state ([`contract`]), and a failure of the device at every point of a call
 //! ([`failures`]). [`bounded`] adds random sequences. The indexes are listed in one place, [`for_each_index!`].
 //!
