@@ -27,9 +27,14 @@ pub(crate) fn compiled(indexes: &[Index]) -> BTreeSet<&'static str> {
 
 fn of_indexes(symbols: impl Iterator<Item = &'static str>, indexes: &[Index]) -> BTreeSet<&'static str> {
     // A module's name begins with its index, and so does the symbol.
+    let begins = |symbol: &str, names: &[&str]| names.iter().any(|name| symbol.starts_with(name));
     let index = |symbol: &'static str| match symbol.split('_').next() {
         // Batches of byte strings.
-        Some("keys") => Index::CUART.name(),
+        _ if begins(symbol, &["keys__encode", "keys__check_offsets", "keys__heads"]) => Index::CUART.name(),
+        // Changed nodes.
+        _ if begins(symbol, &["keys__put_elements"]) => Index::HBTREE.name(),
+        // Columns, and what joins are made of.
+        Some("keys") => Index::PRIMITIVES.name(),
         // Its type is LaneTree; the joins are an example of its use.
         Some("lane" | "joins") => Index::LANE_TREE.name(),
         name => name.unwrap_or_default(),
