@@ -1,10 +1,9 @@
 //! Columns as other libraries have them: a byte for each bit of a hit mask, floats for their ordered words.
 
-use crate::error::same_device;
+use crate::Result;
+use crate::error::check_buffer;
 use crate::launch::{THREADS, over};
 use crate::parallel::*;
-use crate::{Error, Result};
-use bytemuck::Pod;
 use lanetree_kernels_base::calls;
 use lanetree_kernels_base::columns::{OrderFloatsArgs, UnpackBitsArgs, turned};
 use lanetree_layout::{Key, Word};
@@ -21,8 +20,8 @@ const TASK: usize = 1 << 14;
 /// `count` get any value); [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of another device than the stream's.
 pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mut Buffer<u8>) -> Result<()> {
     let words = count.div_ceil(4);
-    check(stream, "the hit mask's buffer", count.div_ceil(32), bits)?;
-    check(stream, "the bytes' buffer", words * 4, bytes)?;
+    check_buffer(stream.device(), "the hit mask's buffer", count.div_ceil(32), bits)?;
+    check_buffer(stream.device(), "the bytes' buffer", words * 4, bytes)?;
     if count == 0 {
         return Ok(());
     }
@@ -53,8 +52,8 @@ pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mu
 /// the stream's.
 pub fn order_floats<K: Key>(stream: &Stream, numbers: &Buffer<K>, words: &mut Buffer<K>) -> Result<()> {
     let len = numbers.len();
-    check(stream, "the numbers' buffer", len, numbers)?;
-    check(stream, "the words' buffer", len, words)?;
+    check_buffer(stream.device(), "the numbers' buffer", len, numbers)?;
+    check_buffer(stream.device(), "the words' buffer", len, words)?;
     if stream.device().kind() == DeviceKind::Host {
         if let (Some(numbers), Some(words)) = (numbers.as_slice(), words.as_mut_slice()) {
             words[..len].copy_from_slice(numbers);
@@ -71,7 +70,7 @@ pub fn order_floats<K: Key>(stream: &Stream, numbers: &Buffer<K>, words: &mut Bu
 /// # Errors
 /// As [`order_floats`].
 pub fn restore_floats<K: Key>(stream: &Stream, words: &mut Buffer<K>) -> Result<()> {
-    check(stream, "the words' buffer", 0, words)?;
+    check_buffer(stream.device(), "the words' buffer", 0, words)?;
     if stream.device().kind() == DeviceKind::Host {
         turn(words.as_mut_slice().unwrap_or_default(), true);
         return Ok(());
@@ -92,13 +91,6 @@ fn launch<W: Word>(stream: &Stream, args: &OrderFloatsArgs<W>) -> Result<()> {
     // SAFETY: both buffers were found to be long enough; the pointers are for this stream.
     unsafe { over(stream, args.count, 1, THREADS)?.run(calls::order_floats(args))? };
     Ok(())
-}
-
-fn check<T: Pod>(stream: &Stream, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
-    if buffer.len() < expected {
-        return Err(Error::OutputLength { what, expected, actual: buffer.len() });
-    }
-    same_device(stream.device(), buffer.device(), what)
 }
 
 #[cfg(test)]

@@ -400,6 +400,22 @@ pub fn same_device(expected: &runtime::Device, actual: &runtime::Device, action:
     Err(runtime::Error::WrongDevice { action, expected, actual }.into())
 }
 
+/// Checks that a buffer has at least `expected` elements, and is on a device.
+///
+/// # Errors
+/// [`Error::OutputLength`]; [`runtime::Error::WrongDevice`].
+pub fn check_buffer<T: bytemuck::Pod>(
+    device: &runtime::Device,
+    what: &'static str,
+    expected: usize,
+    buffer: &runtime::Buffer<T>,
+) -> Result<()> {
+    if buffer.len() < expected {
+        return Err(Error::OutputLength { what, expected, actual: buffer.len() });
+    }
+    same_device(device, buffer.device(), what)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

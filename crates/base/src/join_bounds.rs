@@ -1,6 +1,6 @@
 //! What joins by ranges are made of: the bounds of probes, and the column of the probes' numbers.
 
-use crate::error::same_device;
+use crate::error::check_buffer;
 use crate::launch::{THREADS, over};
 use crate::parallel::*;
 use crate::room::zeroed;
@@ -106,10 +106,10 @@ impl<K: AnyKey> JoinBounds<K> {
     ) -> Result<()> {
         let count = lows.len();
         check_bounds(count, highs.len())?;
-        check(stream, "the lows' buffer", count, lows)?;
-        check(stream, "the highs' buffer", count, highs)?;
-        check(stream, "the scratch memory", count, firsts)?;
-        check(stream, "the scratch memory", count, lasts)?;
+        check_buffer(stream.device(), "the lows' buffer", count, lows)?;
+        check_buffer(stream.device(), "the highs' buffer", count, highs)?;
+        check_buffer(stream.device(), "the scratch memory", count, firsts)?;
+        check_buffer(stream.device(), "the scratch memory", count, lasts)?;
         if count == 0 {
             return Ok(());
         }
@@ -160,8 +160,8 @@ impl<K: AnyKey> JoinBounds<K> {
 /// [`Error::OutputLength`] for fewer offsets than one more than probes; [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of
 /// another device than the stream's.
 pub fn number_matches(stream: &Stream, offsets: &Buffer<u64>, probes: usize, numbers: &mut Buffer<u64>) -> Result<()> {
-    check(stream, "the offsets' buffer", probes.saturating_add(1), offsets)?;
-    check(stream, "the buffer of the probes' numbers", 0, numbers)?;
+    check_buffer(stream.device(), "the offsets' buffer", probes.saturating_add(1), offsets)?;
+    check_buffer(stream.device(), "the buffer of the probes' numbers", 0, numbers)?;
     let capacity = numbers.len();
     if probes == 0 || capacity == 0 {
         return Ok(());
@@ -204,13 +204,6 @@ pub(crate) fn number_on_host(offsets: &[u64], numbers: &mut [u64]) {
 /// [`Error::BoundLengths`].
 fn check_bounds(lows: usize, highs: usize) -> Result<()> {
     if lows == highs { Ok(()) } else { Err(Error::BoundLengths { starts: lows, ends: highs }) }
-}
-
-fn check<T: bytemuck::Pod>(stream: &Stream, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
-    if buffer.len() < expected {
-        return Err(Error::OutputLength { what, expected, actual: buffer.len() });
-    }
-    same_device(stream.device(), buffer.device(), what)
 }
 
 #[cfg(test)]

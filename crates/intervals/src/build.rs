@@ -2,7 +2,7 @@
 
 use crate::IntervalIndex;
 use crate::steps::{InOrder, arrange, check, make_links, mark, raise, turn};
-use lanetree_frame::error::same_device;
+use lanetree_frame::error::check_buffer;
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::{MOST, words};
 use lanetree_lane_tree::{BuildScratch, LaneTree};
@@ -71,10 +71,10 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         rows: Option<&Buffer<V>>,
         len: usize,
     ) -> Result<Self> {
-        check_buffer(stream, "the starts' buffer", len, starts)?;
-        check_buffer(stream, "the ends' buffer", len, ends)?;
+        check_buffer(stream.device(), "the starts' buffer", len, starts)?;
+        check_buffer(stream.device(), "the ends' buffer", len, ends)?;
         if let Some(rows) = rows {
-            check_buffer(stream, "the rows' buffer", len, rows)?;
+            check_buffer(stream.device(), "the rows' buffer", len, rows)?;
         }
         if len as u64 > MOST {
             return Err(Error::TooManyElements { elements: len });
@@ -145,17 +145,4 @@ fn ended_below<K: AnyKey>(stream: &Stream, sorted: &Buffer<K>, len: usize) -> Re
 /// The distinct ones of sorted keys, each with the last of its values.
 fn sorted_tree<K: AnyKey>(stream: &Stream, pairs: (&Buffer<K>, &Buffer<u32>), len: usize) -> Result<LaneTree<K, u32>> {
     LaneTree::builder().build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
-}
-
-/// Checks a buffer's length and device.
-pub(crate) fn check_buffer<T: bytemuck::Pod>(
-    stream: &Stream,
-    what: &'static str,
-    expected: usize,
-    buffer: &Buffer<T>,
-) -> Result<()> {
-    if buffer.len() < expected {
-        return Err(Error::OutputLength { what, expected, actual: buffer.len() });
-    }
-    same_device(stream.device(), buffer.device(), what)
 }

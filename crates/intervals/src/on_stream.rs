@@ -1,9 +1,8 @@
 //! Queries in device form.
 
 use crate::IntervalIndex;
-use crate::build::check_buffer;
 use crate::steps::count_open;
-use lanetree_frame::error::same_device;
+use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::NONE;
 use lanetree_layout::{AnyKey, Word};
@@ -233,6 +232,6 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// Checks the stream, and a buffer's length and device.
     fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
         same_device(self.index.device(), self.stream.device(), "the stream")?;
-        check_buffer(self.stream, what, expected, buffer)
+        check_buffer(self.index.device(), what, expected, buffer)
     }
 }

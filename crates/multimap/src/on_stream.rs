@@ -3,7 +3,7 @@
 use crate::contents::Contents;
 use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};
 use crate::places::{count_values, first, spans};
-use lanetree_frame::error::same_device;
+use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{self, DeviceRanges};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_layout::{Key, Word};
@@ -311,11 +311,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
 
     /// Checks a buffer's length and device, and the stream's device.
     fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
-        if buffer.len() < expected {
-            return Err(Error::OutputLength { what, expected, actual: buffer.len() });
-        }
         let device = self.contents.keys.device();
-        same_device(device, self.stream.device(), "the stream")?;
-        same_device(device, buffer.device(), what)
+        check_buffer(device, what, expected, buffer)?;
+        same_device(device, self.stream.device(), "the stream")
     }
 }

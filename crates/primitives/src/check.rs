@@ -1,8 +1,8 @@
 //! Checks of what the caller passes, before anything is launched.
 
 use super::input::{Count, Input, Output};
-use lanetree_base::error::same_device;
-use lanetree_base::{Buffer, Error, Result, Stream};
+use lanetree_base::error::check_buffer;
+use lanetree_base::{Buffer, Result, Stream};
 use lanetree_runtime::DeviceKind;
 
 /// Checks that a buffer has at least `expected` elements and is of the stream's device.
@@ -12,10 +12,7 @@ pub(super) fn buffer<T: bytemuck::Pod>(
     expected: usize,
     buffer: &Buffer<T>,
 ) -> Result<()> {
-    if buffer.len() < expected {
-        return Err(Error::OutputLength { what, expected, actual: buffer.len() });
-    }
-    same_device(stream.device(), buffer.device(), what)
+    check_buffer(stream.device(), what, expected, buffer)
 }
 
 /// Checks a number of elements.

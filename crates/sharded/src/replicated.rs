@@ -1,9 +1,9 @@
 //! [`Replicated`]: the same index on several devices.
 
 use crate::group::{Group, keys_of, undo};
-use crate::sharded::check_lengths;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{
     AnyKey, Batch, Device, IndexBuilder, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result, UpdateReport,
 };

@@ -4,11 +4,12 @@ use crate::group::{Group, check_devices, keys_of, sum, undo};
 use crate::route::Route;
 use crate::{ranges, splitters};
 use core::fmt;
+use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, Iter};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{
-    AnyKey, Batch, Device, Error, IndexBuilder, KeyOf, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges,
-    Result, UpdateReport, Word,
+    AnyKey, Batch, Device, IndexBuilder, KeyOf, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result,
+    UpdateReport, Word,
 };
 use std::borrow::Cow;
 
@@ -76,7 +77,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// about as large as each other. Without keys, the shards divide the key space evenly.
     ///
     /// # Errors
-    /// [`Error::OptionValue`] for no devices, or more than 64; [`Error::LengthMismatch`]; those of the index's build.
+    /// [`Error::OptionValue`](lanetree_frame::Error::OptionValue) for no devices, or more than 64; [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch); those of the index's build.
     pub fn build(
         devices: &[Device],
         builder: impl IndexBuilder<Index = I> + 'static,
@@ -98,7 +99,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// Each shard's index, in the order of their keys.
     ///
     /// # Errors
-    /// [`Error::Lost`].
+    /// [`Error::Lost`](lanetree_frame::Error::Lost).
     pub fn shards(&self) -> Result<&[I]> {
         self.group.get()
     }
@@ -121,7 +122,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// ones are freed, so their devices need memory for both.
     ///
     /// # Errors
-    /// Those of the index's build: these two shards are as they were, and the index has all its pairs. [`Error::Lost`].
+    /// Those of the index's build: these two shards are as they were, and the index has all its pairs. [`Error::Lost`](lanetree_frame::Error::Lost).
     pub fn rebalance(&mut self) -> Result<u64> {
         self.group.get()?;
         let mut moved = 0;
@@ -366,14 +367,5 @@ impl<I: OrderedIndex> fmt::Debug for Sharded<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs = self.before.last().unwrap_or(&0);
         write!(f, "Sharded[{} of {}, {pairs} pairs]", self.splitters.len() + 1, I::NAME)
-    }
-}
-
-/// # Errors
-/// [`Error::LengthMismatch`].
-pub(crate) fn check_lengths<K, V>(keys: &[K], values: &[V]) -> Result<()> {
-    match keys.len() == values.len() {
-        true => Ok(()),
-        false => Err(Error::LengthMismatch { keys: keys.len(), values: values.len() }),
     }
 }

@@ -9,7 +9,7 @@ use crate::bench::queries::hit_rate;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Device, DeviceKind, KeyRange, LaneTree, OrderedIndex, Ranges, Sharded};
+use lanetree::{Device, DeviceKind, KeyRange, LaneTree, OrderedIndex, Sharded};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -122,29 +122,13 @@ impl<I: OrderedIndex<Domain = u64, Value = u64>> Subject<'_, I> {
         let (keys, count) = (&batch.queries, batch.queries.len());
         let with_order = |row: Row| row.with("order", order.name()).with("hit_rate", hit_rate(false));
 
-        let mut found = Vec::new();
-        let timing = session.time_on_cpu(
-            &mut found,
-            |found| *found = Vec::new(),
-            |found| {
-                *found = self.index.get_many(keys)?;
-                Ok(())
-            },
-        )?;
+        let (timing, found) = timed(session, || Ok(self.index.get_many(keys)?))?;
         let values: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
         let checksum = session.check_slice(&"get_many", "values", &values, 0..count, miss(), |i| batch.value(i))?;
         let row = with_order(self.row(session, "get_many", count, timing, checksum));
         session.push(row);
 
-        let mut found = Vec::new();
-        let timing = session.time_on_cpu(
-            &mut found,
-            |found| *found = Vec::new(),
-            |found| {
-                *found = self.index.predecessor_many(keys)?;
-                Ok(())
-            },
-        )?;
+        let (timing, found) = timed(session, || Ok(self.index.predecessor_many(keys)?))?;
         let values: Vec<u64> = found.into_par_iter().map(|pair| pair.map_or(miss(), |pair| pair.1)).collect();
         let checksum =
             session.check_slice(&"predecessor_many", "values", &values, 0..count, miss(), |i| batch.value(i))?;
@@ -158,15 +142,7 @@ impl<I: OrderedIndex<Domain = u64, Value = u64>> Subject<'_, I> {
         let ranks: Vec<usize> = batch.first_ranks(self.data.len() - LENGTH).into_iter().take(count).collect();
         let range = |&rank: &usize| KeyRange::new(self.data.keys[rank]..).limit(LENGTH as u64);
         let ranges: Vec<KeyRange<u64>> = ranks.iter().map(range).collect();
-        let mut found = Ranges::default();
-        let timing = session.time_on_cpu(
-            &mut found,
-            |found| *found = Ranges::default(),
-            |found| {
-                *found = self.index.range_many(&ranges)?;
-                Ok(())
-            },
-        )?;
+        let (timing, found) = timed(session, || Ok(self.index.range_many(&ranges)?))?;
         let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
         let all = 0..count * LENGTH;
         let checksum = session.check_slice(&"range_many", "values", &found.values, all, miss(), value)?;
@@ -207,4 +183,18 @@ impl<I: OrderedIndex<Domain = u64, Value = u64>> Subject<'_, I> {
         session.push(row);
         Ok(())
     }
+}
+
+/// Times a call that makes its result anew, by the CPU's clock; the last result. Each is freed, untimed, before the next call.
+fn timed<T: Default>(session: &mut Session, call: impl Fn() -> Result<T>) -> Result<(Timing, T)> {
+    let mut result = T::default();
+    let timing = session.time_on_cpu(
+        &mut result,
+        |result| *result = T::default(),
+        |result| {
+            *result = call()?;
+            Ok(())
+        },
+    )?;
+    Ok((timing, result))
 }

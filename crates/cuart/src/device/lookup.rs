@@ -5,12 +5,12 @@ use crate::Cuart;
 use crate::native::TASK;
 use crate::parts::Parts;
 use bytemuck::Pod;
+use lanetree_frame::Result;
 use lanetree_frame::byte_keys::DeviceKeys;
-use lanetree_frame::error::same_device;
+use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::room::zeroed;
-use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::layout::Link;
 use lanetree_kernels_cuart::update::LocateArgs;
@@ -180,10 +180,7 @@ impl<'a, V: Word> OnStream<'a, V> {
 
     /// Checks a buffer's length and device.
     pub(super) fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
-        if buffer.len() < expected {
-            return Err(Error::OutputLength { what, expected, actual: buffer.len() });
-        }
-        same_device(self.tree.device(), buffer.device(), what)
+        check_buffer(self.tree.device(), what, expected, buffer)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::asof::Searches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
-use lanetree_base::error::same_device;
+use lanetree_base::error::{check_buffer, same_device};
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::room::zeroed;
-use lanetree_base::{BatchOrder, Error, Result};
+use lanetree_base::{BatchOrder, Result};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
@@ -310,11 +310,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// [`Error::Lost`], [`Error::OutputLength`]; [`Error::Runtime`] for a buffer or a stream of another device.
     pub fn check<T: bytemuck::Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
         self.index.check_not_lost()?;
-        if buffer.len() < expected {
-            return Err(Error::OutputLength { what, expected, actual: buffer.len() });
-        }
-        same_device(self.index.device(), self.stream.device(), "the stream")?;
-        same_device(self.index.device(), buffer.device(), what)
+        check_buffer(self.index.device(), what, expected, buffer)?;
+        same_device(self.index.device(), self.stream.device(), "the stream")
     }
 
     /// The slices of two buffers, if the host itself searches; the emulator runs kernels on its buffers.
