@@ -1,5 +1,7 @@
 //! Columns as other libraries have them: a byte for each bit of a hit mask, floats for their ordered words.
 
+#[cfg(doc)]
+use crate::Error;
 use crate::Result;
 use crate::error::check_buffer;
 use crate::launch::{THREADS, over};

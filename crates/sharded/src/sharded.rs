@@ -4,6 +4,8 @@ use crate::group::{Group, check_devices, keys_of, sum, undo};
 use crate::route::Route;
 use crate::{ranges, splitters};
 use core::fmt;
+#[cfg(doc)]
+use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, Iter};
 use lanetree_frame::parallel::*;
@@ -77,7 +79,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// about as large as each other. Without keys, the shards divide the key space evenly.
     ///
     /// # Errors
-    /// [`Error::OptionValue`](lanetree_frame::Error::OptionValue) for no devices, or more than 64; [`Error::LengthMismatch`](lanetree_frame::Error::LengthMismatch); those of the index's build.
+    /// [`Error::OptionValue`] for no devices, or more than 64; [`Error::LengthMismatch`]; those of the index's build.
     pub fn build(
         devices: &[Device],
         builder: impl IndexBuilder<Index = I> + 'static,
@@ -99,7 +101,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// Each shard's index, in the order of their keys.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_frame::Error::Lost).
+    /// [`Error::Lost`].
     pub fn shards(&self) -> Result<&[I]> {
         self.group.get()
     }
@@ -122,7 +124,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// ones are freed, so their devices need memory for both.
     ///
     /// # Errors
-    /// Those of the index's build: these two shards are as they were, and the index has all its pairs. [`Error::Lost`](lanetree_frame::Error::Lost).
+    /// Those of the index's build: these two shards are as they were, and the index has all its pairs. [`Error::Lost`].
     pub fn rebalance(&mut self) -> Result<u64> {
         self.group.get()?;
         let mut moved = 0;

@@ -5,6 +5,8 @@ use crate::Cuart;
 use crate::native::TASK;
 use crate::parts::Parts;
 use bytemuck::Pod;
+#[cfg(doc)]
+use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::error::{check_buffer, same_device};

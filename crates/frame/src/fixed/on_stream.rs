@@ -2,6 +2,8 @@
 
 use super::asof::Searches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
+#[cfg(doc)]
+use lanetree_base::Error;
 use lanetree_base::error::{check_buffer, same_device};
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
