@@ -20,7 +20,7 @@ import os as _os
 from . import _native, errors
 from ._arrays import Array, asarray
 from ._device import Device, Pool
-from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, Ranges, Scans, Set, UpdateReport
+from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
 from ._multi import ChangeReport, MultiIndex, ValueRows
 from ._strings import StringIndex, StringRanges
 from .errors import Error
@@ -40,6 +40,7 @@ __all__ = [
     "KeyScans",
     "MultiIndex",
     "Pool",
+    "RangeMatches",
     "Ranges",
     "Scans",
     "Set",

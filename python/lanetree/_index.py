@@ -57,6 +57,17 @@ class Scans(NamedTuple):
     values: Any
 
 
+class RangeMatches(NamedTuple):
+    """The matches of a join by ranges: a row for each pair of a probe and a pair of the index."""
+
+    #: The number of the probe, int64, in ascending order.
+    left: Any
+    #: The pair's key; of a probe they ascend.
+    keys: Any
+    #: The pair's value.
+    values: Any
+
+
 class KeyScans(NamedTuple):
     """The first keys of a set from each key on."""
 
@@ -152,8 +163,7 @@ class _Ordered:
         return _arrays.flat(array), array.shape
 
     def _on(self, queries: ArrayLike, stream: Any, what: str = "the queries") -> tuple[Array, _native.Stream | None]:
-        on = _arrays.producer_stream(queries, self.device, stream)
-        return _arrays.to_device(queries, self.key_dtype, what, self.device, on), on
+        return _arrays.on_stream(queries, self.key_dtype, what, self.device, stream)
 
     def _found(self, queries: ArrayLike, stream: Any) -> Any:
         """Whether keys are present."""
@@ -615,14 +625,16 @@ class Index(_Ordered):
             return Scans(counts, keys, Array(values, self._value, self.device))
         return Scans(counts, keys, values.view(self._value).reshape(keys.shape))
 
-    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner") -> Any:
+    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner", *, stream: Any = None) -> Any:
         """Joins rows of probes with the index, by key.
 
         Parameters
         ----------
         probes : array_like
-            Keys in host memory, of the index's dtype, in one dimension.
+            Keys, of the index's dtype, in one dimension.
         how : {"inner", "left", "semi", "anti"}, default "inner"
+        stream : optional
+            As in :meth:`contains`. But for "left" the call waits, to learn how many matches there are.
 
         Returns
         -------
@@ -632,7 +644,10 @@ class Index(_Ordered):
         left : array of int64
             For "semi" the probes that are present, for "anti" those that are not.
         """
-        values, found = self.get(_in_host(probes, "join"))
+        if _arrays.on_device(probes):
+            column, on = self._on(probes, stream, "the probes")
+            return _arrays.joined(self._tree.join(column._memory, how, on), self._value, self.device)
+        values, found = self.get(probes)
         found = np.atleast_1d(found)
         if how == "inner":
             left = np.flatnonzero(found)
@@ -642,6 +657,67 @@ class Index(_Ordered):
         if how in ("semi", "anti"):
             return np.flatnonzero(found if how == "semi" else ~found)
         raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
+
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None
+    ) -> RangeMatches:
+        """Joins ranges with the pairs whose keys are in them.
+
+        Parameters
+        ----------
+        lows, highs : array_like
+            The bounds of each probe, of the index's dtype, in one dimension. A range that ends before it starts has no matches.
+        inclusive : {"both", "left", "right", "neither"}, default "both"
+            Which bounds belong to a range.
+        stream : optional
+            As in :meth:`contains`. The call waits, to learn how many matches there are.
+
+        Returns
+        -------
+        RangeMatches
+            ``(left, keys, values)``, a row for each match.
+
+        Examples
+        --------
+        >>> index = lanetree.Index(np.array([10, 20, 30]), device="cpu")
+        >>> left, keys, rows = index.range_join(np.array([10, 25]), np.array([20, 40]))
+        >>> left, rows
+        (array([0, 0, 1]), array([0, 1, 2]))
+        """
+        return self._join_between(lows, highs, _closed(inclusive), None, stream)
+
+    def band_join(self, probes: ArrayLike, distance: Any, *, stream: Any = None) -> RangeMatches:
+        """Joins probes with the pairs whose keys are at most `distance` away; otherwise like :meth:`range_join`.
+
+        Parameters
+        ----------
+        probes : array_like
+            Keys, of the index's dtype, in one dimension. At the ends of the dtype nothing wraps around.
+        distance : int or timedelta64
+            Not below 0. Distances of floats are not measured: use :meth:`range_join`.
+        stream : optional
+            As in :meth:`range_join`.
+        """
+        if self.key_dtype.kind == "f":
+            raise errors.OptionValue("distances of floats are not measured: use range_join with bounds of your own")
+        far = int(_tolerance(distance, self.key_dtype))
+        return self._join_between(probes, probes, (True, True), far, stream)
+
+    def _join_between(
+        self, lows: ArrayLike, highs: ArrayLike, closed: tuple[bool, bool], distance: int | None, stream: Any
+    ) -> RangeMatches:
+        if _arrays.on_device(lows):
+            first, on = self._on(lows, stream, "the lows")
+            last = first if highs is lows else self._on(highs, stream, "the highs")[0]
+            (_, keys, values), left = self._tree.join_between(first._memory, last._memory, closed, distance, on)
+            assert left is not None
+            return RangeMatches(
+                Array(left, np.dtype(np.int64), self.device), self._own(keys), Array(values, self._value, self.device)
+            )
+        first_keys, last_keys = self._queries(lows, "the lows")[0], self._queries(highs, "the highs")[0]
+        (offsets, keys, values), _ = self._tree.join_between(first_keys, last_keys, closed, distance)
+        left = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+        return RangeMatches(left, keys.view(self.key_dtype), values.view(self._value))
 
     def keys(self) -> npt.NDArray[Any]:
         """All keys, in ascending order."""
@@ -729,7 +805,7 @@ class Index(_Ordered):
 
     def _word(self, value: Any) -> int:
         """A value's bits as an integer."""
-        if value == 0 and self._value.kind not in "f":
+        if value == 0 and (type(value) is int or self._value.kind != "f"):
             return 0
         array = _arrays.from_python(value, self._value, "the default")
         return int(np.asarray(array).reshape(1).view(f"u{self._value.itemsize}")[0])

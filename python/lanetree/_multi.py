@@ -100,8 +100,7 @@ class MultiIndex:
         return _arrays.flat(_arrays.host(keys, self.key_dtype, what))
 
     def _on(self, keys: ArrayLike, stream: Any, what: str) -> tuple[Array, _native.Stream | None]:
-        on = _arrays.producer_stream(keys, self.device, stream)
-        return _arrays.to_device(keys, self.key_dtype, what, self.device, on), on
+        return _arrays.on_stream(keys, self.key_dtype, what, self.device, stream)
 
     def get(self, queries: ArrayLike, *, stream: Any = None) -> ValueRows:
         """All values of each of `queries`, in the order in which they were inserted; none of a key that is absent.
@@ -164,23 +163,41 @@ class MultiIndex:
         counts: npt.NDArray[Any] = self._map.count_range(first, last, _closed(inclusive))
         return counts
 
-    def join(self, probes: ArrayLike, how: Literal["inner", "semi", "anti"] = "inner") -> Any:
-        """Joins rows of probes, in host memory, with the index, by key.
+    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner", *, stream: Any = None) -> Any:
+        """Joins rows of probes with the index, by key.
+
+        Parameters
+        ----------
+        probes : array_like
+            Keys, of the index's dtype, in one dimension.
+        how : {"inner", "left", "semi", "anti"}, default "inner"
+        stream : optional
+            As in :meth:`Index.contains`. The call waits, to learn how many matches there are.
 
         Returns
         -------
         (left, values) : arrays
-            For "inner": a row for each pair of a probe with a value of its key.
+            For "inner": a row for each pair of a probe with a value of its key. For "left" these, followed by a row for each probe
+            that is absent, and whether there is a value: ``(left, values, found)``.
         left : array of int64
             For "semi" the probes that are present, for "anti" those that are not.
         """
-        if how == "inner":
-            offsets, values = self.get(_in_host(probes, "join"))
-            return np.repeat(np.arange(offsets.size - 1), np.diff(offsets)), values
+        if _arrays.on_device(probes):
+            column, on = self._on(probes, stream, "the probes")
+            return _arrays.joined(self._map.join(column._memory, how, on), self.value_dtype, self.device)
+        if how in ("inner", "left"):
+            offsets, values = self.get(probes)
+            counts = np.diff(offsets)
+            left = np.repeat(np.arange(counts.size), counts)
+            if how == "inner":
+                return left, values
+            absent = np.flatnonzero(counts == 0)
+            none = np.zeros(absent.size, self.value_dtype)
+            return np.concatenate([left, absent]), np.concatenate([values, none]), np.arange(left.size + absent.size) < left.size
         if how in ("semi", "anti"):
             found = np.atleast_1d(self.contains(probes))
             return np.flatnonzero(found if how == "semi" else ~found)
-        raise ValueError(f"how is {how!r}, where 'inner', 'semi' or 'anti' is needed")
+        raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All pairs, in ascending order of their keys: two arrays in host memory."""

@@ -4,6 +4,7 @@ mod arrow;
 mod device;
 mod dlpack;
 mod errors;
+mod join;
 mod memory;
 mod multi;
 mod strings;
@@ -21,7 +22,7 @@ mod _native {
     #[pymodule_export]
     use super::device::{Device, Stream};
     #[pymodule_export]
-    use super::dlpack::{dlpack_export, dlpack_import};
+    use super::dlpack::{Exchange, dlpack_export, dlpack_import};
     #[pymodule_export]
     use super::errors::after_fork_in_child;
     #[pymodule_export]
