@@ -424,6 +424,14 @@ def joined(columns: tuple[Any, Any, Any], value: np.dtype[Any], device: Device) 
     return rows, Array(values, value, device), Array(found, np.dtype(np.bool_), device, len(left))
 
 
+def word(value: Any, dtype: np.dtype[Any]) -> int:
+    """A value's bits as an integer."""
+    if value == 0 and (type(value) is int or dtype.kind != "f"):
+        return 0
+    array = from_python(value, dtype, "the default")
+    return int(np.asarray(array).reshape(1).view(f"u{dtype.itemsize}")[0])
+
+
 def empty(device: Device, size: int, dtype: np.dtype[Any]) -> Array:
     """Memory for results. Of bytes a few more, as kernels write words."""
     room = size if dtype.itemsize > 1 else (size + 3) // 4 * 4

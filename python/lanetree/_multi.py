@@ -7,10 +7,11 @@ from typing import Any, Iterator, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native
+from . import _arrays, _native, _progress
 from ._arrays import Array, ArrayLike
 from ._device import Device
 from ._index import Inclusive, Ranges, _closed, _in_host, _limit, _one_dimension, _restore
+from ._progress import Progress
 
 
 class ValueRows(NamedTuple):
@@ -36,7 +37,7 @@ class MultiIndex:
 
     Parameters
     ----------
-    keys, values, device, key_dtype, nulls, stream
+    keys, values, device, key_dtype, nulls, stream, progress
         As for :class:`Index`; no pair replaces another.
 
     Notes
@@ -61,6 +62,7 @@ class MultiIndex:
         key_dtype: npt.DTypeLike | None = None,
         nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
+        progress: Progress = None,
     ) -> None:
         keys, values = _arrays.without_nulls(keys, values, nulls)
         wanted = None if key_dtype is None else np.dtype(key_dtype)
@@ -94,7 +96,8 @@ class MultiIndex:
             self.value_dtype, raw_values = array.dtype, _arrays.flat(array)
         word = _arrays.word_of(self.key_dtype, "keys")
         _arrays.word_of(self.value_dtype, "values")
-        self._map = _native.Multi(self.device._native, word, raw_keys, raw_values, self.value_dtype.itemsize, on)
+        with _progress.waiting(progress, len(raw_keys), "building an index of"):
+            self._map = _native.Multi(self.device._native, word, raw_keys, raw_values, self.value_dtype.itemsize, on)
 
     def _host(self, keys: ArrayLike, what: str) -> npt.NDArray[Any]:
         return _arrays.flat(_arrays.host(keys, self.key_dtype, what))
@@ -244,6 +247,11 @@ class MultiIndex:
         """The index's size, by part, as text."""
         stats = self.stats()
         return "\n".join([repr(self)] + [f"  {name:<16}{value:>16,}" for name, value in stats.items()])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
 
     def close(self) -> None:
         """Free the index's memory now. Later calls are errors."""

@@ -4,6 +4,8 @@ mod arrow;
 mod device;
 mod dlpack;
 mod errors;
+mod files;
+mod intervals;
 mod join;
 mod memory;
 mod multi;
@@ -25,6 +27,10 @@ mod _native {
     use super::dlpack::{Exchange, dlpack_export, dlpack_import};
     #[pymodule_export]
     use super::errors::after_fork_in_child;
+    #[pymodule_export]
+    use super::files::{read_file, write_file};
+    #[pymodule_export]
+    use super::intervals::Intervals;
     #[pymodule_export]
     use super::memory::{Memory, copies};
     #[pymodule_export]
