@@ -21,7 +21,7 @@ pub(crate) struct Options {
 /// What builds and checks the wheel.
 const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "twine"];
 /// What the tests import, beside the wheel and what it depends on.
-const TESTS: [&str; 4] = ["hypothesis", "mypy", "pyarrow", "pytest"];
+const TESTS: [&str; 7] = ["duckdb", "hypothesis", "mypy", "pandas", "polars", "pyarrow", "pytest"];
 
 /// Format, lints, the wheel with the emulator, the source distribution's files, the tests, the types.
 pub(crate) fn run(options: &Options) -> Result<()> {
