@@ -361,6 +361,10 @@ def to_device(
     array: Any, dtype: np.dtype[Any] | None, what: str, device: Device, stream: _native.Stream | None, is_temporary: bool = True
 ) -> Array:
     """An array of a device as this package's, without a copy."""
+    exchange = _exchange(type(array)) if is_temporary and stream is not None else None
+    taken = None if exchange is None else exchange.take(array, device._native, stream)
+    if taken is not None:
+        return _of_dtype(Array(taken[0], _DTYPES[taken[1]], device), dtype, what)
     if isinstance(array, Array):
         if array.device != device:
             raise ValueError(f"{what} are on {array.device.name}, but the index is on {device.name}: use one device for both")
@@ -370,10 +374,6 @@ def to_device(
     else:
         if _ordinal(array) != device.ordinal or device.kind != "cuda":
             raise ValueError(f"{what} are on GPU {_ordinal(array)}, but the index is on {device.name}: use one device for both")
-        exchange = _exchange(type(array)) if is_temporary and stream is not None else None
-        taken = None if exchange is None else exchange.take(array, device._native, stream)
-        if taken is not None:
-            return _of_dtype(Array(taken[0], _DTYPES[taken[1]], device), dtype, what)
         made = _import(array, what, device, stream or stream_of(device, 1), is_temporary)
     return _of_dtype(made, dtype, what)
 

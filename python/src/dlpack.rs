@@ -249,7 +249,7 @@ impl Exchange {
         };
         let taken = Taken::Versioned(at);
         // SAFETY: a tensor that was taken, alive until its deleter runs.
-        let (tensor, flags) = unsafe { (&*(&raw const at.as_ref().tensor), at.as_ref().flags) };
+        let (tensor, flags) = unsafe { (&at.as_ref().tensor, at.as_ref().flags) };
         let DlDevice { kind, id } = tensor.device;
         let is_here = if is_gpu { matches!(kind, CUDA | CUDA_MANAGED) && id == ordinal } else { kind == CPU };
         let DlType { code, bits, lanes } = tensor.element;

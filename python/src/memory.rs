@@ -157,13 +157,15 @@ impl Cache {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A buffer that it keeps.
+    fn find(&self, len: usize, width: usize) -> Option<Words> {
+        let mut free = self.free();
+        let last = free.iter().rposition(|words| (words.len(), words.width()) == (len, width));
+        last.and_then(|at| free.remove(at))
+    }
+
     pub(crate) fn alloc(&self, device: &lanetree::Device, len: usize, width: usize) -> PyResult<Words> {
-        let found = {
-            let mut free = self.free();
-            let last = free.iter().rposition(|words| (words.len(), words.width()) == (len, width));
-            last.and_then(|at| free.remove(at))
-        };
-        match found {
+        match self.find(len, width) {
             Some(words) => Ok(words),
             None => Words::alloc(device, len, width).or_else(|error| {
                 // There may be room without what is kept here.
@@ -396,7 +398,10 @@ impl Memory {
     fn empty(py: Python<'_>, device: &Device, len: usize, width: usize) -> PyResult<Self> {
         check_not_forked()?;
         let (device, cache) = (device.get(), device.cache());
-        let words = py.detach(|| cache.alloc(device, len, width))?;
+        let words = match cache.find(len, width) {
+            Some(words) => words,
+            None => py.detach(|| cache.alloc(device, len, width))?,
+        };
         let mut memory = Self::new(words);
         memory.cache = Some(cache.clone());
         Ok(memory)
