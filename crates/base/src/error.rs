@@ -61,6 +61,15 @@ pub enum Error {
         available: &'static [u32],
     },
 
+    /// An option whose kernels are not in this build.
+    #[error("{option} needs kernels that this build lacks: turn on the feature `{feature}` of the crate `lanetree`")]
+    Feature {
+        /// The option.
+        option: String,
+        /// The feature with which its kernels are compiled.
+        feature: &'static str,
+    },
+
     /// A fill outside (0, 1].
     #[error("a fill of {fill} is not possible: choose the part of each leaf's slots to fill, above 0 and at most 1")]
     Fill {

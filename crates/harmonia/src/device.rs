@@ -2,6 +2,7 @@
 
 use super::launch;
 use super::native;
+use super::tuning::check_papers;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, NeighborSearch, Side, check_pairs};
@@ -23,7 +24,7 @@ pub struct LookUp {
     /// What is known about the order of the queries, for [`GroupWidth::Auto`]; nothing by default.
     pub order: BatchOrder,
     /// Where look-ups read a node's first child; by default in the node itself, which is the fastest.
-    /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array.
+    /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array; it needs the feature `papers`.
     pub child: ChildRegion,
     /// How nodes are read; by default as was measured to be fastest.
     pub reading: NodeReading,
@@ -37,7 +38,7 @@ pub enum NodeReading {
     Tuned,
     /// In steps, and no further than the queries of the warp need: the comparisons that the paper's narrowed groups save
     /// (section 4.2). With its prefix-sum child region, whatever [`LookUp::child`] says. For keys and values of 64 bits;
-    /// look-ups of other words are the usual ones.
+    /// look-ups of other words are the usual ones. Needs the feature `papers`.
     Stopping,
 }
 
@@ -100,7 +101,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// The lanes per query with which `get` would look up: what [`GroupWidth::Auto`] stands for.
     ///
     /// # Errors
-    /// [`GroupWidth`](lanetree_frame::Error::GroupWidth).
+    /// [`GroupWidth`](lanetree_frame::Error::GroupWidth); [`Feature`](lanetree_frame::Error::Feature) for a child region or a
+    /// reading whose kernels are not in this build.
     pub fn group_width(&self) -> Result<u32> {
         self.index().group_width(self.tuning())
     }
@@ -108,6 +110,12 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     fn group_width(&self, tuning: &LookUp) -> Result<u32> {
+        if tuning.child == ChildRegion::PrefixSum {
+            check_papers(|| "`ChildRegion::PrefixSum`".to_owned())?;
+        }
+        if tuning.reading == NodeReading::Stopping {
+            check_papers(|| "`NodeReading::Stopping`".to_owned())?;
+        }
         tuning.group.choose(self.fanout(), K::Bits::BYTES, tuning.order, self.shape.len)
     }
 
@@ -187,8 +195,9 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         }
         let launch = launch::over(stream, count, 1)?;
         let call = match tuning.reading {
-            NodeReading::Tuned => calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args),
+            #[cfg(feature = "papers")]
             NodeReading::Stopping => calls::get_stopping::<K::Bits, V>(self.fanout(), group, &args),
+            _ => calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args),
         };
         // SAFETY: as above.
         Ok(unsafe { launch.run(call) }?)

@@ -1,7 +1,31 @@
 //! Choices that were measured, as data. The measurements are in `docs/lab` (experiments 1 to 5 and 9).
 
 use lanetree_frame::{BatchOrder, Error, Result};
-use lanetree_kernels_harmonia::group_widths;
+use lanetree_kernels_harmonia::{group_widths, is_compiled};
+use lanetree_runtime::{Device, DeviceKind};
+
+/// Whether this build has the kernels that only the papers' figures need.
+///
+/// # Errors
+/// [`Error::Feature`] with the option that needs them.
+pub(crate) fn check_papers(option: impl FnOnce() -> String) -> Result<()> {
+    match cfg!(feature = "papers") {
+        true => Ok(()),
+        false => Err(Error::Feature { option: option(), feature: "papers" }),
+    }
+}
+
+/// Whether a tree of a fanout can be on a device.
+///
+/// # Errors
+/// [`Error::Feature`].
+pub(crate) fn check_fanout(device: &Device, fanout: u32) -> Result<()> {
+    // On the host there are no kernels.
+    if device.kind() == DeviceKind::Host || is_compiled(fanout) {
+        return Ok(());
+    }
+    check_papers(|| format!("a fanout of {fanout} on a device"))
+}
 
 /// The lanes of a warp that serve one query together: the paper's thread group (section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! The choice of a kernel: by the words, which are known when the code is compiled, and by fanout and width, which are
 //! not. The functions that take a fanout panic where there is no kernel for it: the host checks it against
-//! [`FANOUTS`](crate::layout::FANOUTS) and [`group_widths`] before.
+//! [`FANOUTS`](crate::layout::FANOUTS), [`group_widths`] and the feature `papers` before.
 
 use crate::build::{FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
-use crate::instances::{group_widths, leaf_lanes, with_stopping, with_table};
+#[cfg(feature = "papers")]
+use crate::instances::with_stopping;
+use crate::instances::{group_widths, leaf_lanes, with_table};
 use crate::layout::ChildRegion;
 use crate::update::{
     ApplyArgs, ApplyLeaves, ApplyNodes, Compact, CompactArgs, FillLens, FillLensArgs, Locate, LocateArgs, MarkEffects,
@@ -13,19 +15,23 @@ use crate::{
     Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs, Scatter,
     ScatterArgs,
 };
-use lanetree_simt::{Call, Entry, Instance, Word, entry_by_words};
+#[cfg(feature = "papers")]
+use lanetree_simt::Instance;
+use lanetree_simt::{Call, Entry, Word, entry_by_words};
 
 fn missing(fanout: u32) -> ! {
     panic!("no kernel for a fanout of {fanout}, or none of this width")
 }
 
 macro_rules! by_fanout {
-    (; $($fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
+    (; $(#[cfg($on:meta)] $fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
         /// The look-up of a fanout, a width of [`group_widths`] and a child region.
         pub fn get<K: Word, V: Word>(fanout: u32, group: u32, child: ChildRegion, args: &GetArgs<K, V>) -> Call<'_> {
             Call::new(match (fanout, group, child) {
                 $($(
+                    #[cfg($on)]
                     ($fanout, $g, ChildRegion::NodeSlot) => entry_by_words!(K, V => Get<K, V, true, $fanout, $g, $q>),
+                    #[cfg(feature = "papers")]
                     ($fanout, $g, ChildRegion::PrefixSum) => entry_by_words!(K, V => Get<K, V, false, $fanout, $g, $q>),
                 )*)*
                 _ => missing(fanout),
@@ -34,28 +40,28 @@ macro_rules! by_fanout {
         /// The look-up of sorted queries.
         pub fn get_sorted<K: Word, V: Word>(fanout: u32, args: &GetArgs<K, V>) -> Call<'_> {
             Call::new(match fanout {
-                $($fanout => entry_by_words!(K, V => GetSorted<K, V, $fanout, { group_widths($fanout)[0] }>),)*
+                $(#[cfg($on)] $fanout => entry_by_words!(K, V => GetSorted<K, V, $fanout, { group_widths($fanout)[0] }>),)*
                 _ => missing(fanout),
             }, args)
         }
         /// The rank kernel.
         pub fn rank<K: Word, V: Word>(fanout: u32, args: &RankArgs<K>) -> Call<'_> {
             Call::new(match fanout {
-                $($fanout => entry_by_words!(K, V => Rank<K, V, true, $fanout, $rank_g, $rank_q>),)*
+                $(#[cfg($on)] $fanout => entry_by_words!(K, V => Rank<K, V, true, $fanout, $rank_g, $rank_q>),)*
                 _ => missing(fanout),
             }, args)
         }
         /// The neighbour kernel.
         pub fn neighbor<K: Word, V: Word>(fanout: u32, args: &NeighborArgs<K, V>) -> Call<'_> {
             Call::new(match fanout {
-                $($fanout => entry_by_words!(K, V => Neighbor<K, V, true, $fanout, $rank_g, $rank_q>),)*
+                $(#[cfg($on)] $fanout => entry_by_words!(K, V => Neighbor<K, V, true, $fanout, $rank_g, $rank_q>),)*
                 _ => missing(fanout),
             }, args)
         }
         /// The kernel that locates ranges.
         pub fn range<K: Word, V: Word>(fanout: u32, args: &RangeArgs<K>) -> Call<'_> {
             Call::new(match fanout {
-                $($fanout => entry_by_words!(K, V => Range<K, V, true, $fanout, $rank_g, $rank_q>),)*
+                $(#[cfg($on)] $fanout => entry_by_words!(K, V => Range<K, V, true, $fanout, $rank_g, $rank_q>),)*
                 _ => missing(fanout),
             }, args)
         }
@@ -63,7 +69,9 @@ macro_rules! by_fanout {
         pub fn gather<K: Word, V: Word>(fanout: u32, group: u32, args: &GatherArgs<K, V>) -> Call<'_> {
             Call::new(match (fanout, group) {
                 $(
+                    #[cfg($on)]
                     ($fanout, 8) => entry_by_words!(K, V => Gather<K, V, $fanout, 8>),
+                    #[cfg($on)]
                     ($fanout, 32) => entry_by_words!(K, V => Gather<K, V, $fanout, 32>),
                 )*
                 _ => missing(fanout),
@@ -72,14 +80,14 @@ macro_rules! by_fanout {
         /// The kernel that locates the operations of a batch.
         pub fn locate<K: Word, V: Word>(fanout: u32, args: &LocateArgs<K>) -> Call<'_> {
             Call::new(match fanout {
-                $($fanout => entry_by_words!(K, V => Locate<K, V, $fanout, $rank_g, $rank_q>),)*
+                $(#[cfg($on)] $fanout => entry_by_words!(K, V => Locate<K, V, $fanout, $rank_g, $rank_q>),)*
                 _ => missing(fanout),
             }, args)
         }
         /// The kernel that applies changes leaf by leaf.
         pub fn apply_leaves<K: Word, V: Word>(fanout: u32, args: &ApplyArgs<K, V>) -> Call<'_> {
             Call::new(match fanout {
-                $($fanout => entry_by_words!(
+                $(#[cfg($on)] $fanout => entry_by_words!(
                     K, V => ApplyLeaves<K, V, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>
                 ),)*
                 _ => missing(fanout),
@@ -89,6 +97,7 @@ macro_rules! by_fanout {
 }
 with_table!(by_fanout,);
 
+#[cfg(feature = "papers")]
 macro_rules! stopping {
     ($($fanout:literal => [$($g:literal),*];)*) => {
         /// The look-up of a fanout and a width of [`group_widths`] that reads nodes step by step and stops early, with the
@@ -103,6 +112,7 @@ macro_rules! stopping {
         }
     };
 }
+#[cfg(feature = "papers")]
 with_stopping!(stopping);
 
 /// The kernel that refills the leaves of nodes, at fanouts up to 16.

@@ -1,9 +1,12 @@
 //! The instances that are compiled, one PTX module per key word, value word and fanout; `calls` chooses among them.
+//!
+//! The host has those that only the papers' figures need with the feature `papers`: the fanouts that no default chooses, and
+//! look-ups by the prefix-sum child region, which are modules of their own. They are in the PTX in any case.
 
 use crate::update::{ApplyLeaves, Locate};
 use crate::{Gather, Get, GetSorted, Neighbor, Range, Rank};
 
-/// The tuning of the instances, as data: for each fanout, the lanes `G` per query and queries `Q` in
+/// The tuning of the instances, as data: for each fanout, where it is compiled, the lanes `G` per query and queries `Q` in
 /// flight of the look-ups, widest group last, and the pair of the rank, neighbour and range kernels.
 ///
 /// Several queries in flight are worth their registers if a lane reads a node in one or two steps; wider nodes are read
@@ -11,23 +14,30 @@ use crate::{Gather, Get, GetSorted, Neighbor, Range, Rank};
 macro_rules! with_table {
     ($then:ident, $($argument:tt),*) => {
         $then! { $($argument),*;
-            8 => (4, 4), [(1, 1), (2, 1), (4, 4), (8, 4)];
-            16 => (4, 2), [(1, 1), (2, 1), (4, 2), (8, 4), (16, 4)];
-            32 => (8, 2), [(2, 1), (4, 1), (8, 2), (16, 4), (32, 4)];
-            64 => (8, 2), [(4, 1), (8, 2), (16, 2), (32, 2)];
-            128 => (16, 2), [(4, 1), (8, 1), (16, 2), (32, 2)];
+            #[cfg(all())] 8 => (4, 4), [(1, 1), (2, 1), (4, 4), (8, 4)];
+            #[cfg(all())] 16 => (4, 2), [(1, 1), (2, 1), (4, 2), (8, 4), (16, 4)];
+            #[cfg(any(target_os = "cuda", feature = "papers"))] 32 => (8, 2), [(2, 1), (4, 1), (8, 2), (16, 4), (32, 4)];
+            #[cfg(any(target_os = "cuda", feature = "papers"))] 64 => (8, 2), [(4, 1), (8, 2), (16, 2), (32, 2)];
+            #[cfg(any(target_os = "cuda", feature = "papers"))] 128 => (16, 2), [(4, 1), (8, 1), (16, 2), (32, 2)];
         }
     };
 }
 
 macro_rules! group_widths {
-    (; $($fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
+    (; $(#[cfg($on:meta)] $fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
         /// The widths of thread groups, in lanes per query, with which look-ups of a fanout are
-        /// compiled, narrowest first; empty for a fanout without kernels.
+        /// compiled, narrowest first, be they in this build or not; empty for other fanouts.
         pub const fn group_widths(fanout: u32) -> &'static [u32] {
             match fanout {
                 $($fanout => &[$($g),*],)*
                 _ => &[],
+            }
+        }
+        /// Whether there are kernels for a fanout: for some, only with the feature `papers`.
+        pub const fn is_compiled(fanout: u32) -> bool {
+            match fanout {
+                $(#[cfg($on)] $fanout => true,)*
+                _ => false,
             }
         }
         /// The queries in flight per group of a fanout's look-ups with groups of this many lanes; 0 if there is no such
@@ -50,20 +60,30 @@ pub const fn leaf_lanes(fanout: u32) -> u32 {
 }
 
 macro_rules! instances {
-    ($k:ident, $v:ident; $($fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
+    ($k:ident, $v:ident; $(#[cfg($on:meta)] $fanout:literal => ($rank_g:literal, $rank_q:literal), [$(($g:literal, $q:literal)),*];)*) => {
         pastey::paste! {
             $(
                     $(
+                        #[cfg($on)]
                         lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_g $g _slot>], [<harmonia_ $k _ $v _f $fanout>], Get<$k, $v, true, $fanout, $g, $q>);
-                        lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_g $g _psum>], [<harmonia_ $k _ $v _f $fanout>], Get<$k, $v, false, $fanout, $g, $q>);
+                        #[cfg(any(target_os = "cuda", feature = "papers"))]
+                        lanetree_simt::instance!([<harmonia_papers_ $k _ $v __get_f $fanout _g $g _psum>], [<harmonia_papers_ $k _ $v>], Get<$k, $v, false, $fanout, $g, $q>);
                     )*
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __get_sorted>], [<harmonia_ $k _ $v _f $fanout>], GetSorted<$k, $v, $fanout, { group_widths($fanout)[0] }>);
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __rank>], [<harmonia_ $k _ $v _f $fanout>], Rank<$k, $v, true, $fanout, $rank_g, $rank_q>);
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __neighbor>], [<harmonia_ $k _ $v _f $fanout>], Neighbor<$k, $v, true, $fanout, $rank_g, $rank_q>);
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __range>], [<harmonia_ $k _ $v _f $fanout>], Range<$k, $v, true, $fanout, $rank_g, $rank_q>);
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __locate>], [<harmonia_ $k _ $v _f $fanout>], Locate<$k, $v, $fanout, $rank_g, $rank_q>);
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __apply_leaves>], [<harmonia_ $k _ $v _f $fanout>], ApplyLeaves<$k, $v, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>);
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g8>], [<harmonia_ $k _ $v _f $fanout>], Gather<$k, $v, $fanout, 8>);
+                    #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g32>], [<harmonia_ $k _ $v _f $fanout>], Gather<$k, $v, $fanout, 32>);
             )*
         }
@@ -77,6 +97,7 @@ with_table!(instances, u64, u64);
 /// The look-ups that read no node whole and stop early (the paper's section 4.2), by fanout: the widths at which a group
 /// takes several steps for a node, less those whose usual look-up does the same. They are there to be measured: for keys
 /// and values of 64 bits, with the paper's child region.
+#[cfg(any(target_os = "cuda", feature = "papers"))]
 macro_rules! with_stopping {
     ($then:ident) => {
         $then! {
@@ -88,9 +109,10 @@ macro_rules! with_stopping {
         }
     };
 }
-#[cfg(not(target_os = "cuda"))]
+#[cfg(all(not(target_os = "cuda"), feature = "papers"))]
 pub(crate) use with_stopping;
 
+#[cfg(any(target_os = "cuda", feature = "papers"))]
 macro_rules! stopping {
     ($($fanout:literal => [$($g:literal),*];)*) => {
         pastey::paste! {
@@ -100,6 +122,7 @@ macro_rules! stopping {
         }
     };
 }
+#[cfg(any(target_os = "cuda", feature = "papers"))]
 with_stopping!(stopping);
 
 /// The widths of thread groups, in lanes per range, with which [`Gather`] is compiled.

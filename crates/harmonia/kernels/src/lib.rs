@@ -29,7 +29,7 @@ mod tree;
 pub mod update;
 
 pub use get::{Get, GetArgs};
-pub use instances::{GATHER_WIDTHS, group_widths, leaf_lanes, queries_in_flight};
+pub use instances::{GATHER_WIDTHS, group_widths, is_compiled, leaf_lanes, queries_in_flight};
 pub use neighbor::{Neighbor, NeighborArgs};
 pub use range::{Gather, GatherArgs, Range, RangeArgs};
 pub use rank::{Rank, RankArgs};

@@ -1,6 +1,11 @@
-//! The PTX modules: a file of kernels each.
+//! The PTX modules: a file of kernels each. Without the feature `papers`, those of a user: see `instances`.
 
+#[cfg(feature = "papers")]
 lanetree_simt::modules! {
+    harmonia_papers_u32_u32,
+    harmonia_papers_u32_u64,
+    harmonia_papers_u64_u32,
+    harmonia_papers_u64_u64,
     harmonia_scatter,
     harmonia_stopping,
     harmonia_u32_u32_f128,
@@ -22,6 +27,24 @@ lanetree_simt::modules! {
     harmonia_u64_u64_f16,
     harmonia_u64_u64_f32,
     harmonia_u64_u64_f64,
+    harmonia_u64_u64_f8,
+    harmonia_update,
+    harmonia_update_u32_u32,
+    harmonia_update_u32_u64,
+    harmonia_update_u64_u32,
+    harmonia_update_u64_u64,
+}
+
+#[cfg(not(feature = "papers"))]
+lanetree_simt::modules! {
+    harmonia_scatter,
+    harmonia_u32_u32_f16,
+    harmonia_u32_u32_f8,
+    harmonia_u32_u64_f16,
+    harmonia_u32_u64_f8,
+    harmonia_u64_u32_f16,
+    harmonia_u64_u32_f8,
+    harmonia_u64_u64_f16,
     harmonia_u64_u64_f8,
     harmonia_update,
     harmonia_update_u32_u32,

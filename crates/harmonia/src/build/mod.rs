@@ -5,6 +5,7 @@ mod on_device;
 pub(crate) use on_device::Regions;
 
 use crate::Harmonia;
+use crate::tuning::check_fanout;
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::fixed::Staging;
@@ -53,7 +54,8 @@ impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
 
 impl<K: Key, V: Word> Builder<K, V> {
     /// Slots of a node: 8, 16, 32, 64 or 128. By default a node of keys is 64 bytes, the unit in which
-    /// the GPU's memory is read: 8 slots of 8-byte keys, 16 of 4-byte keys.
+    /// the GPU's memory is read: 8 slots of 8-byte keys, 16 of 4-byte keys. Larger nodes are the paper's; on a device they need
+    /// the feature `papers`.
     #[must_use]
     pub fn fanout(self, fanout: u32) -> Self {
         Self { fanout: Some(fanout), ..self }
@@ -72,8 +74,8 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// Sorts a copy of the pairs with all of rayon's threads; returns when the tree is on the device.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Fill`], [`Error::TooManyPairs`]; [`Error::Runtime`] if
-    /// the device has no room.
+    /// [`Error::LengthMismatch`], [`Error::Fanout`], [`Error::Feature`], [`Error::Fill`], [`Error::TooManyPairs`];
+    /// [`Error::Runtime`] if the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
         self.shape(keys.len())?;
         self.build_pairs(device, &sorted(keys, values)?)
@@ -122,6 +124,7 @@ pub(super) fn build_distinct<K: Key, V: Word>(
     shape: Shape,
     pair: impl Fn(usize) -> (K::Bits, V) + Sync,
 ) -> Result<Harmonia<K, V>> {
+    check_fanout(device, shape.fanout)?;
     // Allocate all device memory first: if there is not enough, no work was wasted.
     let mut inner = device.alloc::<K::Bits>(shape.inner_slots() as usize)?;
     let mut prefix_sum = device.alloc::<u32>(shape.inner as usize)?;

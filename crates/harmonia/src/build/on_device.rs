@@ -1,6 +1,7 @@
 //! Bulk build on the device, from pairs that are already there.
 
 use super::Builder;
+use crate::tuning::check_fanout;
 use crate::{Harmonia, launch};
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
@@ -65,6 +66,7 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// Builds from strictly ascending pairs.
     fn build_distinct_on(&self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<Harmonia<K, V>> {
         let (shape, device) = (self.shape(len)?, stream.device());
+        check_fanout(device, shape.fanout)?;
         let mut regions = Regions::<K::Bits, V>::new(device, &shape, 0)?;
         if shape.leaves > 0 {
             let filling = shape.filling();

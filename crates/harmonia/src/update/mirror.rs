@@ -3,6 +3,7 @@
 use super::host::{self, Applied};
 use super::{Op, UpdateReport};
 use crate::Harmonia;
+use crate::tuning::check_fanout;
 use core::ops::Range;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::fixed::pairs::check_lengths;
@@ -16,7 +17,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// A copy of the tree on a device, complete on return. From one device to another it goes through main memory.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) from the devices.
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Feature`](lanetree_frame::Error::Feature) for a fanout without
+    /// kernels in this build; [`Error::Runtime`](lanetree_frame::Error::Runtime) from the devices.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         fn copy<T: Word>(from: &Buffer<T>, device: &Device) -> Result<Buffer<T>> {
             Ok(match from.as_slice() {
@@ -25,6 +27,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             })
         }
         self.whole.check()?;
+        check_fanout(device, self.shape.fanout)?;
         Ok(Self {
             lens: None,
             staging: Staging::default(),

@@ -8,8 +8,9 @@ use crate::{
     RelocateArgs, RunsArgs, Scan, ScanArgs, ScanWide, Search, SearchArgs, Table, TableArgs, UpperArgs, Write,
     WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
+use core::ptr;
 use lanetree_layout::Value;
-use lanetree_simt::{Call, Entry, KeyWord, Word, entry_by_words};
+use lanetree_simt::{Call, Entry, Instance, KeyWord, Word, entry_by_words};
 
 macro_rules! by_words {
     ($($(#[$doc:meta])* $function:ident($($args:tt)*) => $kernel:ty;)*) => {$(
@@ -29,10 +30,6 @@ macro_rules! by_words {
 by_words! {
     /// The kernel that copies all pairs.
     copy_pairs(CopyPairsArgs<K, V>) => CopyPairs<K, V>;
-    /// The kernel that counts nodes and lines.
-    count(NodesArgs<K, V>) => Count<K, V>;
-    /// The kernel that finds the first and the last key of nodes.
-    ends(EndsArgs<K>) => Ends<K, V>;
     /// The look-up.
     get(GetArgs<K, V>) => Get<K, V>;
     /// The kernel that copies ranges, with 8 lanes per range.
@@ -43,38 +40,18 @@ by_words! {
     get_sorted_dense(GetArgs<K, V>) => GetSorted<K, V, 2>;
     /// The look-up of sorted queries of which few share a line.
     get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
-    /// The kernel that lists marked nodes.
-    list_nodes(ListNodesArgs<K, V>) => ListNodes<K, V>;
-    /// The kernel that locates ranges.
-    locate(LocateArgs<K>) => Locate<K, V>;
     /// The kernel that copies the pairs that a batch inserts into nodes that are divided.
     move_inserts(DivideArgs<K, V>) => MoveInserts<K, V>;
     /// The kernel that copies the pairs that stay in nodes that are divided.
     move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
-    /// The kernel that finds out where parts go.
-    place_parts(PlacePartsArgs<K, V>) => PlaceParts<K, V>;
-    /// The kernel that plans lines.
-    plan_lines(LineChangesArgs<K, V>) => PlanLines<K, V>;
     /// The kernel that plans nodes that are laid out anew.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
-    /// The kernel that decides which nodes are divided.
-    plan_runs(RunsArgs<K, V>) => PlanRuns<K, V>;
-    /// The kernel that plans what lines hand to others.
-    plan_shifts(LineChangesArgs<K, V>) => PlanShifts<K, V>;
-    /// The rank kernel.
-    rank(RankArgs<K>) => Rank<K, V>;
-    /// The kernel that gives nodes their ranks.
-    ranks(RanksArgs<K, V>) => Ranks<K, V>;
-    /// The kernel that copies nodes to where they are to be.
-    relocate(RelocateArgs<K>) => Relocate<K, V>;
     /// The kernel that makes short scans.
     scan(ScanArgs<K, V>) => Scan<K, V>;
     /// The kernel that makes longer ones.
     scan_wide(ScanArgs<K, V>) => ScanWide<K, V>;
-    /// The kernel that searches operations.
-    search(SearchArgs<K>) => Search<K, V>;
     /// The kernel that changes lines.
     write_lines(LineChangesArgs<K, V>) => WriteLines<K, V>;
     /// The kernel that changes lines that hand pairs to others.
@@ -85,6 +62,98 @@ by_words! {
     write(NodesArgs<K, V>) => Write<K, V>;
     /// The kernel that writes those of other parts.
     write_others(NodesArgs<K, V>) => WriteOthers<K, V>;
+}
+
+// The entry of an instance with these words.
+macro_rules! entry_of {
+    ($key:ty, $value:ty => $kernel:ty) => {{
+        type K = $key;
+        type V = $value;
+        <$kernel as Instance>::ENTRY
+    }};
+}
+
+// The entry of a kernel that moves no values, of instances for lines of each shape: with keys of 64 bits, values of 32 bits have
+// as much room as those of 64.
+macro_rules! entry_by_lines {
+    ($k:ident, $v:ident => $kernel:ty) => {
+        match ($k::BITS, <$v as Value>::BYTES) {
+            (32, 0) => entry_of!(u32, () => $kernel),
+            (32, 4) => entry_of!(u32, u32 => $kernel),
+            (32, _) => entry_of!(u32, u64 => $kernel),
+            (64, 0) => entry_of!(u64, () => $kernel),
+            (64, _) => entry_of!(u64, u64 => $kernel),
+            (_, 0) => entry_of!(u128, () => $kernel),
+            (_, 4) => entry_of!(u128, u32 => $kernel),
+            (_, _) => entry_of!(u128, u64 => $kernel),
+        }
+    };
+}
+
+// The entry of a kernel that knows of lines only how many slots they have: with keys of 128 bits, that is one number.
+macro_rules! entry_by_slots {
+    ($k:ident, $v:ident => $kernel:ty) => {
+        match ($k::BITS, <$v as Value>::BYTES) {
+            (32, 0) => entry_of!(u32, () => $kernel),
+            (32, 4) => entry_of!(u32, u32 => $kernel),
+            (32, _) => entry_of!(u32, u64 => $kernel),
+            (64, 0) => entry_of!(u64, () => $kernel),
+            (64, _) => entry_of!(u64, u64 => $kernel),
+            (_, _) => entry_of!(u128, u64 => $kernel),
+        }
+    };
+}
+
+macro_rules! by_lines {
+    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $function<K: KeyWord, V: Value>(args: &$args<K>) -> Call<'_> {
+            Call::new(const { entry_by_lines!(K, V => $kernel) }, args)
+        }
+    )*};
+}
+by_lines! {
+    /// The kernel that finds the first and the last key of nodes.
+    ends(EndsArgs) => Ends<K, V>;
+    /// The kernel that locates ranges.
+    locate(LocateArgs) => Locate<K, V>;
+    /// The rank kernel.
+    rank(RankArgs) => Rank<K, V>;
+    /// The kernel that copies nodes to where they are to be.
+    relocate(RelocateArgs) => Relocate<K, V>;
+    /// The kernel that searches operations.
+    search(SearchArgs) => Search<K, V>;
+}
+
+// Kernels whose arguments have pointers to values. They do not follow them; instances that values share have those of 64 bits.
+macro_rules! without_values {
+    ($($(#[$doc:meta])* $function:ident($args:ident) by $entry:ident => $kernel:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $function<K: KeyWord, V: Value>(args: &$args<K, V>) -> Call<'_> {
+            let entry: &'static Entry = const { $entry!(K, V => $kernel) };
+            if ptr::eq(entry, const { $entry!(K, u64 => $kernel) }) {
+                // SAFETY: these are `repr(C)`, and differ in what some pointers lead to.
+                return Call::new(entry, unsafe { &*(&raw const *args).cast::<$args<K, u64>>() });
+            }
+            Call::new(entry, args)
+        }
+    )*};
+}
+without_values! {
+    /// The kernel that counts nodes and lines.
+    count(NodesArgs) by entry_by_slots => Count<K, V>;
+    /// The kernel that lists marked nodes.
+    list_nodes(ListNodesArgs) by entry_by_slots => ListNodes<K, V>;
+    /// The kernel that finds out where parts go.
+    place_parts(PlacePartsArgs) by entry_by_slots => PlaceParts<K, V>;
+    /// The kernel that plans lines.
+    plan_lines(LineChangesArgs) by entry_by_slots => PlanLines<K, V>;
+    /// The kernel that decides which nodes are divided.
+    plan_runs(RunsArgs) by entry_by_slots => PlanRuns<K, V>;
+    /// The kernel that gives nodes their ranks.
+    ranks(RanksArgs) by entry_by_slots => Ranks<K, V>;
+    /// The kernel that plans what lines hand to others.
+    plan_shifts(LineChangesArgs) by entry_by_lines => PlanShifts<K, V>;
 }
 
 macro_rules! by_key {

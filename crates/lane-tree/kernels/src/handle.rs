@@ -250,7 +250,8 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
         unsafe {
             // The same for all lanes.
             if self.tree.height > 0 {
-                let position = self.tree.find_from::<S, V>(self.simt, self.top, word, upper);
+                let start = self.tree.start(self.simt, self.top, word);
+                let position = self.tree.find::<S, V>(self.simt, start, word, (upper, false), |_| ());
                 (cursor.line, cursor.slot, cursor.rank) = (position.line, position.slot, position.rank);
                 let is_at_pair = cursor.rank < self.tree.len;
                 if is_at_pair {

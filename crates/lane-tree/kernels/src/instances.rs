@@ -1,4 +1,5 @@
-//! The instances that are compiled, by key word and value word, and of sets; `calls` chooses among them.
+//! The instances that are compiled, by key word and value word, and of sets; `calls` chooses among them. Kernels that move no
+//! values have one for all values with which lines are alike.
 
 use crate::{
     CopyPairs, Count, CountUpper, Cut, Ends, Fits, Gather, Get, GetSorted, ListDivided, ListNodes, Locate, MoveInserts,
@@ -30,29 +31,17 @@ macro_rules! pairs {
     ($($k:ident, $v:ty, $name:ident;)*) => {
         pastey::paste! {$(
             instance!([<lane_tree_ $k _ $name __copy_pairs>], [<lane_tree_ $k _ $name>], CopyPairs<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __count>], [<lane_tree_ $k _ $name>], Count<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __ends>], [<lane_tree_ $k _ $name>], Ends<$k, $v>);
             instance!([<lane_tree_ $k _ $name __get>], [<lane_tree_ $k _ $name>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $name __gather_g8>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);
             instance!([<lane_tree_ $k _ $name __get_sorted_1>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 1>);
             instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
-            instance!([<lane_tree_ $k _ $name __list_nodes>], [<lane_tree_ $k _ $name>], ListNodes<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __locate>], [<lane_tree_ $k _ $name>], Locate<$k, $v>);
             instance!([<lane_tree_ $k _ $name __move_inserts>], [<lane_tree_ $k _ $name>], MoveInserts<$k, $v>);
             instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor>], [<lane_tree_ $k _ $name>], Neighbor<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __place_parts>], [<lane_tree_ $k _ $name>], PlaceParts<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __plan_lines>], [<lane_tree_ $k _ $name>], PlanLines<$k, $v>);
             instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __plan_runs>], [<lane_tree_ $k _ $name>], PlanRuns<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __plan_shifts>], [<lane_tree_ $k _ $name>], PlanShifts<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __rank>], [<lane_tree_ $k _ $name>], Rank<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __ranks>], [<lane_tree_ $k _ $name>], Ranks<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __relocate>], [<lane_tree_ $k _ $name>], Relocate<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan>], [<lane_tree_ $k _ $name>], Scan<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_wide>], [<lane_tree_ $k _ $name>], ScanWide<$k, $v>);
-            instance!([<lane_tree_ $k _ $name __search>], [<lane_tree_ $k _ $name>], Search<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write>], [<lane_tree_ $k _ $name>], Write<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_lines>], [<lane_tree_ $k _ $name>], WriteLines<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_nodes>], [<lane_tree_ $k _ $name>], WriteNodes<$k, $v>);
@@ -71,4 +60,50 @@ pairs! {
     u128, u32, u32;
     u128, u64, u64;
     u128, (), set;
+}
+
+// Of keys of 64 bits, lines with values are alike.
+macro_rules! lines {
+    ($($k:ident, $v:ty, $module:ident;)*) => {
+        pastey::paste! {$(
+            instance!([<$module __ends>], $module, Ends<$k, $v>);
+            instance!([<$module __locate>], $module, Locate<$k, $v>);
+            instance!([<$module __plan_shifts>], $module, PlanShifts<$k, $v>);
+            instance!([<$module __rank>], $module, Rank<$k, $v>);
+            instance!([<$module __relocate>], $module, Relocate<$k, $v>);
+            instance!([<$module __search>], $module, Search<$k, $v>);
+        )*}
+    };
+}
+lines! {
+    u32, u32, lane_tree_u32_u32;
+    u32, u64, lane_tree_u32_u64;
+    u32, (), lane_tree_u32_set;
+    u64, u64, lane_tree_u64_pairs;
+    u64, (), lane_tree_u64_set;
+    u128, u32, lane_tree_u128_u32;
+    u128, u64, lane_tree_u128_u64;
+    u128, (), lane_tree_u128_set;
+}
+
+// These know of lines only how many slots they have: with keys of 128 bits, always four.
+macro_rules! slots {
+    ($($k:ident, $v:ty, $module:ident;)*) => {
+        pastey::paste! {$(
+            instance!([<$module __count>], $module, Count<$k, $v>);
+            instance!([<$module __list_nodes>], $module, ListNodes<$k, $v>);
+            instance!([<$module __place_parts>], $module, PlaceParts<$k, $v>);
+            instance!([<$module __plan_lines>], $module, PlanLines<$k, $v>);
+            instance!([<$module __plan_runs>], $module, PlanRuns<$k, $v>);
+            instance!([<$module __ranks>], $module, Ranks<$k, $v>);
+        )*}
+    };
+}
+slots! {
+    u32, u32, lane_tree_u32_u32;
+    u32, u64, lane_tree_u32_u64;
+    u32, (), lane_tree_u32_set;
+    u64, u64, lane_tree_u64_pairs;
+    u64, (), lane_tree_u64_set;
+    u128, u64, lane_tree_u128;
 }

@@ -482,14 +482,29 @@ pub fn begun_in_bitmap(word: u32, cells: i32) -> u32 {
     shl_clamped(word, (32 - cells).max(0) as u32).count_ones()
 }
 
+/// The guard bit above each separator of 15 bits.
+const GUARDS: u32 = 0x8000_8000;
+
+/// A place of 15 bits for [`begun_in_guarded`].
+#[inline(always)]
+pub const fn guarded(place: u32) -> u32 {
+    place | place << 16 | GUARDS
+}
+
 /// How many children begin at or before the place, of those whose separators of 15 bits are in four words.
 #[inline(always)]
 pub fn begun_in_halves(words: [u32; 4], place: u32) -> u32 {
-    const GUARDS: u32 = 0x8000_8000;
-    let place = place | place << 16 | GUARDS;
-    let [a, b, c, d] = words.map(|separators| place - separators);
+    begun_in_guarded(words, guarded(place))
+}
+
+/// As [`begun_in_halves`], for a [`guarded`] place; for a place of 0, which has no guards, none, whatever the words are.
+#[inline(always)]
+pub fn begun_in_guarded(words: [u32; 4], place: u32) -> u32 {
+    let [a, b, c, d] = words.map(|separators| place.wrapping_sub(separators));
+    let is_guarded = (place as i32 >> 31) as u32;
     // One count for all: counting bits is slow.
-    (a & GUARDS | b >> 1 & GUARDS >> 1 | c >> 2 & GUARDS >> 2 | d >> 3 & GUARDS >> 3).count_ones()
+    let begun = a & GUARDS | b >> 1 & GUARDS >> 1 | c >> 2 & GUARDS >> 2 | d >> 3 & GUARDS >> 3;
+    (begun & is_guarded).count_ones()
 }
 
 /// Per thread. The prefix of a key: its distance from the first key of all, shifted so that those of the keys at the top of

@@ -11,6 +11,7 @@ lanetree_simt::modules! {
     lane_tree_u32_u32,
     lane_tree_u32_u64,
     lane_tree_u64,
+    lane_tree_u64_pairs,
     lane_tree_u64_set,
     lane_tree_u64_u32,
     lane_tree_u64_u64,

@@ -224,7 +224,8 @@ impl<K: KeyWord, V: Value> Kernel for Rank<K, V> {
             for_each_tile(simt, tree, args.queries, args.count, |at, word| {
                 let mut rank = 0;
                 if tree.height > 0 {
-                    rank = tree.find::<S, V>(simt, word, args.upper != 0).rank;
+                    let start = tree.start(simt, tree.first_top(), word);
+                    rank = tree.find::<S, V>(simt, start, word, (args.upper != 0, false), |_| ()).rank;
                 }
                 if at < args.count {
                     simt.store(args.ranks, at, rank, Hint::Streaming);

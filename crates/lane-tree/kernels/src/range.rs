@@ -2,9 +2,9 @@
 //! pairs it has, [`Gather`] copies the pairs along the lines. [`CopyPairs`] copies all pairs in the same way.
 
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, line_slots, pairs_of};
-use crate::quads::{own, quad};
+use crate::quads::quad;
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{TABLE_BYTES, TreeRef};
+use crate::search::{Start, TABLE_BYTES, TreeRef};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -59,22 +59,35 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
                 };
                 let mut pairs = 0;
                 if tree.height > 0 {
-                    let (numbers, _) = tree.descend::<S, true>(simt, start);
-                    let first = tree.find_below::<S, V>(simt, numbers, start, false);
-                    store_cursor(u64::from(first.line) * u64::from(line_slots::<K, V>()) + u64::from(first.slot));
-                    let end = tree.load(simt, args.ends, index, args.count);
-                    // Whether the end is in a node or after it.
-                    let is_from = |number: u32| number < tree.leaf_nodes && tree.first_of::<S, V>(simt, number) <= end;
-                    let mut last = own(simt, numbers);
-                    let is_next = is_from(last + 1);
-                    let is_far = is_next && is_from(last + 2);
-                    last += u32::from(is_next);
-                    let mut numbers = quad(simt, last);
-                    if simt.any(FULL_MASK, is_far) {
-                        (numbers, _) = tree.descend::<S, true>(simt, end);
+                    // The start, then the end: one loop, as the code of a descent is long.
+                    let (mut word, mut is_end, mut is_far) = (start, false, true);
+                    let (mut rank, mut node) = (0, 0);
+                    // Without, these spill for some architectures.
+                    let late = K::BITS == 128 || !V::IS_SOME;
+                    loop {
+                        let from = if is_far {
+                            tree.start(simt, tree.first_top(), word)
+                        } else {
+                            Start { numbers: quad(simt, node), level: 0, rough: K::MIN }
+                        };
+                        let position = tree.find::<S, V>(simt, from, word, (is_end, late), |own| node = own);
+                        if simt.opaque(u32::from(is_end)) != 0 {
+                            pairs = position.rank.saturating_sub(rank);
+                            break;
+                        }
+                        store_cursor(
+                            u64::from(position.line) * u64::from(line_slots::<K, V>()) + u64::from(position.slot),
+                        );
+                        rank = position.rank;
+                        (word, is_end) = (tree.load(simt, args.ends, index, args.count), true);
+                        // Whether the end is in a node or after it.
+                        let is_from =
+                            |number: u32| number < tree.leaf_nodes && tree.first_of::<S, V>(simt, number) <= word;
+                        let is_next = is_from(node + 1);
+                        // The same for all lanes.
+                        is_far = simt.any(FULL_MASK, is_next && is_from(node + 2));
+                        node += u32::from(is_next);
                     }
-                    let end = tree.find_below::<S, V>(simt, numbers, end, true);
-                    pairs = end.rank.saturating_sub(first.rank);
                 } else {
                     store_cursor(0);
                 }

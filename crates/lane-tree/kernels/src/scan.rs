@@ -2,7 +2,7 @@
 //! one kernel finds and copies them: nothing is to be summed up in between.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
-use crate::quads::{QUAD, quad};
+use crate::quads::QUAD;
 use crate::queries::{Tiles, ordered_bounds};
 use crate::search::{TABLE_BYTES, TreeRef};
 use crate::values;
@@ -69,15 +69,19 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
                     line = if tiles.at < args.count { of_word } else { line };
                 }
                 let first = tiles.at - u64::from(within);
-                let lines = quad(simt, line);
                 let mut own_pairs = 0;
-                unroll!(QUAD as usize, scan => {
-                    let start = (simt.shuffle(FULL_MASK, word, leader + scan as u32), lines[scan]);
-                    let pairs = copy::<S, K, V>(simt, args, first + scan as u64, start);
-                    if within == scan as u32 {
+                let mut next = 0;
+                // Not unrolled: the copy is long, and waits for its loads.
+                while next < QUAD {
+                    let scan = simt.opaque(next);
+                    let source = leader + scan;
+                    let start = (simt.shuffle(FULL_MASK, word, source), simt.shuffle(FULL_MASK, line, source));
+                    let pairs = copy::<S, K, V>(simt, args, first + u64::from(scan), start);
+                    if within == scan {
                         own_pairs = pairs;
                     }
-                });
+                    next += 1;
+                }
                 if simt.opaque(tiles.at) < args.count {
                     simt.store(args.counts, tiles.at, own_pairs, Hint::Streaming);
                 }

@@ -5,9 +5,10 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_RECORD_WORDS, NODE_WORDS, Quantiser, Record,
-    TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_halves as in_halves, chunk_at, chunk_slots,
-    first_of_prefix, has_keys_alone, has_values_beside, last_node, line_at, pairs_of, prefix, record_words, value_at,
+    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS, NODE_WORDS,
+    Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots,
+    first_of_prefix, guarded, has_keys_alone, has_values_beside, last_node, line_at, pairs_of, prefix, record_words,
+    value_at,
 };
 use crate::quads::{OfQuad, QUAD, own};
 use crate::values::{self, SharedValues};
@@ -95,6 +96,27 @@ impl Top {
     }
 }
 
+/// The end of a descent.
+pub(crate) struct Descent {
+    /// The nodes of the lowest level for the words of four lanes, in all of these lanes.
+    pub(crate) nodes: OfQuad<u32>,
+    /// Their children for these words: lines.
+    pub(crate) children: Children,
+    /// Whether look-ups come to the same node.
+    pub(crate) is_plain: bool,
+}
+
+/// Where a descent begins: for words of four lanes, in all of these lanes.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<K> {
+    /// Nodes.
+    pub(crate) numbers: OfQuad<u32>,
+    /// Their level; 0 is the lowest.
+    pub(crate) level: u32,
+    /// If it is the highest level, about the first key of the lane's own node: see [`TreeRef::top`].
+    pub(crate) rough: K,
+}
+
 /// Where a query ends: in a line, after some of its pairs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Position {
@@ -127,20 +149,25 @@ fn begun_in_exact<K: KeyWord>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u
     most + if within == QUAD - 1 { 0 } else { rest }
 }
 
-/// As [`begun_in_exact`], for the separators that begin at or before a place.
+/// As [`begun_in_exact`], for the separators that begin at or before a [`guarded`] place; 0 for a place of 0, whatever the
+/// words are.
 #[inline(always)]
 fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     let unused = UNUSED_HALF | UNUSED_HALF << 16;
     let (c, d) = if within == QUAD - 1 { (unused, unused) } else { (c, d) };
-    in_halves([a, b, c, d], place)
+    begun_in_guarded([a, b, c, d], place)
 }
 
-/// As [`begun_in_halves`]; no place reaches the words that are no separators.
+/// As [`begun_in_exact`], for the children that begin at or before a place; 0 for [`NO_CELL`], whatever the words are. No place
+/// reaches the words that are no separators.
 #[inline(always)]
 fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
-    let cells = place as i32 + 1 - (within * 128) as i32;
+    let cells = place.wrapping_add(1) as i32 - (within * 128) as i32;
     in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
+
+/// The place of a word whose node is no bitmap.
+const NO_CELL: u32 = u32::MAX;
 
 /// Block collective. Copies the table to where the library's kernels have it in shared memory.
 ///
@@ -266,104 +293,105 @@ impl<K: KeyWord> TreeRef<K> {
             }
         });
         let quantiser = Quantiser(quantiser);
-        let mut is_plain = true;
-        let place = |of_own: u32| {
-            if !ORDERED {
-                return of_own;
-            }
-            let place = quantiser.place_of_any(word, first(quantiser));
-            // Exact nodes compare whole keys, and have no places.
-            is_plain = place == of_own || quantiser == Quantiser::EXACT;
-            place
-        };
-        // Something for each of the four words: a byte each.
-        let mut begun = 0;
-        const BITMAP: u32 = Format::Bitmap as u32;
-        const HALVES: u32 = Format::Halves as u32;
         let format = quantiser.format();
-        let (is_bitmap, is_halves) = match formats & ANY_FORMAT {
-            BITMAP => (true, false),
-            HALVES => (false, true),
-            // Few nodes of a level have another format than most, so most warps see one.
-            _ => (simt.all(FULL_MASK, format == Format::Bitmap), simt.all(FULL_MASK, format == Format::Halves)),
+        let (mut place, mut is_plain) = (0, true);
+        if ORDERED {
+            place = quantiser.place_of_any(word, first(quantiser));
+            // Exact nodes compare whole keys, and have no places.
+            is_plain = place == quantiser.place(word) || quantiser == Quantiser::EXACT;
+        }
+        // The same for all lanes: whether some node has this format. Most levels have one format.
+        let formats = formats & ANY_FORMAT;
+        let has = |of: Format| {
+            formats & of as u32 != 0 && (formats == of as u32 || simt.any(FULL_MASK, format as u32 == of as u32))
         };
-        // The same for all lanes.
-        match (is_bitmap, is_halves) {
-            (true, _) => {
-                let place = place(quantiser.cell(word));
-                unroll!(QUAD as usize, round => {
-                    let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
-                    begun |= begun_in_bitmap(chunks[round], within, place) << (8 * round);
-                });
-            }
-            (_, true) => {
-                let place = place(quantiser.half(word));
-                unroll!(QUAD as usize, round => {
-                    let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
-                    begun |= begun_in_halves(chunks[round], within, place) << (8 * round);
-                });
-            }
-            _ => {
-                // The format is in the place's upper half.
-                let place = place(quantiser.place(word)) | (format as u32) << 16;
-                unroll!(QUAD as usize, round => {
-                    let source = leader + round as u32;
-                    let (place, word) = (simt.shuffle(FULL_MASK, place, source), simt.shuffle(FULL_MASK, word, source));
-                    let count = match place >> 16 {
-                        BITMAP => begun_in_bitmap(chunks[round], within, place & 0xffff),
-                        HALVES => begun_in_halves(chunks[round], within, place & 0xffff),
-                        _ => begun_in_exact(chunks[round], within, word),
-                    };
-                    begun |= count << (8 * round);
-                });
-            }
+        // Something for each of the four words: a byte each. A word passes nothing by the formats that its node does not have.
+        let mut begun = 0;
+        if has(Format::Bitmap) {
+            let place = if ORDERED { place } else { quantiser.cell(word) };
+            let place = if format == Format::Bitmap { place } else { NO_CELL };
+            unroll!(QUAD as usize, round => {
+                let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
+                begun |= begun_in_bitmap(chunks[round], within, place) << (8 * round);
+            });
+        }
+        if has(Format::Halves) {
+            let place = if ORDERED { place } else { quantiser.half(word) };
+            let place = if format == Format::Halves { guarded(place) } else { 0 };
+            unroll!(QUAD as usize, round => {
+                let place = simt.shuffle(FULL_MASK, place, leader + round as u32);
+                begun |= begun_in_halves(chunks[round], within, place) << (8 * round);
+            });
+        }
+        if has(Format::Exact) {
+            let are_exact = simt.ballot(FULL_MASK, format == Format::Exact) >> leader;
+            unroll!(QUAD as usize, round => {
+                let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                let count = begun_in_exact(chunks[round], within, word);
+                begun |= if are_exact >> round & 1 != 0 { count << (8 * round) } else { 0 };
+            });
         }
         begun += simt.shuffle_xor(FULL_MASK, begun, 1);
         begun += simt.shuffle_xor(FULL_MASK, begun, 2);
         Children { firsts, before: begun, is_plain }
     }
 
-    /// Warp collective (all lanes). The nodes of the lowest level for the words of four lanes, in all of these lanes; and whether
-    /// look-ups come to the one for the lane's own word.
+    /// Warp collective (all lanes). Where a descent for each lane's word begins at the top.
     ///
     /// # Safety
     /// The tree is valid and has pairs; its table is in shared memory.
     #[inline(always)]
-    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(&self, simt: S, word: K) -> (OfQuad<u32>, bool) {
+    pub(crate) unsafe fn start<S: Simt>(&self, simt: S, top: Top, word: K) -> Start<K> {
+        let leader = simt.lane() / QUAD * QUAD;
         // SAFETY: the same contract.
-        unsafe { self.descend_from::<S, ORDERED>(simt, self.first_top(), word) }
+        let (number, rough) = unsafe { self.top(simt, top, word) };
+        let numbers = core::array::from_fn(|round| simt.shuffle(FULL_MASK, number, leader + round as u32));
+        Start { numbers, level: self.height - 1, rough }
     }
 
-    /// As [`TreeRef::descend`], where the table may be elsewhere in shared memory.
+    /// Warp collective (all lanes). The lines of the words of four lanes, in all of these lanes. One loop for all levels, as the code
+    /// of a level is long. `ORDERED` for words that need not be in the tree: then `first_of` is called at the lowest level with the
+    /// number of the lane's own node, to give a key that is at most the node's first key.
     ///
     /// # Safety
-    /// As [`TreeRef::descend`].
+    /// The tree is valid and has pairs; the words are in the nodes of the start, or in those after them.
     #[inline(always)]
-    unsafe fn descend_from<S: Simt, const ORDERED: bool>(&self, simt: S, top: Top, word: K) -> (OfQuad<u32>, bool) {
-        let leader = simt.lane() / QUAD * QUAD;
+    pub(crate) unsafe fn descend<S: Simt, const ORDERED: bool>(
+        &self,
+        simt: S,
+        start: Start<K>,
+        word: K,
+        mut first_of: impl FnMut(u32) -> K,
+    ) -> Descent {
+        // About the first key of the lane's own node: at the highest level, and at the lowest.
+        let Start { mut numbers, mut level, rough: mut known } = start;
+        let mut is_plain = true;
         // SAFETY: nodes of the tree, level by level.
         unsafe {
-            let (top, rough) = self.top(simt, top, word);
-            let mut numbers: OfQuad<u32> =
-                core::array::from_fn(|round| simt.shuffle(FULL_MASK, top, leader + round as u32));
-            let (mut level, mut is_plain) = (self.height - 1, true);
-            while level > 0 {
+            loop {
                 let formats = self.formats >> (FORMAT_BITS * level);
-                let is_highest = level == self.height - 1;
+                let (is_highest, is_lowest) = (level + 1 == self.height, level == 0);
+                if ORDERED && is_lowest {
+                    // Before the node: these loads overlap.
+                    known = first_of(own(simt, numbers));
+                }
                 let first = |quantiser: Quantiser| {
-                    // As good, and without an access to memory.
-                    if is_highest && quantiser.takes_rough::<K>(self.prefix_shift) {
-                        return rough;
+                    // A rough key is as good, and without an access to memory.
+                    if is_lowest || is_highest && quantiser.takes_rough::<K>(self.prefix_shift) {
+                        return known;
                     }
                     let own = u64::from(own(simt, numbers) - self.leaf_nodes);
                     simt.load(self.firsts, own, Hint::ReadOnly)
                 };
                 let children = self.children::<S, ORDERED>(simt, numbers, word, first, formats);
+                // Opaque, so that the lowest level does not become a copy of the others.
+                if simt.opaque(level) == 0 {
+                    return Descent { nodes: numbers, children, is_plain };
+                }
                 numbers = children.numbers();
                 is_plain &= children.is_plain;
                 level -= 1;
             }
-            (numbers, is_plain)
         }
     }
 
@@ -429,34 +457,31 @@ impl<K: KeyWord> TreeRef<K> {
     /// nothing but its absence is to be seen.
     ///
     /// # Safety
-    /// As [`TreeRef::descend`].
+    /// As [`TreeRef::start`].
     #[inline(always)]
     unsafe fn lines<S: Simt>(&self, simt: S, top: Top, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
-        unsafe {
-            let (numbers, _) = self.descend_from::<S, false>(simt, top, word);
-            self.children::<S, false>(simt, numbers, word, |_| K::MIN, self.formats).numbers()
-        }
+        unsafe { self.descend::<S, false>(simt, self.start(simt, top, word), word, |_| K::MIN).children.numbers() }
     }
 
     /// As [`TreeRef::lines`], for words that may be absent.
     ///
     /// # Safety
-    /// As [`TreeRef::descend`].
+    /// As [`TreeRef::start`].
     #[inline(always)]
     pub(crate) unsafe fn lines_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> OfQuad<u32> {
         // SAFETY: the same contract.
         unsafe {
-            let (numbers, _) = self.descend::<S, true>(simt, word);
-            let first = self.first_of::<S, V>(simt, own(simt, numbers));
-            self.children::<S, true>(simt, numbers, word, |_| first, self.formats).numbers()
+            let start = self.start(simt, self.first_top(), word);
+            let first_of = |number: u32| self.first_of::<S, V>(simt, number);
+            self.descend::<S, true>(simt, start, word, first_of).children.numbers()
         }
     }
 
     /// Warp collective (all lanes). The line of each lane's word, which may be absent.
     ///
     /// # Safety
-    /// As [`TreeRef::descend`].
+    /// As [`TreeRef::start`].
     #[inline(always)]
     pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
         // SAFETY: the same contract.
@@ -550,65 +575,51 @@ impl<K: KeyWord> TreeRef<K> {
         (value, is_hit)
     }
 
-    /// Warp collective (all lanes). The position of each lane's word: after the keys below it or, with `upper`, not above
-    /// it.
+    /// Warp collective (all lanes). The position of each lane's word: after the keys below it or, with `upper`, not above it. `also`
+    /// is called with the number of the lane's node of the lowest level: what it loads overlaps with the search. `late` says whether
+    /// the node's record is loaded after the descent but for its first key: that takes fewer registers.
     ///
     /// # Safety
     /// As [`TreeRef::descend`].
     #[inline(always)]
-    pub(crate) unsafe fn find<S: Simt, V: Value>(&self, simt: S, word: K, upper: bool) -> Position {
-        // SAFETY: the same contract.
-        unsafe { self.find_from::<S, V>(simt, self.first_top(), word, upper) }
-    }
-
-    /// As [`TreeRef::find`], where the table may be elsewhere in shared memory.
-    ///
-    /// # Safety
-    /// As [`TreeRef::descend`].
-    #[inline(always)]
-    pub(crate) unsafe fn find_from<S: Simt, V: Value>(&self, simt: S, top: Top, word: K, upper: bool) -> Position {
-        // SAFETY: the same contract.
-        unsafe {
-            let (numbers, is_plain) = self.descend_from::<S, true>(simt, top, word);
-            let mut position = self.find_below::<S, V>(simt, numbers, word, upper);
-            position.is_plain &= is_plain;
-            position
-        }
-    }
-
-    /// Warp collective (all lanes). As [`TreeRef::find`], where it is known which nodes of the lowest level those of the words of
-    /// four lanes are.
-    ///
-    /// # Safety
-    /// They are, or they are before them.
-    #[inline(always)]
-    pub(crate) unsafe fn find_below<S: Simt, V: Value>(
+    pub(crate) unsafe fn find<S: Simt, V: Value>(
         &self,
         simt: S,
-        numbers: OfQuad<u32>,
+        start: Start<K>,
         word: K,
-        upper: bool,
+        (upper, late): (bool, bool),
+        mut also: impl FnMut(u32),
     ) -> Position {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        let mut record = Record { first: K::MIN, rank: 0, planes: [0; MOST_PLANES] };
+        let mut node = 0;
         // SAFETY: the same contract.
         unsafe {
-            let number = own(simt, numbers);
-            let record = self.record::<S, V>(simt, number);
-            let children = self.children::<S, true>(simt, numbers, word, |_| record.first, self.formats);
+            let Descent { children, is_plain, .. } = self.descend::<S, true>(simt, start, word, |number| {
+                also(number);
+                node = number;
+                if late {
+                    return self.first_of::<S, V>(simt, number);
+                }
+                record = self.record::<S, V>(simt, number);
+                record.first
+            });
+            if late {
+                record = self.record::<S, V>(simt, node);
+            }
             let lines = children.numbers();
             let (line, of_node) = (own(simt, lines), children.before >> (8 * within) & 0xff);
             let chunks = self.chunks::<S, V>(simt, lines);
-            let uppers = simt.ballot(FULL_MASK, upper) >> leader;
+            // Keys not above the word are those below the next one; all are, if there is none.
+            let bound = if upper { word.wrapping_add(K::truncate(1)) } else { word };
             let mut below = 0;
             unroll!(QUAD as usize, round => {
-                let upper = uppers >> round & 1 != 0;
-                let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
+                let bound = simt.shuffle(FULL_MASK, bound, leader + round as u32);
                 let pairs = pairs_of::<K, V>(chunks[round]);
-                let is_before = |key: K| (key < word) | (upper & (key == word));
                 let mut lanes = 0;
                 unroll!(MOST_CHUNK_SLOTS, slot => {
                     if (slot as u32) < chunk_slots::<K, V>() {
-                        lanes += (simt.ballot(FULL_MASK, is_before(pairs[slot].0)) >> leader & 15).count_ones();
+                        lanes += (simt.ballot(FULL_MASK, pairs[slot].0 < bound) >> leader & 15).count_ones();
                     }
                 });
                 if within == round as u32 {
@@ -617,10 +628,11 @@ impl<K: KeyWord> TreeRef<K> {
             });
             let len = record.len(of_node);
             // Free slots repeat the last pair.
-            let slot = below.min(len);
+            let slot = if upper && word == K::MAX { len } else { below.min(len) };
             let before = record.before::<V>(of_node) + slot;
-            let is_plain = children.is_plain && record.first <= word;
-            Position { line, of_node, slot, len, before, rank: record.rank + u64::from(before), is_plain }
+            let is_plain = is_plain && children.is_plain && record.first <= word;
+            let rank = record.rank + u64::from(before);
+            Position { line, of_node, slot, len, before, rank, is_plain }
         }
     }
 

@@ -90,20 +90,19 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                 }
                 is_last &= is_sorted;
                 if tree.height > 0 {
-                    let (numbers, is_plain) = tree.descend::<S, true>(simt, word);
-                    number = own(simt, numbers);
-                    after = tree.rank_of::<S, V>(simt, number + 1);
-                    position = tree.find_below::<S, V>(simt, numbers, word, false);
-                    position.is_plain &= is_plain;
+                    let start = tree.start(simt, tree.first_top(), word);
+                    position = tree.find::<S, V>(simt, start, word, (false, false), |own| {
+                        (number, after) = (own, tree.rank_of::<S, V>(simt, own + 1));
+                    });
                     (is_reached, is_line_reached) = (position.is_plain, position.is_plain);
                     if !simt.all(FULL_MASK, position.is_plain) {
-                        // Look-ups must come to the same line.
-                        let (numbers, _) = tree.descend::<S, false>(simt, word);
-                        let children = tree.children::<S, false>(simt, numbers, word, |_| K::MIN, tree.formats);
-                        is_reached = own(simt, numbers) == number;
+                        // Look-ups must come to the same line. From the top, as others are to have the registers of a start.
+                        let start = tree.start(simt, tree.first_top(), word);
+                        let plain = tree.descend::<S, false>(simt, start, word, |_| K::MIN);
+                        is_reached = own(simt, plain.nodes) == number;
                         // A node's record is to have at most its first key.
                         let is_after_first = tree.first_of::<S, V>(simt, number) <= word;
-                        is_line_reached = own(simt, children.numbers()) == position.line && is_after_first;
+                        is_line_reached = own(simt, plain.children.numbers()) == position.line && is_after_first;
                     }
                 }
                 if simt.opaque(at) < args.count {
