@@ -538,15 +538,14 @@ impl<T: Pod> Buffer<T> {
             Ok(())
         });
         // Copies that were begun are waited for, whether or not others failed.
-        let waits = copies.iter().try_for_each(|&(part, _, to, _)| {
-            stream.queue().run_after(part.stream.queue())?;
-            if part.from.device != self.device {
-                // SAFETY: the stream is of this buffer's device.
-                unsafe { self.device.machine.arrive(stream.raw(), to)? };
-            }
-            stream.queue().count_work();
-            Ok(())
-        });
+        let wait = |(part, ..): &(&PeerPart<'_, T>, _, _, _)| stream.queue().run_after(part.stream.queue());
+        let arrive = |&(part, _, to, _): &(&PeerPart<'_, T>, _, *mut u8, _)| match part.from.device == self.device {
+            true => Ok(()),
+            // SAFETY: the stream is of this buffer's device.
+            false => unsafe { self.device.machine.arrive(stream.raw(), to) },
+        };
+        let waits = copies.iter().try_for_each(wait).and_then(|()| copies.iter().try_for_each(arrive));
+        stream.queue().count_work();
         if waits.is_err() {
             // The buffer would not know of the copies.
             copies.iter().for_each(|(part, ..)| part.stream.queue().quiesce());

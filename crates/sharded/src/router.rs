@@ -440,8 +440,13 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             let from = queries.byte_add((range.start * K::Bits::BYTES) as u64);
             // SAFETY: the caller's contract; the plan was made of the queries.
             unsafe {
-                let slot =
-                    self.divide_piece(&devices, (from, range.clone()), (plan, number), is_sorted, question.shape())?;
+                let slot = self.divide_piece(
+                    &devices,
+                    (from, range.clone()),
+                    (plan, number, pieces.len()),
+                    is_sorted,
+                    question.shape(),
+                )?;
                 self.look_up(slot, (shards, &numbers), plan, is_sorted, question)?;
                 self.back(slot, stream, range, plan, question)?;
             }
@@ -552,15 +557,17 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         &mut self,
         devices: &[Device],
         (queries, range): (Global<K::Bits>, Range<usize>),
-        (plan, number): (&Plan, usize),
+        (plan, number, pieces): (&Plan, usize, usize),
         is_sorted: bool,
         shape: Shape,
     ) -> Result<usize> {
-        let at = self.next;
+        // Short batches come in many lanes, and each of them needs little.
+        let slots = if pieces > 1 { SLOTS } else { 2 };
+        let at = self.next % slots;
         if at == self.slots.len() {
             self.slots.push(Slot::new(&self.home)?);
         }
-        self.next = (at + 1) % SLOTS;
+        self.next = (at + 1) % slots;
         let (slot, stream) = (&mut self.slots[at], &self.divide);
         slot.reserve(devices, plan, (range.len(), K::Bits::BYTES), shape)?;
         let (keys, places) = (write(&mut slot.keys, stream, 0)?, slot.places.write_on(stream)?);

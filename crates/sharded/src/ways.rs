@@ -9,7 +9,7 @@ const FEW: usize = 1 << 15;
 
 /// Queries of pieces of host batches: of the first ones and the last, and the most. Each is divided by itself, which takes a few
 /// dozen calls of the driver, so they are longer than those of a batch for one device.
-const LENGTHS: Lengths = Lengths { short: 1 << 17, long: 1 << 20, bytes: 1 << 24 };
+const LENGTHS: Lengths = Lengths { short: 1 << 17, long: 1 << 19, bytes: 1 << 24 };
 
 /// Queries of a piece of a pinned batch.
 const PINNED_PIECE: usize = 1 << 20;
