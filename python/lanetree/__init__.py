@@ -9,7 +9,7 @@ others, in place.
 (array([2, 0]), array([ True, False]))
 
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
-  :class:`StringIndex`: byte strings.
+  :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
 * :class:`Array`: what calls give for inputs on a device.
 * :mod:`lanetree.errors`: the exceptions.
@@ -20,7 +20,8 @@ import os as _os
 from . import _native, errors
 from ._arrays import Array, asarray
 from ._device import Device, Pool
-from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, Ranges, Scans, Set, UpdateReport
+from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
+from ._intervals import IntervalIndex, IntervalRows
 from ._multi import ChangeReport, MultiIndex, ValueRows
 from ._strings import StringIndex, StringRanges
 from .errors import Error
@@ -36,10 +37,13 @@ __all__ = [
     "Device",
     "Error",
     "Index",
+    "IntervalIndex",
+    "IntervalRows",
     "KeyRanges",
     "KeyScans",
     "MultiIndex",
     "Pool",
+    "RangeMatches",
     "Ranges",
     "Scans",
     "Set",

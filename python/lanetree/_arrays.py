@@ -16,10 +16,14 @@ ArrayLike = Any
 
 _KEYS = {"uint32": "u32", "uint64": "u64", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64"}
 _DLPACK = {"i": 0, "u": 1, "f": 2, "b": 6, "m": 0, "M": 0}
-_CODES = {0: "int", 1: "uint", 2: "float"}
+#: The dtypes of DLPack's types of elements, by code and bits.
+_DTYPES = {code << 8 | bits: np.dtype(f"{name}{bits}") for code, name in enumerate(("int", "uint", "float")) for bits in (8, 32, 64) if name != "float" or bits > 8}
+_DTYPES[6 << 8 | 8] = np.dtype(np.bool_)
 _CUDA, _CPU = 2, 1
 #: Devices of DLPack whose memory a GPU reads: CUDA's own, and its managed memory.
 _ON_GPU = (2, 13)
+#: Types whose elements are in host memory.
+_IN_HOST = frozenset((np.ndarray, list, tuple, range, int, float))
 
 
 def word_of(dtype: np.dtype[Any], what: str) -> str:
@@ -38,12 +42,15 @@ def _is_torch(array: object) -> bool:
 
 def on_device(array: object) -> bool:
     """Whether an array is in a GPU's memory, or the emulator's."""
-    if isinstance(array, (np.ndarray, list, tuple, int, float)):
+    kind = type(array)
+    if kind in _IN_HOST:
         return False
-    if isinstance(array, Array):
+    if kind is Array:
         return True
     if _is_torch(array):
         return bool(array.is_cuda)  # type: ignore[attr-defined]
+    if isinstance(array, np.ndarray):
+        return False
     if hasattr(array, "__dlpack_device__"):
         return int(array.__dlpack_device__()[0]) in _ON_GPU
     return hasattr(array, "__cuda_array_interface__")
@@ -159,10 +166,10 @@ def without_nulls(keys: ArrayLike, values: ArrayLike | None, nulls: str) -> tupl
 
 def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The elements in one contiguous, aligned dimension: a copy where they are not."""
-    array = array.reshape(-1)
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        array = np.array(array, copy=True, order="C")
-    return array
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        return array if array.ndim == 1 else array.reshape(-1)
+    return np.array(array.reshape(-1), copy=True, order="C")
 
 
 class Array:
@@ -288,21 +295,9 @@ def _ordinal(array: Any) -> int:
     return 0
 
 
-#: Streams whose handles live as long as the process: the default ones, and those of torch, which never frees them.
-_streams: dict[tuple[int, int], _native.Stream] = {}
-
-
 def stream_of(device: Device, handle: int, is_kept: bool = False) -> _native.Stream:
     """The native object of a stream's handle, of a GPU. Handles that never go away have one object each."""
-    # Both are the default stream.
-    handle = 0 if handle == 1 else handle
-    made = _streams.get((device.ordinal, handle))
-    if made is None:
-        is_kept = is_kept or handle <= 2
-        made = _native.Stream(device._native, handle, is_kept)
-        if is_kept:
-            made = _streams.setdefault((device.ordinal, handle), made)
-    return made
+    return device._native.stream(handle, is_kept)
 
 
 def producer_stream(array: Any, device: Device, stream: Any = None) -> _native.Stream | None:
@@ -329,10 +324,47 @@ def producer_stream(array: Any, device: Device, stream: Any = None) -> _native.S
     return stream_of(device, 1)
 
 
+#: How arrays of a type are taken in one native call; None for types that have no such way.
+_exchanges: dict[type, _native.Exchange | None] = {}
+
+
+def _exchange(kind: type) -> _native.Exchange | None:
+    try:
+        return _exchanges[kind]
+    except KeyError:
+        torch = sys.modules.get("torch")
+        made = _native.Exchange.of(kind, torch is not None and issubclass(kind, torch.Tensor))
+        _exchanges[kind] = made
+        return made
+
+
+def on_stream(array: Any, dtype: np.dtype[Any] | None, what: str, device: Device, stream: Any = None) -> tuple[Array, _native.Stream | None]:
+    """An array of a device as this package's, without a copy, and the stream of the call: the caller's, or the producer's current one."""
+    if stream is None and device.kind == "cuda":
+        exchange = _exchange(type(array))
+        taken = None if exchange is None else exchange.take(array, device._native)
+        if taken is not None:
+            memory, number, on = taken
+            return _of_dtype(Array(memory, _DTYPES[number], device), dtype, what), on
+    on_it = producer_stream(array, device, stream)
+    return to_device(array, dtype, what, device, on_it), on_it
+
+
+def _of_dtype(array: Array, dtype: np.dtype[Any] | None, what: str) -> Array:
+    made = array.dtype
+    if dtype is not None and made is not dtype and made != dtype and not (dtype.kind in "mM" and made == np.int64):
+        raise TypeError(f"{what} have dtype {made}, but {dtype} is needed: nothing is cast silently")
+    return array
+
+
 def to_device(
     array: Any, dtype: np.dtype[Any] | None, what: str, device: Device, stream: _native.Stream | None, is_temporary: bool = True
 ) -> Array:
     """An array of a device as this package's, without a copy."""
+    exchange = _exchange(type(array)) if is_temporary and stream is not None else None
+    taken = None if exchange is None else exchange.take(array, device._native, stream)
+    if taken is not None:
+        return _of_dtype(Array(taken[0], _DTYPES[taken[1]], device), dtype, what)
     if isinstance(array, Array):
         if array.device != device:
             raise ValueError(f"{what} are on {array.device.name}, but the index is on {device.name}: use one device for both")
@@ -343,10 +375,7 @@ def to_device(
         if _ordinal(array) != device.ordinal or device.kind != "cuda":
             raise ValueError(f"{what} are on GPU {_ordinal(array)}, but the index is on {device.name}: use one device for both")
         made = _import(array, what, device, stream or stream_of(device, 1), is_temporary)
-    if dtype is not None and made.dtype != dtype:
-        if not (dtype.kind in "mM" and made.dtype == np.int64):
-            raise TypeError(f"{what} have dtype {made.dtype}, but {dtype} is needed: nothing is cast silently")
-    return made
+    return _of_dtype(made, dtype, what)
 
 
 def _import(array: Any, what: str, device: Device, stream: _native.Stream, is_temporary: bool) -> Array:
@@ -364,10 +393,10 @@ def _import(array: Any, what: str, device: Device, stream: _native.Stream, is_te
             array = array.copy()
         # 0 is not allowed for CUDA: 1 is the default stream.
         capsule = array.__dlpack__(stream=stream.handle or 1)
-        memory, code, bits = _native.dlpack_import(capsule, stream, is_temporary)
-        dtype = np.dtype(np.bool_) if code == 6 else np.dtype(f"{_CODES.get(code, 'unknown')}{bits}") if code in _CODES else None
+        memory, number = _native.dlpack_import(capsule, stream, is_temporary)
+        dtype = _DTYPES.get(number)
         if dtype is None:
-            raise TypeError(f"{what}: elements of DLPack's type {code} are not supported")
+            raise TypeError(f"{what}: elements of DLPack's type {number >> 8} with {number & 255} bits are not supported")
         return Array(memory, dtype, device)
     interface = array.__cuda_array_interface__
     dtype = np.dtype(interface["typestr"])
@@ -382,6 +411,25 @@ def _import(array: Any, what: str, device: Device, stream: _native.Stream, is_te
     address, readonly = interface["data"]
     memory = _native.Memory.import_raw(address, interface["shape"][0], dtype.itemsize, stream, is_temporary, readonly, array)
     return Array(memory, dtype, device)
+
+
+def joined(columns: tuple[Any, Any, Any], value: np.dtype[Any], device: Device) -> Any:
+    """The columns of a join: numbers of probes, values, and whether they are there; without those that it does not have."""
+    left, values, found = columns
+    rows = Array(left, np.dtype(np.int64), device)
+    if values is None:
+        return rows
+    if found is None:
+        return rows, Array(values, value, device)
+    return rows, Array(values, value, device), Array(found, np.dtype(np.bool_), device, len(left))
+
+
+def word(value: Any, dtype: np.dtype[Any]) -> int:
+    """A value's bits as an integer."""
+    if value == 0 and (type(value) is int or dtype.kind != "f"):
+        return 0
+    array = from_python(value, dtype, "the default")
+    return int(np.asarray(array).reshape(1).view(f"u{dtype.itemsize}")[0])
 
 
 def empty(device: Device, size: int, dtype: np.dtype[Any]) -> Array:

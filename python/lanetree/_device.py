@@ -27,6 +27,8 @@ class Device:
         ``"cuda:0"``, ``"cpu"``, ``"emulated"``.
     kind : str
         ``"cuda"``, ``"cpu"``, ``"emulated"``.
+    ordinal : int
+        The number of the GPU; 0 for other devices.
     why_cpu : str or None
         Why the CPU was chosen, if it was chosen for lack of a GPU.
 
@@ -41,32 +43,29 @@ class Device:
     'cpu'
     """
 
-    __slots__ = ("_native", "name", "kind", "why_cpu")
+    __slots__ = ("_native", "name", "kind", "ordinal", "why_cpu")
     _native: native.Device
     name: str
     kind: str
+    ordinal: int
     why_cpu: str | None
 
     def __init__(self, name: "str | Device | None" = None) -> None:
         found = _shared(name) if not isinstance(name, Device) else name
-        self._native, self.name, self.kind = found._native, found.name, found.kind
+        self._native, self.name, self.kind, self.ordinal = found._native, found.name, found.kind, found.ordinal
         self.why_cpu = found.why_cpu
 
     @classmethod
     def _of(cls, made: native.Device, why_cpu: str | None = None) -> "Device":
         self = cls.__new__(cls)
         self._native, self.name, self.kind, self.why_cpu = made, made.name, made.kind, why_cpu
+        self.ordinal = int(made.name.partition(":")[2] or 0) if made.kind == "cuda" else 0
         return self
 
     @staticmethod
     def count() -> int:
         """The number of GPUs that this process can use."""
         return native.Device.count()
-
-    @property
-    def ordinal(self) -> int:
-        """The number of the GPU; 0 for other devices."""
-        return int(self.name.partition(":")[2] or 0)
 
     @property
     def description(self) -> str:

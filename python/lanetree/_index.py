@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Iterator, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, errors
+from . import _arrays, _native, _progress, errors
 from ._arrays import Array, ArrayLike
 from ._device import Device
+from ._progress import Progress
 
 Inclusive = Literal["both", "left", "right", "neither"]
 _CLOSED = {"both": (True, True), "left": (True, False), "right": (False, True), "neither": (False, False)}
 _MOST = 2**64 - 1
+#: The dtypes of keys, by their native names.
+_KEY_OF = {name: np.dtype(dtype) for dtype, name in _arrays._KEYS.items()}
 
 #: Kinds of operations, for :meth:`Index.apply`.
 INSERT, UPDATE, REMOVE = 0, 1, 2
@@ -57,6 +61,17 @@ class Scans(NamedTuple):
     values: Any
 
 
+class RangeMatches(NamedTuple):
+    """The matches of a join by ranges: a row for each pair of a probe and a pair of the index."""
+
+    #: The number of the probe, int64, in ascending order.
+    left: Any
+    #: The pair's key; of a probe they ascend.
+    keys: Any
+    #: The pair's value.
+    values: Any
+
+
 class KeyScans(NamedTuple):
     """The first keys of a set from each key on."""
 
@@ -89,6 +104,7 @@ class _Ordered:
         is_sorted: bool,
         key_dtype: npt.DTypeLike | None,
         stream: Any,
+        progress: Progress,
     ) -> np.dtype[Any] | None:
         """Builds the index, and returns the dtype of values."""
         wanted = None if key_dtype is None else np.dtype(key_dtype)
@@ -135,7 +151,8 @@ class _Ordered:
                     f"keys[{i}] = {raw_keys[i]} is below keys[{i - 1}] = {raw_keys[i - 1]}: sort the pairs, or use the build that sorts them"
                 )
             is_sorted = False
-        self._tree = _native.Tree(self.device._native, word, raw_keys, raw_values, width, self.fill, is_sorted, on)
+        with _progress.waiting(progress, size, "building an index of"):
+            self._tree = _native.Tree(self.device._native, word, raw_keys, raw_values, width, self.fill, is_sorted, on)
         return dtype
 
     @classmethod
@@ -152,8 +169,7 @@ class _Ordered:
         return _arrays.flat(array), array.shape
 
     def _on(self, queries: ArrayLike, stream: Any, what: str = "the queries") -> tuple[Array, _native.Stream | None]:
-        on = _arrays.producer_stream(queries, self.device, stream)
-        return _arrays.to_device(queries, self.key_dtype, what, self.device, on), on
+        return _arrays.on_stream(queries, self.key_dtype, what, self.device, stream)
 
     def _found(self, queries: ArrayLike, stream: Any) -> Any:
         """Whether keys are present."""
@@ -184,7 +200,9 @@ class _Ordered:
         """
         return self._found(queries, stream)
 
-    def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
+    def searchsorted(
+        self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None, progress: Progress = None
+    ) -> Any:
         """The rank of each of `queries`, with the meaning of :func:`numpy.searchsorted` over the sorted keys.
 
         Parameters
@@ -195,6 +213,8 @@ class _Ordered:
             "left" counts the keys below a query, "right" those not above it.
         stream : optional
             As in :meth:`contains`.
+        progress : bool or callable, optional
+            As in :meth:`Index.get`.
 
         Returns
         -------
@@ -210,7 +230,10 @@ class _Ordered:
             return ranks
         raw, shape = self._queries(queries)
         out = np.empty(raw.size, np.int64)
-        self._tree.rank(raw, upper, out)
+        if progress:
+            _progress.in_pieces(lambda part, ranks: self._tree.rank(part, upper, ranks), (raw, out), progress, "searchsorted")
+        else:
+            self._tree.rank(raw, upper, out)
         return out.reshape(shape)[()]
 
     def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
@@ -319,6 +342,26 @@ class _Ordered:
         """The keys in ascending order. Copies all of them first."""
         return iter(self._pairs()[0].tolist())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save all pairs to a file, in place of one that is there; :meth:`load` makes an index of it.
+
+        The file is written under another name in the same folder, synced, and renamed: after a crash the path has the old file or the
+        new one. It has sorted pairs with checksums, which every index of the Rust library over the same types loads, too.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        lanetree.errors.Io
+            An ``OSError``; the path has the old file.
+        """
+        keys, values = self._pairs()
+        key = _arrays.word_of(self.key_dtype, "keys")
+        width = 0 if self._value is None else self._value.itemsize
+        _native.write_file(os.fspath(path), key, keys, values, width)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the device's memory that the index takes."""
@@ -341,7 +384,7 @@ class _Ordered:
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f"<pre>{escape(self.describe())}</pre>"
+        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
 
     def close(self) -> None:
         """Free the index's memory now. Later calls are errors."""
@@ -389,6 +432,9 @@ class Index(_Ordered):
         What becomes of pairs of which the key or the value is null, in columns of Arrow (pyarrow, polars, DuckDB).
     stream : int or object with ``__cuda_stream__``, optional
         For keys on a device: the stream in whose order they are read; by default the producer's current one.
+    progress : bool or callable, optional
+        True shows the time of a build that takes more than a second, by tqdm where it is installed. A function is called with 0 and the
+        number of pairs before it, and with that number twice after it.
 
     Raises
     ------
@@ -428,9 +474,10 @@ class Index(_Ordered):
         key_dtype: npt.DTypeLike | None = None,
         nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
+        progress: Progress = None,
     ) -> None:
         keys, values = _arrays.without_nulls(keys, values, nulls)
-        dtype = self._build(keys, values, True, device, fill, is_sorted, key_dtype, stream)
+        dtype = self._build(keys, values, True, device, fill, is_sorted, key_dtype, stream, progress)
         assert dtype is not None
         self._value = dtype
 
@@ -446,6 +493,7 @@ class Index(_Ordered):
         default: Any = 0,
         out: tuple[Any, Any] | None = None,
         stream: Any = None,
+        progress: Progress = None,
     ) -> tuple[Any, Any]:
         """The value of each of `queries`, and whether it is present.
 
@@ -459,6 +507,10 @@ class Index(_Ordered):
             Arrays that take the results: contiguous, of the values' dtype and of bool, in the memory of the queries.
         stream : optional
             As in :meth:`contains`.
+        progress : bool or callable, optional
+            For queries in host memory. True shows a bar if the call takes more than a second, by tqdm where it is installed; a
+            function is called with how many queries are done, and with their number. The call is made in pieces, and a change by
+            another thread may come between two of them.
 
         Returns
         -------
@@ -466,7 +518,7 @@ class Index(_Ordered):
             Of the shape of the queries. For queries on a device, an :class:`Array`.
         found : array of bool
         """
-        miss = self._word(default)
+        miss = _arrays.word(default, self._value)
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
             if out is None:
@@ -487,7 +539,11 @@ class Index(_Ordered):
         else:
             host_values = _output(out[0], self._value, shape, raw)
             hits = _output(out[1], np.dtype(np.bool_), shape, raw)
-        self._tree.get(raw, host_values, hits, miss)
+        if progress:
+            search = lambda part, *results: self._tree.get(part, results[0], results[1], miss)
+            _progress.in_pieces(search, (raw, host_values, hits), progress, "get")
+        else:
+            self._tree.get(raw, host_values, hits, miss)
         if out is not None:
             return out
         return host_values.reshape(shape)[()], hits.reshape(shape)[()]
@@ -517,8 +573,10 @@ class Index(_Ordered):
         """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
         return self._neighbor(queries, False, default, stream)
 
-    def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Any, Any, Any]:
-        miss = self._word(default)
+    def _neighbor(
+        self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any, progress: Progress = None
+    ) -> tuple[Any, Any, Any]:
+        miss = _arrays.word(default, self._value)
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
             dtypes = (self.key_dtype, self._value, np.dtype(np.bool_))
@@ -528,7 +586,11 @@ class Index(_Ordered):
             return keys, values, found
         raw, shape = self._queries(queries)
         outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
-        self._tree.neighbor(raw, predecessor, *outputs, miss)
+        if progress:
+            search = lambda part, *results: self._tree.neighbor(part, predecessor, results[0], results[1], results[2], miss)
+            _progress.in_pieces(search, (raw, *outputs), progress, "asof")
+        else:
+            self._tree.neighbor(raw, predecessor, *outputs, miss)
         near, host_values, hits = (array.reshape(shape)[()] for array in outputs)
         return near, host_values, hits
 
@@ -540,6 +602,7 @@ class Index(_Ordered):
         tolerance: Any = None,
         default: Any = 0,
         stream: Any = None,
+        progress: Progress = None,
     ) -> tuple[Any, Any]:
         """The value of the nearest key on one side of each of `at`, as :func:`pandas.merge_asof` matches rows.
 
@@ -555,6 +618,8 @@ class Index(_Ordered):
             The value where there is no match.
         stream : optional
             As in :meth:`contains`.
+        progress : bool or callable, optional
+            As in :meth:`get`.
 
         Returns
         -------
@@ -565,7 +630,7 @@ class Index(_Ordered):
             raise ValueError(f"direction is {direction!r}, where 'backward' or 'forward' is needed")
         if tolerance is not None and _arrays.on_device(at):
             raise ValueError("a tolerance is not supported for keys on a device: use predecessor or successor, which give the keys")
-        keys, values, found = self._neighbor(at, direction == "backward", default, stream)
+        keys, values, found = self._neighbor(at, direction == "backward", default, stream, progress)
         if tolerance is None:
             return values, found
         queries = _arrays.host(at, self.key_dtype, "the queries")
@@ -615,14 +680,54 @@ class Index(_Ordered):
             return Scans(counts, keys, Array(values, self._value, self.device))
         return Scans(counts, keys, values.view(self._value).reshape(keys.shape))
 
-    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner") -> Any:
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        device: str | Device | None = None,
+        *,
+        fill: float = 1.0,
+        key_dtype: npt.DTypeLike | None = None,
+        value_dtype: npt.DTypeLike | None = None,
+    ) -> "Index":
+        """An index over the pairs of a file that :meth:`save`, or an index of the Rust library, has made.
+
+        Parameters
+        ----------
+        path : path-like
+        device, fill
+            As for :class:`Index`.
+        key_dtype : dtype, optional
+            For keys of integers: another dtype of the same size to see them as, datetime64 say.
+        value_dtype : dtype, optional
+            The dtype of values. The file has words of 32 or 64 bits, and does not tell: by default they are int32 or int64.
+
+        Raises
+        ------
+        lanetree.errors.NotFound, lanetree.errors.Io
+            Both are an ``OSError``.
+        lanetree.errors.Damaged, lanetree.errors.Unsupported
+            For what is no such file, not whole, or newer.
+        TypeError
+            For a set's file, and for dtypes of another size.
+        """
+        key, keys, values = _native.read_file(os.fspath(path))
+        if values is None:
+            raise TypeError("the file is a set's, without values: use Set.load")
+        keys = _seen_as(keys, _KEY_OF[key], key_dtype, "keys")
+        values = _seen_as(values, np.dtype(f"i{values.itemsize}"), value_dtype, "values")
+        return cls(keys, values, device, fill=fill, is_sorted=True)
+
+    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner", *, stream: Any = None) -> Any:
         """Joins rows of probes with the index, by key.
 
         Parameters
         ----------
         probes : array_like
-            Keys in host memory, of the index's dtype, in one dimension.
+            Keys, of the index's dtype, in one dimension.
         how : {"inner", "left", "semi", "anti"}, default "inner"
+        stream : optional
+            As in :meth:`contains`. But for "left" the call waits, to learn how many matches there are.
 
         Returns
         -------
@@ -632,7 +737,10 @@ class Index(_Ordered):
         left : array of int64
             For "semi" the probes that are present, for "anti" those that are not.
         """
-        values, found = self.get(_in_host(probes, "join"))
+        if _arrays.on_device(probes):
+            column, on = self._on(probes, stream, "the probes")
+            return _arrays.joined(self._tree.join(column._memory, how, on), self._value, self.device)
+        values, found = self.get(probes)
         found = np.atleast_1d(found)
         if how == "inner":
             left = np.flatnonzero(found)
@@ -642,6 +750,66 @@ class Index(_Ordered):
         if how in ("semi", "anti"):
             return np.flatnonzero(found if how == "semi" else ~found)
         raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
+
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None
+    ) -> RangeMatches:
+        """Joins ranges with the pairs whose keys are in them.
+
+        Parameters
+        ----------
+        lows, highs : array_like
+            The bounds of each probe, of the index's dtype, in one dimension. A range that ends before it starts has no matches.
+        inclusive : {"both", "left", "right", "neither"}, default "both"
+            Which bounds belong to a range.
+        stream : optional
+            As in :meth:`contains`. The call waits, to learn how many matches there are.
+
+        Returns
+        -------
+        RangeMatches
+            ``(left, keys, values)``, a row for each match.
+
+        Examples
+        --------
+        >>> index = lanetree.Index(np.array([10, 20, 30]), device="cpu")
+        >>> left, keys, rows = index.range_join(np.array([10, 25]), np.array([20, 40]))
+        >>> left, rows
+        (array([0, 0, 1]), array([0, 1, 2]))
+        """
+        return self._join_between(lows, highs, _closed(inclusive), None, stream)
+
+    def band_join(self, probes: ArrayLike, distance: Any, *, stream: Any = None) -> RangeMatches:
+        """Joins probes with the pairs whose keys are at most `distance` away; otherwise like :meth:`range_join`.
+
+        Parameters
+        ----------
+        probes : array_like
+            Keys, of the index's dtype, in one dimension. At the ends of the dtype nothing wraps around.
+        distance : int or timedelta64
+            Not below 0. Distances of floats are not measured: use :meth:`range_join`.
+        stream : optional
+            As in :meth:`range_join`.
+        """
+        if self.key_dtype.kind == "f":
+            raise errors.OptionValue("distances of floats are not measured: use range_join with bounds of your own")
+        far = int(_tolerance(distance, self.key_dtype))
+        return self._join_between(probes, probes, (True, True), far, stream)
+
+    def _join_between(
+        self, lows: ArrayLike, highs: ArrayLike, closed: tuple[bool, bool], distance: int | None, stream: Any
+    ) -> RangeMatches:
+        if _arrays.on_device(lows):
+            first, on = self._on(lows, stream, "the lows")
+            last = first if highs is lows else self._on(highs, stream, "the highs")[0]
+            (_, keys, values), probes = self._tree.join_between(first._memory, last._memory, closed, distance, on)
+            assert probes is not None
+            left = Array(probes, np.dtype(np.int64), self.device)
+            return RangeMatches(left, self._own(keys), Array(values, self._value, self.device))
+        first_keys, last_keys = self._queries(lows, "the lows")[0], self._queries(highs, "the highs")[0]
+        (offsets, keys, values), _ = self._tree.join_between(first_keys, last_keys, closed, distance)
+        numbers = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+        return RangeMatches(numbers, keys.view(self.key_dtype), values.view(self._value))
 
     def keys(self) -> npt.NDArray[Any]:
         """All keys, in ascending order."""
@@ -727,20 +895,13 @@ class Index(_Ordered):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (Index, self.items(), self.device.name, self.fill)
 
-    def _word(self, value: Any) -> int:
-        """A value's bits as an integer."""
-        if value == 0 and self._value.kind not in "f":
-            return 0
-        array = _arrays.from_python(value, self._value, "the default")
-        return int(np.asarray(array).reshape(1).view(f"u{self._value.itemsize}")[0])
-
 
 class Set(_Ordered):
     """An ordered set of keys: an index without values, in half of the memory.
 
     Parameters
     ----------
-    keys, device, fill, is_sorted, key_dtype, nulls, stream
+    keys, device, fill, is_sorted, key_dtype, nulls, stream, progress
         As for :class:`Index`. Equal keys count once.
 
     Examples
@@ -763,9 +924,23 @@ class Set(_Ordered):
         key_dtype: npt.DTypeLike | None = None,
         nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
+        progress: Progress = None,
     ) -> None:
         keys, _ = _arrays.without_nulls(keys, None, nulls)
-        self._build(keys, None, False, device, fill, is_sorted, key_dtype, stream)
+        self._build(keys, None, False, device, fill, is_sorted, key_dtype, stream, progress)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        device: str | Device | None = None,
+        *,
+        fill: float = 1.0,
+        key_dtype: npt.DTypeLike | None = None,
+    ) -> "Set":
+        """A set of the keys of a file, whose values are left out if it has any; otherwise like :meth:`Index.load`."""
+        key, keys, _ = _native.read_file(os.fspath(path))
+        return cls(_seen_as(keys, _KEY_OF[key], key_dtype, "keys"), device, fill=fill, is_sorted=True)
 
     def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
         """The last key that is not above each of `queries`, and whether there is one."""
@@ -848,6 +1023,17 @@ def _restore(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float 
     if fill is None:
         return kind(*arrays, device=place)
     return kind(*arrays, device=place, fill=fill, is_sorted=True)
+
+
+def _seen_as(words: npt.NDArray[Any], dtype: np.dtype[Any], wanted: npt.DTypeLike | None, what: str) -> npt.NDArray[Any]:
+    """A file's words as a dtype of the same size: by default `dtype`. Floats stay what they are, since they are ordered as such."""
+    to = dtype if wanted is None else np.dtype(wanted)
+    is_float = what == "keys" and "f" in (to.kind, dtype.kind)
+    is_signed = {"i": True, "m": True, "M": True, "u": False}
+    if to.itemsize != words.itemsize or (to != dtype and (is_float or what == "keys" and is_signed.get(to.kind) != is_signed[dtype.kind])):
+        raise TypeError(f"the file has {what} of {dtype}, which are not seen as {to}")
+    _arrays.word_of(to, what)
+    return words.view(to)
 
 
 def _one_dimension(array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:

@@ -7,10 +7,11 @@ from typing import Any, Iterator, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native
+from . import _arrays, _native, _progress
 from ._arrays import Array, ArrayLike
 from ._device import Device
 from ._index import Inclusive, Ranges, _closed, _in_host, _limit, _one_dimension, _restore
+from ._progress import Progress
 
 
 class ValueRows(NamedTuple):
@@ -36,7 +37,7 @@ class MultiIndex:
 
     Parameters
     ----------
-    keys, values, device, key_dtype, nulls, stream
+    keys, values, device, key_dtype, nulls, stream, progress
         As for :class:`Index`; no pair replaces another.
 
     Notes
@@ -61,6 +62,7 @@ class MultiIndex:
         key_dtype: npt.DTypeLike | None = None,
         nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
+        progress: Progress = None,
     ) -> None:
         keys, values = _arrays.without_nulls(keys, values, nulls)
         wanted = None if key_dtype is None else np.dtype(key_dtype)
@@ -94,14 +96,14 @@ class MultiIndex:
             self.value_dtype, raw_values = array.dtype, _arrays.flat(array)
         word = _arrays.word_of(self.key_dtype, "keys")
         _arrays.word_of(self.value_dtype, "values")
-        self._map = _native.Multi(self.device._native, word, raw_keys, raw_values, self.value_dtype.itemsize, on)
+        with _progress.waiting(progress, len(raw_keys), "building an index of"):
+            self._map = _native.Multi(self.device._native, word, raw_keys, raw_values, self.value_dtype.itemsize, on)
 
     def _host(self, keys: ArrayLike, what: str) -> npt.NDArray[Any]:
         return _arrays.flat(_arrays.host(keys, self.key_dtype, what))
 
     def _on(self, keys: ArrayLike, stream: Any, what: str) -> tuple[Array, _native.Stream | None]:
-        on = _arrays.producer_stream(keys, self.device, stream)
-        return _arrays.to_device(keys, self.key_dtype, what, self.device, on), on
+        return _arrays.on_stream(keys, self.key_dtype, what, self.device, stream)
 
     def get(self, queries: ArrayLike, *, stream: Any = None) -> ValueRows:
         """All values of each of `queries`, in the order in which they were inserted; none of a key that is absent.
@@ -164,23 +166,41 @@ class MultiIndex:
         counts: npt.NDArray[Any] = self._map.count_range(first, last, _closed(inclusive))
         return counts
 
-    def join(self, probes: ArrayLike, how: Literal["inner", "semi", "anti"] = "inner") -> Any:
-        """Joins rows of probes, in host memory, with the index, by key.
+    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner", *, stream: Any = None) -> Any:
+        """Joins rows of probes with the index, by key.
+
+        Parameters
+        ----------
+        probes : array_like
+            Keys, of the index's dtype, in one dimension.
+        how : {"inner", "left", "semi", "anti"}, default "inner"
+        stream : optional
+            As in :meth:`Index.contains`. The call waits, to learn how many matches there are.
 
         Returns
         -------
         (left, values) : arrays
-            For "inner": a row for each pair of a probe with a value of its key.
+            For "inner": a row for each pair of a probe with a value of its key. For "left" these, followed by a row for each probe
+            that is absent, and whether there is a value: ``(left, values, found)``.
         left : array of int64
             For "semi" the probes that are present, for "anti" those that are not.
         """
-        if how == "inner":
-            offsets, values = self.get(_in_host(probes, "join"))
-            return np.repeat(np.arange(offsets.size - 1), np.diff(offsets)), values
+        if _arrays.on_device(probes):
+            column, on = self._on(probes, stream, "the probes")
+            return _arrays.joined(self._map.join(column._memory, how, on), self.value_dtype, self.device)
+        if how in ("inner", "left"):
+            offsets, values = self.get(probes)
+            counts = np.diff(offsets)
+            left = np.repeat(np.arange(counts.size), counts)
+            if how == "inner":
+                return left, values
+            absent = np.flatnonzero(counts == 0)
+            none = np.zeros(absent.size, self.value_dtype)
+            return np.concatenate([left, absent]), np.concatenate([values, none]), np.arange(left.size + absent.size) < left.size
         if how in ("semi", "anti"):
             found = np.atleast_1d(self.contains(probes))
             return np.flatnonzero(found if how == "semi" else ~found)
-        raise ValueError(f"how is {how!r}, where 'inner', 'semi' or 'anti' is needed")
+        raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All pairs, in ascending order of their keys: two arrays in host memory."""
@@ -227,6 +247,11 @@ class MultiIndex:
         """The index's size, by part, as text."""
         stats = self.stats()
         return "\n".join([repr(self)] + [f"  {name:<16}{value:>16,}" for name, value in stats.items()])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
 
     def close(self) -> None:
         """Free the index's memory now. Later calls are errors."""

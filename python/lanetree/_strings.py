@@ -171,6 +171,11 @@ class StringIndex:
         """The index's size, by part, as text."""
         return "\n".join([repr(self)] + [f"  {name:<16}{value:>16,}" for name, value in self.stats().items()])
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
+
     def close(self) -> None:
         """Free the index's memory now. Later calls are errors."""
         self._tree.close()

@@ -5,8 +5,9 @@ use crate::memory::Cache;
 use core::ffi::c_void;
 use lanetree::runtime::DeviceKind;
 use pyo3::prelude::*;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use pyo3::sync::MutexExt;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device, or a handle of it whose memory comes from a pool.
 #[pyclass(frozen, module = "lanetree._native")]
@@ -14,8 +15,13 @@ pub(crate) struct Device {
     device: lanetree::Device,
     /// `cuda:0`, `cpu`, `emulated`.
     name: String,
+    /// The number of a GPU; 0 for other devices.
+    ordinal: i32,
     /// Buffers of its memory for the next results.
     cache: Arc<Cache>,
+    /// Streams whose handles live as long as the process: the default ones, and those of torch, which never frees them. One object
+    /// each, so that it knows of all work in the stream. Those of all handles of the device.
+    streams: Arc<Mutex<HashMap<usize, Py<Stream>>>>,
 }
 
 impl Device {
@@ -25,6 +31,11 @@ impl Device {
 
     pub(crate) fn cache(&self) -> &Arc<Cache> {
         &self.cache
+    }
+
+    /// Whether it is a GPU, and its number.
+    pub(crate) fn number(&self) -> (bool, i32) {
+        (self.device.kind() == DeviceKind::Cuda, self.ordinal)
     }
 }
 
@@ -51,7 +62,8 @@ impl Device {
                 return Err(value_error(format!("no device \"{kind}\": there are \"cuda\", \"cpu\" and \"emulated\"")));
             }
         };
-        Ok(Self { device, name, cache: Arc::default() })
+        let ordinal = if kind == "cuda" { i32::try_from(number).map_err(|_| value_error("no such GPU"))? } else { 0 };
+        Ok(Self { device, name, ordinal, cache: Arc::default(), streams: Arc::default() })
     }
 
     /// Why there is no GPU; `None` if there is one.
@@ -146,7 +158,30 @@ impl Device {
             Some(limit) => lanetree::Pool::with_limit(&self.device, limit),
             None => lanetree::Pool::new(&self.device),
         };
-        Ok(Self { device: pool.device(), name: self.name.clone(), cache: Arc::default() })
+        let (ordinal, streams) = (self.ordinal, self.streams.clone());
+        Ok(Self { device: pool.device(), name: self.name.clone(), ordinal, cache: Arc::default(), streams })
+    }
+
+    /// The stream of a handle (`CUstream`, 0 and 1 for the default stream), which outlives the object, and the process's other uses of
+    /// it if it is kept.
+    #[pyo3(signature = (handle, is_kept=false))]
+    pub(crate) fn stream(&self, py: Python<'_>, handle: usize, is_kept: bool) -> PyResult<Py<Stream>> {
+        check_not_forked()?;
+        let handle = Stream::canonical(handle);
+        let mut known = self.streams.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = known.get(&handle) {
+            return Ok(stream.clone_ref(py));
+        }
+        // SAFETY: the handle is the caller's, who is told that it outlives this object (`stream=` in the documentation); what else is
+        // put into it over the memory of arrays has their addresses from `Memory::lend_on`.
+        let stream = unsafe { self.device.stream_from_raw(core::ptr::with_exposed_provenance_mut::<c_void>(handle)) };
+        let is_kept = is_kept || handle <= PER_THREAD;
+        let device = self.device.clone();
+        let stream = Py::new(py, Stream { stream: stream.map_err(raise_runtime)?, device, handle, is_kept })?;
+        if is_kept {
+            known.insert(handle, stream.clone_ref(py));
+        }
+        Ok(stream)
     }
 
     /// Whether both are the same device, whatever pools they have.
@@ -155,11 +190,15 @@ impl Device {
     }
 }
 
-/// A stream: the library's own, or the caller's by its handle.
+/// The handle of the default stream of each thread, which is the largest one that never goes away.
+const PER_THREAD: usize = 2;
+
+/// A caller's stream, by its handle.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Stream {
     stream: lanetree::Stream,
     device: lanetree::Device,
+    handle: usize,
     /// Whether the object lives as long as the process, and so knows of all work that is put into the stream.
     is_kept: bool,
 }
@@ -173,6 +212,16 @@ impl Stream {
         &self.device
     }
 
+    /// A handle; 0 and 1 are both the default stream.
+    fn canonical(handle: usize) -> usize {
+        if handle == 1 { 0 } else { handle }
+    }
+
+    /// Whether it is the stream of a handle.
+    pub(crate) fn has(&self, handle: usize) -> bool {
+        self.handle == Self::canonical(handle)
+    }
+
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept
     }
@@ -180,19 +229,14 @@ impl Stream {
 
 #[pymethods]
 impl Stream {
-    /// The stream of a handle (`CUstream`, 0 for the default stream), which outlives this object; without one, a new stream.
+    /// A new stream.
     #[new]
-    #[pyo3(signature = (device, handle=None, is_kept=false))]
-    fn new(device: &Device, handle: Option<usize>, is_kept: bool) -> PyResult<Self> {
+    fn new(device: &Device) -> PyResult<Self> {
         check_not_forked()?;
         let device = device.device.clone();
-        let stream = match handle {
-            // SAFETY: the handle is the caller's, who is told that it outlives this object (`stream=` in the documentation); what
-            // else is put into it over the memory of arrays has their addresses from `Memory::lend_on`.
-            Some(handle) => unsafe { device.stream_from_raw(core::ptr::with_exposed_provenance_mut::<c_void>(handle)) },
-            None => device.stream(),
-        };
-        Ok(Self { stream: stream.map_err(raise_runtime)?, device, is_kept })
+        let stream = device.stream().map_err(raise_runtime)?;
+        let handle = stream.as_raw().addr();
+        Ok(Self { stream, device, handle, is_kept: false })
     }
 
     /// The handle; 0 for the default stream, and where there are no streams of a driver.

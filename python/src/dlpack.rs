@@ -1,13 +1,13 @@
 //! DLPack: arrays of other libraries in, and a device's arrays out, without a copy.
 
-use crate::device::Stream;
+use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, value_error};
 use crate::memory::Memory;
-use core::ffi::{CStr, c_void};
-use core::ptr::NonNull;
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr::{NonNull, null_mut};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyType};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -82,15 +82,15 @@ impl Drop for Taken {
     }
 }
 
-/// An array in the capsule of a producer, which has made its data ready in the stream's order: its memory, and the code and bits of its
-/// elements.
+/// An array in the capsule of a producer, which has made its data ready in the stream's order: its memory, and the number of its
+/// elements' type.
 #[pyfunction]
 pub(crate) fn dlpack_import(
     py: Python<'_>,
     capsule: &Bound<'_, PyCapsule>,
     stream: &Stream,
     in_order: bool,
-) -> PyResult<(Memory, u8, u8)> {
+) -> PyResult<(Memory, u16)> {
     check_not_forked()?;
     let (taken, tensor, flags) = if capsule.is_valid_checked(Some(VERSIONED[0])) {
         let at = capsule.pointer_checked(Some(VERSIONED[0]))?.cast::<Versioned>();
@@ -113,27 +113,156 @@ pub(crate) fn dlpack_import(
     };
     // SAFETY: as above.
     let tensor = unsafe { &*tensor };
-    let element = tensor.element;
     if tensor.dimensions != 1 {
         return Err(value_error(format!("an array of {} dimensions, where one is needed", tensor.dimensions)));
     }
-    if element.lanes != 1 || !matches!(element.bits, 8 | 32 | 64) {
-        let (bits, lanes) = (element.bits, element.lanes);
+    let DlType { bits, lanes, .. } = tensor.element;
+    if lanes != 1 || !matches!(bits, 8 | 32 | 64) {
         return Err(PyTypeError::new_err(format!("elements of {lanes} x {bits} bits are not supported")));
     }
+    let Some(len) = contiguous(tensor)? else {
+        return Err(value_error("the array is strided: make it contiguous"));
+    };
+    // SAFETY: the producer says that these are that many elements of a device that can be read in the order of the stream,
+    // as long as its deleter has not run, which the memory keeps. The front end has compared the devices.
+    let memory = unsafe { memory_of(py, (taken, tensor, len), stream, (in_order, flags & READ_ONLY != 0))? };
+    Ok((memory, type_number(tensor.element)))
+}
+
+/// The length of a tensor of one dimension, if its elements are one after another.
+fn contiguous(tensor: &DlTensor) -> PyResult<Option<usize>> {
     // SAFETY: shape has an element for the one dimension; so have strides, unless they are null.
     let (len, stride) = unsafe { (*tensor.shape, tensor.strides.as_ref().map_or(1, |stride| *stride)) };
     let len = usize::try_from(len).map_err(|_| value_error("a negative length"))?;
-    if stride != 1 && len > 1 {
-        return Err(value_error("the array is strided: make it contiguous"));
-    }
+    Ok((stride == 1 || len <= 1).then_some(len))
+}
+
+/// A type of elements as one number, which the front end looks up.
+fn type_number(element: DlType) -> u16 {
+    u16::from(element.code) << 8 | u16::from(element.bits)
+}
+
+/// # Safety
+/// As [`Memory::foreign`]. The tensor is the taken one's, and has `len` elements one after another.
+unsafe fn memory_of(
+    py: Python<'_>,
+    (taken, tensor, len): (Taken, &DlTensor, usize),
+    stream: &Stream,
+    (in_order, readonly): (bool, bool),
+) -> PyResult<Memory> {
     let address = tensor.data.expose_provenance() + tensor.byte_offset as usize;
-    let layout = (address, len, usize::from(element.bits / 8));
+    let layout = (address, len, usize::from(tensor.element.bits / 8));
     let owner = Box::new(taken);
-    // SAFETY: the producer says that these are that many elements of a device that can be read in the order of the stream,
-    // as long as its deleter has not run; `owner` runs it. The front end has compared the devices.
-    let memory = py.detach(|| unsafe { Memory::foreign(stream, layout, (in_order, flags & READ_ONLY != 0), owner) })?;
-    Ok((memory, element.code, element.bits))
+    // SAFETY: the caller's contract.
+    let make = || unsafe { Memory::foreign(stream, layout, (in_order, readonly), owner) };
+    // Without a copy it waits for nothing, and others need not be let in.
+    if in_order && Memory::is_aligned(address) { make() } else { py.detach(make) }
+}
+
+/// DLPack's table of a producer's functions, in which an array is taken without a call of Python's.
+#[repr(C)]
+struct Table {
+    version: [u32; 2],
+    /// The table of an earlier version, if there is one.
+    earlier: *const Self,
+    allocate: *const c_void,
+    take: Option<unsafe extern "C" fn(*mut pyo3::ffi::PyObject, *mut *mut Versioned) -> c_int>,
+    give: *const c_void,
+    view: *const c_void,
+    current_stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
+}
+
+const TABLE: &CStr = c"dlpack_exchange_api";
+const CPU: i32 = 1;
+const CUDA: i32 = 2;
+const CUDA_MANAGED: i32 = 13;
+
+/// How arrays of a type are taken without a call of Python's: DLPack's C exchange API, which torch has from 2.10 on.
+#[pyclass(frozen, module = "lanetree._native")]
+pub(crate) struct Exchange {
+    table: &'static Table,
+    /// Whether the producer's streams live as long as the process.
+    keeps_streams: bool,
+}
+
+// SAFETY: the functions may be called by whoever holds the GIL; the rest is not used.
+unsafe impl Send for Exchange {}
+// SAFETY: as above.
+unsafe impl Sync for Exchange {}
+
+#[pymethods]
+impl Exchange {
+    /// Of a type of arrays; `None` if it has none of a version that is known here.
+    #[staticmethod]
+    fn of(kind: &Bound<'_, PyType>, keeps_streams: bool) -> PyResult<Option<Self>> {
+        let Some(capsule) = kind.getattr_opt("__dlpack_c_exchange_api__")? else { return Ok(None) };
+        let Ok(capsule) = capsule.cast_into::<PyCapsule>() else { return Ok(None) };
+        if !capsule.is_valid_checked(Some(TABLE)) {
+            return Ok(None);
+        }
+        let mut table = capsule.pointer_checked(Some(TABLE))?.as_ptr().cast_const().cast::<Table>();
+        // SAFETY: what a capsule of this name has, and what tables name as earlier ones: their first two fields are the same in all
+        // versions, and they live as long as the process, as DLPack demands.
+        unsafe {
+            while let Some(it) = table.as_ref().filter(|it| it.version[0] > MAJOR) {
+                table = it.earlier;
+            }
+            let table = table.as_ref().filter(|it| it.version[0] == MAJOR);
+            Ok(table
+                .filter(|it| it.take.is_some() && it.current_stream.is_some())
+                .map(|table| Self { table, keeps_streams }))
+        }
+    }
+
+    /// An array of one dimension on the device, whose elements are one after another: its memory, the number of their type, and the
+    /// stream in whose order the producer works. `None` for any other array, and where that stream is not the one given.
+    ///
+    /// The memory is for work in that stream, in whose order its owner frees it.
+    #[pyo3(signature = (array, device, stream=None))]
+    fn take<'py>(
+        &self,
+        array: &Bound<'py, PyAny>,
+        device: &Device,
+        stream: Option<&Bound<'py, Stream>>,
+    ) -> PyResult<Option<(Memory, u16, Py<Stream>)>> {
+        check_not_forked()?;
+        let (Some(take), Some(current_stream)) = (self.table.take, self.table.current_stream) else { return Ok(None) };
+        let (py, (is_gpu, ordinal)) = (array.py(), device.number());
+        let mut handle = null_mut();
+        // SAFETY: the table's contract; the GIL is held.
+        if unsafe { current_stream(if is_gpu { CUDA } else { CPU }, ordinal, &mut handle) } != 0 {
+            // The general way has a message for it.
+            drop(PyErr::take(py));
+            return Ok(None);
+        }
+        let stream = match stream {
+            Some(stream) if stream.get().has(handle.addr()) => stream.clone().unbind(),
+            Some(_) => return Ok(None),
+            None => device.stream(py, handle.addr(), self.keeps_streams)?,
+        };
+        let mut taken = null_mut();
+        // SAFETY: as above; the array has the type whose table it is.
+        let code = unsafe { take(array.as_ptr(), &mut taken) };
+        let (0, Some(at)) = (code, NonNull::new(taken)) else {
+            drop(PyErr::take(py));
+            return Ok(None);
+        };
+        let taken = Taken::Versioned(at);
+        // SAFETY: a tensor that was taken, alive until its deleter runs.
+        let (tensor, flags) = unsafe { (&at.as_ref().tensor, at.as_ref().flags) };
+        let DlDevice { kind, id } = tensor.device;
+        let is_here = if is_gpu { matches!(kind, CUDA | CUDA_MANAGED) && id == ordinal } else { kind == CPU };
+        let DlType { code, bits, lanes } = tensor.element;
+        // Integers, floats, and bytes of bool.
+        let is_known = lanes == 1 && matches!((code, bits), (0 | 1, 8 | 32 | 64) | (2, 32 | 64) | (6, 8));
+        if !is_here || tensor.dimensions != 1 || !is_known {
+            return Ok(None);
+        }
+        let Some(len) = contiguous(tensor)? else { return Ok(None) };
+        // SAFETY: as in `dlpack_import`; the device was compared here.
+        let memory = unsafe { memory_of(py, (taken, tensor, len), stream.get(), (true, flags & READ_ONLY != 0))? };
+        Ok(Some((memory, type_number(tensor.element), stream)))
+    }
 }
 
 fn rename(capsule: &Bound<'_, PyCapsule>, name: &'static CStr) -> PyResult<()> {

@@ -3,6 +3,7 @@
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether this process was forked from one that had the module.
@@ -37,16 +38,30 @@ pub(crate) fn raise_runtime(error: lanetree::runtime::Error) -> PyErr {
     of_kind(&error)
 }
 
+/// An error of a file.
+pub(crate) fn raise_file(error: lanetree::files::Error) -> PyErr {
+    match error {
+        lanetree::files::Error::Index(error) => raise(error),
+        lanetree::files::Error::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
+            of_name("NotFound", error.to_string())
+        }
+        error => of_kind(&error),
+    }
+}
+
 /// The class has the name of the variant, which is what `Debug` begins with.
 fn of_kind(error: &impl std::error::Error) -> PyErr {
     let (debug, message) = (format!("{error:?}"), error.to_string());
-    let kind = debug.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
+    of_name(debug.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default(), message)
+}
+
+fn of_name(kind: &str, message: String) -> PyErr {
     Python::attach(|py| {
         let module = match py.import("lanetree.errors") {
             Ok(module) => module,
             Err(error) => return error,
         };
-        let class = module.getattr(&*kind).or_else(|_| module.getattr("Error"));
+        let class = module.getattr(kind).or_else(|_| module.getattr("Error"));
         match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
             Ok(class) => PyErr::from_type(class, message),
             Err(error) => error,

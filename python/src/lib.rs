@@ -4,6 +4,9 @@ mod arrow;
 mod device;
 mod dlpack;
 mod errors;
+mod files;
+mod intervals;
+mod join;
 mod memory;
 mod multi;
 mod strings;
@@ -21,9 +24,13 @@ mod _native {
     #[pymodule_export]
     use super::device::{Device, Stream};
     #[pymodule_export]
-    use super::dlpack::{dlpack_export, dlpack_import};
+    use super::dlpack::{Exchange, dlpack_export, dlpack_import};
     #[pymodule_export]
     use super::errors::after_fork_in_child;
+    #[pymodule_export]
+    use super::files::{read_file, write_file};
+    #[pymodule_export]
+    use super::intervals::Intervals;
     #[pymodule_export]
     use super::memory::{Memory, copies};
     #[pymodule_export]

@@ -145,6 +145,8 @@ impl Words {
 pub(crate) struct Cache {
     /// The last one is the one that came back last.
     free: Mutex<VecDeque<Words>>,
+    /// 0, 1, 2 and so on: the rows of probes, for joins.
+    numbers: Mutex<Option<Arc<Buffer<u64>>>>,
 }
 
 impl Cache {
@@ -155,13 +157,15 @@ impl Cache {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A buffer that it keeps.
+    fn find(&self, len: usize, width: usize) -> Option<Words> {
+        let mut free = self.free();
+        let last = free.iter().rposition(|words| (words.len(), words.width()) == (len, width));
+        last.and_then(|at| free.remove(at))
+    }
+
     pub(crate) fn alloc(&self, device: &lanetree::Device, len: usize, width: usize) -> PyResult<Words> {
-        let found = {
-            let mut free = self.free();
-            let last = free.iter().rposition(|words| (words.len(), words.width()) == (len, width));
-            last.and_then(|at| free.remove(at))
-        };
-        match found {
+        match self.find(len, width) {
             Some(words) => Ok(words),
             None => Words::alloc(device, len, width).or_else(|error| {
                 // There may be room without what is kept here.
@@ -184,10 +188,28 @@ impl Cache {
         drop(free);
     }
 
+    /// The numbers from 0 on, `len` or more. Made at the first call and when more are needed.
+    pub(crate) fn numbers(&self, device: &lanetree::Device, len: usize) -> PyResult<Arc<Buffer<u64>>> {
+        /// Numbers that the host makes at a time.
+        const PIECE: usize = 1 << 20;
+        let mut known = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(numbers) = known.as_ref().filter(|numbers| numbers.len() >= len) {
+            return Ok(numbers.clone());
+        }
+        *known = None;
+        let mut numbers = device.alloc::<u64>(len).map_err(raise_runtime)?;
+        for start in (0..len).step_by(PIECE) {
+            let piece: Vec<u64> = (start..len.min(start + PIECE)).map(|number| number as u64).collect();
+            numbers.copy_range_from(start, &piece).map_err(raise_runtime)?;
+        }
+        Ok(known.insert(Arc::new(numbers)).clone())
+    }
+
     /// Frees what it keeps, and returns the bytes.
     pub(crate) fn clear(&self) -> usize {
         let free = core::mem::take(&mut *self.free());
-        free.iter().map(Words::bytes).sum()
+        let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        free.iter().map(Words::bytes).sum::<usize>() + numbers.map_or(0, |numbers| numbers.bytes())
     }
 }
 
@@ -212,6 +234,14 @@ pub(crate) struct Memory {
 pub(crate) type Owner = Box<dyn Any + Send + Sync>;
 
 impl Memory {
+    /// What a buffer's address is a multiple of.
+    const ALIGNMENT: usize = 256;
+
+    /// Whether memory at an address is used in place.
+    pub(crate) fn is_aligned(address: usize) -> bool {
+        address.is_multiple_of(Self::ALIGNMENT)
+    }
+
     pub(crate) fn new(words: impl Into<Words>) -> Self {
         Self::owned(words.into(), None, false, false)
     }
@@ -243,8 +273,6 @@ impl Memory {
         (in_order, readonly): (bool, bool),
         owner: Owner,
     ) -> PyResult<Self> {
-        /// What a buffer's address is a multiple of.
-        const ALIGNMENT: usize = 256;
         /// # Safety
         /// As the function around it.
         unsafe fn adopt<T: Pod>(
@@ -255,7 +283,7 @@ impl Memory {
         where
             Words: From<Buffer<T>>,
         {
-            let (device, skipped) = (stream.device(), address % ALIGNMENT);
+            let (device, skipped) = (stream.device(), address % Memory::ALIGNMENT);
             let start = core::ptr::with_exposed_provenance_mut::<T>(address - skipped);
             if skipped == 0 || len == 0 {
                 // SAFETY: the caller's contract.
@@ -370,7 +398,10 @@ impl Memory {
     fn empty(py: Python<'_>, device: &Device, len: usize, width: usize) -> PyResult<Self> {
         check_not_forked()?;
         let (device, cache) = (device.get(), device.cache());
-        let words = py.detach(|| cache.alloc(device, len, width))?;
+        let words = match cache.find(len, width) {
+            Some(words) => words,
+            None => py.detach(|| cache.alloc(device, len, width))?,
+        };
         let mut memory = Self::new(words);
         memory.cache = Some(cache.clone());
         Ok(memory)

@@ -2,16 +2,17 @@
 
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
-use crate::memory::{HostSlice, In, Input, Memory, closed, numpy};
+use crate::join::{self, How, Joined};
+use crate::memory::{Cache, HostSlice, In, Input, Memory, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::multimap::{ChangeReport, DeviceRows, Scratch, Stats};
-use lanetree::{Buffer, KeyRange, MultiMap, Ranges};
+use lanetree::{Buffer, KeyRange, MultiMap, Ranges, number_matches};
 use lanetree_layout::Word;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A multi-map, whatever its types are. Calls run without the GIL.
 trait AnyMap: Send + Sync {
@@ -20,6 +21,8 @@ trait AnyMap: Send + Sync {
     /// Offsets and values of all keys.
     fn get(&self, queries: In<'_>, stream: &lanetree::Stream) -> PyResult<Found>;
     fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    /// Joins a device's probes by key.
+    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined>;
     fn range(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Found>;
     fn count_range(&self, bounds: [HostSlice; 2], closed: [bool; 2]) -> PyResult<Vec<u64>>;
     fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<ChangeReport>;
@@ -30,6 +33,8 @@ trait AnyMap: Send + Sync {
 struct Typed<K: PyKey, V: Word> {
     map: MultiMap<K, V>,
     floats: bool,
+    /// Memory of calls on a device.
+    cache: Arc<Cache>,
 }
 
 impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
@@ -46,6 +51,34 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         call: impl FnOnce(&Buffer<K>) -> PyResult<R>,
     ) -> PyResult<R> {
         with_keys(self.map.device(), self.floats, keys, stream, call)
+    }
+
+    /// Offsets and values of keys on the device. Waits, to learn how many values there are.
+    fn rows_on(&self, keys: &Buffer<K>, stream: &lanetree::Stream) -> PyResult<DeviceRows<V>> {
+        let (device, count) = (self.map.device(), keys.len());
+        let find = || -> lanetree::Result<DeviceRows<V>> {
+            let (on, mut scratch) = (self.map.on(stream), Scratch::new(device, count)?);
+            // Offsets alone, which say how many values there are.
+            let mut rows = DeviceRows::new(device, count, 0)?;
+            on.get_all(keys, &mut scratch, &mut rows)?;
+            let mut total = [0];
+            rows.offsets.copy_range_to(count, &mut total)?;
+            rows.values = device.alloc(total[0] as usize)?;
+            on.get_all(keys, &mut scratch, &mut rows)?;
+            Ok(rows)
+        };
+        find().map_err(raise)
+    }
+
+    /// The numbers of the probes on the device that have a value, or have none.
+    fn numbers_on(&self, keys: &Buffer<K>, is_present: bool, stream: &lanetree::Stream) -> PyResult<Buffer<u64>> {
+        let (device, count) = (self.map.device(), keys.len());
+        let mut hits = device.alloc(count.div_ceil(32)).map_err(raise_runtime)?;
+        // Not wanted.
+        let mut values = device.alloc(count).map_err(raise_runtime)?;
+        let mut scratch = Scratch::new(device, count).map_err(raise)?;
+        self.map.on(stream).first(keys, &mut values, Some(&mut hits), V::default(), &mut scratch).map_err(raise)?;
+        join::numbers_of(stream, &self.cache, (&hits, count), is_present)
     }
 
     fn ranges(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Vec<KeyRange<K>>> {
@@ -72,7 +105,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
     }
 }
 
-fn with_keys<K: PyKey, R>(
+pub(crate) fn with_keys<K: PyKey, R>(
     device: &lanetree::Device,
     floats: bool,
     keys: In<'_>,
@@ -94,7 +127,7 @@ fn with_keys<K: PyKey, R>(
     call(&own)
 }
 
-fn with_values<V: Word, R>(
+pub(crate) fn with_values<V: Word, R>(
     device: &lanetree::Device,
     values: In<'_>,
     call: impl FnOnce(&Buffer<V>) -> PyResult<R>,
@@ -123,21 +156,9 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
                 [numpy(py, offsets).into_any().unbind(), py.None(), V::array(py, rows.values)]
             })));
         }
-        let (device, count) = (self.map.device().clone(), queries.len());
-        let find = |keys: &Buffer<K>| -> lanetree::Result<DeviceRows<V>> {
-            let (on, mut scratch) = (self.map.on(stream), Scratch::new(&device, count)?);
-            // Offsets alone, which say how many values there are.
-            let mut rows = DeviceRows::new(&device, count, 0)?;
-            on.get_all(keys, &mut scratch, &mut rows)?;
-            let mut total = [0];
-            rows.offsets.copy_range_to(count, &mut total)?;
-            rows.values = device.alloc(total[0] as usize)?;
-            on.get_all(keys, &mut scratch, &mut rows)?;
-            Ok(rows)
-        };
-        let rows = self.with_keys(queries, stream, |keys| find(keys).map_err(raise))?;
+        let rows = self.with_keys(queries, stream, |keys| self.rows_on(keys, stream))?;
         // Of keys there is nothing to tell.
-        let none = device.alloc::<u64>(0).map_err(raise_runtime)?;
+        let none = self.map.device().alloc::<u64>(0).map_err(raise_runtime)?;
         let columns = (Memory::new(rows.offsets), Memory::new(key_words(none)), V::memory(rows.values));
         Ok(Found::Device(Box::new(columns)))
     }
@@ -154,6 +175,29 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         let counts = counts.as_mut().ok_or_else(closed)?.write::<u64>()?;
         let mut scratch = Scratch::new(self.map.device(), queries.len()).map_err(raise)?;
         self.with_keys(queries, stream, |keys| self.map.on(stream).count(keys, counts, &mut scratch).map_err(raise))
+    }
+
+    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined> {
+        let device = self.map.device();
+        self.with_keys(probes, stream, |keys| {
+            if let How::Semi | How::Anti = how {
+                return Ok((Memory::new(self.numbers_on(keys, how == How::Semi, stream)?), None, None));
+            }
+            let DeviceRows { offsets, values, .. } = self.rows_on(keys, stream)?;
+            let matches = values.len();
+            let mut left = device.alloc(matches).map_err(raise_runtime)?;
+            number_matches(stream, &offsets, keys.len(), &mut left).map_err(raise)?;
+            if how == How::Inner {
+                return Ok((Memory::new(left), V::memory(values), None));
+            }
+            let absent = self.numbers_on(keys, false, stream)?;
+            let none = device.alloc_zeroed(absent.len()).map_err(raise_runtime)?;
+            let (left, values) =
+                (join::concatenate(stream, &left, &absent)?, join::concatenate(stream, &values, &none)?);
+            let rows = left.len();
+            let found = join::bytes_of(stream, &join::mask(stream, matches, rows)?, rows)?;
+            Ok((Memory::new(left), V::memory(values), Some(found)))
+        })
     }
 
     fn range(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Found> {
@@ -207,7 +251,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
 }
 
 fn build<K: PyKey, V: Word + PyValue>(
-    device: &lanetree::Device,
+    (device, cache): (&lanetree::Device, Arc<Cache>),
     floats: bool,
     keys: In<'_>,
     values: In<'_>,
@@ -228,7 +272,7 @@ fn build<K: PyKey, V: Word + PyValue>(
             })
         })?,
     };
-    Ok(Box::new(Typed { map, floats }))
+    Ok(Box::new(Typed { map, floats, cache }))
 }
 
 /// A multi-map.
@@ -287,7 +331,7 @@ impl Multi {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<Self> {
         check_not_forked()?;
-        let device = device.get();
+        let (device, cache) = (device.get(), device.cache().clone());
         let own = device.stream().map_err(raise_runtime)?;
         let on = stream.map_or(&own, |stream| stream.get().get());
         let (keys, values, floats) = (keys.get(), values.get(), key.starts_with('f'));
@@ -302,7 +346,7 @@ impl Multi {
             ("i64", 8) => build::<i64, u64>,
             _ => return Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes"))),
         };
-        let map = py.detach(|| build(device, floats, keys, values, on))?;
+        let map = py.detach(|| build((device, cache), floats, keys, values, on))?;
         let stream = map.device().stream().map_err(raise_runtime)?;
         Ok(Self { map: RwLock::new(Some(map)), stream })
     }
@@ -324,6 +368,19 @@ impl Multi {
     ) -> PyResult<()> {
         let (queries, counts, stream) = (queries.get(), counts.get(), self.on(stream));
         self.with(py, |map| map.count(queries, counts, stream))
+    }
+
+    /// Joins a device's probes by key.
+    #[pyo3(signature = (probes, how, stream=None))]
+    fn join(
+        &self,
+        py: Python<'_>,
+        probes: Input<'_>,
+        how: &str,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<Joined> {
+        let (probes, how, stream) = (probes.get(), How::of(how)?, self.on(stream));
+        self.with(py, |map| map.join(probes, how, stream))
     }
 
     fn range(

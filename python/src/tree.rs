@@ -2,10 +2,11 @@
 
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime};
-use crate::memory::{Cache, In, Input, closed};
-use crate::typed::{AnyTree, Combination, Kinds, Results, Typed};
+use crate::join::{How, Joined};
+use crate::memory::{Cache, In, Input, Memory, closed};
+use crate::typed::{AnyTree, By, Combination, Kinds, Results, Typed};
 use crate::types::{PyKey, PyValue, ordered, report};
-use lanetree::LaneTree;
+use lanetree::{Closed, LaneTree};
 use lanetree_frame::fixed::Scans;
 use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
@@ -246,6 +247,43 @@ impl Tree {
     ) -> PyResult<[Py<PyAny>; 3]> {
         let starts = starts.get();
         self.with(py, stream, |tree, stream| tree.scan(starts, limit, stream))?.objects(py)
+    }
+
+    /// Joins a device's probes by key.
+    #[pyo3(signature = (probes, how, stream=None))]
+    fn join(
+        &self,
+        py: Python<'_>,
+        probes: Input<'_>,
+        how: &str,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<Joined> {
+        let (probes, how) = (probes.get(), How::of(how)?);
+        self.with(py, stream, |tree, stream| tree.join(probes, how, stream))
+    }
+
+    /// Joins probes by ranges of keys, with these bounds inclusive, or by bands, as far as a distance: offsets, keys, values, and
+    /// on a device the numbers of matches' probes.
+    #[pyo3(signature = (lows, highs, closed, distance, stream=None))]
+    fn join_between(
+        &self,
+        py: Python<'_>,
+        lows: Input<'_>,
+        highs: Input<'_>,
+        closed: [bool; 2],
+        distance: Option<u64>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<([Py<PyAny>; 3], Option<Memory>)> {
+        let bounds = [lows.get(), highs.get()];
+        let by = match (distance, closed) {
+            (Some(distance), _) => By::Bands(distance),
+            (None, [true, true]) => By::Ranges(Closed::Both),
+            (None, [true, false]) => By::Ranges(Closed::Left),
+            (None, [false, true]) => By::Ranges(Closed::Right),
+            (None, [false, false]) => By::Ranges(Closed::Neither),
+        };
+        let (found, probes) = self.with(py, stream, |tree, stream| tree.join_between(bounds, by, stream))?;
+        Ok((found.objects(py)?, probes))
     }
 
     #[pyo3(signature = (on_device, stream=None))]

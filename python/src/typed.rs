@@ -2,13 +2,16 @@
 //! words, made here; values are words of 32 or 64 bits, or nothing in sets.
 
 use crate::errors::{raise, raise_runtime, value_error};
+use crate::join::{self, How, Joined};
 use crate::memory::{Cache, In, Memory, Words, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::lane_tree::{Stats, UpdateScratch};
-use lanetree::{Buffer, DeviceRanges, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport};
+use lanetree::{
+    Buffer, Closed, DeviceRanges, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport, number_matches,
+};
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
 use lanetree_frame::parallel::*;
-use lanetree_frame::unpack_bits;
+use lanetree_frame::{JoinBounds, unpack_bits};
 use lanetree_layout::{AnyKey, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -39,6 +42,15 @@ pub(crate) enum Kinds<'a> {
     Each(In<'a>),
 }
 
+/// What a join by ranges asks for.
+#[derive(Clone, Copy)]
+pub(crate) enum By {
+    /// Keys between two bounds.
+    Ranges(Closed),
+    /// Keys at most so far away.
+    Bands(u64),
+}
+
 /// Two indexes made one.
 #[derive(Clone, Copy)]
 pub(crate) enum Combination {
@@ -65,6 +77,11 @@ pub(crate) trait AnyTree: Send + Sync {
     fn count(&self, bounds: [In<'_>; 2], limit: u64, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
     fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found>;
     fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found>;
+    /// Joins a device's probes by key.
+    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined>;
+    /// Joins probes by ranges: offsets, keys, values, and on a device the numbers of matches' probes.
+    fn join_between(&self, bounds: [In<'_>; 2], by: By, stream: &lanetree::Stream)
+    -> PyResult<(Found, Option<Memory>)>;
     fn apply(
         &mut self,
         kinds: Kinds<'_>,
@@ -485,6 +502,78 @@ where
         Ok(self.ranges(Ranges { offsets: vec![0, len as u64], keys, values }))
     }
 
+    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined> {
+        let (device, count) = (self.tree.device(), probes.len());
+        let mut hits = device.alloc::<u32>(count.div_ceil(32)).map_err(raise_runtime)?;
+        // Of semi- and anti-joins they are not wanted.
+        let mut values = device.alloc::<V>(count).map_err(raise_runtime)?;
+        self.with_keys(
+            probes.device()?,
+            |keys| {
+                let on = OnStream::new(&self.tree, stream);
+                on.get(keys, &mut values, Some(&mut hits), V::default()).map_err(raise)
+            },
+            stream,
+        )?;
+        match how {
+            How::Semi | How::Anti => {
+                let left = join::numbers_of(stream, &self.cache, (&hits, count), how == How::Semi)?;
+                Ok((Memory::new(left), None, None))
+            }
+            How::Inner => {
+                let numbers = self.cache.numbers(device, count)?;
+                let (left, values) = V::select(stream, (&numbers, &values, count), &hits)?;
+                Ok((Memory::new(left), V::memory(values), None))
+            }
+            How::Left => {
+                let left = join::copy(stream, &*self.cache.numbers(device, count)?, 0..count)?;
+                let found = join::bytes_of(stream, &hits, count)?;
+                Ok((Memory::new(left), V::memory(values), Some(found)))
+            }
+        }
+    }
+
+    fn join_between(
+        &self,
+        bounds: [In<'_>; 2],
+        by: By,
+        stream: &lanetree::Stream,
+    ) -> PyResult<(Found, Option<Memory>)> {
+        let by = match by {
+            By::Ranges(closed) => JoinBounds::<K>::of_ranges(closed),
+            By::Bands(distance) => JoinBounds::of_bands(distance).map_err(raise)?,
+        };
+        let [lows, highs] = bounds;
+        if !lows.is_device() {
+            let (lows, highs) = (self.keys(lows)?, self.keys(highs)?);
+            let (firsts, lasts) = by.on_host(&lows, &highs).map_err(raise)?;
+            let mut out = Ranges::default();
+            HostForm::range_between_many_into(&self.tree, &firsts, &lasts, &mut out).map_err(raise)?;
+            return Ok((self.ranges(out), None));
+        }
+        let (device, count) = (self.tree.device(), lows.len());
+        let mut firsts = device.alloc::<K>(count).map_err(raise_runtime)?;
+        let mut lasts = device.alloc::<K>(count).map_err(raise_runtime)?;
+        self.with_keys(
+            lows.device()?,
+            |lows| {
+                self.with_keys(
+                    highs.device()?,
+                    |highs| by.on_stream(stream, (lows, highs), (&mut firsts, &mut lasts)).map_err(raise),
+                    stream,
+                )
+            },
+            stream,
+        )?;
+        let mut out = self.ranges_on(&firsts, &lasts, u64::MAX, stream)?;
+        let mut probes = device.alloc(out.keys.len()).map_err(raise_runtime)?;
+        number_matches(stream, &out.offsets, count, &mut probes).map_err(raise)?;
+        self.give_on(stream, &mut out.keys)?;
+        let offsets = Memory::new(out.offsets);
+        let found = Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values))));
+        Ok((found, Some(Memory::new(probes))))
+    }
+
     fn apply(
         &mut self,
         kinds: Kinds<'_>,
@@ -544,14 +633,21 @@ where
 }
 
 impl<K: PyKey, V: PyValue> Typed<K, V> {
-    fn range_on(&self, starts: &Memory, ends: &Memory, limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
-        let device = self.tree.device().clone();
-        let count = starts.len();
-        let find = |starts: &Buffer<K>, ends: &Buffer<K>| -> lanetree::Result<DeviceRanges<K, V>> {
+    /// The pairs of ranges on the device, whose keys are the tree's. Waits, to learn how many there are.
+    fn ranges_on(
+        &self,
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
+        limit: u64,
+        stream: &lanetree::Stream,
+    ) -> PyResult<DeviceRanges<K, V>> {
+        check_len(starts.len(), ends.len())?;
+        let (device, count) = (self.tree.device(), starts.len());
+        let find = || -> lanetree::Result<DeviceRanges<K, V>> {
             let on = OnStream::new(&self.tree, stream);
-            let mut scratch = RangeScratch::new(&device, count)?;
+            let mut scratch = RangeScratch::new(device, count)?;
             // Offsets alone, which say how many pairs there are.
-            let mut out = DeviceRanges::new(&device, count, 0)?;
+            let mut out = DeviceRanges::new(device, count, 0)?;
             on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
             let mut total = [0];
             out.offsets.copy_range_to(count, &mut total)?;
@@ -560,18 +656,13 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
             Ok(out)
         };
+        find().map_err(raise)
+    }
+
+    fn range_on(&self, starts: &Memory, ends: &Memory, limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
         let mut out = self.with_keys(
             starts,
-            |starts| {
-                self.with_keys(
-                    ends,
-                    |ends| {
-                        check_len(starts.len(), ends.len())?;
-                        find(starts, ends).map_err(raise)
-                    },
-                    stream,
-                )
-            },
+            |starts| self.with_keys(ends, |ends| self.ranges_on(starts, ends, limit, stream), stream),
             stream,
         )?;
         self.give_on(stream, &mut out.keys)?;

@@ -1,8 +1,10 @@
 //! Keys and values as NumPy has them, and what batches of any index return.
 
-use crate::errors::value_error;
+use crate::errors::{raise, raise_runtime, value_error};
+use crate::join;
 use crate::memory::{Memory, Words, numpy};
-use lanetree::{Buffer, F32, F64, UpdateReport};
+use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
+use lanetree::{Buffer, F32, F64, Stream, UpdateReport};
 use lanetree_frame::fixed::TASK;
 use lanetree_frame::parallel::*;
 use lanetree_layout::{AnyKey, Key, KeyWord, Value};
@@ -36,6 +38,12 @@ pub(crate) trait PyValue: Value {
     fn array(py: Python<'_>, values: Vec<Self>) -> Py<PyAny>;
     /// A device's array; none of nothing.
     fn memory(values: Buffer<Self>) -> Option<Memory>;
+    /// The numbers and the values whose bit is set, in their order, and how many there are. Waits for that.
+    fn select(
+        stream: &Stream,
+        rows: (&Buffer<u64>, &Buffer<Self>, usize),
+        hits: &Buffer<u32>,
+    ) -> PyResult<(Buffer<u64>, Buffer<Self>)>;
     /// That from a 64-bit word.
     fn truncate(word: u64) -> Self {
         Self::of(<Self::Word as KeyWord>::truncate(word))
@@ -51,6 +59,22 @@ macro_rules! value {
             fn memory(values: Buffer<Self>) -> Option<Memory> {
                 Some(Memory::new(values))
             }
+            fn select(
+                stream: &Stream,
+                (numbers, values, count): (&Buffer<u64>, &Buffer<Self>, usize),
+                hits: &Buffer<u32>,
+            ) -> PyResult<(Buffer<u64>, Buffer<Self>)> {
+                let device = stream.device();
+                let mut left = device.alloc(count).map_err(raise_runtime)?;
+                let mut found = device.alloc(count).map_err(raise_runtime)?;
+                let mut total = device.alloc(1).map_err(raise_runtime)?;
+                let mut scratch = SelectScratch::new(device, count).map_err(raise)?;
+                let input = Pairs { keys: numbers, values, count: count.into() };
+                let output = PairsMut { keys: &mut left, values: &mut found, count: &mut total };
+                select_pairs(stream, input, hits, output, &mut scratch).map_err(raise)?;
+                let total = join::read(&total)?;
+                Ok((join::part(stream, left, 0..total)?, join::part(stream, found, 0..total)?))
+            }
         }
     )*};
 }
@@ -62,6 +86,13 @@ impl PyValue for () {
     }
     fn memory(_: Buffer<Self>) -> Option<Memory> {
         None
+    }
+    fn select(
+        _: &Stream,
+        _: (&Buffer<u64>, &Buffer<Self>, usize),
+        _: &Buffer<u32>,
+    ) -> PyResult<(Buffer<u64>, Buffer<Self>)> {
+        Err(value_error("a set has no values to join: use how='semi' or 'anti'"))
     }
 }
 

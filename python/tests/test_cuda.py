@@ -130,6 +130,75 @@ def test_strided_and_misaligned_arrays_are_copied(library: Any) -> None:
     assert take(library, index.get(base[::100])[0]).tolist() == list(range(0, 1000, 100))
 
 
+def test_tensors_of_torch_are_taken_in_one_native_call() -> None:
+    torch = _library("torch")
+    device = lanetree.Device("cuda:0")._native
+    exchange = _native.Exchange.of(torch.Tensor, True)
+    if exchange is None:
+        pytest.skip(f"torch {torch.__version__} has no C exchange API: 2.10 and later have")
+    queries = torch.arange(1000, device="cuda")
+    taken = exchange.take(queries, device)
+    assert taken is not None
+    memory, number, stream = taken
+    assert memory.address == queries.data_ptr() and len(memory) == 1000 and number == 64
+    assert stream.handle == torch.cuda.current_stream().cuda_stream
+    assert device.stream(stream.handle) is stream
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        assert exchange.take(queries, device, stream) is None
+        taken = exchange.take(queries, device)
+        assert taken is not None and taken[2].handle == side.cuda_stream
+    for other in (queries[::2], queries.reshape(10, 100), queries.cpu(), queries.to(torch.int16), queries.to(torch.complex64)):
+        assert exchange.take(other, device) is None
+    # A tensor's memory lives as long as what was taken of it, and not longer.
+    before = torch.cuda.memory_allocated()
+    other = torch.arange(1 << 20, device="cuda")
+    held = exchange.take(other, device)
+    del other
+    assert torch.cuda.memory_allocated() > before
+    del held
+    assert torch.cuda.memory_allocated() == before
+    index = lanetree.Index(torch.arange(10, device="cuda"))
+    with pytest.raises(TypeError, match="the queries have dtype int32, but int64 is needed"):
+        index.get(torch.zeros(1, dtype=torch.int32, device="cuda"))
+    with pytest.raises(ValueError, match="2 dimensions"):
+        index.get(torch.zeros((1, 1), dtype=torch.int64, device="cuda"))
+
+
+def test_joins_and_intervals_agree_with_those_in_host_memory(library: Any) -> None:
+    rng = np.random.default_rng(2)
+    for key in ("int64", "float32"):
+        keys, probes = rng.integers(0, 5000, 4000).astype(key), rng.integers(0, 6000, 3001).astype(key)
+        for kind in (lanetree.Index, lanetree.MultiIndex):
+            on_host, on_device = kind(keys, device="cpu"), kind(put(library, keys), device="cuda:0")
+            for how in ("inner", "left", "semi", "anti"):
+                expected, got = on_host.join(probes, how), on_device.join(put(library, probes), how)
+                if how in ("semi", "anti"):
+                    expected, got = (expected,), (got,)
+                for a, b in zip(got, expected):
+                    assert np.array_equal(take(library, a), b), (key, kind, how)
+        lows = probes[:500]
+        highs = (lows + rng.integers(0, 100, 500)).astype(key)
+        on_host, on_device = lanetree.Index(keys, device="cpu"), lanetree.Index(put(library, keys))
+        for inclusive in ("both", "neither"):
+            expected = on_host.range_join(lows, highs, inclusive=inclusive)
+            got = on_device.range_join(put(library, lows), put(library, highs), inclusive=inclusive)
+            assert all(np.array_equal(take(library, a), b) for a, b in zip(got, expected))
+        if key == "int64":
+            expected, got = on_host.band_join(lows, 9), on_device.band_join(put(library, lows), 9)
+            assert all(np.array_equal(take(library, a), b) for a, b in zip(got, expected))
+        host_intervals = lanetree.IntervalIndex(lows, highs, device="cpu")
+        intervals = lanetree.IntervalIndex(put(library, lows), put(library, highs))
+        points = put(library, probes)
+        assert np.array_equal(take(library, intervals.count(points)), host_intervals.count(probes))
+        for got, expected in (
+            (intervals.stab(points), host_intervals.stab(probes)),
+            (intervals.overlap(points, points), host_intervals.overlap(probes, probes)),
+            (intervals.most_specific(points), host_intervals.most_specific(probes)),
+        ):
+            assert all(np.array_equal(take(library, a), b) for a, b in zip(got, expected))
+
+
 def test_the_work_is_in_the_order_of_the_producers_stream() -> None:
     torch = _library("torch")
     size = 1 << 20

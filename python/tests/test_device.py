@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -144,13 +146,135 @@ def test_import_of_dlpack(dtype: str) -> None:
         copies = _native.copies()
         source = made[first : first + 16]
         source[:] = np.arange(16) % 2
-        memory, code, bits = _native.dlpack_import(source.__dlpack__(), stream, True)
-        assert (code, bits) == ({"u": 1, "i": 0, "f": 2, "b": 6}[source.dtype.kind], source.itemsize * 8)
+        memory, number = _native.dlpack_import(source.__dlpack__(), stream, True)
+        assert divmod(number, 256) == ({"u": 1, "i": 0, "f": 2, "b": 6}[source.dtype.kind], source.itemsize * 8)
         out = np.empty(16, dtype)
         memory.download(out)
         assert np.array_equal(out, source)
         # Only what does not begin as kernels need it is copied.
         assert _native.copies() - copies == (first != start)
+
+
+class Table(ctypes.Structure):
+    """DLPack's table of a producer's functions."""
+
+    _fields_ = [("version", ctypes.c_uint32 * 2), ("earlier", ctypes.c_void_p), ("allocate", ctypes.c_void_p)]
+    _fields_ += [(name, ctypes.c_void_p) for name in ("take", "give", "view", "current_stream")]
+
+
+def producer(major: int = 1, earlier: Table | None = None) -> tuple[type, Table]:
+    """A type of arrays around NumPy's that has such a table, and the table."""
+    api = ctypes.pythonapi
+    api.PyCapsule_New.restype, api.PyCapsule_New.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+    def take(array, out):  # type: ignore[no-untyped-def]
+        if array.fails:
+            return -1
+        capsule = array.array.__dlpack__(max_version=(1, 0))
+        out[0] = api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+        api.PyCapsule_SetName(capsule, used)
+        return 0
+
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+    def current_stream(kind, number, out):  # type: ignore[no-untyped-def]
+        out[0] = Producer.stream
+        return 0
+
+    used, name = b"used_dltensor_versioned", b"dlpack_exchange_api"
+    table = Table((ctypes.c_uint32 * 2)(major, 3), ctypes.addressof(earlier) if earlier is not None else None)
+    table.take, table.current_stream = (ctypes.cast(it, ctypes.c_void_p) for it in (take, current_stream))
+
+    class Producer:
+        __dlpack_c_exchange_api__ = api.PyCapsule_New(ctypes.addressof(table), name, None)
+        kept = (take, current_stream, table, used, name)
+        stream: int | None = None
+
+        def __init__(self, array: np.ndarray, fails: bool = False) -> None:
+            self.array, self.fails = array, fails
+
+    return Producer, table
+
+
+def test_arrays_are_taken_by_a_table_of_functions() -> None:
+    device = lanetree.Device("emulated")._native
+    kind, table = producer()
+    exchange = _native.Exchange.of(kind, True)
+    assert exchange is not None
+    made = np.zeros(512, np.int64)
+    start = -made.ctypes.data % 256 // made.itemsize
+    for first in (start, start + 1):
+        source, copies = made[first : first + 16], _native.copies()
+        source[:] = np.arange(16)
+        references = sys.getrefcount(made)
+        taken = exchange.take(kind(source), device)
+        assert taken is not None
+        memory, number, stream = taken
+        out = np.empty(16, np.int64)
+        memory.download(out)
+        assert np.array_equal(out, source) and number == 64
+        assert _native.copies() - copies == (first != start)
+        # The stream of a handle is one object, and another one's array is not taken for it.
+        again = exchange.take(kind(source), device, stream)
+        assert again is not None and again[2] is stream
+        kind.stream = 0x1000
+        assert exchange.take(kind(source), device, stream) is None
+        kind.stream = None
+        del memory, taken, again
+        gc.collect()
+        assert sys.getrefcount(made) == references, "the producer's deleter has run"
+    # What has another form is left to the general way, and its deleter runs, too.
+    for other in (np.zeros((2, 2)), np.zeros(8)[::2], np.zeros(8, np.int16), np.zeros(8, np.complex64)):
+        references = sys.getrefcount(other)
+        assert exchange.take(kind(other), device) is None
+        assert sys.getrefcount(other) == references
+    assert exchange.take(kind(made, fails=True), device) is None
+    # A newer table names an older one.
+    assert _native.Exchange.of(producer(major=2)[0], True) is None
+    assert _native.Exchange.of(producer(major=2, earlier=table)[0], True) is not None
+    assert _native.Exchange.of(int, True) is None
+
+
+def test_joins_agree_with_those_in_host_memory() -> None:
+    rng = np.random.default_rng(5)
+    for key in KEYS:
+        keys, probes = draw(rng, key, 300, 400), draw(rng, key, 101, 500)
+        for value in ("int32", "float64"):
+            values = draw(rng, value, 300)
+            for kind in (lanetree.Index, lanetree.MultiIndex):
+                on_host, on_device = kind(keys, values, device="cpu"), kind(put(keys), put(values))
+                for asked in (probes, probes[:0], keys[:3]):
+                    for how in ("inner", "left", "semi", "anti"):
+                        expected, got = on_host.join(asked, how), on_device.join(put(asked), how)
+                        if how in ("semi", "anti"):
+                            expected, got = (expected,), (got,)
+                        assert [array.dtype for array in got] == [array.dtype for array in expected]
+                        for a, b in zip(got, expected):
+                            assert np.array_equal(a.numpy(), b), (key, value, kind, how)
+                        assert got[0].dtype == np.int64 and all(array.size == expected[0].size for array in got)
+                with pytest.raises(ValueError, match="how is 'outer', where"):
+                    on_device.join(put(probes), "outer")
+    with pytest.raises(TypeError, match="dtype float64, but int64 is needed"):
+        lanetree.Index(put(np.arange(3))).join(put(np.zeros(3)))
+
+
+@pytest.mark.parametrize("inclusive", ["both", "left", "right", "neither"])
+def test_joins_by_ranges_agree_with_those_in_host_memory(inclusive: str) -> None:
+    rng = np.random.default_rng(6)
+    for key in KEYS:
+        keys = draw(rng, key, 200, 400)
+        lows, highs = draw(rng, key, 50, 450), draw(rng, key, 50, 450)
+        on_host, on_device = lanetree.Index(keys, device="cpu"), lanetree.Index(put(keys))
+        pairs = [(on_host.range_join(lows, highs, inclusive=inclusive), on_device.range_join(put(lows), put(highs), inclusive=inclusive))]
+        if key.startswith("float"):
+            with pytest.raises(lanetree.errors.OptionValue, match="distances of floats"):
+                on_device.band_join(put(lows), 1)
+        else:
+            pairs.append((on_host.band_join(lows, 7), on_device.band_join(put(lows), 7)))
+        for expected, got in pairs:
+            assert all(np.array_equal(a.numpy(), b) and a.dtype == b.dtype for a, b in zip(got, expected))
 
 
 def test_wrong_capsules() -> None:
@@ -207,5 +331,5 @@ def test_arrays() -> None:
     with pytest.raises(TypeError, match="the values are on a device, where an array in host memory is needed"):
         on_device.insert(np.arange(3), put(np.arange(3)))
     with pytest.raises(ValueError, match="not supported for arrays on a device"):
-        on_device.join(put(np.arange(3)))
+        lanetree.MultiIndex(put(np.arange(3))).contains(put(np.arange(3)))
     assert pickle.loads(pickle.dumps(on_device)).keys().tolist() == [0, 1, 2]

@@ -21,7 +21,8 @@ pub(crate) struct Options {
 /// What builds and checks the wheel.
 const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "twine"];
 /// What the tests import, beside the wheel and what it depends on.
-const TESTS: [&str; 4] = ["hypothesis", "mypy", "pyarrow", "pytest"];
+const TESTS: [&str; 10] =
+    ["duckdb", "hypothesis", "ipykernel", "matplotlib", "mypy", "nbclient", "pandas", "polars", "pyarrow", "pytest"];
 
 /// Format, lints, the wheel with the emulator, the source distribution's files, the tests, the types.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -45,7 +46,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let wheel = wheel.ok_or_else(|| Failure::Wrong("maturin has built no wheel".to_owned()))?;
     pip(&empty).arg(wheel).run()?;
     let python = empty.join("bin/python");
-    for example in paths::list(&folder().join("examples")) {
+    // Notebooks are run by the tests, which need more than the wheel asks for.
+    let is_script = |file: &PathBuf| file.extension().is_some_and(|it| it == "py");
+    for example in paths::list(&folder().join("examples")).into_iter().filter(is_script) {
         process::run(outside(&python).arg(example))?;
     }
     pip(&empty).args(TESTS).run()?;

@@ -7,7 +7,7 @@ use crate::error::check_buffer;
 use crate::launch::{THREADS, over};
 use crate::parallel::*;
 use lanetree_kernels_base::calls;
-use lanetree_kernels_base::columns::{OrderFloatsArgs, UnpackBitsArgs, turned};
+use lanetree_kernels_base::columns::{OrderFloatsArgs, UnpackBitsArgs, WORDS, turned};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 
@@ -42,7 +42,7 @@ pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mu
     let (bits, bytes) = (bits.read_on(stream)?, bytes.write_on(stream)?.cast());
     let args = UnpackBitsArgs { bits, count: words as u64, bytes };
     // SAFETY: both buffers were found to be long enough; the pointers are for this stream.
-    unsafe { over(stream, words as u64, 1, THREADS)?.run(calls::unpack_bits(&args))? };
+    unsafe { over(stream, args.count.div_ceil(WORDS), 1, THREADS)?.run(calls::unpack_bits(&args))? };
     Ok(())
 }
 

@@ -111,16 +111,18 @@ pub(crate) fn write(path: &Path, header: Header, keys: &[u8], values: &[u8]) -> 
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error("syncing the folder"))
 }
 
-/// Reads and checks a file: its keys ascend strictly.
-pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>)> {
-    let reading = io_error("reading the file");
-    let len = file.metadata().map_err(&reading)?.len();
+fn word_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]))
+}
+
+/// Reads a file's header, and checks all but what it says about pairs.
+fn read_header(file: &File, len: u64) -> Result<[u8; ALIGNMENT as usize]> {
     if len < ALIGNMENT {
         return Err(damaged(HEADER, len, "the file ends here"));
     }
     let mut bytes = [0; ALIGNMENT as usize];
-    file.read_exact_at(&mut bytes, 0).map_err(&reading)?;
-    let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
+    file.read_exact_at(&mut bytes, 0).map_err(io_error("reading the file"))?;
+    let word = |at| word_at(&bytes, at);
     if bytes[..8] != MAGIC {
         return Err(damaged(HEADER, 0, "this is no file of an index"));
     }
@@ -134,11 +136,30 @@ pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>)>
     if word(12) != 0 {
         return Err(Error::Unsupported { version: VERSION, flags: word(12) });
     }
+    Ok(bytes)
+}
+
+/// The names of the types of keys and values in a header.
+fn names_in(header: &[u8]) -> [String; 2] {
+    [KEYS, VALUES].map(|place| String::from_utf8_lossy(&header[place]).trim_end_matches('\0').to_owned())
+}
+
+/// The names of the types of a file's keys and values.
+pub(crate) fn read_names(file: &File) -> Result<[String; 2]> {
+    let len = file.metadata().map_err(io_error("reading the file"))?.len();
+    read_header(file, len).map(|header| names_in(&header))
+}
+
+/// Reads and checks a file: its keys ascend strictly.
+pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>)> {
+    let len = file.metadata().map_err(io_error("reading the file"))?.len();
+    let bytes = read_header(file, len)?;
+    let word = |at| word_at(&bytes, at);
     let pairs = u64::from(word(PAIRS)) | u64::from(word(PAIRS + 4)) << 32;
     let header = Header::of::<K, V>(pairs)?;
     if header.encode(word(TABLE)) != bytes {
-        let name = |place| String::from_utf8_lossy(&bytes[place]).trim_end_matches('\0').to_owned();
-        return Err(Error::Types { keys: name(KEYS), values: name(VALUES) });
+        let [keys, values] = names_in(&bytes);
+        return Err(Error::Types { keys, values });
     }
     // The file has what is allocated from here on.
     let places = header.places().filter(|places| places.table.end == len);
@@ -146,7 +167,7 @@ pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>)>
         return Err(damaged(HEADER, PAIRS as u64, "the file's length is not that of its pairs"));
     };
     let mut table = zeroed::<u8>((places.table.end - places.table.start) as usize)?;
-    file.read_exact_at(&mut table, places.table.start).map_err(&reading)?;
+    file.read_exact_at(&mut table, places.table.start).map_err(io_error("reading the file"))?;
     if crc32c(&table) != word(TABLE) {
         return Err(damaged("the table of checksums", places.table.start, "its checksum differs"));
     }

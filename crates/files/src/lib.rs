@@ -24,7 +24,7 @@ pub use error::{Error, Result};
 
 use format::{Header, write};
 use lanetree_frame::fixed::{FixedIndex, OnStream};
-use lanetree_frame::{Device, Domain, IndexBuilder, KeyOf, OrderedIndex};
+use lanetree_frame::{AnyKey, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
 use std::fs::File;
 use std::path::Path;
 
@@ -72,8 +72,7 @@ where
     B::Index: FixedIndex,
 {
     fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<B::Index> {
-        let file = File::open(path).map_err(|source| Error::Io { action: "opening the file", source })?;
-        let (keys, values) = format::read::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(&file)?;
+        let (keys, values) = read_pairs::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(path)?;
         let none = core::iter::empty::<KeyOf<B::Index>>().collect();
         let like = self.build(device, <B::Index as OrderedIndex>::Domain::batch(&none), &[])?;
         let stream = device.stream().map_err(lanetree_frame::Error::from)?;
@@ -83,6 +82,61 @@ where
         // SAFETY: `read` has checked that keys ascend strictly, and the uploads are complete.
         Ok(unsafe { like.build_like(&stream, (&keys, &values), len) }?)
     }
+}
+
+/// Writes pairs to a file, as an index over them saves itself; otherwise like [`Save::save`].
+///
+/// ```
+/// use lanetree_files::{read_pairs, types_of, write_pairs};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("pairs");
+/// write_pairs(&path, &[10_u32, 20], &[1_u64, 2])?;
+/// assert_eq!(types_of(&path)?, ["u32", "u64"]);
+/// assert_eq!(read_pairs::<u32, u64>(&path)?, (vec![10, 20], vec![1, 2]));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`Save::save`]; [`Error::Index`] with [`NotSorted`](lanetree_frame::Error::NotSorted) or
+/// [`NotDistinct`](lanetree_frame::Error::NotDistinct) unless the keys ascend strictly, and with
+/// [`LengthMismatch`](lanetree_frame::Error::LengthMismatch) unless there is one value per key.
+pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], values: &[V]) -> Result<()> {
+    if keys.len() != values.len() {
+        return Err(lanetree_frame::Error::LengthMismatch { keys: keys.len(), values: values.len() }.into());
+    }
+    if let Some(before) = keys.windows(2).position(|pair| pair[0] >= pair[1]) {
+        let (index, key, previous) = (before + 1, keys[before + 1].to_string(), keys[before].to_string());
+        return Err(match keys[before] == keys[before + 1] {
+            true => lanetree_frame::Error::NotDistinct { index, key },
+            false => lanetree_frame::Error::NotSorted { index, previous, key },
+        }
+        .into());
+    }
+    let header = Header::of::<K, V>(keys.len() as u64)?;
+    write(path.as_ref(), header, bytemuck::cast_slice(keys), format::bytes_of(values))
+}
+
+/// Reads the pairs of a file, in ascending order of their keys.
+///
+/// # Errors
+/// As [`Load::load`], without those of a build.
+pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>, Vec<V>)> {
+    format::read(&open(path)?)
+}
+
+/// The names of the types of a file's keys and values (`"u64"`, `"f64"`, `"()"` and so on), which say how it is to be loaded.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Damaged`] and [`Error::Unsupported`], as far as the header shows that.
+pub fn types_of(path: impl AsRef<Path>) -> Result<[String; 2]> {
+    format::read_names(&open(path)?)
+}
+
+fn open(path: impl AsRef<Path>) -> Result<File> {
+    File::open(path).map_err(|source| Error::Io { action: "opening the file", source })
 }
 
 #[cfg(test)]

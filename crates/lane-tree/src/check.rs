@@ -23,7 +23,11 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 /// How many children of a node begin after its first one and at or before a key, whose place this is.
 fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
     let separators = &node[..SEPARATORS as usize];
-    let bits = |place: u32| (0..=place).filter(|&cell| separators[cell as usize / 32] >> (cell % 32) & 1 != 0).count();
+    let bits = |place: u32| {
+        let (whole, last) = (place as usize / 32, place % 32);
+        let ones: u32 = separators[..whole].iter().map(|word| word.count_ones()).sum();
+        (ones + (separators[whole] << (31 - last)).count_ones()) as usize
+    };
     let halves =
         |place: u32| separators.iter().flat_map(|word| [word & 0xffff, word >> 16]).filter(move |&at| at <= place);
     match Quantiser(node[QUANTISER as usize]).format() {

@@ -4,6 +4,7 @@
 ///
 /// An array that a loop indexes is kept in registers only if the loop is unrolled completely, and LLVM does not do that
 /// if the body is long. [`unroll`](fn@crate::unroll) does the same with a closure.
+#[cfg(target_os = "cuda")]
 #[macro_export]
 macro_rules! unroll {
     ($count:expr, $index:ident => $body:block) => {
@@ -20,6 +21,21 @@ macro_rules! unroll {
                 }
             };
         )*
+    }};
+}
+
+/// On the host, a loop: what is written out would be most of the code that a program compiles.
+#[cfg(not(target_os = "cuda"))]
+#[macro_export]
+macro_rules! unroll {
+    ($count:expr, $index:ident => $body:block) => {{
+        const { assert!($count <= 32, "more rounds than are written out") };
+        let mut round: usize = 0;
+        while round < $count {
+            let $index: usize = round;
+            $body
+            round += 1;
+        }
     }};
 }
 

@@ -1,7 +1,7 @@
 //! Columns as other libraries have them: a byte for each bit of a hit mask, floats for their ordered words.
 
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, instance, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, instance, kernel_args};
 
 kernel_args! {
     /// Arguments of [`UnpackBits`].
@@ -15,9 +15,12 @@ kernel_args! {
     }
 }
 
-/// Writes a byte, 0 or 1, for each bit of a hit mask. One thread per four bytes; any block.
+/// Writes a byte, 0 or 1, for each bit of a hit mask. One thread per 16 bytes; any block.
 #[derive(Debug)]
 pub struct UnpackBits;
+
+/// Words that one thread writes, in one access: with one word per thread the launch of the threads takes longer than the memory.
+pub const WORDS: u64 = <u32 as KeyWord>::PER_VECTOR as u64;
 
 impl Kernel for UnpackBits {
     type Args = UnpackBitsArgs;
@@ -25,13 +28,21 @@ impl Kernel for UnpackBits {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
-        if index < args.count {
-            // SAFETY: `index` is a word of the output, and eight of these have their bits in one word of the mask.
+        let first = index * WORDS;
+        if first < args.count {
+            // SAFETY: `first` is a word of the output; the bits of 16 bytes are half a word of the mask. A vector is written if all
+            // of it is inside, and begins at a multiple of 16 bytes, as buffers do.
             unsafe {
-                let bits = simt.load(args.bits, index / 8, Hint::ReadOnly) >> (index % 8 * 4);
+                let bits = simt.load(args.bits, index / 2, Hint::ReadOnly) >> (index % 2 * 16);
                 // The bits of 0x204081 put bit i at i * 8, among others.
-                let bytes = ((bits & 15) * 0x20_4081) & 0x0101_0101;
-                simt.store(args.bytes, index, bytes, Hint::Streaming);
+                let word = |i: u64| ((bits >> (i * 4) & 15) * 0x20_4081) & 0x0101_0101;
+                if first + WORDS <= args.count {
+                    simt.store_vector(args.bytes, first, [word(0), word(1), word(2), word(3)], Hint::Streaming);
+                } else {
+                    for i in 0..args.count - first {
+                        simt.store(args.bytes, first + i, word(i), Hint::Streaming);
+                    }
+                }
             }
         }
     }

@@ -266,11 +266,11 @@ fn blocks(elements: u32) -> usize {
     elements.div_ceil(THREADS) as usize
 }
 
-/// A launch of that many threads.
+/// A launch of that many threads, in whole blocks.
 ///
 /// # Errors
 /// [`Error::BatchTooLarge`].
-fn over(stream: &Stream, threads: u64) -> Result<Launch<'_>> {
+pub(super) fn over(stream: &Stream, threads: u64) -> Result<Launch<'_>> {
     let too_large = || Error::BatchTooLarge { queries: threads as usize };
     let shape = LaunchShape::covering(threads, THREADS).ok_or_else(too_large)?;
     Ok(Launch::new(stream, shape))

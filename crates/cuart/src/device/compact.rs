@@ -1,7 +1,6 @@
 //! Compaction on a device. The kernels' crate says how (`lanetree_kernels_cuart::compact`).
 
-use super::build::{Room, above};
-use super::over;
+use super::build::{Room, above, over};
 use crate::Builder;
 use crate::leaves::LeafBuffers;
 use crate::parts::Parts;
@@ -69,14 +68,14 @@ fn leaves_in_order(tree: &Parts, stream: &Stream) -> Result<(Buffer<u64>, usize)
             nodes: found.write_on(stream)?,
         };
         // SAFETY: that many links of a valid tree, and a place for a count of each.
-        unsafe { over(stream, len)?.run(calls::count(&args))? };
+        unsafe { over(stream, len as u64)?.run(calls::count(&args))? };
         exclusive_scan(stream, &counts, len, &mut offsets, &mut ScanScratch::new(device, len)?)?;
         stream.synchronize()?;
         let all = number(&offsets, len)? as usize;
         let mut next = device.alloc(all)?;
         (args.offsets, args.next) = (offsets.read_on(stream)?, next.write_on(stream)?);
         // SAFETY: as above; the offsets are the prefix sums of the counts, and there is room for all of them.
-        unsafe { over(stream, len)?.run(calls::spread(&args))? };
+        unsafe { over(stream, len as u64)?.run(calls::spread(&args))? };
         stream.synchronize()?;
         nodes = number(&found, 0)?;
         (front, len) = (next, all);
@@ -125,7 +124,7 @@ fn moved<V: Word>(tree: &Parts, stream: &Stream, links: &Buffer<u64>, len: usize
     if len > 0 {
         // SAFETY: that many links of a valid tree's leaves, and places for their units and for the counts of each
         // block.
-        unsafe { over(stream, len)?.run(calls::sift(&args))? };
+        unsafe { over(stream, len as u64)?.run(calls::sift(&args))? };
         let tiles = sifted.tile_counts.len();
         let mut scan = ScanScratch::new(device, tiles.max(sized))?;
         exclusive_scan(stream, &sifted.tile_counts, tiles, &mut sifted.tile_offsets, &mut scan)?;
@@ -158,7 +157,7 @@ fn moved<V: Word>(tree: &Parts, stream: &Stream, links: &Buffer<u64>, len: usize
     (args.ranks8, args.order) = (leaves.ranks8.write_on(stream)?, leaves.order.write_on(stream)?.cast());
     if len > 0 {
         // SAFETY: as above; the offsets are the prefix sums of the counts, and there is room for all leaves.
-        unsafe { over(stream, len)?.run(calls::move_leaves(&args))? };
+        unsafe { over(stream, len as u64)?.run(calls::move_leaves(&args))? };
         stream.synchronize()?;
     }
     Ok((leaves, first))

@@ -32,12 +32,11 @@ use super::region::{FreeList, LongLeaves, Region};
 use super::{Cuart, Link};
 use bytemuck::Pod;
 use lanetree_frame::room::zeroed;
-use lanetree_frame::{Error, Result};
+use lanetree_frame::{Result, launch};
 use lanetree_kernels_cuart::THREADS;
 use lanetree_layout::Word;
 use lanetree_runtime::Launch;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::LaunchShape;
 
 impl<V: Word> Cuart<V> {
     /// Copies the tree to a device. Leaves in main memory stay there, beside it.
@@ -117,13 +116,12 @@ fn copy_first<T: Pod>(device: &Device, buffer: &Buffer<T>, len: usize) -> Result
     })
 }
 
-/// A launch of one thread for each of `items`.
+/// A launch of one thread for each of `items`, for kernels that run in blocks of any size.
 ///
 /// # Errors
 /// [`Error::BatchTooLarge`].
 pub(super) fn over(stream: &Stream, items: usize) -> Result<Launch<'_>> {
-    let shape = LaunchShape::covering(items as u64, THREADS).ok_or(Error::BatchTooLarge { queries: items })?;
-    Ok(Launch::new(stream, shape))
+    launch::over(stream, items as u64, 1, THREADS)
 }
 
 /// The root's link as kernels that change a tree see it, with a word for its lock.

@@ -8,7 +8,7 @@ use crate::operations::{CheckOrder, CheckOrderArgs, FoldKinds, FoldKindsArgs, Ma
 use crate::radix_sort::{
     HistogramArgs, HistogramU32, HistogramU64, HistogramU128, Offsets, OffsetsArgs, OnesweepArgs, OnesweepU32,
     OnesweepU32U32, OnesweepU32U64, OnesweepU64, OnesweepU64U32, OnesweepU64U64, OnesweepU128, OnesweepU128U32,
-    OnesweepU128U64,
+    OnesweepU128U64, SmallSort, SmallSortArgs,
 };
 use crate::runs::{Last, Lengths, Reduction, RunArgs, Runs, Sums, Unique};
 use crate::scan::{ExclusiveSum, InclusiveMax, Scan, ScanArgs};
@@ -158,6 +158,18 @@ pub fn tile<K: KeyWord, V: Word>(values: bool) -> u64 {
 /// Threads of a block of [`onesweep`].
 pub fn threads<K: KeyWord, V: Word>(values: bool) -> u32 {
     pass::<K, V>(values).2
+}
+
+/// The sort of few elements.
+pub fn small_sort<K: KeyWord, V: Word>(values: bool, args: &SmallSortArgs<K, V>) -> Call<'_> {
+    Call::new(
+        if values {
+            entry_by_words!(K: KeyWord, V => SmallSort<K, V, true>)
+        } else {
+            entry_by_words!(K: KeyWord => SmallSort<K, u32, false>)
+        },
+        args,
+    )
 }
 
 /// The local sort.

@@ -197,10 +197,14 @@ impl<O: Operator> Kernel for Scan<O> {
             let [even, odd] = values[step].map(O::lift);
             segment = O::combine(segment, O::combine(even, odd));
         });
-        let mut lanes = WARP / 2;
-        while lanes > 0 {
-            segment = O::combine(segment, simt.shuffle_xor(FULL_MASK, segment, lanes));
-            lanes /= 2;
+        // A warp past the end has nothing to scan.
+        let any = first < count;
+        if any {
+            let mut lanes = WARP / 2;
+            while lanes > 0 {
+                segment = O::combine(segment, simt.shuffle_xor(FULL_MASK, segment, lanes));
+                lanes /= 2;
+            }
         }
         if simt.lane() == 0 {
             // SAFETY: one element per warp; the barrier separates it from the loads.
@@ -222,7 +226,7 @@ impl<O: Operator> Kernel for Scan<O> {
             unsafe { lookback::publish(simt, args.state, tile, own) };
         }
         // The outputs, without what is before the segment: they need no more registers than the inputs.
-        let before = segment_scan::<S, O, STEPS>(simt, &values).0;
+        let before = if any { segment_scan::<S, O, STEPS>(simt, &values).0 } else { [O::Out::MIN; STEPS] };
         let mut outputs = [[O::Out::MIN; 2]; STEPS];
         unroll::<STEPS>(|step| {
             let [even, odd] = values[step].map(O::lift);

@@ -2,12 +2,13 @@
 
 use super::TICKETS;
 use lanetree_base::{Error, KeyWord, Result, Stream, Word};
-use lanetree_kernels_primitives::calls::{histogram, offsets, onesweep, threads, tile};
+use lanetree_kernels_primitives::calls::{histogram, offsets, onesweep, small_sort, threads, tile};
 use lanetree_kernels_primitives::radix_sort::{
-    Digits, HISTOGRAM_THREADS, HISTOGRAM_TILE, HistogramArgs, MAX_PASSES, OffsetsArgs, OnesweepArgs, RADIX,
+    Digits, HISTOGRAM_THREADS, HISTOGRAM_TILE, HistogramArgs, MAX_PASSES, OffsetsArgs, OnesweepArgs, RADIX, SMALL_SORT,
+    SmallSortArgs,
 };
 use lanetree_runtime::Launch;
-use lanetree_simt::{Global, GlobalMut, LaunchShape};
+use lanetree_simt::{Global, GlobalMut, LaunchShape, WARP};
 
 /// Blocks of the histogram on a multiprocessor.
 const HISTOGRAM_BLOCKS: u64 = 4;
@@ -41,13 +42,28 @@ pub(super) struct Counters {
     pub(super) states: GlobalMut<u32>,
 }
 
+impl Counters {
+    /// Row `row` of the counts.
+    fn offsets(&self, row: u32) -> GlobalMut<u64> {
+        self.counts.byte_add(8 * u64::from(row) * u64::from(RADIX))
+    }
+}
+
+/// Whether a sort of so many elements takes one launch.
+pub(super) fn is_small(len: usize) -> bool {
+    len <= SMALL_SORT as usize
+}
+
 /// A sort whose buffers were checked.
 pub(super) struct Sort<'a, K> {
     pub(super) stream: &'a Stream,
     pub(super) len: u64,
     pub(super) digits: Digits,
     pub(super) flip: K,
-    pub(super) counters: Counters,
+    /// The bits by which to sort.
+    pub(super) mask: K,
+    /// None for few elements, which are not counted.
+    pub(super) counters: Option<Counters>,
     pub(super) multiprocessors: u32,
     /// The most elements of a launch.
     pub(super) portion: u64,
@@ -76,16 +92,17 @@ impl<K: KeyWord> Sort<'_, K> {
     /// # Safety
     /// As [`Sort::pairs`].
     unsafe fn run<V: Word>(&self, arrays: &Arrays<K, V>, pairs: bool) -> Result<()> {
-        if self.len == 0 {
-            return Ok(());
-        }
+        let Some(counters) = &self.counters else {
+            // SAFETY: the caller's contract.
+            return unsafe { self.small(arrays, pairs) };
+        };
         let tile = tile::<K, V>(pairs);
         let tiles = self.len.div_ceil(tile);
         let passes = self.digits.passes();
         // SAFETY: the caller's contract.
         unsafe {
-            self.histogram(arrays.input.0, tiles)?;
-            self.launch(passes, RADIX).run(offsets(&OffsetsArgs { counts: self.counters.counts }))?;
+            self.histogram(counters, arrays.input.0, tiles)?;
+            self.launch(passes, RADIX).run(offsets(&OffsetsArgs { counts: counters.counts }))?;
         }
         let mut from = arrays.input;
         for pass in 0..passes {
@@ -96,10 +113,10 @@ impl<K: KeyWord> Sort<'_, K> {
                 values: from.1,
                 values_out: to.1,
                 len: self.len,
-                offsets: self.offsets(pass).as_const(),
+                offsets: counters.offsets(pass).as_const(),
                 next_offsets: GlobalMut::null(),
-                states: self.counters.states.byte_add(4 * TICKETS as u64),
-                ticket: self.counters.states.byte_add(4 * u64::from(pass)),
+                states: counters.states.byte_add(4 * TICKETS as u64),
+                ticket: counters.states.byte_add(4 * u64::from(pass)),
                 first_tile: 0,
                 parity: pass % 2,
                 digit: self.digits.digit(pass),
@@ -112,7 +129,7 @@ impl<K: KeyWord> Sort<'_, K> {
                 let is_last = first + blocks == tiles;
                 // Two slots for the offsets; launches alternate between them.
                 args.next_offsets =
-                    if is_last { GlobalMut::null() } else { self.offsets(MAX_PASSES as u32 + launch as u32 % 2) };
+                    if is_last { GlobalMut::null() } else { counters.offsets(MAX_PASSES as u32 + launch as u32 % 2) };
                 // SAFETY: the caller's contract. Positions come from the histogram of the same keys, which nobody else
                 // writes meanwhile: so they lie inside the outputs.
                 unsafe { self.launch(blocks as u32, threads::<K, V>(pairs)).run(onesweep(pairs, &args))? };
@@ -123,19 +140,36 @@ impl<K: KeyWord> Sort<'_, K> {
         Ok(())
     }
 
-    /// Row `row` of the counts.
-    fn offsets(&self, row: u32) -> GlobalMut<u64> {
-        self.counters.counts.byte_add(8 * u64::from(row) * u64::from(RADIX))
+    /// Sorts in one launch.
+    ///
+    /// # Safety
+    /// As [`Sort::pairs`]; [few](is_small) elements.
+    unsafe fn small<V: Word>(&self, arrays: &Arrays<K, V>, pairs: bool) -> Result<()> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        let len = self.len as u32;
+        let args = SmallSortArgs {
+            keys: arrays.input.0,
+            keys_out: arrays.output.0,
+            values: arrays.input.1,
+            values_out: arrays.output.1,
+            len,
+            flip: self.flip,
+            mask: self.mask,
+        };
+        // SAFETY: the caller's contract.
+        Ok(unsafe { self.launch(1, len.next_multiple_of(WARP)).run(small_sort(pairs, &args)) }?)
     }
 
     /// # Safety
     /// As [`Sort::pairs`].
-    unsafe fn histogram(&self, keys: Global<K>, tiles: u64) -> Result<()> {
+    unsafe fn histogram(&self, counters: &Counters, keys: Global<K>, tiles: u64) -> Result<()> {
         let args = HistogramArgs {
             keys,
             len: self.len,
-            counts: self.counters.counts,
-            states: self.counters.states,
+            counts: counters.counts,
+            states: counters.states,
             states_len: TICKETS as u64 + tiles * u64::from(RADIX),
             flip: self.flip,
             passes: self.digits.passes(),

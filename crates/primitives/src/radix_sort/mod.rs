@@ -16,7 +16,7 @@ use lanetree_base::pointers::optional;
 use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
 use lanetree_simt::{Global, GlobalMut};
-use launch::{Arrays, Counters, Sort, smallest_tile};
+use launch::{Arrays, Counters, Sort, is_small, smallest_tile};
 pub(super) use native::sort_pairs as sort_on_host;
 
 /// Words before the states: a counter per pass, and padding so that the states begin on a line of their own.
@@ -181,6 +181,7 @@ pub fn radix_sort_keys_in_place<K: AnyKey, V: Word>(
     if bits.is_empty() {
         return Ok(());
     }
+    let passes = if is_small(len) { 0 } else { passes };
     let own = (bits_of_mut(stream, keys)?, GlobalMut::null());
     let arrays = Arrays::in_place(own, (bits_of_mut(stream, &mut scratch.keys)?, GlobalMut::null()), passes);
     // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
@@ -214,6 +215,7 @@ pub fn radix_sort_pairs_in_place<K: AnyKey, V: Word>(
     if bits.is_empty() {
         return Ok(());
     }
+    let passes = if is_small(len) { 0 } else { passes };
     let own = (bits_of_mut(stream, keys)?, values.write_on(stream)?);
     let spare = (bits_of_mut(stream, &mut scratch.keys)?, scratch.values.write_on(stream)?);
     let arrays = Arrays::in_place(own, spare, passes);
@@ -295,11 +297,22 @@ impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
         bits: Range<u32>,
         portion: u64,
     ) -> Result<Sort<'a, K::Bits>> {
-        self.counts.fill_zero(stream)?;
-        let counters = Counters { counts: self.counts.write_on(stream)?, states: self.states.write_on(stream)? };
+        let counters = if is_small(len) {
+            None
+        } else {
+            self.counts.fill_zero(stream)?;
+            Some(Counters { counts: self.counts.write_on(stream)?, states: self.states.write_on(stream)? })
+        };
+        let mask = mask_of(&bits);
         let (digits, multiprocessors) = (Digits::of(bits), self.multiprocessors);
-        Ok(Sort { stream, len: len as u64, digits, flip: K::FLIP, counters, multiprocessors, portion })
+        Ok(Sort { stream, len: len as u64, digits, flip: K::FLIP, mask, counters, multiprocessors, portion })
     }
+}
+
+/// The word in which the bits of a range, which lie inside it, are set.
+fn mask_of<W: KeyWord>(bits: &Range<u32>) -> W {
+    let below = |bit: u32| if bit == 0 { W::MIN } else { W::MAX.shr(W::BITS - bit) };
+    below(bits.end).xor(below(bits.start))
 }
 
 fn bits_of<K: AnyKey>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {

@@ -126,7 +126,7 @@ fn any_length_and_bits_on_the_host() {
 
 #[test]
 fn small_sorts_of_all_words_on_the_emulator() {
-    for (seed, len) in [0, 1, 31, 32, 33, 400].into_iter().enumerate() {
+    for (seed, len) in [0, 1, 31, 32, 33, 400, 512, 513, 700].into_iter().enumerate() {
         let device = Device::emulated_with_seed(seed as u64);
         check::<u32, u32>(&device, Shape::Random, len, 0..32, MAX_PORTION);
         check::<i32, u64>(&device, Shape::Random, len, 5..32, MAX_PORTION);
@@ -158,11 +158,14 @@ fn every_shape_of_keys_on_the_emulator() {
 #[test]
 fn odd_ranges_of_bits_on_the_emulator() {
     let device = Device::emulated_with_seed(7);
-    for bits in [0..0, 0..1, 64..64, 17..18, 7..40, 0..64] {
-        check::<i64, u32>(&device, Shape::Random, 300, bits, MAX_PORTION);
-    }
-    for bits in [0..0, 32..32, 31..32, 1..30] {
-        check::<i32, u32>(&device, Shape::Random, 300, bits, MAX_PORTION);
+    // In one launch, and in passes.
+    for len in [300, 600] {
+        for bits in [0..0, 0..1, 64..64, 17..18, 7..40, 0..64] {
+            check::<i64, u32>(&device, Shape::Random, len, bits, MAX_PORTION);
+        }
+        for bits in [0..0, 32..32, 31..32, 1..30] {
+            check::<i32, u32>(&device, Shape::Random, len, bits, MAX_PORTION);
+        }
     }
 }
 

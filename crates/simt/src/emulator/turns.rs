@@ -4,12 +4,11 @@ use super::block::{Block, Warp};
 use super::emulated::Emulated;
 use super::fault::{FaultKind, Whereabouts};
 use super::lane::Lane;
-use super::stacks::Stacks;
+use super::stacks::{Stacks, ThreadStack};
 use super::{Body, Launch};
 use crate::WARP;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
-use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -23,7 +22,7 @@ pub(super) enum Outcome {
     Stopped,
 }
 
-type Fiber = Coroutine<(), (), (), DefaultStack>;
+type Fiber = Coroutine<(), (), (), ThreadStack>;
 
 impl Block<'_> {
     /// Runs block `index` to its end.
@@ -33,7 +32,7 @@ impl Block<'_> {
     pub(super) unsafe fn run(&self, index: u32, body: Body, stacks: &mut Stacks) -> Outcome {
         self.reset(index);
         let mut fibers: Vec<Option<Fiber>> = (0..self.launch.shape.threads).map(|_| None).collect();
-        let start = |thread: u32, stack: DefaultStack| {
+        let start = |thread: u32, stack: ThreadStack| {
             // SAFETY: `self` and the arguments outlive the fibers, which end, unwound if need be, before this
             // function returns.
             unsafe {
@@ -63,7 +62,7 @@ impl Block<'_> {
     fn turns(
         &self,
         fibers: &mut [Option<Fiber>],
-        start: impl Fn(u32, DefaultStack) -> Fiber,
+        start: impl Fn(u32, ThreadStack) -> Fiber,
         stacks: &mut Stacks,
     ) -> Outcome {
         let warps = self.warps.len() as u32;

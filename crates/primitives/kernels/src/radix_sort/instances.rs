@@ -1,6 +1,6 @@
 //! The instances that are compiled, and their tuning.
 
-use super::{Histogram, Onesweep};
+use super::{Histogram, Onesweep, SmallSort};
 use lanetree_simt::instance;
 
 macro_rules! instances {
@@ -9,6 +9,11 @@ macro_rules! instances {
             #[doc = concat!("The pass of a sort of `", stringify!($name), "`.")]
             pub type [<Onesweep $name:camel>] = Onesweep<$key, $value, $pairs, $warps, $items, $blocks>;
             instance!([<primitives_sort_ $name __onesweep>], [<primitives_sort_ $name>], [<Onesweep $name:camel>]);
+            instance!(
+                [<primitives_sort_ $name __small>],
+                [<primitives_sort_ $name>],
+                SmallSort<$key, $value, $pairs>
+            );
         )*}
     };
 }

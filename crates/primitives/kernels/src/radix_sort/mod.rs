@@ -8,18 +8,22 @@
 //!
 //! Tiles are numbered by tickets, in the order in which blocks start, so a block only waits for blocks that are already
 //! running.
+//!
+//! A few elements are sorted by one launch of [`SmallSort`].
 
 mod histogram;
 mod instances;
 mod look_back;
 mod offsets;
 mod onesweep;
+mod small;
 
 pub use histogram::{HISTOGRAM_THREADS, HISTOGRAM_TILE, Histogram, HistogramArgs};
 pub use instances::*;
 pub use look_back::MAX_PORTION;
 pub use offsets::{Offsets, OffsetsArgs};
 pub use onesweep::{Onesweep, OnesweepArgs};
+pub use small::{SMALL_SORT, SmallSort, SmallSortArgs};
 
 use core::ops::Range;
 use lanetree_simt::{KeyWord, kernel_args};

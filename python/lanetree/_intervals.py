@@ -1,0 +1,239 @@
+"""Intervals: :class:`IntervalIndex`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _native, errors
+from ._arrays import Array, ArrayLike
+from ._device import Device
+from ._index import _one_dimension
+
+
+class IntervalRows(NamedTuple):
+    """The intervals of a batch of probes, in compressed sparse rows: those of probe ``i`` are ``offsets[i]:offsets[i + 1]``."""
+
+    offsets: Any
+    #: Of a probe the most specific one first: the one that starts last, of these the one that ends first.
+    rows: Any
+
+
+class IntervalIndex:
+    """An index of intervals: which of them contain a point or overlap a range.
+
+    Parameters
+    ----------
+    starts, ends : array_like
+        The bounds of each interval, both inclusive, in one dimension and any order: uint32, uint64, int32, int64, float32, float64,
+        datetime64 or timedelta64.
+    rows : array_like, optional
+        A number for each interval, of the same dtypes; by default their row numbers, int64.
+    device : str, Device or None
+        As for :class:`Index`.
+    key_dtype : dtype, optional
+        For bounds in lists: what they become.
+    stream : int or object with ``__cuda_stream__``, optional
+        For arrays on a device: the stream in whose order they are read; by default the producer's current one.
+
+    Raises
+    ------
+    lanetree.errors.ReversedRange
+        For an interval whose end is below its start.
+    ValueError
+        Unless there are one end and one row for each start.
+
+    Notes
+    -----
+    The index does not change: build it anew. A build waits for the device. What is said of arrays and threads at :class:`Index` is
+    true here, too.
+
+    Examples
+    --------
+    >>> networks = lanetree.IntervalIndex(np.array([0, 64, 80]), np.array([255, 127, 95]), device="cpu")
+    >>> networks.stab(np.array([90, 130]))
+    IntervalRows(offsets=array([0, 3, 4]), rows=array([2, 1, 0, 0]))
+    >>> networks.most_specific(np.array([100, 300]))
+    (array([1, 0]), array([ True, False]))
+    """
+
+    __slots__ = ("_index", "key_dtype", "row_dtype", "device", "__weakref__")
+
+    def __init__(
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        rows: ArrayLike | None = None,
+        device: str | Device | None = None,
+        *,
+        key_dtype: npt.DTypeLike | None = None,
+        stream: Any = None,
+    ) -> None:
+        wanted = None if key_dtype is None else np.dtype(key_dtype)
+        on_gpu = _arrays.on_device(starts)
+        if isinstance(starts, Array) and device is None:
+            device = starts.device
+        elif on_gpu and device is None:
+            device = f"cuda:{_arrays._ordinal(starts)}"
+        self.device = Device(device)
+        on = None
+        bounds: list[Any] = []
+        raw_rows: Any
+        if on_gpu:
+            on = _arrays.producer_stream(starts, self.device, stream)
+            for array, what in ((starts, "the starts"), (ends, "the ends")):
+                column = _arrays.to_device(array, wanted, what, self.device, on)
+                wanted = wanted or column.dtype
+                bounds.append(column._memory)
+            if rows is None:
+                rows = _arrays.asarray(np.arange(len(bounds[0]), dtype=np.int64), self.device)
+            column = _arrays.to_device(rows, None, "the rows", self.device, on)
+            self.row_dtype, raw_rows = column.dtype, column._memory
+        else:
+            for array, what in ((starts, "the starts"), (ends, "the ends")):
+                made = _one_dimension(_arrays.host(array, wanted, what), what)
+                wanted = wanted or made.dtype
+                bounds.append(_arrays.flat(made))
+            if rows is None:
+                rows = np.arange(len(bounds[0]), dtype=np.int64)
+            made = _one_dimension(_arrays.host(rows, None, "the rows"), "the rows")
+            self.row_dtype, raw_rows = made.dtype, _arrays.flat(made)
+            if made.dtype is not None and wanted is not None and wanted.kind == "f" and len(bounds[0]) == len(bounds[1]):
+                # The native code would name words, not numbers.
+                reversed_ = np.flatnonzero(bounds[1] < bounds[0])
+                if reversed_.size:
+                    i = int(reversed_[0])
+                    raise errors.ReversedRange(f"range {i} starts at {bounds[0][i]} and ends at {bounds[1][i]}: swap its bounds")
+        assert wanted is not None
+        self.key_dtype = wanted
+        word = _arrays.word_of(self.key_dtype, "bounds")
+        _arrays.word_of(self.row_dtype, "rows")
+        self._index = _native.Intervals(self.device._native, word, bounds[0], bounds[1], raw_rows, self.row_dtype.itemsize, on)
+
+    def _host(self, keys: ArrayLike, what: str) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
+        array = _arrays.host(keys, self.key_dtype, what)
+        return _arrays.flat(array), array.shape
+
+    def most_specific(self, points: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any]:
+        """The row of the most specific interval around each of `points`, and whether there is one.
+
+        The most specific one is that which starts last; of these, that which ends first.
+
+        Parameters
+        ----------
+        points : array_like
+            Keys, of the bounds' dtype; any shape in host memory, one dimension on a device.
+        default : scalar, default 0
+            The row where there is none.
+        stream : optional
+            As in :meth:`Index.contains`.
+
+        Returns
+        -------
+        rows : array
+        found : array of bool
+        """
+        miss = _arrays.word(default, self.row_dtype)
+        if _arrays.on_device(points):
+            column, on = _arrays.on_stream(points, self.key_dtype, "the points", self.device, stream)
+            rows, found, _ = self._index.most_specific(column._memory, miss, on)
+            return Array(rows, self.row_dtype, self.device), Array(found, np.dtype(np.bool_), self.device, column.size)
+        raw, shape = self._host(points, "the points")
+        rows, found, _ = self._index.most_specific(raw, miss)
+        return rows.view(self.row_dtype).reshape(shape)[()], found.reshape(shape)[()]
+
+    def stab(self, points: ArrayLike, *, stream: Any = None) -> IntervalRows:
+        """All intervals that contain each of `points`, the most specific one first.
+
+        Parameters
+        ----------
+        points : array_like
+            Keys, of the bounds' dtype, in one dimension.
+        stream : optional
+            As in :meth:`Index.contains`. The call waits, to learn how many intervals there are.
+
+        Returns
+        -------
+        IntervalRows
+            ``(offsets, rows)``
+        """
+        return self._find(points, None, stream)
+
+    def overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> IntervalRows:
+        """All intervals that overlap each of the ranges, whose bounds are inclusive; otherwise like :meth:`stab`."""
+        return self._find(lows, highs, stream)
+
+    def _find(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> IntervalRows:
+        if _arrays.on_device(lows):
+            first, last, on = self._on(lows, highs, stream)
+            offsets, rows, _ = self._index.find(first, last, on)
+            return IntervalRows(Array(offsets, np.dtype(np.int64), self.device), Array(rows, self.row_dtype, self.device))
+        low, _ = self._host(lows, "the probes")
+        high = None if highs is None else self._host(highs, "the highs")[0]
+        offsets, rows, _ = self._index.find(low, high)
+        return IntervalRows(offsets, rows.view(self.row_dtype))
+
+    def _on(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> tuple[Any, Any, _native.Stream | None]:
+        column, on = _arrays.on_stream(lows, self.key_dtype, "the probes", self.device, stream)
+        if highs is None:
+            return column._memory, None, on
+        return column._memory, _arrays.to_device(highs, self.key_dtype, "the highs", self.device, on)._memory, on
+
+    def count(self, points: ArrayLike, *, stream: Any = None) -> Any:
+        """How many intervals contain each of `points`: int64. Takes two searches per point, however many there are."""
+        return self._count(points, None, stream)
+
+    def count_overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> Any:
+        """How many intervals overlap each of the ranges, whose bounds are inclusive: int64."""
+        return self._count(lows, highs, stream)
+
+    def _count(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> Any:
+        if _arrays.on_device(lows):
+            first, last, on = self._on(lows, highs, stream)
+            counts = _arrays.empty(self.device, len(first), np.dtype(np.int64))
+            self._index.count(first, last, counts._memory, on)
+            return counts
+        low, shape = self._host(lows, "the probes")
+        high = None if highs is None else self._host(highs, "the highs")[0]
+        out = np.empty(low.size, np.int64)
+        self._index.count(low, high, out)
+        return out.reshape(shape)[()]
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the device's memory that the index takes."""
+        return self._index.bytes
+
+    def describe(self) -> str:
+        """The index's size, as text."""
+        return f"{self!r}\n  {'in all':<16}{self.nbytes:>16,} B {self.nbytes / max(len(self), 1):9.2f} B/interval"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
+
+    def close(self) -> None:
+        """Free the index's memory now. Later calls are errors."""
+        self._index.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._index.is_closed
+
+    def __enter__(self) -> "IntervalIndex":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<lanetree.IntervalIndex, closed>"
+        return f"<lanetree.IntervalIndex of {len(self):,} intervals, {self.key_dtype} -> {self.row_dtype}, on {self.device.name}>"
