@@ -2,7 +2,7 @@
 //! brings the results back the same way.
 
 use crate::route::first;
-use crate::router::{Question, Shard};
+use crate::router::{Question, Shard, Shards};
 use crate::sharded::Sharded;
 #[cfg(doc)]
 use lanetree_frame::Error;
@@ -145,7 +145,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
 fn divided<'i, K: AnyKey, I: OrderedIndex<Domain = K>>(
     index: &'i Sharded<I>,
     keys: &[K],
-) -> Result<Option<Vec<Shard<'i, K, I::Value>>>> {
+) -> Result<Option<Shards<'i, K, I::Value>>> {
     if keys.len() < index.ways().few.max(1) { Ok(None) } else { index.routed() }
 }
 

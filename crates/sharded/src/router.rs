@@ -21,6 +21,7 @@
 //! Pieces go this way one behind the other, in memory of their own, [`SLOTS`] at a time: while one is looked up, the next one is put
 //! into buckets, and the results of the one before are on their way. All that orders them is that buffers remember their streams.
 
+use crate::route::MOST;
 use core::ops::Range;
 #[cfg(doc)]
 use lanetree_frame::Error;
@@ -42,7 +43,8 @@ const PIECE: usize = 1 << 22;
 /// Where buckets may begin: elements of any column begin at whole lines there, and so do the words of hit masks.
 const BUCKET: usize = 1 << 10;
 
-const _: () = assert!(PIECE.is_multiple_of(TILE as usize) && TILE as usize % 32 == 0);
+const _: () = assert!(MOST == MOST_SHARDS as usize);
+const _: () = assert!(PIECE.is_multiple_of(TILE as usize) && TILE.is_multiple_of(32));
 const _: () = assert!(PIECE + MOST_SHARDS as usize * BUCKET < 1 << place::BITS);
 
 /// A shard, for a router.
@@ -50,6 +52,9 @@ pub(crate) struct Shard<'a, K: AnyKey, V: Word> {
     pub(crate) device: &'a Device,
     pub(crate) launches: &'a dyn Launches<K, V>,
 }
+
+/// All of them, in the order of their keys.
+pub(crate) type Shards<'i, K, V> = Vec<Shard<'i, K, V>>;
 
 /// What is asked of a batch, and where the results go, in memory that the caller's stream may write; null where they are not wanted.
 pub(crate) enum Question<'a, K: AnyKey, V> {

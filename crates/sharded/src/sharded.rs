@@ -2,14 +2,14 @@
 
 use crate::group::{Group, check_devices, keys_of, sum, undo};
 use crate::route::Route;
-use crate::router::{Router, Shard};
+use crate::router::{Router, Shard, Shards};
 use crate::splitters;
 use crate::ways::HostWays;
 use core::fmt;
 #[cfg(doc)]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::fixed::{FixedIndex, Iter};
+use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{
     AnyKey, Batch, Device, DeviceKind, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, Result, UpdateReport, Word,
@@ -53,11 +53,14 @@ pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     router: Router<I::Domain, I::Value>,
     ways: HostWays<I::Domain, I::Value>,
     /// Each shard's first pair and last one, once they were asked for after the last change.
-    ends: Mutex<Option<Arc<Vec<Ends<I::Domain, I::Value>>>>>,
+    ends: Mutex<Option<AllEnds<I::Domain, I::Value>>>,
 }
 
 /// The first pair and the last one.
 type Ends<K, V> = Option<[(K, V); 2]>;
+
+/// Those of each shard.
+type AllEnds<K, V> = Arc<Vec<Ends<K, V>>>;
 
 /// A builder, whatever its type is.
 trait Rebuild<I: OrderedIndex>: Send + Sync {
@@ -220,7 +223,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     ///
     /// # Errors
     /// [`Error::Lost`].
-    pub(crate) fn routed(&self) -> Result<Option<Vec<Shard<'_, K, I::Value>>>> {
+    pub(crate) fn routed(&self) -> Result<Option<Shards<'_, K, I::Value>>> {
         let shards = self.group.get()?;
         let kind = shards[0].device().kind();
         if kind == DeviceKind::Host || shards.iter().any(|shard| shard.device().kind() != kind) {
@@ -245,9 +248,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ways
     }
 
+    /// The most queries of a piece, and the fewest of a host batch that devices divide.
     #[cfg(test)]
-    pub(crate) fn for_tests(&mut self) -> (&mut Router<K, I::Value>, &mut HostWays<K, I::Value>) {
-        (&mut self.router, &mut self.ways)
+    pub(crate) fn set_lengths(&mut self, piece: usize, few: usize) {
+        (self.router.piece, self.ways.few) = (piece, few);
     }
 
     /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or
@@ -255,7 +259,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     ///
     /// # Errors
     /// Those of look-ups, which it makes the first time after a change.
-    pub(crate) fn beside(&self, upper: bool) -> Result<Vec<Option<(K, I::Value)>>> {
+    pub(crate) fn beside(&self, upper: bool) -> Result<Neighbors<K, I::Value>> {
         let known = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ends = match known {
             Some(ends) => ends,
