@@ -223,8 +223,8 @@ fn intervals_are_measured_and_checked() {
 fn shards_are_measured_beside_one_index_and_checked() {
     let (_, json) =
         figure(&["--figure", "sharded", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"]);
-    // One index, two shards and four: three queries in two orders, and inserts.
-    assert_eq!(json["rows"].as_array().unwrap().len(), 3 * (3 * 2 + 1));
+    // One index, two shards and four: three queries on devices and three from main memory, in two orders, and inserts.
+    assert_eq!(json["rows"].as_array().unwrap().len(), 3 * (6 * 2 + 1));
 }
 
 #[test]

@@ -32,6 +32,7 @@ use lanetree_base::{
 };
 use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_simt::{Global, GlobalMut};
 
 /// The keys of an index, and the types that hold batches of them. A key type of a fixed size is its own domain;
 /// [`ByteString`] is the domain of byte strings of any length.
@@ -293,10 +294,79 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     fn device_form(&self) -> Option<&dyn DeviceForm<Self::Domain, Self::Value>> {
         None
     }
+
+    /// The index's launches, if each query is one launch over a batch.
+    #[doc(hidden)]
+    fn launches(&self) -> Option<&dyn Launches<Self::Domain, Self::Value>> {
+        None
+    }
+}
+
+/// The launches of an index over keys of a fixed size, for those who know its types by [`OrderedIndex`] alone. Addresses are those
+/// of keys' words, or of values; each is a multiple of 128 bytes.
+///
+/// # Safety
+/// As [`FixedIndex`](crate::fixed::FixedIndex): every result that is asked for is written, and nothing else. The key type is one
+/// of a fixed size, and the words are its.
+#[doc(hidden)]
+pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
+    /// [`FixedIndex::launch_get`](crate::fixed::FixedIndex::launch_get), tuned for sorted queries if they are.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[expect(clippy::too_many_arguments, reason = "as there")]
+    unsafe fn get(
+        &self,
+        stream: &Stream,
+        is_sorted: bool,
+        queries: Global<u8>,
+        count: usize,
+        values: GlobalMut<V>,
+        hits: GlobalMut<u32>,
+        miss: V,
+    ) -> Result<()>;
+
+    /// [`FixedIndex::launch_rank`](crate::fixed::FixedIndex::launch_rank), of the upper bound or of the lower one.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn rank(
+        &self,
+        stream: &Stream,
+        queries: Global<u8>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        upper: bool,
+    ) -> Result<()>;
+
+    /// [`FixedIndex::launch_neighbor`](crate::fixed::FixedIndex::launch_neighbor), for the pair at or below each query (`upper`), or
+    /// at or above it.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn neighbor(
+        &self,
+        stream: &Stream,
+        queries: Global<u8>,
+        count: usize,
+        found: (GlobalMut<u8>, GlobalMut<V>, GlobalMut<u32>),
+        miss: V,
+        upper: bool,
+    ) -> Result<()>;
 }
 
 /// Queries in device form: buffers in and out, in a stream's order. A call allocates nothing, synchronises nothing, and may
-/// return before its work is done.
+/// return before its work is done; but one that several devices answer keeps memory for the next one, and waits until it knows how
+/// many queries each of them has.
 pub trait DeviceForm<D: Domain, V: Word> {
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss`; bit `i % 32` of `hits[i / 32]`
     /// says whether it is present.

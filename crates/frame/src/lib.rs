@@ -7,6 +7,8 @@ pub mod fixed;
 mod index;
 mod mirrored;
 
+#[doc(hidden)]
+pub use index::Launches;
 pub use index::{
     BatchOf, ByteString, DeviceForm, Domain, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf, Rows,
 };

@@ -154,7 +154,7 @@ pub use lanetree_multimap::MultiMap;
 pub use lanetree_primitives as primitives;
 #[cfg(feature = "sharded")]
 #[doc(inline)]
-pub use lanetree_sharded::{Replicated, ShardStats, Sharded};
+pub use lanetree_sharded::{OnDevices, Replicated, ShardStats, Sharded};
 #[cfg(feature = "sorted")]
 #[doc(inline)]
 pub use lanetree_sorted as sorted;
@@ -182,6 +182,8 @@ pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
         &lanetree_lane_tree::MODULES,
         #[cfg(feature = "multimap")]
         &lanetree_multimap::MODULES,
+        #[cfg(feature = "sharded")]
+        &lanetree_sharded::MODULES,
         #[cfg(feature = "sorted")]
         &lanetree_sorted::MODULES,
     ];

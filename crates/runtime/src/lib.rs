@@ -22,7 +22,7 @@
 //!
 //! | call | on a GPU, and on the emulator |
 //! |---|---|
-//! | [`Stream::launch`], `Buffer::*_async`, [`Buffer::fill_zero`], [`Buffer::copy_from_buffer`], [`Event::record`] | returns at once; runs in the stream's order, after the work of other streams over the same buffers that it conflicts with |
+//! | [`Stream::launch`], `Buffer::*_async`, [`Buffer::fill_zero`], [`Buffer::copy_from_buffer`], [`Buffer::copy_from_peers`], [`Event::record`] | returns at once; runs in the stream's order, after the work of other streams over the same buffers that it conflicts with |
 //! | [`Buffer::copy_to`], [`Buffer::to_vec`], reading a [`PinnedBuffer`] | waits for the stream that writes the buffer; complete on return |
 //! | [`Buffer::copy_from`], writing a [`PinnedBuffer`] | waits for all streams that use the buffer; complete on return |
 //! | writing, unpinning or dropping a [`HostArray`] | waits for all streams that read the array; complete on return |
@@ -95,7 +95,7 @@ mod stream;
 mod threads;
 mod uses;
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, PeerPart};
 #[cfg(feature = "emulator")]
 pub use card::Card;
 #[cfg(feature = "cust")]

@@ -13,6 +13,7 @@ use core::ptr::{NonNull, null_mut};
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 use lanetree_simt::LaunchBounds;
 use lanetree_simt::{Call, Entry, LaunchReport, LaunchShape};
+use std::sync::Arc;
 
 /// A queue of work: a `CUstream`, a number on the emulator, null on the host, which does everything at once.
 #[derive(Clone, Copy)]
@@ -180,6 +181,38 @@ pub(crate) trait Machine: Any + Send + Sync {
         // SAFETY: all memory of this machine is host memory; the ranges are valid and disjoint.
         unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
+    }
+    /// Copies `bytes` > 0 bytes of this machine's memory to that of a peer, another machine of the same kind, in the order of a
+    /// stream of this one.
+    ///
+    /// # Safety
+    /// As [`Machine::copy`]. A stream of the peer's is told of it by [`Machine::arrive`].
+    unsafe fn copy_to_peer(
+        &self,
+        _peer: &dyn Machine,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        _stream: RawStream,
+    ) -> Result<()> {
+        self.transfer()?;
+        // SAFETY: the memory of machines without a driver is host memory; the ranges are valid and disjoint.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
+        Ok(())
+    }
+    /// Tells that memory of this machine is written by a copy of a peer's, for which the stream waits.
+    ///
+    /// # Safety
+    /// The stream is a live one of this machine.
+    unsafe fn arrive(&self, _stream: RawStream, _to: *mut u8) -> Result<()> {
+        self.working()
+    }
+    /// [`Machine::wait_event`], for an event of a peer's.
+    ///
+    /// # Safety
+    /// The stream is a live one of this machine, the event one of the peer's.
+    unsafe fn wait_for_peer(&self, _stream: RawStream, _peer: &Arc<dyn Machine>, _event: RawEvent) -> Result<()> {
+        self.working()
     }
     /// Zeroes `bytes` > 0 bytes of device memory, in the stream's order.
     ///

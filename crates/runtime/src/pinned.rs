@@ -22,6 +22,8 @@ pub struct PinnedBuffer<T> {
     start: NonNull<T>,
     len: usize,
     uses: Uses,
+    /// Whether the memory is that of another buffer.
+    is_part: bool,
 }
 
 // SAFETY: the buffer owns its elements.
@@ -36,12 +38,32 @@ impl<T: Pod> PinnedBuffer<T> {
             0 => NonNull::dangling(),
             bytes => device.alloc_pinned_bytes(bytes)?.cast(),
         };
-        Ok(Self { device: device.clone(), start, len, uses: Uses::default() })
+        Ok(Self { device: device.clone(), start, len, uses: Uses::default(), is_part: false })
     }
 
     /// The device that copies from and to it.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// A part of the memory as a buffer for a device, with a list of its streams of its own: so that streams which use other parts
+    /// are not waited for. Dropping it waits for the streams that use it, and frees nothing.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange).
+    ///
+    /// # Safety
+    /// The part is gone before this buffer is used again or dropped. No stream uses this buffer any more, except to read it, if
+    /// the part is only read. Parts that overlap are only read.
+    pub unsafe fn part_for(&self, device: &Device, range: Range<usize>) -> Result<Self> {
+        let out_of_range = || crate::Error::OutOfRange {
+            action: "taking a part of pinned memory",
+            start: range.start,
+            len: range.end.saturating_sub(range.start),
+            buffer_len: self.len,
+        };
+        let start = self.part(&range).and_then(NonNull::new).ok_or_else(out_of_range)?;
+        Ok(Self { device: device.clone(), start, len: range.len(), uses: Uses::default(), is_part: true })
     }
 
     /// The address, for a kernel that reads across the bus and is launched next on `stream`; otherwise like
@@ -127,7 +149,9 @@ impl<T> DerefMut for PinnedBuffer<T> {
 impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         let bytes = self.len * size_of::<T>();
-        if bytes > 0 {
+        if self.is_part {
+            self.uses.quiesce();
+        } else if bytes > 0 {
             // A pool keeps the memory until the work on it is done. The driver does not promise to wait for that.
             if self.device.pool().is_none() {
                 self.uses.quiesce();

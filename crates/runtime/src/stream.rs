@@ -109,9 +109,9 @@ impl Queue {
         self.after.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets later work of `self` wait for all that `other`, of the same device, has been given so far. Once is enough:
-    /// an index has many buffers, and all of them were used by the same streams. (Not where another library puts work
-    /// into `other`: nobody counts it.)
+    /// Lets later work of `self` wait for all that `other` has been given so far. Once is enough: an index has many buffers, and
+    /// all of them were used by the same streams. (Not where another library puts work into `other`: nobody counts it.) `other`
+    /// is of the same device, or of another one of the same kind.
     pub(crate) fn run_after(&self, other: &Self) -> Result<()> {
         let given = other.given.load(Ordering::Acquire);
         if !other.lent.load(Ordering::Acquire) && self.after().get(&other.id) == Some(&given) {
@@ -122,7 +122,13 @@ impl Queue {
             if let Some(event) = other.mark(&mut fence)? {
                 // SAFETY: both are live ones of this machine. The event may be recorded again later, for another wait;
                 // this one is for the point recorded last.
-                unsafe { self.machine.wait_event(self.raw, event)? };
+                unsafe {
+                    if Arc::ptr_eq(&self.machine, &other.machine) {
+                        self.machine.wait_event(self.raw, event)?;
+                    } else {
+                        self.machine.wait_for_peer(self.raw, &other.machine, event)?;
+                    }
+                }
             }
         }
         let mut after = self.after();

@@ -5,13 +5,21 @@
 //! runs on one card, on the host, and on the emulator.
 
 mod group;
+mod host;
+mod on_devices;
+mod ordered;
 mod ranges;
 mod replicated;
 mod route;
+mod router;
 mod sharded;
 mod splitters;
 #[cfg(test)]
 mod tests;
+mod ways;
 
+#[doc(hidden)]
+pub use lanetree_kernels_sharded::modules::MODULES;
+pub use on_devices::OnDevices;
 pub use replicated::Replicated;
 pub use sharded::{ShardStats, Sharded};

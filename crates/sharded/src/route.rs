@@ -175,7 +175,7 @@ impl Route {
 }
 
 /// The first of `len` numbers for which a condition holds, which holds for all that follow; `len` if it holds for none.
-fn first(len: usize, holds: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn first(len: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {
         let middle = low.midpoint(high);

@@ -2,24 +2,27 @@
 
 use crate::group::{Group, check_devices, keys_of, sum, undo};
 use crate::route::Route;
-use crate::{ranges, splitters};
+use crate::router::{Router, Shard, Shards};
+use crate::splitters;
+use crate::ways::HostWays;
 use core::fmt;
 #[cfg(doc)]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::fixed::{FixedIndex, Iter};
+use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{
-    AnyKey, Batch, Device, IndexBuilder, KeyOf, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result,
-    UpdateReport, Word,
+    AnyKey, Batch, Device, DeviceKind, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, Result, UpdateReport, Word,
 };
 use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One index over several devices: each has the pairs of one interval of the keys, in an index of its own.
 ///
-/// A batch is split by its keys. All shards answer their parts at the same time, each through its device's own bus, and the results
-/// are put back in the batch's order. A batch that is sorted is cut, not copied. Batches of changes are all or nothing over all
-/// shards. Memory, and the rates of large batches, grow with the number of cards.
+/// A batch is split by its keys, and the results are put back in the batch's order. Of a batch on a device ([`Sharded::on`]) the
+/// device does both; a host batch goes in a part over each device's own bus, and each device does so with its part. (The CPU splits
+/// small batches, those of ranges and of changes, and all batches of shards on the host.) Batches of changes are all or nothing over
+/// all shards. Memory, and the rates of large batches, grow with the number of cards.
 ///
 /// It is built from any index over keys of a fixed size ([`IndexBuilder`]), and several shards may be on one device.
 ///
@@ -40,14 +43,24 @@ use std::borrow::Cow;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Sharded<I: OrderedIndex> {
+pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     group: Group<I>,
     /// The smallest key that each shard but the first may hold.
     splitters: Vec<KeyOf<I>>,
     /// For each shard the pairs of those before it, and then of all: after the last change that took place.
     before: Vec<u64>,
     rebuild: Box<dyn Rebuild<I>>,
+    router: Router<I::Domain, I::Value>,
+    ways: HostWays<I::Domain, I::Value>,
+    /// Each shard's first pair and last one, once they were asked for after the last change.
+    ends: Mutex<Option<AllEnds<I::Domain, I::Value>>>,
 }
+
+/// The first pair and the last one.
+type Ends<K, V> = Option<[(K, V); 2]>;
+
+/// Those of each shard.
+type AllEnds<K, V> = Arc<Vec<Ends<K, V>>>;
 
 /// A builder, whatever its type is.
 trait Rebuild<I: OrderedIndex>: Send + Sync {
@@ -93,7 +106,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let (keys, values) = (route.split(keys)?, route.split(values)?);
         let group =
             Group::build(devices, |shard, device| IndexBuilder::build(&builder, device, &keys[shard], &values[shard]))?;
-        let mut index = Self { group, splitters, before: Vec::new(), rebuild: Box::new(builder) };
+        let mut index = Self {
+            group,
+            splitters,
+            before: Vec::new(),
+            rebuild: Box::new(builder),
+            router: Router::default(),
+            ways: HostWays::new(devices),
+            ends: Mutex::default(),
+        };
         index.count();
         Ok(index)
     }
@@ -115,6 +136,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             bytes: index.bytes(),
         };
         self.group.known().iter().enumerate().map(stats).collect()
+    }
+
+    /// Bytes of device memory and of pinned memory that finished batches have left for the next ones, on all devices, beside those of
+    /// the shards' own batches.
+    pub fn batch_bytes(&self) -> usize {
+        self.router.bytes() + self.ways.bytes()
     }
 
     /// Moves pairs between neighbours until no shard has more than half as many again as the mean; how many pairs have moved.
@@ -171,8 +198,17 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         Ok(old_size.abs_diff(middle as u64))
     }
 
+    pub(crate) fn group(&self) -> &Group<I> {
+        &self.group
+    }
+
+    pub(crate) fn group_mut(&mut self) -> &mut Group<I> {
+        &mut self.group
+    }
+
     /// Notes how many pairs there are.
     fn count(&mut self) {
+        *self.ends.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
         let mut before = 0;
         let sizes = self.group.known().iter().map(I::len);
         self.before = core::iter::once(0)
@@ -183,8 +219,82 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             .collect();
     }
 
+    /// The shards, if batches can be routed on their devices: all of one kind, which runs kernels, and with launches.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub(crate) fn routed(&self) -> Result<Option<Shards<'_, K, I::Value>>> {
+        let shards = self.group.get()?;
+        let kind = shards[0].device().kind();
+        if kind == DeviceKind::Host || shards.iter().any(|shard| shard.device().kind() != kind) {
+            return Ok(None);
+        }
+        Ok(shards.iter().map(|shard| Some(Shard { device: shard.device(), launches: shard.launches()? })).collect())
+    }
+
+    pub(crate) fn splitters(&self) -> &[K] {
+        &self.splitters
+    }
+
+    pub(crate) fn before(&self) -> &[u64] {
+        &self.before
+    }
+
+    pub(crate) fn router(&self) -> &Router<K, I::Value> {
+        &self.router
+    }
+
+    pub(crate) fn ways(&self) -> &HostWays<K, I::Value> {
+        &self.ways
+    }
+
+    /// The most queries of a piece, and the fewest of a host batch that devices divide.
+    #[cfg(test)]
+    pub(crate) fn set_lengths(&mut self, piece: usize, few: usize) {
+        (self.router.piece, self.ways.few) = (piece, few);
+    }
+
+    /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or
+    /// after it, that has any.
+    ///
+    /// # Errors
+    /// Those of look-ups, which it makes the first time after a change.
+    pub(crate) fn beside(&self, upper: bool) -> Result<Neighbors<K, I::Value>> {
+        let known = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ends = match known {
+            Some(ends) => ends,
+            None => {
+                let of = |_, shard: &I| match shard.is_empty() {
+                    true => Ok(None),
+                    false => {
+                        let (first, last) =
+                            (shard.successor_many(&[K::MIN])?[0], shard.predecessor_many(&[K::MAX])?[0]);
+                        Ok(first.zip(last).map(|(first, last)| [first, last]))
+                    }
+                };
+                let ends = Arc::new(self.group.ask(of)?);
+                *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = Some(ends.clone());
+                ends
+            }
+        };
+        let mut nearest = None;
+        let mut pass = |ends: &Ends<K, I::Value>, end: usize| {
+            let found = nearest;
+            nearest = ends.map(|ends| ends[end]).or(nearest);
+            found
+        };
+        Ok(match upper {
+            true => ends.iter().map(|ends| pass(ends, 1)).collect(),
+            false => {
+                let mut all: Vec<_> = ends.iter().rev().map(|ends| pass(ends, 0)).collect();
+                all.reverse();
+                all
+            }
+        })
+    }
+
     /// The answers of a function for each shard's keys, in the order of the keys.
-    fn answer<T: Copy + Send + Sync>(
+    pub(crate) fn answer<T: Copy + Send + Sync>(
         &self,
         keys: &[K],
         call: impl Fn(usize, &[I], &[K]) -> Result<Vec<T>> + Sync,
@@ -200,7 +310,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     /// The ranks of keys, from their ranks in each shard.
-    fn rank(&self, keys: &[K], rank: impl Fn(&I, &[K]) -> Result<Vec<u64>> + Sync) -> Result<Vec<u64>> {
+    pub(crate) fn rank(&self, keys: &[K], rank: impl Fn(&I, &[K]) -> Result<Vec<u64>> + Sync) -> Result<Vec<u64>> {
         self.answer(keys, |shard, shards, keys| {
             let mut ranks = rank(&shards[shard], keys)?;
             ranks.par_iter_mut().for_each(|rank| *rank += self.before[shard]);
@@ -209,7 +319,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     /// The neighbours of keys: those that a shard does not have are the pair of the nearest shard that has any.
-    fn neighbor(
+    pub(crate) fn neighbor(
         &self,
         keys: &[K],
         neighbor: impl Fn(&I, &[K]) -> Result<NeighborsOf<I>> + Sync,
@@ -226,7 +336,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     /// Gives each shard its part of a batch.
-    fn change(&mut self, parts: &[Batch<'_, I>]) -> Result<UpdateReport> {
+    pub(crate) fn change(&mut self, parts: &[Batch<'_, I>]) -> Result<UpdateReport> {
         let shards = self.group.get()?;
         let keys = parts.iter().map(keys_of).collect::<Result<Vec<_>>>()?;
         // A change in one shard is all or nothing by itself.
@@ -242,7 +352,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     /// A change of a column of keys and one of values.
-    fn change_pairs(
+    pub(crate) fn change_pairs(
         &mut self,
         keys: &[K],
         values: &[I::Value],
@@ -270,102 +380,7 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     }
 }
 
-impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
-    type Domain = K;
-    type Value = I::Value;
-    const NAME: &'static str = "sharded";
-
-    /// The device of the shard with the smallest keys.
-    fn device(&self) -> &Device {
-        self.group.known()[0].device()
-    }
-    fn len(&self) -> u64 {
-        self.before[self.before.len() - 1]
-    }
-    fn bytes(&self) -> u64 {
-        self.group.known().iter().map(I::bytes).sum()
-    }
-    fn host_bytes(&self) -> u64 {
-        self.group.known().iter().map(I::host_bytes).sum()
-    }
-    fn is_lost(&self) -> bool {
-        self.group.is_lost()
-    }
-    fn get_many(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
-        self.answer(keys, |shard, shards, keys| shards[shard].get_many(keys))
-    }
-    fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.rank(keys, I::lower_bound_many)
-    }
-    fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.rank(keys, I::upper_bound_many)
-    }
-    fn predecessor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.neighbor(keys, I::predecessor_many, |shards, shard| {
-            match shards[..shard].iter().rev().find(|shard| !shard.is_empty()) {
-                Some(shard) => Ok(shard.predecessor_many(&[K::MAX])?[0]),
-                None => Ok(None),
-            }
-        })
-    }
-    fn successor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.neighbor(keys, I::successor_many, |shards, shard| {
-            match shards[shard + 1..].iter().find(|shard| !shard.is_empty()) {
-                Some(shard) => Ok(shard.successor_many(&[K::MIN])?[0]),
-                None => Ok(None),
-            }
-        })
-    }
-    fn join_many(&self, probes: &[K]) -> Result<Matches> {
-        let rows = self.answer(probes, |shard, shards, keys| {
-            let matches = shards[shard].join_many(keys)?;
-            let row = |&row: &u64| self.before[shard] + row;
-            (0..keys.len())
-                .into_par_iter()
-                .map(|probe| matches.of(probe).first().map_or(Matches::NO_ROW, row))
-                .try_collect()
-        })?;
-        Matches::of_rows(&rows)
-    }
-    fn range_many(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
-        ranges::range_many(&self.group, &self.splitters, ranges)
-    }
-    fn count_range_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
-        ranges::count_range_many(&self.group, &self.splitters, ranges)
-    }
-    fn pairs(&self) -> Result<Vec<(K, I::Value)>> {
-        let parts = self.group.ask(|_, index| index.pairs())?;
-        let sizes = parts.iter().map(Vec::len).collect();
-        Route::of_parts(sizes).merge(parts)
-    }
-    fn apply(&mut self, ops: &[Op<K, I::Value>]) -> Result<UpdateReport> {
-        self.group.get()?;
-        let route = Route::new(&self.splitters, ops.len(), |at| *ops[at].key())?;
-        let ops = route.split(ops)?;
-        self.change(&ops.iter().map(|ops| Batch::Apply(&ops[..])).collect::<Vec<_>>())
-    }
-    fn insert_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
-        self.change_pairs(keys, values, |keys, values| Batch::Insert(keys, values))
-    }
-    fn update_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
-        self.change_pairs(keys, values, |keys, values| Batch::Update(keys, values))
-    }
-    fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
-        self.group.get()?;
-        let route = Route::new(&self.splitters, keys.len(), |at| keys[at])?;
-        let keys = route.split(keys)?;
-        self.change(&keys.iter().map(|keys| Batch::Remove(&keys[..])).collect::<Vec<_>>())
-    }
-    fn restore_order(&mut self) -> Result<bool> {
-        Ok(self.group.tidy(I::restore_order)?.contains(&true))
-    }
-    /// Of all together.
-    fn compact(&mut self) -> Result<u64> {
-        Ok(self.group.tidy(I::compact)?.iter().sum())
-    }
-}
-
-impl<I: OrderedIndex> fmt::Debug for Sharded<I> {
+impl<I: OrderedIndex<Domain: AnyKey>> fmt::Debug for Sharded<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs = self.before.last().unwrap_or(&0);
         write!(f, "Sharded[{} of {}, {pairs} pairs]", self.splitters.len() + 1, I::NAME)

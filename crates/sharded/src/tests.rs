@@ -196,3 +196,212 @@ fn copies_take_every_change() -> Result<()> {
     }
     compare(&index, &map, &[5, 0, 3])
 }
+
+/// Compares every query in device form with a map's, with the batch on the device of a shard.
+fn compare_on_devices(
+    index: &Sharded<LaneTree<u64, u64>>,
+    shard: usize,
+    map: &Map,
+    keys: &[u64],
+    is_sorted: bool,
+) -> Result<()> {
+    const MISS: u64 = 0x1234;
+    let device = &index.stats()[shard].device;
+    // A stream for each query, and the results read when all have been asked for.
+    let streams = (0..6).map(|_| device.stream()).collect::<Result<Vec<_>, _>>()?;
+    let on: Vec<_> = streams.iter().map(|stream| index.on(stream)).collect();
+    let on: Vec<_> = on.into_iter().map(|on| if is_sorted { on.sorted() } else { on }).collect();
+    let queries = device.upload(keys)?;
+    let (count, bits) = (keys.len(), keys.len().div_ceil(32));
+    let words = || device.upload(&vec![7_u64; count + 1]);
+    let masks = || device.upload(&vec![7_u32; bits + 1]);
+    let (mut values, mut value_hits, mut hits) = (words()?, masks()?, masks()?);
+    on[0].get(&queries, &mut values, Some(&mut value_hits), MISS)?;
+    on[1].contains(&queries, &mut hits)?;
+    let (mut lower, mut upper) = (words()?, words()?);
+    on[2].lower_bound(&queries, &mut lower)?;
+    on[3].upper_bound(&queries, &mut upper)?;
+    let (mut before, mut before_values, mut before_hits) = (words()?, words()?, masks()?);
+    on[4].predecessor(&queries, &mut before, &mut before_values, Some(&mut before_hits), MISS)?;
+    let (mut after, mut after_values) = (words()?, words()?);
+    on[5].successor(&queries, &mut after, &mut after_values, None, MISS)?;
+    drop(queries);
+
+    let what = format!("{count} queries on the device of shard {shard}, sorted: {is_sorted}");
+    let mask = |is_hit: &dyn Fn(&u64) -> bool| {
+        let word = |keys: &[u64]| keys.iter().enumerate().fold(0, |word, (i, key)| word | u32::from(is_hit(key)) << i);
+        keys.chunks(32).map(word).chain([7]).collect::<Vec<u32>>()
+    };
+    let all = |of: &dyn Fn(&u64) -> u64| keys.iter().map(of).chain([7]).collect::<Vec<u64>>();
+    assert_eq!(values.to_vec()?, all(&|key| map.get(key).copied().unwrap_or(MISS)), "{what}");
+    assert_eq!(value_hits.to_vec()?, mask(&|key| map.contains_key(key)), "{what}");
+    assert_eq!(hits.to_vec()?, mask(&|key| map.contains_key(key)), "{what}");
+    assert_eq!(lower.to_vec()?, all(&|&key| map.range(..key).count() as u64), "{what}");
+    assert_eq!(upper.to_vec()?, all(&|&key| map.range(..=key).count() as u64), "{what}");
+    let last = |key: &u64| map.range(..=key).next_back().map(pair);
+    let first = |key: &u64| map.range(key..).next().map(pair);
+    assert_eq!(before_values.to_vec()?, all(&|key| last(key).map_or(MISS, |pair| pair.1)), "{what}");
+    assert_eq!(before_hits.to_vec()?, mask(&|key| last(key).is_some()), "{what}");
+    assert_eq!(after_values.to_vec()?, all(&|key| first(key).map_or(MISS, |pair| pair.1)), "{what}");
+    let (before, after) = (before.to_vec()?, after.to_vec()?);
+    for (i, key) in keys.iter().enumerate() {
+        assert!(last(key).is_none_or(|pair| pair.0 == before[i]), "{what}: predecessor of {key}");
+        assert!(first(key).is_none_or(|pair| pair.0 == after[i]), "{what}: successor of {key}");
+    }
+    Ok(())
+}
+
+/// Batches of several pieces, in every order.
+fn batches(random: &mut StdRng, map: &Map, splitters: &[u64]) -> Vec<Vec<u64>> {
+    let most = map.last_key_value().map_or(100, |(key, _)| key + 10);
+    let any: Vec<u64> = (0..2 * 2048 + 77).map(|_| random.random_range(0..most)).collect();
+    let one_shard =
+        any.iter().take(2100).map(|key| key % splitters.first().map_or(50, |first| (*first).max(1))).collect();
+    let borders = splitters.iter().flat_map(|&key| [key, key.saturating_sub(1), key.saturating_add(1)]);
+    vec![any, one_shard, borders.chain([0, u64::MAX]).collect(), vec![7], Vec::new()]
+}
+
+fn devices_for_tests() -> Vec<Vec<Device>> {
+    let emulated = |count: u64| (0..count).map(Device::emulated_with_seed).collect::<Vec<_>>();
+    let three = emulated(3);
+    let among = |order: &[usize]| order.iter().map(|&device| three[device].clone()).collect::<Vec<_>>();
+    let many: Vec<usize> = (0..64).map(|shard| shard % 3).collect();
+    vec![
+        among(&[0, 1, 2]),
+        among(&[1, 0, 1, 2, 0]),
+        emulated(1),
+        vec![emulated(1)[0].clone(); 2],
+        among(&many),
+        vec![Device::host(); 3],
+    ]
+}
+
+#[test]
+fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
+    let mut random = StdRng::seed_from_u64(42);
+    for devices in devices_for_tests() {
+        let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
+        let mut index = sharded(&devices, &map)?;
+        // Pieces of one block, so that slots are used again.
+        index.set_lengths(2048, usize::MAX);
+        let splitters = index.splitters().to_vec();
+        for mut keys in batches(&mut random, &map, &splitters) {
+            let shard = random.random_range(0..devices.len());
+            compare_on_devices(&index, shard, &map, &keys, false)?;
+            keys.sort_unstable();
+            compare_on_devices(&index, shard, &map, &keys, true)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn host_batches_are_divided_by_the_devices() -> Result<()> {
+    let mut random = StdRng::seed_from_u64(43);
+    for devices in devices_for_tests() {
+        let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
+        let mut index = sharded(&devices, &map)?;
+        index.set_lengths(2048, 0);
+        let splitters = index.splitters().to_vec();
+        for mut keys in batches(&mut random, &map, &splitters) {
+            for is_sorted in [false, true] {
+                if is_sorted {
+                    keys.sort_unstable();
+                }
+                let rank = |bound| map.range((Bound::Unbounded, bound)).count() as u64;
+                let get = |key: &u64| map.get(key).copied();
+                assert!(index.get_many(&keys)?.into_iter().eq(keys.iter().map(get)));
+                let device = &devices[0];
+                let (mut from, mut to) = (device.pinned(keys.len())?, device.pinned(keys.len())?);
+                let mut hits = device.pinned::<u32>(keys.len().div_ceil(32))?;
+                from.copy_from_slice(&keys);
+                index.get_many_pinned(&from, &mut to, Some(&mut hits), 3)?;
+                assert!(to.iter().copied().eq(keys.iter().map(|key| get(key).unwrap_or(3))));
+                let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 == 1;
+                assert!(keys.iter().enumerate().all(|(i, key)| is_hit(i) == map.contains_key(key)));
+                let below = |&key: &u64| rank(Bound::Excluded(key));
+                assert!(index.lower_bound_many(&keys)?.into_iter().eq(keys.iter().map(below)));
+                let not_above = |&key: &u64| rank(Bound::Included(key));
+                assert!(index.upper_bound_many(&keys)?.into_iter().eq(keys.iter().map(not_above)));
+                let before = |&key: &u64| map.range(..=key).next_back().map(pair);
+                assert!(index.predecessor_many(&keys)?.into_iter().eq(keys.iter().map(before)));
+                let after = |&key: &u64| map.range(key..).next().map(pair);
+                assert!(index.successor_many(&keys)?.into_iter().eq(keys.iter().map(after)));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn unsorted_batches_that_are_said_to_be_sorted_do_no_harm() -> Result<()> {
+    let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let mut index = sharded(&devices, &map)?;
+    index.set_lengths(2048, usize::MAX);
+    let stream = devices[1].stream()?;
+    let mut random = StdRng::seed_from_u64(44);
+    let keys: Vec<u64> = (0..5000).map(|_| random.random_range(0..700)).collect();
+    let mut values = devices[1].alloc(keys.len())?;
+    index.on(&stream).sorted().get(&devices[1].upload(&keys)?, &mut values, None, u64::MAX)?;
+    let values = values.to_vec()?;
+    let answers = |(key, value): (&u64, u64)| value == u64::MAX || map.get(key) == Some(&value);
+    assert!(keys.iter().zip(values).all(answers), "values of other keys");
+    Ok(())
+}
+
+#[test]
+fn batches_on_devices_have_errors_that_name_the_value() -> Result<()> {
+    let (first, second) = (Device::emulated(), Device::emulated());
+    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let index = sharded(&[first.clone(), second.clone()], &map)?;
+    let stream = first.stream()?;
+    let (here, there) = (first.upload(&[1_u64, 2])?, second.upload(&[1_u64, 2])?);
+    let (mut two, mut one) = (first.alloc(2)?, first.alloc(1)?);
+    let text = |result: Result<()>| result.expect_err("an error").to_string();
+    let error = text(index.on(&stream).get(&there, &mut two, None, 0));
+    assert!(error.contains("the queries' buffer"), "{error}");
+    let error = text(index.on(&stream).get(&here, &mut one, None, 0));
+    assert!(error.contains("the values' buffer"), "{error}");
+    let other = Device::emulated();
+    let error = text(index.on(&other.stream()?).get(&here, &mut two, None, 0));
+    assert!(error.contains("the stream"), "{error}");
+    let mixed = sharded(&[first.clone(), Device::host()], &map)?;
+    let error = text(mixed.on(&stream).get(&here, &mut two, None, 0));
+    assert!(error.contains("lanetree on") && error.contains("host"), "{error}");
+    assert_eq!(mixed.get_many(&[10, 590, 5])?, [Some(1), Some(59), None]);
+    Ok(())
+}
+
+/// Every failure of either device, at each of its points.
+#[test]
+fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
+    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let keys: Vec<u64> = (0..2500).map(|i| i * 7 % 700).collect();
+    for failing in 0..2 {
+        for kind in Failure::KINDS {
+            for at in Failure::points(kind) {
+                let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
+                let mut index = sharded(&devices, &map)?;
+                index.set_lengths(2048, usize::MAX);
+                let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
+                let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
+                devices[failing].inject(Some(kind(at)));
+                let mut ask = || {
+                    index.on(&stream).predecessor(&queries, &mut found, &mut values, None, 9)?;
+                    devices.iter().try_for_each(|device| Ok::<_, Error>(device.synchronize()?))
+                };
+                let done = ask();
+                let has_failed = devices[failing].inject(None).is_none();
+                assert_eq!(done.is_err(), has_failed, "{:?} of device {failing}", kind(at));
+                ask()?;
+                let expected = keys.iter().map(|key| map.range(..=key).next_back().map_or(9, |pair| *pair.1));
+                assert!(values.to_vec()?.into_iter().eq(expected), "after {:?} of device {failing}", kind(at));
+                if !has_failed {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -24,6 +24,9 @@ impl Index {
     /// Sorts, scans, selection, runs, merging.
     pub(crate) const PRIMITIVES: Self = Self("primitives");
 
+    /// Several devices.
+    pub(crate) const SHARDED: Self = Self("sharded");
+
     /// All of them, each once.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::HARMONIA, Self::CUART, Self::GRT, Self::INTERVALS, Self::MULTIMAP, Self::PRIMITIVES];

@@ -24,6 +24,7 @@ mod ranges;
 mod report;
 mod run;
 mod sample;
+mod sharded;
 mod tally;
 mod types;
 mod updates;

@@ -9,7 +9,7 @@ use super::index::Index;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
-use super::{conformance, coverage, cuart, cuart_build, grt, intervals, joins, multimap, radix_sort, updates};
+use super::{conformance, coverage, cuart, cuart_build, grt, intervals, joins, multimap, radix_sort, sharded, updates};
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
 use lanetree_console::choice;
@@ -213,6 +213,12 @@ fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) 
         let (keys, seed) = (case.keys(), own_seed(&path));
         let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
         jobs.push(Job { index: Index::LANE_TREE, path, keys, operation: "example joins", seed, run });
+    }
+    for case in sharded::cases(mode, kind, max_len) {
+        let path = case.name();
+        let (keys, operation, seed) = (case.key, sharded::Case::OPERATION, own_seed(&path));
+        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::SHARDED, path, keys, operation, seed, run });
     }
     // And these the same on all.
     for spec in updates::specs(mode, kind, max_len) {

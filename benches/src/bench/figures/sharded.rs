@@ -5,11 +5,11 @@ use crate::bench::data::{Batch, Data, Order, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::plan::main_of;
-use crate::bench::queries::hit_rate;
+use crate::bench::queries::{batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Device, DeviceKind, KeyRange, LaneTree, OrderedIndex, Sharded};
+use lanetree::{Buffer, Device, DeviceKind, KeyRange, LaneTree, OrderedIndex, PinnedBuffer, Sharded, Stream};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -41,7 +41,9 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Calls,
     notes: &[
-        "Batches in ordinary host memory, new vectors of results there, by the CPU's clock from the call to its return.",
+        "By the CPU's clock. get_many and its like: batches in ordinary host memory, new vectors of results there, from the call to its",
+        "return. get, predecessor: batches and results on the first device, from the call to the end of its work; in parts: an equal",
+        "part of the batch on each device, with a thread of its own. get_many_pinned: from pinned memory to pinned memory.",
         "lanetree: one index, without shards. Ranges begin at present keys. Inserts: of new keys only, which are removed again",
         "before the next run.",
     ],
@@ -101,7 +103,154 @@ struct Subject<'a, I> {
     index: I,
 }
 
-impl<I: OrderedIndex<Domain = u64, Value = u64>> Subject<'_, I> {
+/// What one index and several shards have in common beside [`OrderedIndex`].
+trait Forms: OrderedIndex<Domain = u64, Value = u64> {
+    /// Each once.
+    fn devices(&self) -> Vec<Device>;
+    fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()>;
+    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, out: [&mut Buffer<u64>; 2]) -> Result<()>;
+    fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()>;
+}
+
+impl Forms for LaneTree<u64, u64> {
+    fn devices(&self) -> Vec<Device> {
+        vec![self.device().clone()]
+    }
+    fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()> {
+        Ok(self.on(stream).order(batch_order(order)).get(queries, out, None, miss())?)
+    }
+    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
+        Ok(self.on(stream).predecessor(queries, keys, out, None, miss())?)
+    }
+    fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
+        Ok(self.get_many_pinned(queries, out, None, miss())?)
+    }
+}
+
+impl Forms for Sharded<LaneTree<u64, u64>> {
+    fn devices(&self) -> Vec<Device> {
+        let mut devices: Vec<Device> = Vec::new();
+        for shard in self.stats() {
+            if !devices.contains(&shard.device) {
+                devices.push(shard.device);
+            }
+        }
+        devices
+    }
+    fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()> {
+        let on = self.on(stream);
+        let on = if order == Order::Sorted { on.sorted() } else { on };
+        Ok(on.get(queries, out, None, miss())?)
+    }
+    fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
+        Ok(self.on(stream).predecessor(queries, keys, out, None, miss())?)
+    }
+    fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
+        Ok(self.get_many_pinned(queries, out, None, miss())?)
+    }
+}
+
+/// A part of a batch, on a device.
+struct Part {
+    stream: Stream,
+    /// The number of its first query.
+    first: usize,
+    queries: Buffer<u64>,
+    keys: Buffer<u64>,
+    values: Buffer<u64>,
+}
+
+impl Part {
+    /// Makes the outputs unlike any answer.
+    fn clear(&mut self) -> Result<()> {
+        self.keys.fill_zero(&self.stream)?;
+        self.values.fill_zero(&self.stream)?;
+        Ok(self.stream.synchronize()?)
+    }
+}
+
+impl<I: Forms> Subject<'_, I> {
+    /// Batches on the devices.
+    fn on_devices(&self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+        let devices = self.index.devices();
+        self.in_parts(session, "get", &devices[..1], batch, order, |index, part| {
+            index.get_on(&part.stream, order, &part.queries, &mut part.values)
+        })?;
+        self.in_parts(session, "predecessor", &devices[..1], batch, order, |index, part| {
+            index.predecessor_on(&part.stream, &part.queries, [&mut part.keys, &mut part.values])
+        })?;
+        if devices.len() > 1 {
+            self.in_parts(session, "get, in parts", &devices, batch, order, |index, part| {
+                index.get_on(&part.stream, order, &part.queries, &mut part.values)
+            })?;
+        }
+        let count = batch.queries.len();
+        let (mut queries, mut out) = (session.device.pinned(count)?, session.device.pinned(count)?);
+        queries.copy_from_slice(&batch.queries);
+        let timing = session.time_on_cpu(&mut out, |out| out.fill(0), |out| self.index.get_pinned(&queries, out))?;
+        self.push_values(session, "get_many_pinned", order, timing, batch, [(0, &out[..])].into_iter())
+    }
+
+    fn in_parts(
+        &self,
+        session: &mut Session,
+        operation: &str,
+        devices: &[Device],
+        batch: &Batch<u64>,
+        order: Order,
+        call: impl Fn(&I, &mut Part) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let length = batch.queries.len().div_ceil(devices.len()).max(1);
+        let part = |(number, device): (usize, &Device)| {
+            let first = (number * length).min(batch.queries.len());
+            let queries = &batch.queries[first..(first + length).min(batch.queries.len())];
+            let (keys, values) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
+            Ok(Part { stream: device.stream()?, first, queries: device.upload(queries)?, keys, values })
+        };
+        let mut parts = devices.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
+        let mut cleared = Ok(());
+        let ask = |part: &mut Part| {
+            call(&self.index, part)?;
+            Ok(part.stream.synchronize()?)
+        };
+        let timing = session.time_on_cpu(
+            &mut parts,
+            |parts| cleared = parts.iter_mut().try_for_each(Part::clear),
+            |parts| match &mut parts[..] {
+                [part] => ask(part),
+                parts => std::thread::scope(|scope| {
+                    let threads: Vec<_> = parts.iter_mut().map(|part| scope.spawn(|| ask(part))).collect();
+                    threads.into_iter().try_for_each(|thread| thread.join().expect("a part has an outcome"))
+                }),
+            },
+        )?;
+        cleared?;
+        let values = parts.iter().map(|part| Ok((part.first, part.values.to_vec()?))).collect::<Result<Vec<_>>>()?;
+        let values = values.iter().map(|(first, values)| (*first, &values[..]));
+        self.push_values(session, operation, order, timing, batch, values)
+    }
+
+    /// Checks the parts of the values of a batch, each from an element on.
+    fn push_values<'v>(
+        &self,
+        session: &mut Session,
+        operation: &str,
+        order: Order,
+        timing: Timing,
+        batch: &Batch<u64>,
+        parts: impl Iterator<Item = (usize, &'v [u64])>,
+    ) -> Result<()> {
+        let mut checksum = Checksum::default();
+        for (first, values) in parts {
+            let range = first..first + values.len();
+            checksum =
+                checksum.and(session.check_slice(&operation, "values", values, range, miss(), |i| batch.value(i))?);
+        }
+        let row = self.row(session, operation, batch.queries.len(), timing, checksum);
+        session.push(row.with("order", order.name()).with("hit_rate", hit_rate(false)));
+        Ok(())
+    }
+
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
         let row = Row::new(TABLE.name, self.name, operation, batch, timing, checksum).on(session.device_name());
         self.data.label(row).with("shards", self.shards).with("devices", self.devices)
@@ -112,7 +261,9 @@ impl<I: OrderedIndex<Domain = u64, Value = u64>> Subject<'_, I> {
             let Some(sorted) = self.data.sorted_batch(1 << session.plan.queries, false, session.seed) else {
                 return Ok(());
             };
-            self.queries(session, &sorted.ordered(order, session.seed), order)?;
+            let batch = sorted.ordered(order, session.seed);
+            self.on_devices(session, &batch, order)?;
+            self.queries(session, &batch, order)?;
         }
         self.inserts(session, inserts)
     }

@@ -1,11 +1,13 @@
 //! Indexes over keys of a fixed size as [`OrderedIndex`]es.
 
+use super::asof::Searches;
 use super::pairs::check_lengths;
-use super::{FixedIndex, HostForm, OnStream, compact};
-use crate::{DeviceForm, OrderedIndex};
+use super::{BitsOf, FixedIndex, HostForm, NeighborOutputs, OnStream, Side, compact};
+use crate::{DeviceForm, Launches, OrderedIndex};
 use lanetree_base::{KeyRange, Matches, Op, Ranges, Result, UpdateReport};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
+use lanetree_simt::{Global, GlobalMut};
 
 impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     type Domain = I::Key;
@@ -71,6 +73,57 @@ impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     fn device_form(&self) -> Option<&dyn DeviceForm<I::Key, I::Value>> {
         Some(self)
     }
+    fn launches(&self) -> Option<&dyn Launches<I::Key, I::Value>> {
+        Some(self)
+    }
+}
+
+// SAFETY: that of `FixedIndex`.
+unsafe impl<I: FixedIndex<Value: Word>> Launches<I::Key, I::Value> for I {
+    unsafe fn get(
+        &self,
+        stream: &Stream,
+        is_sorted: bool,
+        queries: Global<u8>,
+        count: usize,
+        values: GlobalMut<I::Value>,
+        hits: GlobalMut<u32>,
+        miss: I::Value,
+    ) -> Result<()> {
+        let tuning = if is_sorted { I::tuning_for_sorted() } else { I::Tuning::default() };
+        // SAFETY: the caller's contract.
+        unsafe { self.launch_get(stream, &tuning, queries.cast(), count, values, hits, miss) }
+    }
+    unsafe fn rank(
+        &self,
+        stream: &Stream,
+        queries: Global<u8>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        upper: bool,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.launch_rank(stream, queries.cast(), count, ranks, side(upper)) }
+    }
+    unsafe fn neighbor(
+        &self,
+        stream: &Stream,
+        queries: Global<u8>,
+        count: usize,
+        (keys, values, hits): (GlobalMut<u8>, GlobalMut<I::Value>, GlobalMut<u32>),
+        miss: I::Value,
+        upper: bool,
+    ) -> Result<()> {
+        let outputs = NeighborOutputs { keys: keys.cast(), values, hits };
+        Searches::<BitsOf<I>>::any(side(upper)).iter().try_for_each(|search| {
+            // SAFETY: the caller's contract.
+            unsafe { self.launch_neighbor(stream, queries.cast(), count, outputs, miss, search) }
+        })
+    }
+}
+
+fn side(upper: bool) -> Side {
+    if upper { Side::Upper } else { Side::Lower }
 }
 
 impl<I: FixedIndex<Value: Word>> DeviceForm<I::Key, I::Value> for I {

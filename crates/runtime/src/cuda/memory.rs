@@ -10,6 +10,7 @@ use crate::machine::{Direction, Machine, RawStream};
 use crate::{Error, Result};
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
+use std::sync::PoisonError;
 
 impl Cuda {
     pub(super) fn allocate(&self, bytes: usize, zeroed: bool) -> Result<NonNull<u8>> {
@@ -129,6 +130,49 @@ impl Cuda {
             Some(_) => Ok(()),
             // SAFETY: our own stream.
             None => unsafe { self.synchronize_stream(queue) },
+        }
+    }
+
+    /// Copies to another GPU's memory, in the order of a stream of this one.
+    ///
+    /// # Safety
+    /// As [`Machine::copy_to_peer`].
+    pub(super) unsafe fn copy_bytes_to(
+        &self,
+        peer: &Self,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        stream: RawStream,
+    ) -> Result<()> {
+        self.open_way_to(peer);
+        self.enter()?;
+        let (to_context, from_context) = (peer.primary.context(), self.primary.context());
+        let (to, from) = (to.addr() as u64, from.addr() as u64);
+        // SAFETY: the caller vouches for both ranges and the stream; device addresses are numbers.
+        let code = unsafe { self.driver.cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream.0.cast()) };
+        self.check(code, || self.doing(&format!("copying {bytes} bytes to {} from", peer.description())))
+    }
+
+    /// Lets copies to a GPU and back be direct, once. Without, the driver takes them through host memory.
+    fn open_way_to(&self, peer: &Self) {
+        {
+            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            if !peers.insert(peer.primary.device()) {
+                return;
+            }
+        }
+        for (one, other) in [(self, peer), (peer, self)] {
+            let mut can = 0;
+            // SAFETY: the pointer is valid for the call; both are GPUs that the driver gave. Enabling asks that this context is
+            // current. Its errors do no harm: it may be enabled already, or the driver has no more room for peers.
+            unsafe {
+                let code =
+                    self.driver.cuDeviceCanAccessPeer(&raw mut can, one.primary.device(), other.primary.device());
+                if code == 0 && can != 0 && one.enter().is_ok() {
+                    let _ = self.driver.cuCtxEnablePeerAccess(other.primary.context(), 0);
+                }
+            }
         }
     }
 

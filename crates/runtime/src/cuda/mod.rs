@@ -19,12 +19,13 @@ mod tests;
 use crate::driver_error::Action;
 use crate::machine::{Direction, Machine, RawEvent, RawStream};
 use crate::{DeviceKind, Error, MemoryInfo, Properties, Result};
+use core::any::Any;
 use core::ffi::c_int;
 use core::ptr::{NonNull, null_mut};
 use lanetree_simt::{Call, Entry, LaunchShape};
 use module::Modules;
 use primary::Primary;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::{Driver, OLDEST_DRIVER};
 
@@ -40,6 +41,8 @@ pub(crate) struct Cuda {
     /// go through a stream of their own, which is then waited for.
     copies: RawStream,
     modules: Modules,
+    /// The ordinals of GPUs to which direct copies have been asked for.
+    peers: Mutex<BTreeSet<c_int>>,
 }
 
 /// The GPU of this ordinal, made at the first call.
@@ -100,7 +103,8 @@ impl Cuda {
             driver_version,
         };
         let copies = RawStream(null_mut());
-        let mut new = Self { driver, primary, label, properties, copies, modules: Modules::new() };
+        let mut new =
+            Self { driver, primary, label, properties, copies, modules: Modules::new(), peers: Mutex::default() };
         new.copies = new.create_stream()?;
         Ok(new)
     }
@@ -187,6 +191,23 @@ impl Machine for Cuda {
     ) -> Result<()> {
         // SAFETY: the caller's contract.
         unsafe { self.copy_bytes(direction, to, from, bytes, stream) }
+    }
+    unsafe fn copy_to_peer(
+        &self,
+        peer: &dyn Machine,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        stream: RawStream,
+    ) -> Result<()> {
+        let peer = (peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
+        // SAFETY: the caller's contract.
+        unsafe { self.copy_bytes_to(peer, to, from, bytes, stream) }
+    }
+    unsafe fn wait_for_peer(&self, stream: RawStream, _peer: &Arc<dyn Machine>, event: RawEvent) -> Result<()> {
+        // The driver takes events of any GPU.
+        // SAFETY: the caller's contract.
+        unsafe { self.wait_event(stream, event) }
     }
     unsafe fn zero(&self, at: *mut u8, bytes: usize, stream: RawStream) -> Result<()> {
         self.enter()?;

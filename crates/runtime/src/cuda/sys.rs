@@ -120,6 +120,8 @@ driver! {
     fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
     fn cuCtxSetCurrent(context: CUcontext);
     fn cuCtxSynchronize();
+    fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
+    fn cuDeviceCanAccessPeer(can: *mut c_int, device: CUdevice, peer: CUdevice);
     #[cfg(feature = "cust")]
     fn cuCtxGetDevice(device: *mut CUdevice);
 
@@ -134,6 +136,14 @@ driver! {
     fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    fn cuMemcpyPeerAsync(
+        to: CUdeviceptr,
+        to_context: CUcontext,
+        from: CUdeviceptr,
+        from_context: CUcontext,
+        bytes: usize,
+        stream: CUstream,
+    );
     fn cuMemsetD8Async(at: CUdeviceptr, byte: c_uchar, bytes: usize, stream: CUstream);
     fn cuPointerGetAttribute(value: *mut c_void, attribute: c_int, at: CUdeviceptr);
 

@@ -13,13 +13,14 @@ mod schedule;
 use crate::machine::{Direction, Machine, RawEvent, RawStream, check_shape};
 use crate::threads::is_forked;
 use crate::{Card, DeviceKind, Error, Failure, Properties, Result, host_memory};
+use core::any::Any;
 use core::ops::Range;
 use core::ptr::{NonNull, without_provenance_mut};
 use failures::{Failures, Fate};
 use lanetree_simt::emulator::{self, Options, Region};
 use lanetree_simt::{Access, Call, Entry, LaunchReport, LaunchShape};
 use schedule::{Launch, Schedule, Task, Use};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The bytes of memory that was not requested zeroed. A GPU's memory may hold anything, so code must not find zeros
 /// here and rely on them.
@@ -31,6 +32,9 @@ static WORKERS: LazyLock<rayon::ThreadPool> = LazyLock::new(|| {
     let name = |index| format!("emulator {index}");
     rayon::ThreadPoolBuilder::new().thread_name(name).build().expect("a process can have threads")
 });
+
+/// The schedule, locked.
+type Held<'s> = MutexGuard<'s, Schedule>;
 
 /// A device whose kernels the emulator runs.
 pub(crate) struct Emulated {
@@ -48,7 +52,7 @@ impl Emulated {
         Self { seed, card, schedule, failures: Mutex::default(), counted: Mutex::default() }
     }
 
-    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+    fn schedule(&self) -> Held<'_> {
         // A panic while the lock is held leaves the schedule intact: the work that panicked has been removed from it.
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,10 +65,19 @@ impl Emulated {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs streams in turns until `done`, or nothing is left.
-    fn run_until(&self, schedule: &mut Schedule, done: impl Fn(&Schedule) -> bool) {
-        while !done(schedule) {
-            let Some(task) = schedule.next() else { return };
+    /// Runs streams in turns until `done`, or nothing is left. Where all that is left waits for another device, that device runs
+    /// meanwhile, without this one's lock: it may wait for this one in turn.
+    fn run_until<'s>(&'s self, mut schedule: Held<'s>, done: &dyn Fn(&Schedule) -> bool) -> Held<'s> {
+        while !done(&schedule) {
+            let Some(task) = schedule.next() else {
+                let Some(awaited) = schedule.abroad() else { return schedule };
+                drop(schedule);
+                let peer = (&*awaited.peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
+                drop(peer.run_until(peer.schedule(), &|_| awaited.is_done()));
+                assert!(awaited.is_done(), "another device has lost the work that a stream waits for");
+                schedule = self.schedule();
+                continue;
+            };
             match task {
                 Task::Launch(launch) => {
                     if let Err(fault) = self.run(&launch) {
@@ -76,14 +89,16 @@ impl Emulated {
                 Task::Copy { to, from, bytes } => unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) },
                 // SAFETY: as above.
                 Task::Zero { at, bytes } => unsafe { core::ptr::write_bytes(at, 0, bytes) },
-                Task::Record { .. } | Task::Wait { .. } => {}
+                Task::Record { .. } | Task::Wait { .. } | Task::WaitForPeer(_) | Task::Arrive => {}
             }
         }
+        schedule
     }
 
-    fn run_all(&self, schedule: &mut Schedule) {
-        self.run_until(schedule, |_| false);
+    fn run_all(&self) -> Held<'_> {
+        let mut schedule = self.run_until(self.schedule(), &|_| false);
         schedule.host_after_all();
+        schedule
     }
 
     /// The error to report to the caller, which has waited.
@@ -218,8 +233,7 @@ impl Machine for Emulated {
         self.failures().check()
     }
     fn synchronize(&self) -> Result<()> {
-        let mut schedule = self.schedule();
-        self.run_all(&mut schedule);
+        let mut schedule = self.run_all();
         self.outcome(&mut schedule)
     }
 
@@ -234,8 +248,7 @@ impl Machine for Emulated {
     }
     unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
         {
-            let mut schedule = self.schedule();
-            self.run_all(&mut schedule);
+            let mut schedule = self.run_all();
             // Before the memory: another thread may be given the same address at once.
             schedule.remove_allocation(at.addr().get());
         }
@@ -295,6 +308,31 @@ impl Machine for Emulated {
             }
         }
     }
+    unsafe fn copy_to_peer(
+        &self,
+        _peer: &dyn Machine,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        stream: RawStream,
+    ) -> Result<()> {
+        self.failures().transfer()?;
+        let mut schedule = self.schedule();
+        let uses: Vec<Use> = schedule.allocation_of(from.addr()).map(|(start, _)| (start, false)).into_iter().collect();
+        schedule.put(stream.0.addr(), "a copy to another device", &uses, Task::Copy { to, from, bytes })
+    }
+    unsafe fn arrive(&self, stream: RawStream, to: *mut u8) -> Result<()> {
+        self.working()?;
+        let mut schedule = self.schedule();
+        let uses: Vec<Use> = schedule.allocation_of(to.addr()).map(|(start, _)| (start, true)).into_iter().collect();
+        schedule.put(stream.0.addr(), "a copy from another device", &uses, Task::Arrive)
+    }
+    unsafe fn wait_for_peer(&self, stream: RawStream, peer: &Arc<dyn Machine>, event: RawEvent) -> Result<()> {
+        self.working()?;
+        let emulated = (&**peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
+        let awaited = emulated.schedule().awaited(event.0.addr(), peer.clone());
+        self.schedule().put(stream.0.addr(), "waiting for another device", &[], Task::WaitForPeer(awaited))
+    }
     unsafe fn zero(&self, at: *mut u8, bytes: usize, stream: RawStream) -> Result<()> {
         self.failures().transfer()?;
         let mut schedule = self.schedule();
@@ -307,8 +345,8 @@ impl Machine for Emulated {
         Ok(stream_of(self.schedule().add_stream()))
     }
     unsafe fn destroy_stream(&self, stream: RawStream) {
-        let mut schedule = self.schedule();
-        self.run_until(&mut schedule, |schedule| schedule.is_idle(stream.0.addr()));
+        let is_idle = |schedule: &Schedule| schedule.is_idle(stream.0.addr());
+        let mut schedule = self.run_until(self.schedule(), &is_idle);
         schedule.remove_stream(stream.0.addr());
     }
     unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
@@ -317,8 +355,8 @@ impl Machine for Emulated {
         self.outcome(&mut self.schedule())
     }
     unsafe fn quiesce_stream(&self, stream: RawStream) {
-        let mut schedule = self.schedule();
-        self.run_until(&mut schedule, |schedule| schedule.is_idle(stream.0.addr()));
+        let is_idle = |schedule: &Schedule| schedule.is_idle(stream.0.addr());
+        let mut schedule = self.run_until(self.schedule(), &is_idle);
         schedule.host_after_stream(stream.0.addr());
     }
     unsafe fn is_stream_idle(&self, stream: RawStream) -> bool {
@@ -347,8 +385,8 @@ impl Machine for Emulated {
         self.schedule().record(event.0.addr(), stream.0.addr())
     }
     unsafe fn synchronize_event(&self, event: RawEvent) -> Result<()> {
-        let mut schedule = self.schedule();
-        self.run_until(&mut schedule, |schedule| schedule.is_reached(event.0.addr()));
+        let is_reached = |schedule: &Schedule| schedule.is_reached(event.0.addr());
+        let mut schedule = self.run_until(self.schedule(), &is_reached);
         schedule.host_after_event(event.0.addr());
         self.outcome(&mut schedule)
     }
@@ -357,11 +395,11 @@ impl Machine for Emulated {
         self.failures().inject(failure)
     }
     fn start_counting(&self, addresses: Range<usize>) {
-        self.run_all(&mut self.schedule());
+        drop(self.run_all());
         *self.counted() = Some((addresses, LaunchReport::default()));
     }
     fn stop_counting(&self) -> Option<LaunchReport> {
-        self.run_all(&mut self.schedule());
+        drop(self.run_all());
         self.counted().take().map(|(_, sum)| sum)
     }
     fn load(&self, _: &'static Entry) -> Result<()> {
@@ -382,7 +420,7 @@ impl Machine for Emulated {
         }
         if fate == Fate::IsCutShort {
             // From now on nothing runs any more, so queued work runs first.
-            self.run_all(&mut self.schedule());
+            drop(self.run_all());
         }
         Ok(())
     }

@@ -1,10 +1,13 @@
 //! The emulated device's streams: their queued work, and the order in which it runs.
 
 use super::order::{Clock, History, StreamId, Work};
+use crate::machine::Machine;
 use crate::{Error, Result};
 use lanetree_simt::emulator::Region;
 use lanetree_simt::{Entry, LaunchShape};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Work in a stream.
 pub(super) enum Task {
@@ -29,6 +32,24 @@ pub(super) enum Task {
         event: usize,
         time: u64,
     },
+    /// Runs once a peer's event's recording is done.
+    WaitForPeer(Awaited),
+    /// A copy of a peer's has come.
+    Arrive,
+}
+
+/// A recording of an event of another emulated device, which is asked by nobody's lock whether it is done.
+#[derive(Clone)]
+pub(super) struct Awaited {
+    pub(super) peer: Arc<dyn Machine>,
+    pub(super) time: u64,
+    pub(super) done: Arc<AtomicU64>,
+}
+
+impl Awaited {
+    pub(super) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) >= self.time
+    }
 }
 
 // SAFETY: addresses; the callers that passed them keep the memory alive, and others away from it, until the work is
@@ -55,9 +76,19 @@ struct Recorded {
     clock: Clock,
     /// How often the recording was requested, and the last recording that was reached.
     asked: u64,
-    done: u64,
+    done: Arc<AtomicU64>,
     /// Whether the program has destroyed it. Streams that wait for it still do.
     is_destroyed: bool,
+}
+
+impl Recorded {
+    fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
+    }
+
+    fn finish(&self, time: u64) {
+        self.done.store(time, Ordering::Release);
+    }
 }
 
 /// A buffer: bytes from an address on.
@@ -138,7 +169,7 @@ impl Schedule {
 
     /// Forgets an event if it is destroyed and reached.
     fn forget_event(&mut self, event: usize) {
-        if self.events.get(&event).is_some_and(|it| it.is_destroyed && it.done == it.asked) {
+        if self.events.get(&event).is_some_and(|it| it.is_destroyed && it.done() == it.asked) {
             self.events.remove(&event);
         }
     }
@@ -254,14 +285,29 @@ impl Schedule {
     }
 
     pub(super) fn is_reached(&self, event: usize) -> bool {
-        self.events.get(&event).is_none_or(|recorded| recorded.done == recorded.asked)
+        self.events.get(&event).is_none_or(|recorded| recorded.done() == recorded.asked)
+    }
+
+    /// What a peer's stream is to wait for.
+    pub(super) fn awaited(&self, event: usize, peer: Arc<dyn Machine>) -> Awaited {
+        let recorded = &self.events[&event];
+        Awaited { peer, time: recorded.asked, done: recorded.done.clone() }
+    }
+
+    /// What a stream waits for that another device has not done yet, if any does.
+    pub(super) fn abroad(&self) -> Option<Awaited> {
+        self.queues.values().find_map(|queue| match queue.tasks.front() {
+            Some(Task::WaitForPeer(awaited)) if !awaited.is_done() => Some(awaited.clone()),
+            _ => None,
+        })
     }
 
     /// Takes the next work to run, from a random stream. `None` if there is none.
     pub(super) fn next(&mut self) -> Option<Task> {
         let events = &self.events;
         let ready = |task: &Task| match *task {
-            Task::Wait { event, time } => events.get(&event).is_none_or(|recorded| recorded.done >= time),
+            Task::Wait { event, time } => events.get(&event).is_none_or(|recorded| recorded.done() >= time),
+            Task::WaitForPeer(ref awaited) => awaited.is_done(),
             _ => true,
         };
         let runnable = self.queues.values().filter(|queue| queue.tasks.front().is_some_and(ready)).count();
@@ -271,7 +317,7 @@ impl Schedule {
         if let Task::Record { event, time } = task
             && let Some(recorded) = self.events.get_mut(&event)
         {
-            recorded.done = time;
+            recorded.finish(time);
             self.forget_event(event);
         }
         Some(task)
@@ -281,7 +327,7 @@ impl Schedule {
     pub(super) fn fail(&mut self, fault: Error) {
         self.fault.get_or_insert(fault);
         self.queues.values_mut().for_each(|queue| queue.tasks.clear());
-        self.events.values_mut().for_each(|recorded| recorded.done = recorded.asked);
+        self.events.values_mut().for_each(|recorded| recorded.finish(recorded.asked));
         self.events.retain(|_, recorded| !recorded.is_destroyed);
     }
 }

@@ -1,0 +1,32 @@
+//! Batches over several devices: which queries go to which shard, and their results back into the batch's order.
+//!
+//! A batch goes through in pieces. [`Count`] says how many queries of each piece each shard has; the host gives each shard a
+//! *bucket* of the piece's room from these numbers. [`Scatter`] puts the queries of a piece into the buckets, and notes each
+//! one's [place](place). [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`] instead of counted, and
+//! [`Shift`] copies its parts into their buckets.
+#![no_std]
+#![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
+
+mod back;
+#[cfg(not(target_os = "cuda"))]
+pub mod calls;
+mod cut;
+mod instances;
+pub mod modules;
+pub mod place;
+mod scatter;
+mod search;
+
+pub use back::{Back, BackArgs};
+pub use cut::{Cut, CutArgs, Shift, ShiftArgs};
+pub use scatter::{Count, CountArgs, Scatter, ScatterArgs};
+pub use search::MOST_SHARDS;
+
+/// Threads of a block of every kernel here but [`Cut`].
+pub const THREADS: u32 = 256;
+
+/// Queries of a thread, which are on their way together.
+const ITEMS: usize = 8;
+
+/// Queries of a block: pieces begin at multiples of it.
+pub const TILE: u64 = THREADS as u64 * ITEMS as u64;

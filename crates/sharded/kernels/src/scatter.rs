@@ -1,0 +1,190 @@
+//! Counting the queries of each shard, and putting them into the shards' buckets.
+
+use crate::search::{self, MOST_SHARDS};
+use crate::{ITEMS, THREADS, TILE, place};
+use core::marker::PhantomData;
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, kernel_args, unroll,
+};
+
+kernel_args! {
+    /// Arguments of [`Count`].
+    pub struct CountArgs<K> {
+        /// `[count]`, in the caller's form.
+        pub queries: Global<K>,
+        /// How many.
+        pub count: u64,
+        /// The ordered word of the smallest key of each shard but the first, ascending: `[shards - 1]`.
+        pub splitters: Global<K>,
+        /// Added to: `[pieces][shards]`, the queries of each.
+        pub sizes: GlobalMut<u32>,
+        /// Tiles of a piece.
+        pub piece: u32,
+        /// How many there are: 1 to [`MOST_SHARDS`].
+        pub shards: u32,
+        /// Exclusive-or mask between a key and its ordered word.
+        pub flip: K,
+    }
+}
+
+/// Counts the queries of each piece and shard. A block of [`THREADS`] for each tile.
+#[derive(Debug)]
+pub struct Count<K>(PhantomData<K>);
+
+kernel_args! {
+    /// Arguments of [`Scatter`].
+    pub struct ScatterArgs<K> {
+        /// `[count]`, in the caller's form: those of a piece.
+        pub queries: Global<K>,
+        /// How many; with the space between buckets fewer than `1 << place::BITS`.
+        pub count: u64,
+        /// As for [`Count`].
+        pub splitters: Global<K>,
+        /// In: `[shards]`, where each shard's bucket begins, with room for its queries. Out: where it ends.
+        pub next: GlobalMut<u32>,
+        /// Out: the queries in their buckets, in any order.
+        pub keys: GlobalMut<K>,
+        /// Out: `[count]`, the [place](crate::place) of each query.
+        pub places: GlobalMut<u32>,
+        /// How many there are: 1 to [`MOST_SHARDS`].
+        pub shards: u32,
+        #[doc(hidden)]
+        pub padding: u32,
+        /// Exclusive-or mask between a key and its ordered word.
+        pub flip: K,
+    }
+}
+
+/// Puts a piece's queries into their shards' buckets. A block of [`THREADS`] for each tile.
+#[derive(Debug)]
+pub struct Scatter<K>(PhantomData<K>);
+
+/// A block's queries of each shard, and then where they go.
+const COUNTERS: Shared<u32> = Shared::at(0, MOST_SHARDS);
+
+/// The splitters.
+const fn borders<K: KeyWord>() -> Shared<K> {
+    Shared::at(COUNTERS.end(), MOST_SHARDS)
+}
+
+/// A block's tile of a batch.
+struct Tile<K> {
+    queries: Global<K>,
+    count: u64,
+    shards: u32,
+    flip: K,
+}
+
+impl<K: KeyWord> Tile<K> {
+    /// Per thread. Where its queries are: a warp's lie side by side.
+    #[inline(always)]
+    fn at<S: Simt>(simt: S, item: usize) -> u64 {
+        let block = u64::from(simt.block_index()) * TILE;
+        block + item as u64 * u64::from(THREADS) + u64::from(simt.thread_index())
+    }
+
+    /// Per block, with barriers. The thread's queries, and for each its shard and how many of that shard's queries of the block
+    /// come before it; afterwards [`COUNTERS`] has all of the block's, and a barrier has followed. Past the last query the shard
+    /// is `shards`.
+    ///
+    /// # Safety
+    /// The queries and splitters are valid.
+    #[inline(always)]
+    unsafe fn count<S: Simt>(&self, simt: S, splitters: Global<K>) -> ([K; ITEMS], [u32; ITEMS], [u32; ITEMS]) {
+        let (thread, lane) = (simt.thread_index(), simt.lane());
+        let mut queries = [K::MIN; ITEMS];
+        // SAFETY: queries that there are. Every element of shared memory is one thread's until the barrier.
+        unsafe {
+            unroll!(ITEMS, item => {
+                let at = Self::at(simt, item);
+                if at < self.count {
+                    queries[item] = simt.load(self.queries, at, Hint::Streaming);
+                }
+            });
+            if thread < MOST_SHARDS {
+                simt.shared_store(COUNTERS, thread, 0);
+            }
+            search::load(simt, splitters, self.shards - 1, borders::<K>());
+        }
+        simt.barrier();
+        // The numbers of the shards, and one more.
+        let bits = 32 - self.shards.leading_zeros();
+        let (mut shards, mut before) = ([0; ITEMS], [0; ITEMS]);
+        unroll!(ITEMS, item => {
+            // SAFETY: loaded before the barrier; a shard has a counter, and the lanes of a mask are of one shard.
+            unsafe {
+                let word = queries[item].xor(self.flip);
+                let own = search::shard_of(simt, borders::<K>(), self.shards - 1, word);
+                let shard = simt.opaque(if Self::at(simt, item) < self.count { own } else { self.shards });
+                let same = simt.match_low_bits(FULL_MASK, shard, bits);
+                let leader = same.trailing_zeros();
+                let mut first = 0;
+                if lane == leader && shard < self.shards {
+                    first = simt.shared_atomic_add(COUNTERS, shard, same.count_ones());
+                }
+                first = simt.shuffle(FULL_MASK, simt.opaque(first), leader);
+                (shards[item], before[item]) = (shard, first + (same & simt.lanes_below()).count_ones());
+            }
+        });
+        simt.barrier();
+        (queries, shards, before)
+    }
+}
+
+impl<K: KeyWord> Kernel for Count<K> {
+    type Args = CountArgs<K>;
+    const STATIC_SHARED: u32 = borders::<K>().end();
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let &CountArgs { queries, count, shards, flip, .. } = args;
+        // SAFETY: the arguments' contract.
+        unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
+        let thread = simt.thread_index();
+        if thread < shards {
+            // Never 0, so that the division needs no check.
+            let piece = simt.block_index() / args.piece.max(1);
+            // SAFETY: counted before a barrier; there is a number for each piece and shard.
+            unsafe {
+                let own = simt.shared_load(COUNTERS, thread);
+                if own > 0 {
+                    let at = u64::from(piece) * u64::from(shards) + u64::from(thread);
+                    simt.atomic_add(args.sizes, at, own, Order::Relaxed, Scope::Device);
+                }
+            }
+        }
+    }
+}
+
+impl<K: KeyWord> Kernel for Scatter<K> {
+    type Args = ScatterArgs<K>;
+    const STATIC_SHARED: u32 = borders::<K>().end();
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let &ScatterArgs { queries, count, shards, flip, .. } = args;
+        // SAFETY: the arguments' contract.
+        let (queries, own, before) = unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
+        let thread = simt.thread_index();
+        if thread < shards {
+            // SAFETY: counted before a barrier; from here to the next one the element is this thread's.
+            unsafe {
+                let size = simt.shared_load(COUNTERS, thread);
+                let first = simt.atomic_add(args.next, u64::from(thread), size, Order::Relaxed, Scope::Device);
+                simt.shared_store(COUNTERS, thread, first);
+            }
+        }
+        simt.barrier();
+        unroll!(ITEMS, item => {
+            let at = Tile::<K>::at(simt, item);
+            if at < count {
+                // SAFETY: a query, whose shard has a counter; its bucket has room for all of its shard's.
+                unsafe {
+                    let to = simt.shared_load(COUNTERS, own[item]) + before[item];
+                    simt.store(args.keys, u64::from(to), queries[item], Hint::Default);
+                    simt.store(args.places, at, place::word(own[item], to), Hint::Default);
+                }
+            }
+        });
+    }
+}

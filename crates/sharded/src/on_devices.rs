@@ -1,0 +1,267 @@
+//! Queries in device form.
+
+use crate::router::Question;
+use crate::sharded::Sharded;
+use bytemuck::Pod;
+use lanetree_frame::error::{check_buffer, same_device};
+use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::pointers::optional_mut;
+use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
+use lanetree_simt::GlobalMut;
+
+impl<I: FixedIndex<Value: Word>> Sharded<I> {
+    /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
+    /// answer.
+    ///
+    /// A call divides the batch on its device, sends each other device its queries, and brings the results into the batch's order.
+    /// It waits for one thing: how many queries each shard has, once per batch, which the host must know to copy them. The rest may
+    /// go on after the return, in the stream's order. What memory it takes is kept for the next batch, on each device: about 40
+    /// bytes for each of up to 2^24 queries.
+    ///
+    /// ```
+    /// use lanetree::{Device, LaneTree, Sharded};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// // On a host with two GPUs: [Device::cuda(0)?, Device::cuda(1)?].
+    /// let devices = [Device::emulated(), Device::emulated()];
+    /// let (keys, values): (Vec<u64>, Vec<u64>) = (0..1000).map(|i| (i * 7, i)).unzip();
+    /// let index = Sharded::build(&devices, LaneTree::builder(), &keys, &values)?;
+    ///
+    /// let stream = devices[1].stream()?;
+    /// let queries = devices[1].upload(&[6993_u64, 14, 15])?;
+    /// let mut found = devices[1].alloc(3)?;
+    /// index.on(&stream).get(&queries, &mut found, None, u64::MAX)?;
+    /// assert_eq!(found.to_vec()?, [999, 2, u64::MAX]); // the copy to the host waits for the look-up
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> OnDevices<'a, I> {
+        OnDevices::new(self, stream)
+    }
+}
+
+/// Queries of a [`Sharded`] in device form: see [`Sharded::on`].
+pub struct OnDevices<'a, I: OrderedIndex<Domain: AnyKey>> {
+    index: &'a Sharded<I>,
+    stream: &'a Stream,
+    is_sorted: bool,
+}
+
+impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
+    pub(crate) fn new(index: &'a Sharded<I>, stream: &'a Stream) -> Self {
+        Self { index, stream, is_sorted: false }
+    }
+
+    /// Says that the next batches' queries ascend: such a batch is cut at the shards' borders by binary search, and each shard's
+    /// look-ups are tuned for sorted queries. The results of queries that are out of order are unspecified.
+    #[must_use]
+    pub fn sorted(self) -> Self {
+        Self { is_sorted: true, ..self }
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key. `hits` is the hit
+    /// mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present, even if a stored value equals `miss`.
+    ///
+    /// `values` must have at least one element per query, `hits` at least one per 32 queries. Elements past these are not touched;
+    /// bits past the last query in its word of `hits` become zero.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`]; [`Error::OptionValue`] if the shards' devices are of several kinds, or their index has no launches;
+    /// [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another device than the
+    /// stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
+    pub fn get(
+        &self,
+        queries: &Buffer<K>,
+        values: &mut Buffer<I::Value>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        let count = self.begin(queries)?;
+        self.check("the values' buffer", count, values)?;
+        self.check_hits(count, hits.as_deref())?;
+        if let Some(queries) = self.on_host(queries) {
+            let found = self.index.get_many(queries)?;
+            let values = slice(values);
+            found.iter().zip(values).for_each(|(found, value)| *value = found.unwrap_or(miss));
+            return put_hits(hits, &found);
+        }
+        let (values, hits) = (values.write_on(self.stream)?, optional_mut(hits, self.stream)?);
+        self.run(queries, &Question::Get { values, hits, miss })
+    }
+
+    /// Which of `queries` are present: `hits` becomes the hit mask, as of [`OnDevices::get`].
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
+        let count = self.begin(queries)?;
+        self.check_hits(count, Some(hits))?;
+        if let Some(queries) = self.on_host(queries) {
+            return put_hits(Some(hits), &self.index.get_many(queries)?);
+        }
+        let hits = hits.write_on(self.stream)?;
+        self.run(queries, &Question::Get { values: GlobalMut::null(), hits, miss: I::Value::MIN })
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`, of all shards.
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn lower_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank(queries, ranks, false)
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`, of all shards.
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn upper_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank(queries, ranks, true)
+    }
+
+    fn rank(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>, upper: bool) -> Result<()> {
+        let count = self.begin(queries)?;
+        self.check("the ranks' buffer", count, ranks)?;
+        if let Some(queries) = self.on_host(queries) {
+            let found = match upper {
+                true => self.index.upper_bound_many(queries)?,
+                false => self.index.lower_bound_many(queries)?,
+            };
+            slice(ranks)[..count].copy_from_slice(&found);
+            return Ok(());
+        }
+        let before = self.index.before();
+        let ranks = ranks.write_on(self.stream)?;
+        self.run(queries, &Question::Rank { ranks, upper, before: &before[..before.len() - 1] })
+    }
+
+    /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`; if there is
+    /// none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `hits` as in [`OnDevices::get`].
+    ///
+    /// The first such call after a change asks every shard for its first and its last pair, and waits for them.
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn predecessor(
+        &self,
+        queries: &Buffer<K>,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<I::Value>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.neighbor(queries, (keys, values, hits), miss, true)
+    }
+
+    /// Finds the first pair whose key is at or above each query; otherwise like [`OnDevices::predecessor`].
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn successor(
+        &self,
+        queries: &Buffer<K>,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<I::Value>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.neighbor(queries, (keys, values, hits), miss, false)
+    }
+
+    fn neighbor(
+        &self,
+        queries: &Buffer<K>,
+        (keys, values, hits): (&mut Buffer<K>, &mut Buffer<I::Value>, Option<&mut Buffer<u32>>),
+        miss: I::Value,
+        upper: bool,
+    ) -> Result<()> {
+        let count = self.begin(queries)?;
+        self.check("the keys' buffer", count, keys)?;
+        self.check("the values' buffer", count, values)?;
+        self.check_hits(count, hits.as_deref())?;
+        if let Some(queries) = self.on_host(queries) {
+            let found: NeighborsOf<Sharded<I>> = match upper {
+                true => self.index.predecessor_many(queries)?,
+                false => self.index.successor_many(queries)?,
+            };
+            let (keys, values) = (slice(keys), slice(values));
+            for (i, found) in found.iter().enumerate() {
+                values[i] = miss;
+                if let Some(pair) = *found {
+                    (keys[i], values[i]) = pair;
+                }
+            }
+            return put_hits(hits, &found);
+        }
+        let beside = self.index.beside(upper)?;
+        let keys = keys.write_on(self.stream)?.cast();
+        let (values, hits) = (values.write_on(self.stream)?, optional_mut(hits, self.stream)?);
+        self.run(queries, &Question::Neighbor { keys, values, hits, miss, upper, beside: &beside })
+    }
+
+    /// Checks what all calls need; how many queries there are.
+    fn begin(&self, queries: &Buffer<K>) -> Result<usize> {
+        let shards = self.index.shards()?;
+        let device = self.stream.device();
+        if shards.iter().all(|shard| shard.device() != device) {
+            same_device(shards[0].device(), device, "the stream")?;
+        }
+        if device.kind() != DeviceKind::Host && self.index.routed()?.is_none() {
+            let names: Vec<String> = shards.iter().map(|shard| shard.device().to_string()).collect();
+            let value = format!("{} on {}", I::NAME, names.join(", "));
+            let allowed = "an index over keys of a fixed size, on devices of one kind";
+            return Err(Error::OptionValue { what: "the shards of a batch in device form", value, allowed });
+        }
+        self.check("the queries' buffer", queries.len(), queries)?;
+        Ok(queries.len())
+    }
+
+    fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+        check_buffer(self.stream.device(), what, expected, buffer)
+    }
+
+    fn check_hits(&self, count: usize, hits: Option<&Buffer<u32>>) -> Result<()> {
+        hits.map_or(Ok(()), |hits| self.check("the hit mask's buffer", count.div_ceil(32), hits))
+    }
+
+    /// The queries, if the host itself looks them up.
+    fn on_host<'q>(&self, queries: &'q Buffer<K>) -> Option<&'q [K]> {
+        (self.stream.device().kind() == DeviceKind::Host).then(|| queries.as_slice()).flatten()
+    }
+
+    fn run(&self, queries: &Buffer<K>, question: &Question<'_, K, I::Value>) -> Result<()> {
+        // `begin` has asked for them.
+        let Some(shards) = self.index.routed()? else { return Ok(()) };
+        let (index, batch) = (self.index, (queries.read_on(self.stream)?.cast(), queries.len()));
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        unsafe { index.router().run(&shards, index.splitters(), self.stream, batch, self.is_sorted, question) }
+    }
+}
+
+impl<I: OrderedIndex<Domain: AnyKey>> Clone for OnDevices<'_, I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<I: OrderedIndex<Domain: AnyKey>> Copy for OnDevices<'_, I> {}
+
+impl<I: OrderedIndex<Domain: AnyKey>> core::fmt::Debug for OnDevices<'_, I> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:?} on {:?}", self.index, self.stream)
+    }
+}
+
+/// The elements of a buffer of the host.
+fn slice<T: Pod>(buffer: &mut Buffer<T>) -> &mut [T] {
+    buffer.as_mut_slice().unwrap_or(&mut [])
+}
+
+/// Writes the hit mask of results, on the host.
+fn put_hits<T>(hits: Option<&mut Buffer<u32>>, found: &[Option<T>]) -> Result<()> {
+    if let Some(hits) = hits {
+        for (word, found) in slice(hits).iter_mut().zip(found.chunks(32)) {
+            *word = found.iter().enumerate().fold(0, |word, (i, found)| word | u32::from(found.is_some()) << i);
+        }
+    }
+    Ok(())
+}
