@@ -2,7 +2,7 @@
 //!
 //! A batch goes through in pieces. [`Count`] says how many queries of each piece each shard has; the host gives each shard a
 //! *bucket* of the piece's room from these numbers. [`Scatter`] puts the queries of a piece into the buckets, and notes each
-//! one's [place](place). [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`] instead of counted, and
+//! one's [`place`]. [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`] instead of counted, and
 //! [`Shift`] copies its parts into their buckets.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
