@@ -122,21 +122,28 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
 }
 
 impl<K: KeyWord, V: Value> Line<K, V> {
-    /// Does the operations of a group.
+    /// Does the operations of a group. `value` is what one of them brings: the plan has an instance for all values, and reads none.
     ///
     /// # Safety
     /// They are those of this line, and simple.
     #[inline(always)]
-    unsafe fn change<S: Simt>(&mut self, simt: S, changes: &Changes<K, V>, flip: K, group: &Group) {
+    unsafe fn change<S: Simt>(
+        &mut self,
+        simt: S,
+        changes: &Changes<K, V>,
+        flip: K,
+        group: &Group,
+        value: impl Fn(u64) -> V,
+    ) {
         let mut own = group.from;
         while own < group.to {
             // SAFETY: operations.
             unsafe {
                 let (place, key) = (changes.place(simt, own), changes.key(simt, own, flip));
                 match place.effect() {
-                    Effect::Replace => self.replace(key, changes.value(simt, own)),
+                    Effect::Replace => self.replace(key, value(own)),
                     Effect::Remove => self.remove(self.below(key)),
-                    Effect::Insert => self.insert(key, changes.value(simt, own)),
+                    Effect::Insert => self.insert(key, value(own)),
                     Effect::None => {}
                 }
             }
@@ -328,7 +335,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanShifts<K, V> {
                 let at = u64::from(simt.load(args.full.as_const(), index, Hint::ReadOnly));
                 if let Some(group) = changes.group(simt, at) {
                     let mut line = Line::load(simt, tree.lines, group.number, group.len);
-                    line.change(simt, changes, tree.flip, &group);
+                    line.change(simt, changes, tree.flip, &group, |_| V::default());
                     match shift(simt, tree, changes, &group, &line) {
                         Some(shift) => simt.store(args.shifts, at, shift.0, Hint::Default),
                         None => mark(simt, args.marks, group.node),
@@ -385,7 +392,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteLines<K, V> {
             if is_other || !group.is_changed || is_marked(simt, args.marks.as_const(), group.node) {
                 return;
             }
-            line.change(simt, &args.changes, args.tree.flip, &group);
+            line.change(simt, &args.changes, args.tree.flip, &group, |own| args.changes.value(simt, own));
             finish(simt, args, &group, &mut line);
         }
     }
@@ -413,7 +420,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteShifts<K, V> {
                     && !is_marked(simt, args.marks.as_const(), group.node)
                 {
                     let mut line = Line::<K, V>::load(simt, args.lines.as_const(), group.number, group.len);
-                    line.change(simt, changes, args.tree.flip, &group);
+                    line.change(simt, changes, args.tree.flip, &group, |own| changes.value(simt, own));
                     hand_over(simt, args, &group, &mut line, shift);
                     finish(simt, args, &group, &mut line);
                 }
