@@ -3,7 +3,7 @@
 use lanetree_simt::{FULL_MASK, LaunchBounds, Simt};
 
 /// Most threads of a block: one block fills a multiprocessor, and each thread has 80 registers.
-pub const MOST_THREADS: u32 = 800;
+pub const MOST_THREADS: u32 = 768;
 
 /// What the compiler may assume.
 pub(crate) const BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: MOST_THREADS, blocks: 1 });
