@@ -37,7 +37,34 @@ pub(crate) struct Paper {
     pub(crate) name: String,
     /// Where it was published, and what it was measured on.
     pub(crate) about: String,
+    /// The ids of the claims whose verdicts surprise most.
+    pub(crate) surprising: Vec<String>,
     pub(crate) claim: Vec<Claim>,
+    /// What no claim of the list answers.
+    #[serde(default)]
+    pub(crate) unanswered: Vec<Unanswered>,
+}
+
+/// What a paper says and no record answers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Unanswered {
+    /// Where the paper says it.
+    pub(crate) section: String,
+    pub(crate) says: String,
+    pub(crate) why: String,
+}
+
+impl Paper {
+    /// How many of its claims have a verdict.
+    pub(crate) fn count(&self, verdict: Verdict) -> usize {
+        self.claim.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+
+    /// The claims whose verdicts surprise most.
+    pub(crate) fn most_surprising(&self) -> impl Iterator<Item = &Claim> {
+        self.surprising.iter().filter_map(|id| self.claim.iter().find(|claim| claim.id == *id))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,6 +74,8 @@ pub(crate) struct Claim {
     pub(crate) id: String,
     /// Where the paper says it.
     pub(crate) section: String,
+    /// Which of two ways to do it the row is of.
+    pub(crate) way: Option<Way>,
     pub(crate) says: String,
     pub(crate) verdict: Verdict,
     /// What explains the difference; a claim that fails has one.
@@ -71,19 +100,30 @@ pub(crate) struct Noted {
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
+pub(crate) enum Way {
+    /// As the paper does it, as far as records have it.
+    Paper,
+    /// As the library does it by default.
+    Ours,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
     Holds,
+    InPart,
     Fails,
     NotComparable,
     NotMeasured,
 }
 
 impl Verdict {
-    pub(crate) const ALL: [Self; 4] = [Self::Holds, Self::Fails, Self::NotComparable, Self::NotMeasured];
+    pub(crate) const ALL: [Self; 5] = [Self::Holds, Self::InPart, Self::Fails, Self::NotComparable, Self::NotMeasured];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::InPart => "holds in part",
             Self::Fails => "fails",
             Self::NotComparable => "not comparable",
             Self::NotMeasured => "not measured",
@@ -94,6 +134,7 @@ impl Verdict {
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::InPart => "in-part",
             Self::Fails => "fails",
             Self::NotComparable => "not-comparable",
             Self::NotMeasured => "not-measured",
@@ -141,7 +182,7 @@ impl Claims {
 
     /// How many have a verdict.
     pub(crate) fn count(&self, verdict: Verdict) -> usize {
-        self.all().filter(|claim| claim.verdict == verdict).count()
+        self.0.iter().map(|paper| paper.count(verdict)).sum()
     }
 }
 
@@ -155,6 +196,16 @@ pub(crate) struct Line {
 }
 
 impl Claim {
+    /// Where the paper says it, and which way to do it the row is of.
+    pub(crate) fn place(&self) -> String {
+        let way = match self.way {
+            Some(Way::Paper) => "; as in the paper",
+            Some(Way::Ours) => "; as ours",
+            None => "",
+        };
+        self.section.clone() + way
+    }
+
     /// The lines of a card's records.
     pub(crate) fn lines(&self, store: &Store, card: &str) -> Vec<Line> {
         let line = |measure: &Measure| {
@@ -186,6 +237,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn what_is_done_in_two_ways_has_a_row_for_each() {
+        let claims = Claims::read().unwrap();
+        let of = |way| -> BTreeSet<(&str, &str)> {
+            let claims = claims.all().filter(|claim| claim.way == Some(way));
+            claims.map(|claim| (&*claim.section, &*claim.says)).collect()
+        };
+        assert_eq!(of(Way::Paper), of(Way::Ours));
+        assert!(of(Way::Paper).len() > 10);
+    }
+
+    #[test]
     fn only_a_claim_without_a_verdict_may_wait_for_its_record() {
         let doubts = |verdict: &str, record: &str| {
             let toml = format!(
@@ -205,12 +267,15 @@ mod tests {
         let ids: BTreeSet<&str> = claims.all().map(|claim| &*claim.id).collect();
         assert_eq!(ids.len(), claims.all().count(), "ids are of one claim each");
         for paper in &claims.0 {
+            assert_eq!((paper.surprising.len(), paper.most_surprising().count()), (3, 3), "{}", paper.id);
             for claim in &paper.claim {
                 assert!(claim.id.starts_with(&paper.id), "{}", claim.id);
                 let is_measured = !claim.measured.is_empty() || !claim.noted.is_empty();
                 match claim.verdict {
                     Verdict::Holds => assert!(is_measured && claim.cause.is_none(), "{}", claim.id),
                     Verdict::Fails => assert!(is_measured && claim.cause.is_some(), "{}", claim.id),
+                    // The cause is that of the part which does not hold, if it is known.
+                    Verdict::InPart => assert!(is_measured, "{}", claim.id),
                     // Something near it may have been measured.
                     Verdict::NotComparable | Verdict::NotMeasured => {}
                 }

@@ -11,9 +11,28 @@ use std::fmt::Write as _;
 pub(crate) struct Facts(BTreeMap<String, Extra>);
 
 impl Facts {
-    /// All columns and extras of a row.
+    /// All columns and extras of a row, and as `timed_runs` how many times it has.
     pub(crate) fn of_row(row: &Row) -> Self {
-        Self(row.fields().map(|(name, value)| (name.to_owned(), value)).collect())
+        let facts = Self(row.fields().map(|(name, value)| (name.to_owned(), value)).collect());
+        facts.with("timed_runs", Extra::Integer(row.timing.runs_ms.len() as u64))
+    }
+
+    /// From the least to the most of a time or rate that follows from the times of several runs; `None` for other fields,
+    /// and for rows without these times.
+    pub(crate) fn spread(&self, name: &str) -> Option<(f64, f64)> {
+        if self.number("timed_runs")? < 2.0 {
+            return None;
+        }
+        let [median, fastest, slowest] = ["median_ms", "min_ms", "max_ms"].map(|name| self.number(name));
+        let (median, fastest, slowest) = (median?, fastest?, slowest?);
+        match name {
+            "median_ms" => Some((fastest, slowest)),
+            "giga_per_second" if fastest > 0.0 => {
+                let rate = self.number(name)?;
+                Some((rate * median / slowest, rate * median / fastest))
+            }
+            _ => None,
+        }
     }
 
     /// The numbers, words and truth values of an object, and of the objects in it. Lists are left out.

@@ -1,6 +1,6 @@
 //! The table of claims as Markdown: `docs/claims.md`.
 
-use crate::claims::{CARD, Claim, Claims, Verdict};
+use crate::claims::{CARD, Claim, Claims, Paper, Unanswered, Verdict};
 use crate::store::Store;
 use std::fmt::Write as _;
 
@@ -14,10 +14,16 @@ name in brackets are computed from that record in [`benches/record`](../benches/
 Conditions and reasons: [figures.md](figures.md), [performance.md](performance.md). With plots: `cargo xtask report`.
 
 * **holds**: ours does what the paper says, in kind, and in size at least about as much.
+* **holds in part**: some of what it says does, or at some of the sizes; the reason says which.
 * **fails**: ours contradicts it. The reason says whether the machine or the implementation explains that, or that it is \
 unknown.
 * **not comparable**: what was measured differs in something that decides.
 * **not measured**: there is no number for it yet; where there is a figure, its record is to come.
+
+Two rows of one claim: as in the paper, with the paper's way of doing it as far as records have it, and as ours, with the \
+library's default. Numbers are medians. Two medians differ only if their spreads, from the fastest run to the slowest, do \
+not overlap: a ratio of two that do not differ has a ≈ before it. (Ratios that a record has as one number are not marked, \
+nor what one run measured.)
 ";
 
 /// The page, from a card's records.
@@ -27,12 +33,26 @@ pub(crate) fn page(claims: &Claims, store: &Store) -> String {
         Verdict::ALL.iter().map(|&verdict| format!("{} {}", claims.count(verdict), verdict.name())).collect();
     let head = "| section | the paper says | measured | verdict | why |\n|---|---|---|---|---|\n";
     write!(out, "\nOf {} claims: {}.\n", claims.all().count(), counts.join(", ")).expect("a string takes all");
+    let names = Verdict::ALL.map(Verdict::name).join(" | ");
+    write!(out, "\n| paper | claims | {names} | said, and in no row |\n|---|---|---|---|---|---|---|---|\n")
+        .expect("a string takes all");
+    for paper in &claims.0 {
+        let counts = Verdict::ALL.map(|verdict| paper.count(verdict).to_string()).join(" | ");
+        let Paper { name, claim, unanswered, .. } = paper;
+        writeln!(out, "| {name} | {} | {counts} | {} |", claim.len(), unanswered.len()).expect("a string takes all");
+    }
     for paper in &claims.0 {
         write!(out, "\n## {}\n\n{}\n\n{head}", paper.name, paper.about).expect("a string takes all");
         for claim in &paper.claim {
-            let cells = [&claim.section, &claim.says, &measured(claim, store, CARD), &verdict(claim), &claim.why];
+            let cells = [&claim.place(), &claim.says, &measured(claim, store, CARD), &verdict(claim), &claim.why];
             let cells = cells.map(|cell| cell.trim().replace('|', "\\|").replace('\n', " "));
             writeln!(out, "| {} |", cells.join(" | ")).expect("a string takes all");
+        }
+        if !paper.unanswered.is_empty() {
+            out.push_str("\nWhat the paper also says, and no row answers:\n\n");
+            for Unanswered { section, says, why } in &paper.unanswered {
+                writeln!(out, "* {section}: {says} ({why})").expect("a string takes all");
+            }
         }
     }
     out

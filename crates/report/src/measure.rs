@@ -50,11 +50,28 @@ fn one() -> f64 {
     1.0
 }
 
+/// A sum of terms.
+struct Of {
+    /// The value of the measure's `by`.
+    by: String,
+    number: f64,
+    /// From the least to the most of the runs, of a single term whose row has the times of several.
+    spread: Option<(f64, f64)>,
+}
+
+/// Whether two spreads are known, and overlap: their medians then do not differ.
+fn overlap(one: Option<(f64, f64)>, other: Option<(f64, f64)>) -> bool {
+    let (Some((low, high)), Some((other_low, other_high))) = (one, other) else { return false };
+    low <= other_high && other_low <= high
+}
+
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     /// The numbers, each with the value of the measure's `by`; empty if it has none.
     pub(crate) numbers: Vec<(String, f64)>,
+    /// Of each, whether it divides two numbers that do not differ: the spreads of their runs overlap.
+    pub(crate) is_alike: Vec<bool>,
     /// Why the verdict may not hold for them.
     pub(crate) outside: Option<String>,
 }
@@ -86,14 +103,19 @@ impl Measure {
     /// # Errors
     /// If a record is not there, or if not every term finds its rows.
     pub(crate) fn of(&self, store: &Store, card: &str) -> Result<Measured, Error> {
-        let mut numbers = self.sum(&self.of, store, card)?;
+        let sum = self.sum(&self.of, store, card)?;
+        let mut is_alike = vec![false; sum.len()];
+        let mut numbers: Vec<(String, f64)> = sum.iter().map(|of| (of.by.clone(), of.number)).collect();
         if !self.over.is_empty() {
             let under = self.sum(&self.over, store, card)?;
-            if !numbers.iter().map(|(by, _)| by).eq(under.iter().map(|(by, _)| by)) {
+            if !numbers.iter().map(|(by, _)| by).eq(under.iter().map(|of| &of.by)) {
                 return Err(Error::Uneven(self.by.clone().unwrap_or_default()));
             }
-            for ((_, number), (_, under)) in numbers.iter_mut().zip(under) {
-                *number /= under;
+            for (((_, number), under), (of, is_alike)) in
+                numbers.iter_mut().zip(under).zip(sum.iter().zip(&mut is_alike))
+            {
+                *number /= under.number;
+                *is_alike = overlap(of.spread, under.spread);
             }
         }
         let [low, high] = self.within;
@@ -102,29 +124,30 @@ impl Measure {
             let by = if by.is_empty() { String::new() } else { format!(" at {by}") };
             format!("{number}{by} is outside of {low} to {high}, for which the verdict was written")
         });
-        Ok(Measured { numbers, outside })
+        Ok(Measured { numbers, is_alike, outside })
     }
 
     /// The sum of terms, by what they have of `by`, in ascending order.
-    fn sum(&self, terms: &[Term], store: &Store, card: &str) -> Result<Vec<(String, f64)>, Error> {
-        let mut sums: Vec<(String, f64)> = Vec::new();
+    fn sum(&self, terms: &[Term], store: &Store, card: &str) -> Result<Vec<Of>, Error> {
+        let mut sums: Vec<Of> = Vec::new();
         for (i, term) in terms.iter().enumerate() {
             let numbers = self.term(term, store, card)?;
             if i == 0 {
                 sums = numbers;
                 continue;
             }
-            if !sums.iter().map(|(by, _)| by).eq(numbers.iter().map(|(by, _)| by)) {
+            if !sums.iter().map(|of| &of.by).eq(numbers.iter().map(|of| &of.by)) {
                 return Err(Error::Uneven(self.by.clone().unwrap_or_default()));
             }
-            for ((_, sum), (_, number)) in sums.iter_mut().zip(numbers) {
-                *sum += number;
+            for (sum, of) in sums.iter_mut().zip(numbers) {
+                sum.number += of.number;
+                sum.spread = None;
             }
         }
         Ok(sums)
     }
 
-    fn term(&self, term: &Term, store: &Store, card: &str) -> Result<Vec<(String, f64)>, Error> {
+    fn term(&self, term: &Term, store: &Store, card: &str) -> Result<Vec<Of>, Error> {
         let Term { record, list, field, times, rows } = term;
         let filter = rows.or(&self.rows);
         // The emulator counts the same for every card.
@@ -142,7 +165,7 @@ impl Measure {
         };
         let Some(by) = &self.by else {
             let [facts] = chosen[..] else { return Err(wrong("one")) };
-            return Ok(vec![(String::new(), number(facts)?)]);
+            return Ok(vec![Of { by: String::new(), number: number(facts)?, spread: facts.spread(field) }]);
         };
         if chosen.is_empty() {
             return Err(wrong("some"));
@@ -150,21 +173,23 @@ impl Measure {
         let mut numbers = Vec::new();
         for facts in &chosen {
             let value = facts.get(by).ok_or_else(|| wrong("some, each with the field by which they are told apart"))?;
-            numbers.push((value, number(facts)?));
+            numbers.push((value, number(facts)?, facts.spread(field)));
         }
-        if numbers.iter().enumerate().any(|(i, (value, _))| numbers[..i].iter().any(|(other, _)| other == value)) {
+        if numbers.iter().enumerate().any(|(i, (value, ..))| numbers[..i].iter().any(|(other, ..)| other == value)) {
             return Err(wrong("one for each value of the field by which they are told apart"));
         }
         // Words stay in the record's order.
-        numbers.sort_by(|(a, _), (b, _)| a.number().partial_cmp(&b.number()).expect("no NaN in a record"));
-        Ok(numbers.into_iter().map(|(value, number)| (label(value), number)).collect())
+        numbers.sort_by(|(a, ..), (b, ..)| a.number().partial_cmp(&b.number()).expect("no NaN in a record"));
+        let of = |(value, number, spread)| Of { by: label(value), number, spread };
+        Ok(numbers.into_iter().map(of).collect())
     }
 
     /// What it is and the numbers: `x GRT: 2.7 × at 64 Ki, 3.2 × at 16 Mi`.
     pub(crate) fn describe(&self, measured: &Measured) -> String {
-        let numbers = measured.numbers.iter().map(|(by, number)| {
+        let numbers = measured.numbers.iter().zip(&measured.is_alike).map(|((by, number), is_alike)| {
             // Nothing breaks a line between a number and its unit.
-            let number = self.unit.write(*number).replace(' ', "\u{a0}");
+            let about = if *is_alike { "≈ " } else { "" };
+            let number = format!("{about}{}", self.unit.write(*number)).replace(' ', "\u{a0}");
             if by.is_empty() { number } else { format!("{number} at {by}") }
         });
         format!("{}: {}", self.what, numbers.collect::<Vec<_>>().join(", "))
@@ -219,6 +244,32 @@ mod tests {
         assert_eq!(numbers(toml), [(String::new(), 3.0)]);
         assert_eq!(measure(toml).describe(&of(toml).unwrap()), "x: 3\u{a0}×");
         assert_eq!(measure(toml).records(), ["sizes"]);
+    }
+
+    #[test]
+    fn medians_whose_spreads_overlap_are_told() {
+        let row = |index: &str, n: u64, ms: f64, runs: usize| {
+            json!({ "index": index, "n": n, "median_ms": ms,
+            "min_ms": ms * 0.9, "max_ms": ms * 1.1, "runs_ms": vec![ms; runs], "giga_per_second": 1.0 / ms })
+        };
+        let rows = [
+            row("a", 1, 1.0, 5),
+            row("b", 1, 1.1, 5),
+            row("a", 2, 1.0, 5),
+            row("b", 2, 2.0, 5),
+            row("a", 4, 1.0, 5),
+            row("b", 4, 1.1, 1),
+        ];
+        let store = store("sizes", &rows);
+        for field in ["giga_per_second", "median_ms"] {
+            let terms = ["a", "b"]
+                .map(|index| format!("[{{ record = \"sizes\", field = {field:?}, rows = {{ index = {index:?} }} }}]"));
+            let measure = measure(&format!("by = \"n\"\nof = {}\nover = {}", terms[0], terms[1]));
+            let measured = measure.of(&store, "nvidia-h200").unwrap();
+            // One run has no spread.
+            assert_eq!(measured.is_alike, [true, false, false]);
+            assert!(measure.describe(&measured).starts_with("x: ≈\u{a0}"), "{}", measure.describe(&measured));
+        }
     }
 
     #[test]

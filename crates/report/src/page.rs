@@ -174,7 +174,7 @@ fn row(claim: &Claim, figures: &Figures, store: &Store) -> String {
         "<tr id=\"claim-{}\"><td>{}</td><td>{}</td><td><ul>{measured}</ul></td><td><span class=\"verdict {}\">{}</span>{cause}</td>\
          <td>{}</td></tr>",
         claim.id,
-        escape(&claim.section),
+        escape(&claim.place()),
         with_code(&claim.says),
         claim.verdict.class(),
         claim.verdict.name(),
