@@ -19,6 +19,8 @@ pub(crate) struct Line {
     pub(crate) is_paper: bool,
     /// In ascending order of x.
     pub(crate) points: Vec<(f64, f64)>,
+    /// Of points whose runs are known: x, and the least and the most of y.
+    pub(crate) spreads: Vec<(f64, f64, f64)>,
 }
 
 /// What numbers to the right are.
@@ -57,7 +59,8 @@ impl Chart<'_> {
     pub(crate) fn draw(&self) -> Option<String> {
         let all = || self.lines.iter().flat_map(|line| &line.points).copied();
         let x = extent(all().map(|(x, _)| x))?;
-        let (low, high) = extent(all().map(|(_, y)| y))?;
+        let spreads = self.lines.iter().flat_map(|line| &line.spreads).flat_map(|&(_, low, high)| [low, high]);
+        let (low, high) = extent(all().map(|(_, y)| y).chain(spreads))?;
         let y_is_log = self.y_is_log.unwrap_or(low > 0.0 && high / low > FAR_APART) && low > 0.0;
         let x_axis = Axis::new(x, if self.x_is_log { Scale::Binary } else { Scale::Linear }, self.x_label());
         let y_axis =
@@ -101,6 +104,12 @@ impl Chart<'_> {
             } else {
                 context.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
             }
+            for &(x, low, high) in &line.spreads {
+                context.draw_series([PathElement::new(vec![(x, low), (x, high)], style)])?;
+                let caps =
+                    [low, high].map(|y| EmptyElement::at((x, y)) + PathElement::new(vec![(-CAP, 0), (CAP, 0)], style));
+                context.draw_series(caps)?;
+            }
             // A level has no marks: the paper has no points of it.
             let is_level = line.is_paper && line.points.len() == 2 && line.points[0].1 == line.points[1].1;
             if !is_level {
@@ -117,6 +126,9 @@ impl Chart<'_> {
         Ok(())
     }
 }
+
+/// Half the width of the strokes at the ends of a spread.
+const CAP: i32 = 4;
 
 /// Corners of the marks, about a point; the first is a circle, which has none.
 const MARKS: [&[(i32, i32)]; 5] = [
@@ -288,13 +300,20 @@ mod tests {
     fn a_chart_has_axes_with_units_and_no_colour_of_its_own() {
         let points = vec![(65536.0, 24e9), (1_048_576.0, 18e9)];
         let lines = vec![
-            Line { number: 0, is_paper: false, points },
-            Line { number: 1, is_paper: true, points: vec![(65536.0, 5e9), (1_048_576.0, 5e9)] },
+            Line { number: 0, is_paper: false, points, spreads: vec![(65536.0, 23e9, 27e9)] },
+            Line { number: 1, is_paper: true, points: vec![(65536.0, 5e9), (1_048_576.0, 5e9)], spreads: Vec::new() },
         ];
         let svg = chart(lines).draw().unwrap();
-        for text in
-            ["64 Ki", "1 Mi", "20 G/s", "look-ups per second", "class=\"f0\"", "class=\"s1\"", "class=\"chart\""]
-        {
+        for text in [
+            "64 Ki",
+            "1 Mi",
+            "20 G/s",
+            "30 G/s",
+            "look-ups per second",
+            "class=\"f0\"",
+            "class=\"s1\"",
+            "class=\"chart\"",
+        ] {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(!svg.contains("\"#"), "{svg}");
@@ -315,7 +334,8 @@ mod tests {
     #[test]
     fn far_apart_is_drawn_by_logarithms() {
         let of = |high: f64| {
-            let line = Line { number: 0, is_paper: false, points: vec![(1.0, 1e9), (2.0, high)] };
+            let points = vec![(1.0, 1e9), (2.0, high)];
+            let line = Line { number: 0, is_paper: false, points, spreads: Vec::new() };
             chart(vec![line]).draw().unwrap()
         };
         assert!(of(1e11).contains(">\n50 G/s") || of(1e11).contains("50 G/s"));

@@ -93,7 +93,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     let is_whole = arguments.json.is_empty();
     let store = if is_whole { Store::of_folder(&records())? } else { Store::of_files(&arguments.json)? };
     let out = arguments.out.clone().unwrap_or_else(|| workspace().join("target/report.html"));
-    write(&out, &page::html(&claims, &figures, &store))?;
+    write(&out, &page::html(&claims, &figures, &store, Some(&out)))?;
     println!("{}", out.display());
     if let Some(path) = &arguments.claims {
         write(path, &markdown::page(&claims, &store))?;

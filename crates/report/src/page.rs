@@ -8,18 +8,26 @@ use crate::plot;
 use crate::store::{EMULATOR, Held, Store, described};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page of all records of a store.
-pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store) -> String {
+/// The page of all records of a store, as it stands in a file. `page` is that file's path, from which records are linked;
+/// without it their names are no links.
+pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store, page: Option<&Path>) -> String {
     let title = "Lanetree: the papers' evaluations, measured";
     let body = [
-        format!("<header><h1>{title}</h1>{}</header>", intro(store)),
+        format!(
+            "<a class=\"skip\" href=\"#main\">To the claims and figures</a><header><h1>{title}</h1>{INTRO}</header>"
+        ),
         contents(claims, figures),
+        "<main id=\"main\">".into(),
+        summary(claims),
         of_claims(claims, figures, store),
-        of_figures(figures, store),
+        of_figures(figures, store, page),
         of_others(figures, store),
+        machines(store),
+        "</main>".into(),
     ]
     .concat();
     format!(
@@ -30,13 +38,81 @@ pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store) -> String 
     )
 }
 
-fn intro(store: &Store) -> String {
+/// What the page is, and how its numbers are to be read.
+const INTRO: &str = "<p>Lanetree implements indexes of the research literature for NVIDIA GPUs: Harmonia, CuART with its \
+     competitor GRT, HB+-tree, and CUBPT. This page shows what was measured of them, from the committed records, beside what \
+     the papers' texts say. First a summary, then every claim and whether it holds, then every figure, and what it was \
+     measured on. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>.</p>\
+     <p>Numbers are medians of a row's runs. Two medians differ only if their spreads, from the fastest run to the slowest, \
+     do not overlap; in the table of claims a ratio of two that do not differ has a ≈ before it, and plots draw the spread \
+     wherever a record has the times of several runs. The output of a row's last run was compared with the right answers, one \
+     by one, before its figure was written; those of the runs before it were not.</p>";
+
+/// Counts of verdicts by paper, and what surprises most.
+fn summary(claims: &Claims) -> String {
+    let verdicts: String = Verdict::ALL
+        .iter()
+        .map(|verdict| {
+            format!("<th scope=\"col\"><span class=\"verdict {}\">{}</span></th>", verdict.class(), verdict.name())
+        })
+        .collect();
+    let counts = |count: &dyn Fn(Verdict) -> usize| -> String {
+        Verdict::ALL.iter().map(|&verdict| format!("<td>{}</td>", count(verdict))).collect()
+    };
+    let rows: String = claims
+        .0
+        .iter()
+        .map(|paper| {
+            format!(
+                "<tr><th scope=\"row\"><a href=\"#claims-{}\">{}</a></th><td>{}</td>{}<td>{}</td></tr>",
+                paper.id,
+                escape(&paper.name),
+                paper.claim.len(),
+                counts(&|verdict| paper.count(verdict)),
+                paper.unanswered.len()
+            )
+        })
+        .collect();
+    let surprises: String = claims
+        .0
+        .iter()
+        .map(|paper| {
+            let lines: String = paper
+                .most_surprising()
+                .map(|claim| {
+                    format!(
+                        "<li><a href=\"#claim-{}\">{}</a> <span class=\"verdict {}\">{}</span> {}</li>",
+                        claim.id,
+                        with_code(&claim.says),
+                        claim.verdict.class(),
+                        claim.verdict.name(),
+                        with_code(first_sentence(&claim.why))
+                    )
+                })
+                .collect();
+            format!("<h3>What surprises most: {}</h3><ul class=\"surprises\">{lines}</ul>", escape(&paper.name))
+        })
+        .collect();
+    format!(
+        "<section><h2 id=\"summary\">Summary</h2><div class=\"scroll\" role=\"region\" aria-label=\"Verdicts by paper\" \
+         tabindex=\"0\"><table class=\"summary\"><thead><tr><th scope=\"col\">Paper</th><th scope=\"col\">Claims</th>{verdicts}\
+         <th scope=\"col\">Said, and in no row</th></tr></thead><tbody>{rows}<tr><th scope=\"row\">All</th><td>{}</td>{}<td>{}</td>\
+         </tr></tbody></table></div>{surprises}</section>",
+        claims.all().count(),
+        counts(&|verdict| claims.count(verdict)),
+        claims.0.iter().map(|paper| paper.unanswered.len()).sum::<usize>(),
+    )
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.find(". ").map_or(text, |end| &text[..=end])
+}
+
+/// What the records of each card were measured on.
+fn machines(store: &Store) -> String {
     let mut out = String::from(
-        "<p>Lanetree implements indexes of the research literature for NVIDIA GPUs: Harmonia, CuART with its competitor GRT, \
-         HB+-tree, and CUBPT. This page shows what was measured of them, \
-         from the committed records, beside what the papers' texts say. First every claim and whether it holds, then \
-         every figure. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>. Our rates are medians of a record's runs; the output of \
-         every run was compared with the right answers before its figure was written.</p>",
+        "<section><h2 id=\"machines\">Machines and records</h2><p>Machines whose records say the same of them are shown as \
+         one.</p>",
     );
     let mut cards: Vec<&str> = store.cards().collect();
     cards.sort_by_key(|&card| card == EMULATOR);
@@ -72,10 +148,10 @@ fn intro(store: &Store) -> String {
                 .iter()
                 .map(|(what, which)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escape(which)))
                 .collect();
-            write!(out, "<dl class=\"machine\">{rows}</dl>").expect("a string takes all");
+            write!(out, "<h3>{}</h3><dl class=\"machine\">{rows}</dl>", escape(card)).expect("a string takes all");
         }
     }
-    out
+    out + "</section>"
 }
 
 /// From the first day of the records to the last.
@@ -110,8 +186,9 @@ fn contents(claims: &Claims, figures: &Figures) -> String {
         })
         .collect();
     format!(
-        "<nav aria-label=\"Contents\"><h2>Contents</h2><ul class=\"contents\"><li><a href=\"#claims\">Claims</a>\
-         <ul>{papers}</ul></li>{groups}<li><a href=\"#others\">Other records</a></li></ul></nav>"
+        "<nav aria-label=\"Contents\"><h2>Contents</h2><ul class=\"contents\"><li><a href=\"#summary\">Summary</a></li><li><a href=\"#claims\">Claims</a>\
+         <ul>{papers}</ul></li>{groups}<li><a href=\"#others\">Other records</a></li>\
+         <li><a href=\"#machines\">Machines and records</a></li></ul></nav>"
     )
 }
 
@@ -121,39 +198,54 @@ fn anchor(name: &str) -> String {
 }
 
 fn of_claims(claims: &Claims, figures: &Figures, store: &Store) -> String {
-    let counts: String = Verdict::ALL
-        .iter()
-        .map(|&verdict| {
-            format!(
-                "<li><span class=\"verdict {}\">{}</span> {}</li>",
-                verdict.class(),
-                verdict.name(),
-                claims.count(verdict)
-            )
-        })
-        .collect();
     let mut out = format!(
         "<section><h2 id=\"claims\">Claims</h2><p>{} claims of the papers' texts. The verdicts were written for the records \
          of {}; numbers with a record's name beside them are computed from it. A claim that fails is one that ours \
-         contradicts, and the verdict says what explains it.</p><ul class=\"counts\">{counts}</ul>",
+         contradicts, and the verdict says what explains it. Where a claim has two rows, the first does it as the paper does, \
+         as far as records have it, and the second as the library does by default.</p>",
         claims.all().count(),
         escape(CARD),
     );
     for paper in &claims.0 {
         let rows: String = paper.claim.iter().map(|claim| row(claim, figures, store)).collect();
+        let head: String =
+            COLUMNS.iter().map(|name| format!("<th role=\"columnheader\" scope=\"col\">{name}</th>")).collect();
+        let name = escape(&paper.name);
+        // On narrow screens rows are cards; the roles keep it a table.
         write!(
             out,
-            "<h3 id=\"claims-{}\">{}</h3><p>{}</p><div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Section</th>\
-             <th>The paper says</th><th>Measured</th><th>Verdict</th><th>Why</th></tr></thead><tbody>{rows}</tbody></table>\
-             </div>",
+            "<h3 id=\"claims-{}\">{name}</h3><p>{}</p><div class=\"scroll\" role=\"region\" aria-label=\"Claims: {name}\" \
+             tabindex=\"0\"><table class=\"claims\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">{head}</tr></thead>\
+             <tbody role=\"rowgroup\">{rows}</tbody></table></div>",
             paper.id,
-            escape(&paper.name),
             with_code(&paper.about),
         )
         .expect("a string takes all");
+        if !paper.unanswered.is_empty() {
+            let lines: String = paper
+                .unanswered
+                .iter()
+                .map(|of| {
+                    format!(
+                        "<li>{}: {} <small>{}</small></li>",
+                        escape(&of.section),
+                        with_code(&of.says),
+                        with_code(&of.why)
+                    )
+                })
+                .collect();
+            write!(
+                out,
+                "<h4>Said in the paper, and answered by no row: {name}</h4><ul class=\"unanswered\">{lines}</ul>"
+            )
+            .expect("a string takes all");
+        }
     }
     out + "</section>"
 }
+
+/// The columns of the table of claims.
+const COLUMNS: [&str; 5] = ["Section", "The paper says", "Measured", "Verdict", "Why"];
 
 fn row(claim: &Claim, figures: &Figures, store: &Store) -> String {
     let mut measured: String = claim
@@ -169,15 +261,23 @@ fn row(claim: &Claim, figures: &Figures, store: &Store) -> String {
         write!(measured, "<li>{} <small>{}</small></li>", escape(&noted.text), escape(&noted.source))
             .expect("a string takes all");
     }
+    let measured = if measured.is_empty() { "—".into() } else { format!("<ul>{measured}</ul>") };
+    let [section, says, of_measured, of_verdict, of_why] = COLUMNS;
     let cause = claim.cause.map_or_else(String::new, |cause| format!("<small>{}</small>", cause.describe()));
     format!(
-        "<tr id=\"claim-{}\"><td>{}</td><td>{}</td><td><ul>{measured}</ul></td><td><span class=\"verdict {}\">{}</span>{cause}</td>\
-         <td>{}</td></tr>",
+        "<tr id=\"claim-{}\" role=\"row\"><td role=\"cell\" data-name=\"{}\">{}</td><th role=\"rowheader\" scope=\"row\" \
+         data-name=\"{}\">{}</th><td role=\"cell\" data-name=\"{}\">{measured}</td><td role=\"cell\" data-name=\"{}\">\
+         <span class=\"verdict {}\">{}</span>{cause}</td><td role=\"cell\" data-name=\"{}\">{}</td></tr>",
         claim.id,
+        section,
         escape(&claim.place()),
+        says,
         with_code(&claim.says),
+        of_measured,
+        of_verdict,
         claim.verdict.class(),
         claim.verdict.name(),
+        of_why,
         with_code(&claim.why),
     )
 }
@@ -190,18 +290,18 @@ fn linked(record: &str, figures: &Figures) -> String {
     }
 }
 
-fn of_figures(figures: &Figures, store: &Store) -> String {
+fn of_figures(figures: &Figures, store: &Store, page: Option<&Path>) -> String {
     let mut out = String::new();
     for group in &figures.0 {
         write!(out, "<section><h2 id=\"{}\">{}</h2>", anchor(&group.name), escape(&group.name))
             .expect("a string takes all");
-        out.extend(group.figure.iter().map(|figure| of_figure(figure, store)));
+        out.extend(group.figure.iter().map(|figure| of_figure(figure, store, page)));
         out.push_str("</section>");
     }
     out
 }
 
-fn of_figure(figure: &Figure, store: &Store) -> String {
+fn of_figure(figure: &Figure, store: &Store, page: Option<&Path>) -> String {
     let mut out = format!("<article id=\"{}\"><h3>{}</h3>", figure.name, escape(&figure.title));
     if let Some(paper) = &figure.paper {
         write!(out, "<p class=\"of\">{}</p>", escape(paper)).expect("a string takes all");
@@ -212,14 +312,12 @@ fn of_figure(figure: &Figure, store: &Store) -> String {
     let cards: Vec<&str> = store.cards().collect();
     let mut is_empty = true;
     for card in &cards {
-        let drawn = drawn(figure, store, card);
+        let drawn = drawn(figure, store, card, page);
         if drawn.is_empty() {
             continue;
         }
         is_empty = false;
-        if cards.len() > 1 {
-            write!(out, "<h4>{}</h4>", escape(card)).expect("a string takes all");
-        }
+        write!(out, "<h4>{}</h4>", escape(card)).expect("a string takes all");
         out.push_str(&drawn);
     }
     if is_empty {
@@ -230,7 +328,7 @@ fn of_figure(figure: &Figure, store: &Store) -> String {
 }
 
 /// The plots of a card's records, and what those say was not measured; empty without a plot.
-fn drawn(figure: &Figure, store: &Store, card: &str) -> String {
+fn drawn(figure: &Figure, store: &Store, card: &str, page: Option<&Path>) -> String {
     let (mut plots, mut notes) = (String::new(), String::new());
     let all = store.rows_of(card, &figure.records());
     for plot in &figure.plot {
@@ -240,7 +338,10 @@ fn drawn(figure: &Figure, store: &Store, card: &str) -> String {
         plots.extend(plot::html(plot, counted.as_ref().unwrap_or(&all)));
     }
     if plots.is_empty() && !all.is_empty() && !figure.shares_its_record() {
-        plots = format!("<p class=\"none\">None of its rows is one that is drawn.</p>{}", plot::all_rows(&all));
+        plots = format!(
+            "<p class=\"none\">None of its rows is one that is drawn.</p>{}",
+            plot::all_rows(&figure.title, &all)
+        );
     }
     if plots.is_empty() {
         return plots;
@@ -264,8 +365,29 @@ fn drawn(figure: &Figure, store: &Store, card: &str) -> String {
         write!(notes, "<li>not measured: {}{times}</li>", escape(line)).expect("a string takes all");
     }
     let notes = if notes.is_empty() { notes } else { format!("<ul class=\"notes\">{notes}</ul>") };
-    let records = figure.records().join(", ");
-    format!("<div class=\"plots\">{plots}</div>{notes}<p class=\"source\">{}</p>", escape(&records))
+    let link = |&name: &&str| match page.zip(store.path(card, name)).and_then(|(page, path)| address(page, path)) {
+        Some(address) => format!("<a href=\"{}\">{}.json</a>", escape(&address), escape(name)),
+        None => format!("{}.json", escape(name)),
+    };
+    let records = figure.records();
+    let links: Vec<String> = records.iter().filter(|name| store.get(card, name).is_some()).map(link).collect();
+    let (plural, links) = (if links.len() == 1 { "" } else { "s" }, links.join(", "));
+    let command = escape(&figure.command());
+    format!(
+        "<div class=\"plots\">{plots}</div>{notes}<p class=\"source\">Record{plural}: {links}. Made by <code>{command}</code>; sizes, \
+         batches and time limits are options of it.</p>"
+    )
+}
+
+/// Where a file is, seen from another; `None` if there is no such path.
+fn address(from: &Path, to: &Path) -> Option<String> {
+    let (from, to) = (std::path::absolute(from).ok()?, std::path::absolute(to).ok()?);
+    let folder = from.parent()?;
+    let common = folder.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = folder.components().skip(common).map(|_| Some(".."));
+    let down = to.components().skip(common).map(|part| part.as_os_str().to_str());
+    let parts: Option<Vec<&str>> = up.chain(down).collect();
+    parts.map(|parts| parts.join("/"))
 }
 
 /// Records that no figure is for.
@@ -277,7 +399,7 @@ fn of_others(figures: &Figures, store: &Store) -> String {
         for (name, _) in store.records(card).filter(|(name, _)| !known.contains(name)) {
             if let Some(rows) = store.rows(card, name) {
                 is_empty = false;
-                write!(out, "<h3>{} <small>{}</small></h3>{}", escape(name), escape(card), plot::all_rows(rows))
+                write!(out, "<h3>{} <small>{}</small></h3>{}", escape(name), escape(card), plot::all_rows(name, rows))
                     .expect("a string takes all");
             }
         }
@@ -295,7 +417,7 @@ mod tests {
     use serde_json::json;
 
     fn page(store: &Store) -> String {
-        html(&Claims::read().unwrap(), &Figures::read().unwrap(), store)
+        html(&Claims::read().unwrap(), &Figures::read().unwrap(), store, None)
     }
 
     #[test]
@@ -305,7 +427,7 @@ mod tests {
         assert!(html.contains(
             "No record yet: <code>cargo xtask bench --figure harmonia-memory --json harmonia-memory.json</code>"
         ));
-        assert!(!html.contains("--figure cuart-sizes --json"), "it has a record");
+        assert!(!html.contains("No record yet: <code>cargo xtask bench --figure cuart-sizes "), "it has a record");
         assert!(html.contains("NVIDIA H200 (cuda:0)") && html.contains("580.1") && html.contains("60 MiB"));
         // Claims of other records say that theirs are not there.
         assert!(html.contains("no record `hbtree-sizes`"));
@@ -336,14 +458,129 @@ mod tests {
         assert!(html.split("href=\"").skip(1).all(|rest| rest.starts_with('#')));
     }
 
+    /// The page of the committed records, as it is written to `target`.
+    fn committed() -> String {
+        let store = Store::of_folder(&crate::records()).unwrap();
+        html(
+            &Claims::read().unwrap(),
+            &Figures::read().unwrap(),
+            &store,
+            Some(&crate::workspace().join("target/report.html")),
+        )
+    }
+
+    /// The tags of a name, with what stands in them.
+    fn tags<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+        let start = format!("<{name}");
+        let rest = html.split(start.as_str()).skip(1);
+        rest.filter(|rest| rest.starts_with([' ', '>'])).filter_map(|rest| rest.split('>').next()).collect()
+    }
+
     #[test]
-    fn every_link_of_the_contents_leads_somewhere() {
-        let html = page(&Store::default());
-        let ids: Vec<&str> = html.split("id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        let unique: BTreeSet<&&str> = ids.iter().collect();
-        assert_eq!(unique.len(), ids.len(), "an id stands twice");
-        for link in html.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-            assert!(ids.contains(&link), "{link}");
+    fn records_are_found_from_the_page() {
+        let from = |page: &str| address(Path::new(page), Path::new("a/records/r.json")).unwrap();
+        assert_eq!(from("a/target/page.html"), "../records/r.json");
+        assert_eq!(from("a/records/page.html"), "r.json");
+        assert_eq!(from("page.html"), "a/records/r.json");
+    }
+
+    #[test]
+    fn every_link_leads_somewhere() {
+        for html in [page(&Store::default()), committed()] {
+            let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+            let unique: BTreeSet<&&str> = ids.iter().collect();
+            assert_eq!(unique.len(), ids.len(), "an id stands twice");
+            for link in html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                match link.strip_prefix('#') {
+                    Some(id) => assert!(ids.contains(&id), "{link}"),
+                    None => assert!(crate::workspace().join("target").join(link).is_file(), "{link}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn headings_are_in_order_and_every_element_is_closed() {
+        let html = committed();
+        let mut level = 0;
+        let mut open: Vec<&str> = Vec::new();
+        let text = html.split("<style>").next().unwrap().to_owned() + html.split("</style>").nth(1).unwrap();
+        for tag in text.split('<').skip(1) {
+            let name = tag.split(|c: char| c.is_whitespace() || c == '>' || c == '/').next().unwrap();
+            if let Some(closed) = tag.strip_prefix('/') {
+                let closed = closed.split('>').next().unwrap();
+                assert_eq!(open.pop(), Some(closed), "</{closed}> closes another element");
+                continue;
+            }
+            if let Some(of) = name.strip_prefix('h').and_then(|of| of.parse::<usize>().ok()) {
+                assert!(of <= level + 1, "h{of} after h{level}: {}", tag.chars().take(80).collect::<String>());
+                level = of;
+            }
+            let is_empty = tag.split('>').next().unwrap().ends_with('/') || matches!(name, "meta" | "!DOCTYPE" | "br");
+            if !is_empty {
+                let end = tag.find(|c: char| c.is_whitespace() || c == '>').unwrap();
+                open.push(&tag[..end]);
+            }
+        }
+        assert_eq!(open, Vec::<&str>::new());
+        assert_eq!(tags(&html, "h1").len(), 1);
+        assert_eq!(tags(&html, "main").len(), 1);
+    }
+
+    #[test]
+    fn what_is_seen_is_also_said() {
+        let html = committed();
+        for svg in tags(&html, "svg") {
+            let is_named = svg.contains("role=\"img\"") && svg.contains("aria-label=\"");
+            assert!(is_named || svg.contains("aria-hidden=\"true\""), "{svg}");
+        }
+        assert!(tags(&html, "th").iter().all(|th| th.contains("scope=\"")), "a header is of a row or a column");
+        assert!(
+            tags(&html, "div")
+                .iter()
+                .filter(|div| div.contains("class=\"scroll\""))
+                .all(|div| { div.contains("tabindex=\"0\"") && div.contains("aria-label=\"") })
+        );
+        let figures = html.matches("<figure class=\"plot\">").count();
+        assert!(figures > 60);
+        assert_eq!(html.matches("<figure class=\"plot\"><figcaption><strong>").count(), figures, "all have captions");
+        // A table beneath each; some figures have one of all their rows instead.
+        assert!(html.matches("<details>").count() >= figures);
+    }
+
+    /// The relative luminance of a colour, as WCAG 2 has it.
+    fn luminance(colour: &str) -> f64 {
+        let part = |i: usize| {
+            let part = f64::from(u8::from_str_radix(&colour[i..i + 2], 16).unwrap()) / 255.0;
+            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    #[test]
+    fn colours_stand_out_in_light_and_dark() {
+        let schemes: Vec<&str> = STYLE.split(":root {").skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
+        assert_eq!(schemes.len(), 2);
+        for scheme in schemes {
+            let colours: Vec<(&str, &str)> = scheme
+                .split(';')
+                .filter_map(|line| line.trim().split_once(": "))
+                .filter(|(name, value)| name.starts_with("--") && value.starts_with('#'))
+                .collect();
+            let of = |name: &str| colours.iter().find(|(other, _)| *other == name).unwrap().1;
+            for (name, colour) in &colours {
+                // Text needs 4.5, lines and marks 3.
+                let least = match *name {
+                    "--ground" | "--raised" | "--line" => continue,
+                    name if name.starts_with("--c") && name.len() == 4 => 3.0,
+                    _ => 4.5,
+                };
+                for ground in ["--ground", "--raised"] {
+                    let (one, other) = (luminance(colour), luminance(of(ground)));
+                    let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+                    assert!(contrast >= least, "{name} {colour} on {ground}: {contrast:.2}");
+                }
+            }
         }
     }
 }

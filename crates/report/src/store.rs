@@ -57,7 +57,11 @@ pub(crate) const EMULATOR: &str = "emulated";
 
 /// Records by their names, which are those of their files without `.json`; by card.
 #[derive(Debug, Default)]
-pub(crate) struct Store(BTreeMap<String, BTreeMap<String, Held>>);
+pub(crate) struct Store {
+    cards: BTreeMap<String, BTreeMap<String, Held>>,
+    /// The files, by card and name.
+    paths: BTreeMap<(String, String), PathBuf>,
+}
 
 impl Store {
     /// All files that end in `.json`, in the folders of a folder.
@@ -78,24 +82,30 @@ impl Store {
             let text = fs::read_to_string(path).map_err(|source| Error::Read { path: path.clone(), source })?;
             let (card, held) = read(&text).map_err(|source| Error::Record { path: path.clone(), source })?;
             let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-            if store.0.entry(card.clone()).or_default().insert(name.clone(), held).is_some() {
+            if store.cards.entry(card.clone()).or_default().insert(name.clone(), held).is_some() {
                 return Err(Error::Twice { path: path.clone(), name, card });
             }
+            store.paths.insert((card, name), path.clone());
         }
         Ok(store)
     }
 
     pub(crate) fn cards(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|card| &**card)
+        self.cards.keys().map(|card| &**card)
     }
 
     /// The records of a card, by name.
     pub(crate) fn records(&self, card: &str) -> impl Iterator<Item = (&str, &Held)> {
-        self.0.get(card).into_iter().flatten().map(|(name, held)| (&**name, held))
+        self.cards.get(card).into_iter().flatten().map(|(name, held)| (&**name, held))
     }
 
     pub(crate) fn get(&self, card: &str, name: &str) -> Option<&Held> {
-        self.0.get(card)?.get(name)
+        self.cards.get(card)?.get(name)
+    }
+
+    /// The file of a record.
+    pub(crate) fn path(&self, card: &str, name: &str) -> Option<&Path> {
+        self.paths.get(&(card.to_owned(), name.to_owned())).map(PathBuf::as_path)
     }
 
     /// The rows of a record, those of rivals included.
