@@ -23,6 +23,13 @@ pub(crate) struct Line {
     pub(crate) spreads: Vec<(f64, f64, f64)>,
 }
 
+impl Line {
+    /// Whether a paper has one number for all x; it has no marks, since the paper has no points of it.
+    fn is_level(&self) -> bool {
+        self.is_paper && self.points.len() == 2 && self.points[0].1 == self.points[1].1
+    }
+}
+
 /// What numbers to the right are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
@@ -110,9 +117,7 @@ impl Chart<'_> {
                     [low, high].map(|y| EmptyElement::at((x, y)) + PathElement::new(vec![(-CAP, 0), (CAP, 0)], style));
                 context.draw_series(caps)?;
             }
-            // A level has no marks: the paper has no points of it.
-            let is_level = line.is_paper && line.points.len() == 2 && line.points[0].1 == line.points[1].1;
-            if !is_level {
+            if !line.is_level() {
                 let style = colour(line).filled();
                 let points = line.points.iter().copied();
                 match MARKS[line.number % MARKS.len()] {
@@ -140,7 +145,8 @@ const MARKS: [&[(i32, i32)]; 5] = [
 ];
 
 /// The line and mark of a legend, as SVG.
-pub(crate) fn swatch(number: usize, is_paper: bool) -> String {
+pub(crate) fn swatch(line: &Line) -> String {
+    let Line { number, is_paper, .. } = *line;
     let class = number % COLOURS;
     let dashes = if is_paper { " stroke-dasharray=\"5 4\"" } else { "" };
     let mark = match MARKS[number % MARKS.len()] {
@@ -150,7 +156,7 @@ pub(crate) fn swatch(number: usize, is_paper: bool) -> String {
             format!("<polygon points=\"{}\" class=\"f{class}\"/>", points.join(" "))
         }
     };
-    let mark = if is_paper { String::new() } else { mark };
+    let mark = if line.is_level() { String::new() } else { mark };
     format!(
         "<svg class=\"swatch\" viewBox=\"0 0 28 16\" aria-hidden=\"true\"><path d=\"M0 8H28\" class=\"s{class}\" \
          stroke-width=\"2\"{dashes}/>{mark}</svg>"

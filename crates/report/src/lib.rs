@@ -17,6 +17,7 @@ mod number;
 mod page;
 mod picture;
 mod plot;
+mod runs;
 mod store;
 mod tables;
 
@@ -104,7 +105,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         println!("{}", path.display());
     }
     if arguments.tables {
-        write_tables(&store)?;
+        write_tables(&claims, &figures, &store)?;
     }
     let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, CARD, is_whole)).collect();
     // Of other records, the page says it beside the claim.
@@ -112,14 +113,20 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
 }
 
 /// Writes the tables of all documents that have some.
-fn write_tables(store: &Store) -> Result<(), Error> {
+fn write_tables(claims: &Claims, figures: &Figures, store: &Store) -> Result<(), Error> {
     let tables = Tables::read()?;
     for file in tables.files() {
-        let path = workspace().join(file);
-        let text = fs::read_to_string(&path).map_err(|source| store::Error::Read { path: path.clone(), source })?;
-        write(&path, &tables.written(file, &text, store).map_err(Error::Table)?)?;
-        println!("{}", path.display());
+        rewrite(file, |text| tables.written(file, text, store))?;
     }
+    rewrite(runs::FILE, |text| runs::written(text, claims, figures, store))
+}
+
+/// Writes a document of the workspace anew, from what it was.
+fn rewrite(file: &str, written: impl FnOnce(&str) -> Result<String, String>) -> Result<(), Error> {
+    let path = workspace().join(file);
+    let text = fs::read_to_string(&path).map_err(|source| store::Error::Read { path: path.clone(), source })?;
+    write(&path, &written(&text).map_err(Error::Table)?)?;
+    println!("{}", path.display());
     Ok(())
 }
 

@@ -11,7 +11,7 @@ const HEAD: &str = "\
 
 What the papers of the implemented systems say of speed and memory, and what was measured here. Numbers after a record's \
 name in brackets are computed from that record in [`benches/record`](../benches/record) when this page is written. \
-Conditions and reasons: [figures.md](figures.md), [performance.md](performance.md). With plots: `cargo xtask report`.
+Conditions and reasons: [figures.md](figures.md), [performance.md](performance.md). To measure on a card of your own: [reproduce.md](reproduce.md). With plots: `cargo xtask report`.
 
 * **holds**: ours does what the paper says, in kind, and in size at least about as much.
 * **holds in part**: some of what it says does, or at some of the sizes; the reason says which.

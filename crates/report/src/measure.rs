@@ -184,6 +184,12 @@ impl Measure {
         Ok(numbers.into_iter().map(of).collect())
     }
 
+    /// For which numbers the verdict was written.
+    pub(crate) fn describe_range(&self) -> String {
+        let [low, high] = self.within.map(|number| self.unit.write(number));
+        format!("{low} to {high}")
+    }
+
     /// What it is and the numbers: `x GRT: 2.7 × at 64 Ki, 3.2 × at 16 Mi`.
     pub(crate) fn describe(&self, measured: &Measured) -> String {
         let numbers = measured.numbers.iter().zip(&measured.is_alike).map(|((by, number), is_alike)| {

@@ -85,6 +85,9 @@ pub(crate) fn digits(number: f64) -> String {
 
 /// A count of keys or queries: powers of two with binary prefixes, others with decimal ones.
 pub(crate) fn count(number: f64) -> String {
+    if number.abs() < 1.0 {
+        return digits(number);
+    }
     for (scale, prefix) in [(1_u64 << 30, " Gi"), (1 << 20, " Mi"), (1 << 10, " Ki")] {
         let part = number / scale as f64;
         if part >= 1.0 && part.fract() == 0.0 {
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn powers_of_two_have_binary_prefixes() {
-        let written = [65536.0, 27_262_976.0, 1e7, 2_147_483_648.0, 8.0, 16_148_070.0].map(count);
-        assert_eq!(written, ["64 Ki", "26 Mi", "10 M", "2 Gi", "8", "16.1 M"]);
+        let written = [65536.0, 27_262_976.0, 1e7, 2_147_483_648.0, 8.0, 16_148_070.0, 0.5, 0.0].map(count);
+        assert_eq!(written, ["64 Ki", "26 Mi", "10 M", "2 Gi", "8", "16.1 M", "0.5", "0"]);
     }
 }

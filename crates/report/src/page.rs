@@ -50,29 +50,27 @@ const INTRO: &str = "<p>Lanetree implements indexes of the research literature f
 
 /// Counts of verdicts by paper, and what surprises most.
 fn summary(claims: &Claims) -> String {
-    let verdicts: String = Verdict::ALL
-        .iter()
-        .map(|verdict| {
-            format!("<th scope=\"col\"><span class=\"verdict {}\">{}</span></th>", verdict.class(), verdict.name())
-        })
-        .collect();
-    let counts = |count: &dyn Fn(Verdict) -> usize| -> String {
-        Verdict::ALL.iter().map(|&verdict| format!("<td>{}</td>", count(verdict))).collect()
+    let cell = |name: &str, count: usize| format!("<td role=\"cell\" data-name=\"{name}\">{count}</td>");
+    let row = |head: &str, claims: usize, count: &dyn Fn(Verdict) -> usize, unanswered: usize| {
+        let cells = Verdict::ALL.iter().map(|&verdict| cell(verdict.name(), count(verdict)));
+        format!(
+            "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{head}</th>{}{}{}</tr>",
+            cell("claims", claims),
+            cells.collect::<String>(),
+            cell(UNANSWERED, unanswered)
+        )
     };
-    let rows: String = claims
-        .0
-        .iter()
-        .map(|paper| {
-            format!(
-                "<tr><th scope=\"row\"><a href=\"#claims-{}\">{}</a></th><td>{}</td>{}<td>{}</td></tr>",
-                paper.id,
-                escape(&paper.name),
-                paper.claim.len(),
-                counts(&|verdict| paper.count(verdict)),
-                paper.unanswered.len()
-            )
-        })
-        .collect();
+    let verdicts = Verdict::ALL.iter().map(|of| format!("<span class=\"verdict {}\">{}</span>", of.class(), of.name()));
+    let columns = ["paper".into(), "claims".into()].into_iter().chain(verdicts).chain([UNANSWERED.into()]);
+    let head: String =
+        columns.map(|column: String| format!("<th role=\"columnheader\" scope=\"col\">{column}</th>")).collect();
+    let papers = claims.0.iter().map(|paper| {
+        let name = format!("<a href=\"#claims-{}\">{}</a>", paper.id, escape(&paper.name));
+        row(&name, paper.claim.len(), &|verdict| paper.count(verdict), paper.unanswered.len())
+    });
+    let unanswered = claims.0.iter().map(|paper| paper.unanswered.len()).sum();
+    let all = row("all", claims.all().count(), &|verdict| claims.count(verdict), unanswered);
+    let rows: String = papers.chain([all]).collect();
     let surprises: String = claims
         .0
         .iter()
@@ -81,9 +79,10 @@ fn summary(claims: &Claims) -> String {
                 .most_surprising()
                 .map(|claim| {
                     format!(
-                        "<li><a href=\"#claim-{}\">{}</a> <span class=\"verdict {}\">{}</span> {}</li>",
+                        "<li><a href=\"#claim-{}\">{}</a> <small>{}</small> <span class=\"verdict {}\">{}</span> {}</li>",
                         claim.id,
                         with_code(&claim.says),
+                        escape(&claim.place()),
                         claim.verdict.class(),
                         claim.verdict.name(),
                         with_code(first_sentence(&claim.why))
@@ -95,14 +94,13 @@ fn summary(claims: &Claims) -> String {
         .collect();
     format!(
         "<section><h2 id=\"summary\">Summary</h2><div class=\"scroll\" role=\"region\" aria-label=\"Verdicts by paper\" \
-         tabindex=\"0\"><table class=\"summary\"><thead><tr><th scope=\"col\">Paper</th><th scope=\"col\">Claims</th>{verdicts}\
-         <th scope=\"col\">Said, and in no row</th></tr></thead><tbody>{rows}<tr><th scope=\"row\">All</th><td>{}</td>{}<td>{}</td>\
-         </tr></tbody></table></div>{surprises}</section>",
-        claims.all().count(),
-        counts(&|verdict| claims.count(verdict)),
-        claims.0.iter().map(|paper| paper.unanswered.len()).sum::<usize>(),
+         tabindex=\"0\"><table class=\"summary\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">{head}</tr></thead>\
+         <tbody role=\"rowgroup\">{rows}</tbody></table></div>{surprises}</section>"
     )
 }
+
+/// What the summary calls what a paper says and no row answers.
+const UNANSWERED: &str = "said, and in no row";
 
 fn first_sentence(text: &str) -> &str {
     text.find(". ").map_or(text, |end| &text[..=end])

@@ -32,10 +32,10 @@ fn caption(plot: &Plot, has_spreads: bool) -> String {
         words.join(", ")
     };
     let shape = if plot.x.is_some() { "line" } else { "bar" };
-    let mut out = match &plot.x {
-        Some(x) => format!("{} by {}", plot.y_title, x.title),
-        None => plot.y_title.clone(),
-    };
+    let mut out = plot.y_title.strip_prefix("× ").map_or_else(|| plot.y_title.clone(), |of| format!("times {of}"));
+    if let Some(x) = &plot.x {
+        write!(out, " by {}", x.title).expect("a string takes all");
+    }
     if !plot.series.is_empty() {
         write!(out, "; a {shape} for each {}", words(&plot.series)).expect("a string takes all");
     }
@@ -51,8 +51,9 @@ fn caption(plot: &Plot, has_spreads: bool) -> String {
         let kind = if plot.x.is_some() { "Dashed" } else { "Hatched" };
         write!(out, " {kind}: what the paper's text says.").expect("a string takes all");
     }
-    let first = out.chars().next().map_or_else(String::new, |c| c.to_uppercase().collect());
-    first + out.get(out.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default()
+    let mut rest = out.chars();
+    let first = rest.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(rest).collect()
 }
 
 /// A name and its rows, in the order in which names come first.
@@ -98,10 +99,8 @@ fn lines(plot: &Plot, x: &X, rows: &[&Facts]) -> Option<String> {
         };
         named.push((name, line));
     }
-    let legend: String = named
-        .iter()
-        .map(|(name, line)| format!("<li>{}{}</li>", chart::swatch(line.number, line.is_paper), escape(name)))
-        .collect();
+    let legend: String =
+        named.iter().map(|(name, line)| format!("<li>{}{}</li>", chart::swatch(line), escape(name))).collect();
     let table = numbers(plot, x, &named);
     let chart = Chart {
         x_title: &x.title,
@@ -197,7 +196,7 @@ fn bars(plot: &Plot, rows: &[&Facts]) -> String {
         )
     };
     let mut out =
-        format!("<p class=\"axis\">{}{}</p>", escape(&plot.y_title), if is_log { ", by logarithms" } else { "" });
+        if is_log { "<p class=\"axis\">The bars' lengths are logarithms.</p>".to_owned() } else { String::new() };
     let mut table = String::new();
     for (group, rows) in by_name(rows, |facts| plot.group(facts)) {
         if !group.is_empty() {
