@@ -106,6 +106,15 @@ fn first_sentence(text: &str) -> &str {
     text.find(". ").map_or(text, |end| &text[..=end])
 }
 
+/// What the records of a machine say besides it.
+#[derive(Default)]
+struct Made<'a> {
+    records: usize,
+    seeds: BTreeSet<String>,
+    versions: BTreeSet<&'a str>,
+    dates: Vec<&'a str>,
+}
+
 /// What the records of each card were measured on.
 fn machines(store: &Store) -> String {
     let mut out = String::from(
@@ -115,39 +124,41 @@ fn machines(store: &Store) -> String {
     let mut cards: Vec<&str> = store.cards().collect();
     cards.sort_by_key(|&card| card == EMULATOR);
     for card in cards {
-        let mut machines: Vec<Vec<(&str, String)>> = Vec::new();
-        let (mut seeds, mut versions, mut verified, mut records) = (BTreeSet::new(), BTreeSet::new(), Vec::new(), 0);
-        let mut dates: Vec<&str> = Vec::new();
+        let mut machines: Vec<(Vec<(&str, String)>, Made)> = Vec::new();
+        let mut others = Vec::new();
         for (name, held) in store.records(card) {
             match held {
                 Held::Bench { record, .. } => {
                     let machine = described(&record.machine);
-                    if !machines.contains(&machine) {
-                        machines.push(machine);
-                    }
-                    seeds.insert(record.seed.to_string());
-                    dates.extend(record.date.as_deref());
-                    versions.insert(record.version.clone());
-                    records += 1;
+                    let at = machines.iter().position(|(other, _)| *other == machine).unwrap_or_else(|| {
+                        machines.push((machine, Made::default()));
+                        machines.len() - 1
+                    });
+                    let made = &mut machines[at].1;
+                    made.records += 1;
+                    made.seeds.insert(record.seed.to_string());
+                    made.versions.insert(&record.version);
+                    made.dates.extend(record.date.as_deref());
                 }
                 Held::Verify { mode, passed, failed } => {
-                    verified.push(format!("{mode}: {passed} cases passed, {failed} failed ({name}.json)"));
+                    others.push(format!("Verified, {mode}: {passed} cases passed, {failed} failed ({name}.json)."));
                 }
-                Held::Rivals(_) => records += 1,
+                Held::Rivals(_) => others.push(format!("Measured by programs beside the bench: {name}.json.")),
             }
         }
-        for mut machine in machines {
-            machine.push(("Records", records.to_string()));
-            machine.push(("Seed", seeds.iter().cloned().collect::<Vec<_>>().join(", ")));
-            machine.push(("Lanetree", versions.iter().cloned().collect::<Vec<_>>().join(", ")));
-            machine.push(("Date", spanned(&dates, records)));
-            machine.extend(verified.iter().map(|line| ("Verified", line.clone())));
+        write!(out, "<h3>{}</h3>", escape(card)).expect("a string takes all");
+        for (mut machine, made) in machines {
+            machine.push(("Records", made.records.to_string()));
+            machine.push(("Seed", made.seeds.into_iter().collect::<Vec<_>>().join(", ")));
+            machine.push(("Lanetree", made.versions.into_iter().collect::<Vec<_>>().join(", ")));
+            machine.push(("Date", spanned(&made.dates, made.records)));
             let rows: String = machine
                 .iter()
                 .map(|(what, which)| format!("<div><dt>{what}</dt><dd>{}</dd></div>", escape(which)))
                 .collect();
-            write!(out, "<h3>{}</h3><dl class=\"machine\">{rows}</dl>", escape(card)).expect("a string takes all");
+            write!(out, "<dl class=\"machine\">{rows}</dl>").expect("a string takes all");
         }
+        out.extend(others.iter().map(|line| format!("<p>{}</p>", escape(line))));
     }
     out + "</section>"
 }
@@ -475,6 +486,23 @@ mod tests {
     }
 
     #[test]
+    fn machines_of_a_card_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b", "c"].map(|name| folder.path().join(name).with_extension("json"));
+        for (path, threads) in paths.iter().zip([16, 32, 16]) {
+            let mut record: serde_json::Value = serde_json::from_str(&crate::store::tests::record(&[])).unwrap();
+            record["machine"]["cpu_threads"] = json!(threads);
+            std::fs::write(path, record.to_string()).unwrap();
+        }
+        let html = machines(&Store::of_files(&paths).unwrap());
+        let of = |threads: &str| {
+            let rest = html.split(threads).nth(1).unwrap().split("</dl>").next().unwrap();
+            rest.contains("<dt>Records</dt><dd>2</dd>")
+        };
+        assert!(of("Xeon, 16 threads") && !of("Xeon, 32 threads"), "{html}");
+    }
+
+    #[test]
     fn records_are_found_from_the_page() {
         let from = |page: &str| address(Path::new(page), Path::new("a/records/r.json")).unwrap();
         assert_eq!(from("a/target/page.html"), "../records/r.json");
@@ -533,6 +561,7 @@ mod tests {
             assert!(is_named || svg.contains("aria-hidden=\"true\""), "{svg}");
         }
         assert!(tags(&html, "th").iter().all(|th| th.contains("scope=\"")), "a header is of a row or a column");
+        assert!(!html.contains("\"></th>"), "a header without a text");
         assert!(
             tags(&html, "div")
                 .iter()

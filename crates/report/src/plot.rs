@@ -83,6 +83,8 @@ fn lines(plot: &Plot, x: &X, rows: &[&Facts]) -> Option<String> {
         };
         let spreads = rows.iter().filter_map(spread).collect();
         if !points.is_empty() {
+            // Rows that nothing tells apart are called what they are.
+            let name = if name.is_empty() { plot.y_title.clone() } else { name };
             named.push((name, Line { number: named.len(), is_paper: false, points, spreads }));
         }
     }
@@ -154,7 +156,7 @@ fn with_spread(unit: Unit, number: f64, spread: Option<(f64, f64)>) -> String {
 fn details(summary: &str, of: &str, head: &str, rows: &str) -> String {
     let of = escape(of);
     format!(
-        "<details><summary>{summary}<span class=\"unseen\"> of {of}</span></summary><div class=\"scroll\" role=\"region\" \
+        "<details><summary>{summary}<span class=\"unseen\"> of {of}</span></summary><div class=\"scroll\" role=\"group\" \
          aria-label=\"Table: {of}\" tabindex=\"0\"><table class=\"numbers\"><thead>{head}</thead><tbody>{rows}</tbody></table>\
          </div></details>"
     )
