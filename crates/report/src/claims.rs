@@ -1,6 +1,8 @@
 //! The papers' claims: what they say, what was measured, and whether it holds.
 //!
-//! They are kept in `claims/`, a file for each paper, so that the page and `docs/claims.md` cannot differ. `measured`
+//! They are kept in `claims/`, a file for each paper, so that the page and `docs/claims.md` cannot differ. A claim that can
+//! be put to the test in the paper's way and in the library's has a row for each (`way`); `unanswered` lists what a paper
+//! says and no row answers, and `surprising` the three claims that the summary names. `measured`
 //! is computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`,
 //! one row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold
 //! for all its terms; `list` names a list of what was counted instead of rows, by a run on the card or else by the
