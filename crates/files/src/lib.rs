@@ -1,15 +1,7 @@
 //! Indexes over keys of a fixed size, saved to files and loaded from them.
 //!
-//! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. All numbers
-//! are little-endian:
-//!
-//! ```text
-//! 0     header, 4 KiB: magic (8 bytes), version (u32), flags (u32, 0), names of the key and the value type (32 bytes each, padded
-//!       with zeros), pairs (u64), CRC-32C of the table of checksums (u32), zeros, CRC-32C of all before it (u32)
-//! 4096  keys as they are in memory, in strictly ascending order; zeros up to a multiple of 4 KiB
-//!       values; zeros up to a multiple of 4 KiB
-//!       table of checksums: a CRC-32C (u32) per MiB of keys, then per MiB of values; the file ends here
-//! ```
+//! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. The page
+//! `docs/format.md` of the repository draws the format, and says what readers refuse.
 //!
 //! Floats are stored as the words by which they are ordered. Composite keys are refused, since their names don't tell of what
 //! they are composed.
@@ -17,12 +9,13 @@
 #[cfg(target_endian = "big")]
 compile_error!("files are little-endian, and written as they are in memory");
 
+mod disk;
 mod error;
 mod format;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, Section};
 
-use format::{Header, write};
+use format::{Header, MAGIC, write};
 use lanetree_frame::fixed::{FixedIndex, OnStream};
 use lanetree_frame::{AnyKey, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
 use std::fs::File;
@@ -43,7 +36,7 @@ pub trait Save {
 
 impl<I: FixedIndex> Save for I {
     fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let header = Header::of::<I::Key, I::Value>(self.len())?;
+        let header = Header::of::<I::Key, I::Value>(MAGIC, 0, self.len())?;
         let (device, len) = (self.device(), self.len() as usize);
         let stream = device.stream().map_err(lanetree_frame::Error::from)?;
         let mut keys = device.alloc::<I::Key>(len).map_err(lanetree_frame::Error::from)?;
@@ -51,7 +44,7 @@ impl<I: FixedIndex> Save for I {
         OnStream::new(self, &stream).pairs(&mut keys, &mut values)?;
         let keys = keys.to_vec().map_err(lanetree_frame::Error::from)?;
         let values = values.to_vec().map_err(lanetree_frame::Error::from)?;
-        write(path.as_ref(), header, bytemuck::cast_slice(&keys), format::bytes_of(&values))
+        write(path.as_ref(), &header, bytemuck::cast_slice(&keys), format::bytes_of(&values))
     }
 }
 
@@ -115,8 +108,8 @@ pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], valu
         }
         .into());
     }
-    let header = Header::of::<K, V>(keys.len() as u64)?;
-    write(path.as_ref(), header, bytemuck::cast_slice(keys), format::bytes_of(values))
+    let header = Header::of::<K, V>(MAGIC, 0, keys.len() as u64)?;
+    write(path.as_ref(), &header, bytemuck::cast_slice(keys), format::bytes_of(values))
 }
 
 /// Reads the pairs of a file, in ascending order of their keys.

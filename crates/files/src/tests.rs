@@ -1,9 +1,13 @@
+pub(crate) mod crash;
+mod damage;
+mod golden;
+mod replace;
+
 use crate::{Error, Load, Save, read_pairs, types_of, write_pairs};
 use lanetree_frame::{Device, F64};
 use lanetree_lane_tree::LaneTree;
 use lanetree_sorted::SortedArray;
 use std::fs;
-use std::os::unix::fs::FileExt;
 
 #[test]
 fn what_one_index_saves_another_one_loads() {
@@ -23,34 +27,6 @@ fn what_one_index_saves_another_one_loads() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let other = LaneTree::<u64, u32>::builder().load(&host, &path);
     assert!(matches!(other, Err(Error::Types { keys, values }) if keys == "i64" && values == "u32"));
-}
-
-#[test]
-fn a_damaged_file_is_an_error_or_has_the_same_pairs() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, host) = (folder.path().join("index"), Device::host());
-    let tree = LaneTree::build(&host, &[1_u64, 5, 9], &[10_u64, 50, 90]).unwrap();
-    tree.save(&path).unwrap();
-    let whole = fs::read(&path).unwrap();
-    let file = fs::File::options().write(true).open(&path).unwrap();
-    let load = || SortedArray::<u64, u64>::builder().load(&host, &path);
-    for at in 0..whole.len() {
-        file.write_all_at(&[whole[at] ^ 0x10], at as u64).unwrap();
-        let is_padding = (4096 + 24..8192).contains(&at) || (8192 + 24..12288).contains(&at);
-        match load() {
-            Ok(index) => assert!(is_padding && index.pairs().unwrap() == tree.pairs().unwrap(), "byte {at}"),
-            Err(_) => assert!(!is_padding, "byte {at}"),
-        }
-        file.write_all_at(&whole[at..=at], at as u64).unwrap();
-    }
-    file.write_all_at(&[2], 8).unwrap();
-    assert!(matches!(load(), Err(Error::Unsupported { version: 2, flags: 0 })));
-    file.write_all_at(&[1], 8).unwrap();
-    assert_eq!(load().unwrap().pairs().unwrap(), tree.pairs().unwrap(), "the file is whole again");
-    for len in (0..whole.len()).rev() {
-        file.set_len(len as u64).unwrap();
-        assert!(matches!(load(), Err(Error::Damaged { .. })), "cut to {len} bytes");
-    }
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! Files of every version, as they were written when it was the newest.
+
+use crate::{Load, Save, read_pairs, types_of, write_pairs};
+use lanetree_frame::{AnyKey, Bytes16, Device, F32, F64, KeyWord, Value};
+use lanetree_lane_tree::LaneTree;
+use std::fs;
+use std::path::PathBuf;
+
+/// The golden file of two types.
+fn golden<K: AnyKey, V: Value>() -> PathBuf {
+    let values = if V::IS_SOME { V::NAME } else { "none" };
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v1-{}-{values}.lanetree", K::NAME))
+}
+
+/// What is in it: keys from all over the type's range.
+fn contents<K: AnyKey, V: Value>() -> (Vec<K>, Vec<V>) {
+    let mut words = Vec::new();
+    for bit in (0..K::Bits::BITS).step_by(5) {
+        words.push(K::Bits::from_parts((1_u128 << bit).parts()));
+        words.push(K::Bits::MAX.shr(bit));
+    }
+    words.push(K::Bits::MIN);
+    words.sort();
+    words.dedup();
+    let values = (0..words.len() as u64).map(|i| V::of(V::Word::truncate(i.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
+    let values = values.collect();
+    (words.into_iter().map(K::decode).collect(), values)
+}
+
+/// Calls a function for every key type, with each value type at least thrice.
+macro_rules! each_golden {
+    ($call:ident) => {
+        $call::<u32, u32>();
+        $call::<u64, u64>();
+        $call::<u128, ()>();
+        $call::<i32, u64>();
+        $call::<i64, ()>();
+        $call::<i128, u32>();
+        $call::<F32, ()>();
+        $call::<F64, u32>();
+        $call::<Bytes16, u64>();
+    };
+}
+
+/// Once per version: golden files are never written anew.
+#[test]
+#[ignore = "writes the golden files that are missing"]
+fn write_missing_golden_files() {
+    fn write<K: AnyKey, V: Value>() {
+        let (keys, values) = contents::<K, V>();
+        if !golden::<K, V>().exists() {
+            write_pairs(golden::<K, V>(), &keys, &values).unwrap();
+        }
+    }
+    each_golden!(write);
+}
+
+#[test]
+fn golden_files_are_read_and_written_byte_for_byte() {
+    fn check<K: AnyKey, V: Value>() {
+        let (path, folder) = (golden::<K, V>(), tempfile::tempdir().unwrap());
+        assert_eq!(types_of(&path).unwrap(), [K::NAME, V::NAME]);
+        let (keys, values) = contents::<K, V>();
+        assert!(read_pairs::<K, V>(&path).unwrap() == (keys.clone(), values.clone()), "{path:?}");
+
+        let built = LaneTree::build(&Device::host(), &keys, &values).unwrap();
+        let saved = folder.path().join("saved");
+        built.save(&saved).unwrap();
+        assert!(fs::read(&saved).unwrap() == fs::read(&path).unwrap(), "{path:?}: today's writer writes other bytes");
+    }
+    each_golden!(check);
+}
+
+#[test]
+fn an_index_of_a_golden_file_answers_as_one_of_its_pairs() {
+    let host = Device::host();
+    let (keys, values) = contents::<F64, u32>();
+    let loaded = LaneTree::<F64, u32>::builder().load(&host, golden::<F64, u32>()).unwrap();
+    let built = LaneTree::build(&host, &keys, &values).unwrap();
+    let probes: Vec<F64> = keys.iter().flat_map(|key| [key.get(), key.get() / 3.0]).map(F64::new).collect();
+    assert_eq!(loaded.get_many(&probes).unwrap(), built.get_many(&probes).unwrap());
+    assert_eq!(loaded.lower_bound_many(&probes).unwrap(), built.lower_bound_many(&probes).unwrap());
+}
