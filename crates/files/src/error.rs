@@ -83,6 +83,9 @@ pub enum Error {
         /// That of its values.
         values: String,
     },
+    /// The file is of a multi-map, and is loaded as an index.
+    #[error("the file is of a multi-map, whose keys may have several values: load it as a multi-map")]
+    Several,
     /// Composite keys.
     #[error("files do not take composite keys: save an index over one of the two, or over integers that hold both")]
     Composite,

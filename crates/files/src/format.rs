@@ -21,6 +21,8 @@ pub(crate) const ALIGNMENT: u64 = 4096;
 const PIECE: usize = 1 << 20;
 /// Keys that a thread compares at a time.
 const KEYS_AT_ONCE: usize = 1 << 16;
+/// A flag: a key may occur several times.
+pub(crate) const SEVERAL: u32 = 1;
 /// Where the header's parts are.
 const FLAGS: usize = 12;
 const KEYS: Range<usize> = 16..48;
@@ -195,13 +197,13 @@ fn names_in(header: &[u8]) -> [String; 2] {
 
 /// The names of the types of a file's keys and values.
 pub(crate) fn read_names(file: &File) -> Result<[String; 2]> {
-    read_header(file, len_of(file)?, (MAGIC, Section::Header, 0)).map(|header| names_in(&header))
+    read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL)).map(|header| names_in(&header))
 }
 
-/// Reads and checks a file: its keys ascend strictly.
-pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>)> {
+/// Reads and checks a file. Returns its flags, too: its keys ascend strictly without [`SEVERAL`].
+pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>, u32)> {
     let len = len_of(file)?;
-    let (header, bytes) = read_header_of::<K, V>(file, len, (MAGIC, Section::Header, 0))?;
+    let (header, bytes) = read_header_of::<K, V>(file, len, (MAGIC, Section::Header, SEVERAL))?;
     let (pairs, places) = (header.number, header.places());
     // The file has what is allocated from here on.
     let Some(places) = places.filter(|places| places.table.end == len) else {
@@ -217,8 +219,8 @@ pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>)>
     read_section(file, (Section::Keys, places.keys, places.values.start), bytes_of_mut(&mut keys), &table[..of_keys])?;
     let about = (Section::Values, places.values, places.table.start);
     read_section(file, about, bytes_of_mut(&mut values), &table[of_keys..])?;
-    check_order(&keys)?;
-    Ok((keys, values))
+    check_order(&keys, header.flags & SEVERAL != 0)?;
+    Ok((keys, values, header.flags))
 }
 
 /// Each thread reads a piece and computes its checksum while it has the piece in its cache.
@@ -242,12 +244,13 @@ fn read_section(
 }
 
 /// # Errors
-/// [`Error::Damaged`] unless keys ascend strictly.
-fn check_order<K: AnyKey>(keys: &[K]) -> Result<()> {
-    if keys.par_windows(2).with_min_len(KEYS_AT_ONCE).all(|pair| pair[0] < pair[1]) {
+/// [`Error::Damaged`] unless keys ascend, strictly or not.
+fn check_order<K: AnyKey>(keys: &[K], may_be_equal: bool) -> Result<()> {
+    let ascend = |pair: &[K]| pair[0] < pair[1] || may_be_equal && pair[0] == pair[1];
+    if keys.par_windows(2).with_min_len(KEYS_AT_ONCE).all(ascend) {
         return Ok(());
     }
-    let at = keys.windows(2).position(|pair| pair[0] >= pair[1]).expect("not all keys ascend") + 1;
+    let at = keys.windows(2).position(|pair| !ascend(pair)).expect("not all keys ascend") + 1;
     let offset = ALIGNMENT + (at * size_of::<K>()) as u64;
     Err(damaged(Section::Keys, offset, "a key", (format!("above the one before it, {}", keys[at - 1]), keys[at])))
 }

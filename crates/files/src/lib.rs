@@ -3,6 +3,8 @@
 //! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. The page
 //! `docs/format.md` of the repository draws the format, and says what readers refuse.
 //!
+//! [`Save::save`] and [`Load::load`] are for indexes and sets, [`FromFile::load`] is for multi-maps.
+//!
 //! Floats are stored as the words by which they are ordered. Composite keys are refused, since their names don't tell of what
 //! they are composed.
 
@@ -12,6 +14,10 @@ compile_error!("files are little-endian, and written as they are in memory");
 mod disk;
 mod error;
 mod format;
+#[cfg(feature = "multimap")]
+mod multimap;
+#[cfg(feature = "lane-tree")]
+mod sets;
 
 pub use error::{Error, Result, Section};
 
@@ -21,10 +27,25 @@ use lanetree_frame::{AnyKey, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, 
 use std::fs::File;
 use std::path::Path;
 
-/// Saves an index: for every index over keys of a fixed size.
-pub trait Save {
+/// What is saved and loaded: for the compiler, which finds it by the type that [`Save`] or [`Load`] is called on.
+pub mod of {
+    /// An index over keys of a fixed size.
+    #[derive(Debug)]
+    pub enum Index {}
+    /// A set of keys of a fixed size.
+    #[derive(Debug)]
+    pub enum Set {}
+    /// A multi-map.
+    #[derive(Debug)]
+    pub enum MultiMap {}
+}
+
+/// Saves an index: for every index over keys of a fixed size, for `LaneSet` (with the feature `lane-tree`), and for `MultiMap`
+/// (with the feature `multimap`).
+pub trait Save<Of = of::Index> {
     /// Saves all pairs to a file, in place of one that is there. It is written under another name in the same folder, synced, and
-    /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk.
+    /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk. Saves of one path at
+    /// the same time wait for each other.
     ///
     /// Takes the memory of the pairs on the device, and in main memory.
     ///
@@ -48,22 +69,37 @@ impl<I: FixedIndex> Save for I {
     }
 }
 
-/// Loads an index: for the builder of every index over keys of a fixed size.
-pub trait Load: IndexBuilder {
+/// Loads an index: for the builder of every index over keys of a fixed size, and of a `LaneSet` (with the feature `lane-tree`).
+pub trait Load<Of = of::Index> {
+    /// The index.
+    type Loaded;
+
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
     /// Takes the memory of the pairs in main memory, and on the device beside the index.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`] and [`Error::Types`] for what the file is not;
-    /// [`Error::Index`] from the build.
-    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Index>;
+    /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
+    /// [`Error::Several`] for what the file is not; [`Error::Index`] from the build.
+    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Loaded>;
+}
+
+/// Loads an index that has no builder, or with the builder's default options: `LaneSet` (with the feature `lane-tree`) and
+/// `MultiMap` (with the feature `multimap`), which loads files of indexes, too.
+pub trait FromFile: Sized {
+    /// As [`Load::load`].
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self>;
 }
 
 impl<B: IndexBuilder> Load for B
 where
     B::Index: FixedIndex,
 {
+    type Loaded = B::Index;
+
     fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<B::Index> {
         let (keys, values) = read_pairs::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(path)?;
         let none = core::iter::empty::<KeyOf<B::Index>>().collect();
@@ -117,7 +153,10 @@ pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], valu
 /// # Errors
 /// As [`Load::load`], without those of a build.
 pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>, Vec<V>)> {
-    format::read(&open(path)?)
+    match format::read(&open(path)?)? {
+        (keys, values, 0) => Ok((keys, values)),
+        _ => Err(Error::Several),
+    }
 }
 
 /// The names of the types of a file's keys and values (`"u64"`, `"f64"`, `"()"` and so on), which say how it is to be loaded.

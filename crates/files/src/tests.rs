@@ -3,9 +3,10 @@ mod damage;
 mod golden;
 mod replace;
 
-use crate::{Error, Load, Save, read_pairs, types_of, write_pairs};
+use crate::{Error, FromFile, Load, Save, read_pairs, types_of, write_pairs};
 use lanetree_frame::{Device, F64};
-use lanetree_lane_tree::LaneTree;
+use lanetree_lane_tree::{LaneSet, LaneTree};
+use lanetree_multimap::MultiMap;
 use lanetree_sorted::SortedArray;
 use std::fs;
 
@@ -49,4 +50,45 @@ fn pairs_are_written_as_an_index_saves_them() {
     assert_eq!(fs::read(&path).unwrap(), written, "the path has the old file");
     fs::write(&path, b"short").unwrap();
     assert!(matches!(types_of(&path), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn sets_are_saved_and_loaded_without_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, host) = (folder.path().join("set"), Device::host());
+    for len in [0, 1, 5000] {
+        let keys: Vec<u128> = (0..len).map(|i| i << 70 | 3).collect();
+        let set = LaneSet::build(&host, &keys).unwrap();
+        set.save(&path).unwrap();
+        let bytes = (len as u64 * 16).next_multiple_of(4096) + 4096 + if len > 0 { 4 } else { 0 };
+        assert_eq!(fs::metadata(&path).unwrap().len(), bytes);
+        assert_eq!(LaneSet::<u128>::load(&host, &path).unwrap().keys().unwrap(), keys);
+        let loaded = LaneSet::<u128>::builder().fill(0.6).load(&host, &path).unwrap();
+        assert_eq!(loaded.keys().unwrap(), keys);
+        assert_eq!(types_of(&path).unwrap(), ["u128", "()"]);
+    }
+    assert!(matches!(LaneTree::<u128, u32>::builder().load(&host, &path), Err(Error::Types { .. })));
+    assert!(matches!(LaneSet::<u64>::load(&host, &path), Err(Error::Types { .. })));
+}
+
+#[test]
+fn multi_maps_are_saved_and_loaded_with_the_order_of_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, host) = (folder.path().join("map"), Device::host());
+    for len in [0, 1, 200_000] {
+        let keys: Vec<i64> = (0..len).map(|i| i * i % 1009 - 500).collect();
+        let values: Vec<u32> = (0..len as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let map = MultiMap::build(&host, &keys, &values).unwrap();
+        map.save(&path).unwrap();
+        let loaded = MultiMap::<i64, u32>::load(&host, &path).unwrap();
+        assert!(loaded.iter().map(Result::unwrap).eq(map.iter().map(Result::unwrap)));
+        assert_eq!((loaded.len(), loaded.keys_len()), (map.len(), map.keys_len()));
+        assert_eq!(types_of(&path).unwrap(), ["i64", "u32"]);
+        assert!(matches!(LaneTree::<i64, u32>::builder().load(&host, &path), Err(Error::Several)));
+        assert!(matches!(read_pairs::<i64, u32>(&path), Err(Error::Several)));
+    }
+    // An index's file is one of a multi-map with one value per key.
+    write_pairs(&path, &[1_i64, 2], &[10_u32, 20]).unwrap();
+    let map = MultiMap::<i64, u32>::load(&host, &path).unwrap();
+    assert!(map.iter().map(Result::unwrap).eq([(1, 10), (2, 20)]));
 }

@@ -1,8 +1,9 @@
 //! Files of every version, as they were written when it was the newest.
 
-use crate::{Load, Save, read_pairs, types_of, write_pairs};
+use crate::{FromFile, Load, Save, read_pairs, types_of, write_pairs};
 use lanetree_frame::{AnyKey, Bytes16, Device, F32, F64, KeyWord, Value};
 use lanetree_lane_tree::LaneTree;
+use lanetree_multimap::MultiMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -25,6 +26,12 @@ fn contents<K: AnyKey, V: Value>() -> (Vec<K>, Vec<V>) {
     let values = (0..words.len() as u64).map(|i| V::of(V::Word::truncate(i.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
     let values = values.collect();
     (words.into_iter().map(K::decode).collect(), values)
+}
+
+/// That of a multi-map, and what is in it.
+fn golden_multimap() -> (PathBuf, Vec<i32>, Vec<u64>) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-multimap-i32-u64.lanetree");
+    (path, vec![-7, -7, -7, 0, 5, 5], vec![3, 1, 3, 9, u64::MAX, 0])
 }
 
 /// Calls a function for every key type, with each value type at least thrice.
@@ -53,6 +60,10 @@ fn write_missing_golden_files() {
         }
     }
     each_golden!(write);
+    let (path, keys, values) = golden_multimap();
+    if !path.exists() {
+        MultiMap::build_sorted(&Device::host(), &keys, &values).unwrap().save(path).unwrap();
+    }
 }
 
 #[test]
@@ -69,6 +80,13 @@ fn golden_files_are_read_and_written_byte_for_byte() {
         assert!(fs::read(&saved).unwrap() == fs::read(&path).unwrap(), "{path:?}: today's writer writes other bytes");
     }
     each_golden!(check);
+
+    let ((path, keys, values), folder) = (golden_multimap(), tempfile::tempdir().unwrap());
+    let loaded = MultiMap::<i32, u64>::load(&Device::host(), &path).unwrap();
+    assert!(loaded.iter().map(Result::unwrap).eq(keys.iter().copied().zip(values.iter().copied())));
+    let saved = folder.path().join("saved");
+    MultiMap::build(&Device::host(), &keys, &values).unwrap().save(&saved).unwrap();
+    assert!(fs::read(&saved).unwrap() == fs::read(&path).unwrap(), "{path:?}: today's writer writes other bytes");
 }
 
 #[test]
