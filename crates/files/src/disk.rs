@@ -51,7 +51,6 @@ pub(crate) fn write(file: &File, path: &Path, at: u64, bytes: &[u8]) -> Result<(
 }
 
 /// Cuts a file.
-#[allow(dead_code, reason = "the log uses it")]
 pub(crate) fn set_len(file: &File, path: &Path, len: u64) -> Result<()> {
     before(Step::SetLen { path, len }).and_then(|()| file.set_len(len)).map_err(io_error("cutting the file"))
 }
@@ -133,8 +132,13 @@ impl Drop for Replacement {
 fn create_locked(path: &Path) -> io::Result<File> {
     loop {
         // Not by a link that somebody else has put there.
-        let file =
-            File::options().write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)?;
         file.lock()?;
         // Whoever had the lock may have renamed or removed the file meanwhile.
         let (locked, named) = (file.metadata()?, fs::symlink_metadata(path));

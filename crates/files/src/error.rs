@@ -86,6 +86,9 @@ pub enum Error {
     /// The file is of a multi-map, and is loaded as an index.
     #[error("the file is of a multi-map, whose keys may have several values: load it as a multi-map")]
     Several,
+    /// A log whose last write or sync failed.
+    #[error("an earlier write of the log failed, so what is on disk is not known: open the log again")]
+    LogFailed,
     /// Composite keys.
     #[error("files do not take composite keys: save an index over one of the two, or over integers that hold both")]
     Composite,

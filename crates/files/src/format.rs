@@ -64,6 +64,11 @@ impl Header {
         Ok(Self { magic, flags, names: [K::NAME, V::NAME], widths, number })
     }
 
+    /// The number of pairs; in a log, the sequence number of its first batch.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// `None` for more pairs than a file can have.
     fn places(&self) -> Option<Places> {
         let section = |start: u64, width: u64| Some(start..start.checked_add(width.checked_mul(self.number)?)?);

@@ -3,7 +3,8 @@
 //! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. The page
 //! `docs/format.md` of the repository draws the format, and says what readers refuse.
 //!
-//! [`Save::save`] and [`Load::load`] are for indexes and sets, [`FromFile::load`] is for multi-maps.
+//! [`Save::save`] and [`Load::load`] are for indexes and sets, [`FromFile::load`] is for multi-maps. A [`Log`] keeps an index on
+//! disk as it changes: a file of pairs, and the batches of operations since.
 //!
 //! Floats are stored as the words by which they are ordered. Composite keys are refused, since their names don't tell of what
 //! they are composed.
@@ -14,12 +15,14 @@ compile_error!("files are little-endian, and written as they are in memory");
 mod disk;
 mod error;
 mod format;
+mod log;
 #[cfg(feature = "multimap")]
 mod multimap;
 #[cfg(feature = "lane-tree")]
 mod sets;
 
 pub use error::{Error, Result, Section};
+pub use log::{Durability, Log, Opened, Replay, Torn};
 
 use format::{Header, MAGIC, write};
 use lanetree_frame::fixed::{FixedIndex, OnStream};
@@ -102,15 +105,32 @@ where
 
     fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<B::Index> {
         let (keys, values) = read_pairs::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(path)?;
-        let none = core::iter::empty::<KeyOf<B::Index>>().collect();
-        let like = self.build(device, <B::Index as OrderedIndex>::Domain::batch(&none), &[])?;
-        let stream = device.stream().map_err(lanetree_frame::Error::from)?;
-        let len = keys.len();
-        let keys = device.upload(&keys).map_err(lanetree_frame::Error::from)?;
-        let values = device.upload(&values).map_err(lanetree_frame::Error::from)?;
-        // SAFETY: `read` has checked that keys ascend strictly, and the uploads are complete.
-        Ok(unsafe { like.build_like(&stream, (&keys, &values), len) }?)
+        // SAFETY: that has been checked.
+        unsafe { build(self, device, &keys, &values) }
     }
+}
+
+/// Builds an index with a builder's options.
+///
+/// # Safety
+/// Keys ascend strictly, and there is a value for each.
+unsafe fn build<B: IndexBuilder>(
+    builder: &B,
+    device: &Device,
+    keys: &[<B::Index as FixedIndex>::Key],
+    values: &[<B::Index as FixedIndex>::Value],
+) -> Result<B::Index>
+where
+    B::Index: FixedIndex,
+{
+    let none = core::iter::empty::<KeyOf<B::Index>>().collect();
+    let like = builder.build(device, <B::Index as OrderedIndex>::Domain::batch(&none), &[])?;
+    let stream = device.stream().map_err(lanetree_frame::Error::from)?;
+    let len = keys.len();
+    let keys = device.upload(keys).map_err(lanetree_frame::Error::from)?;
+    let values = device.upload(values).map_err(lanetree_frame::Error::from)?;
+    // SAFETY: `read` has checked that keys ascend strictly, and the uploads are complete.
+    Ok(unsafe { like.build_like(&stream, (&keys, &values), len) }?)
 }
 
 /// Writes pairs to a file, as an index over them saves itself; otherwise like [`Save::save`].

@@ -1,6 +1,7 @@
 pub(crate) mod crash;
 mod damage;
 mod golden;
+mod log;
 mod replace;
 
 use crate::{Error, FromFile, Load, Save, read_pairs, types_of, write_pairs};

@@ -1,11 +1,11 @@
 //! Files of every version, as they were written when it was the newest.
 
-use crate::{FromFile, Load, Save, read_pairs, types_of, write_pairs};
-use lanetree_frame::{AnyKey, Bytes16, Device, F32, F64, KeyWord, Value};
+use crate::{Durability, FromFile, Load, Log, Save, read_pairs, types_of, write_pairs};
+use lanetree_frame::{AnyKey, Bytes16, Device, F32, F64, KeyWord, Op, Value};
 use lanetree_lane_tree::LaneTree;
 use lanetree_multimap::MultiMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The golden file of two types.
 fn golden<K: AnyKey, V: Value>() -> PathBuf {
@@ -32,6 +32,16 @@ fn contents<K: AnyKey, V: Value>() -> (Vec<K>, Vec<V>) {
 fn golden_multimap() -> (PathBuf, Vec<i32>, Vec<u64>) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-multimap-i32-u64.lanetree");
     (path, vec![-7, -7, -7, 0, 5, 5], vec![3, 1, 3, 9, u64::MAX, 0])
+}
+
+/// The folder of a log, and what writes it.
+fn golden_log() -> (PathBuf, impl Fn(&Path)) {
+    let write = |folder: &Path| {
+        let mut log = Log::create(folder, &[-4_i64, 2, 8], &[10_u32, 20, 30]).unwrap();
+        log.append(&[Op::Insert(3, 40), Op::Update(2, 21), Op::Remove(8)], Durability::Synced).unwrap();
+        log.append(&[Op::Insert(i64::MIN, 50)], Durability::Unsynced).unwrap();
+    };
+    (PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-log-i64-u32"), write)
 }
 
 /// Calls a function for every key type, with each value type at least thrice.
@@ -63,6 +73,10 @@ fn write_missing_golden_files() {
     let (path, keys, values) = golden_multimap();
     if !path.exists() {
         MultiMap::build_sorted(&Device::host(), &keys, &values).unwrap().save(path).unwrap();
+    }
+    let (folder, write) = golden_log();
+    if !folder.exists() {
+        write(&folder);
     }
 }
 
@@ -98,4 +112,18 @@ fn an_index_of_a_golden_file_answers_as_one_of_its_pairs() {
     let probes: Vec<F64> = keys.iter().flat_map(|key| [key.get(), key.get() / 3.0]).map(F64::new).collect();
     assert_eq!(loaded.get_many(&probes).unwrap(), built.get_many(&probes).unwrap());
     assert_eq!(loaded.lower_bound_many(&probes).unwrap(), built.lower_bound_many(&probes).unwrap());
+}
+
+#[test]
+fn a_golden_log_is_replayed_and_written_byte_for_byte() {
+    let ((golden, write), folder) = (golden_log(), tempfile::tempdir().unwrap());
+    write(folder.path());
+    for name in ["0.base", "0.log"] {
+        let [today, then] = [folder.path(), &golden].map(|folder| fs::read(folder.join(name)).unwrap());
+        assert!(today == then, "{name}: today's writer writes other bytes");
+        fs::copy(golden.join(name), folder.path().join(name)).unwrap();
+    }
+    let opened = Log::<i64, u32>::open(folder.path()).unwrap();
+    assert_eq!((opened.keys, opened.values), (vec![i64::MIN, -4, 2, 3], vec![50, 10, 21, 40]));
+    assert_eq!((opened.replay.batches, opened.replay.torn), (2, None));
 }
