@@ -80,7 +80,6 @@ pub(crate) struct Replacement {
     file: Option<File>,
     temporary: PathBuf,
     path: PathBuf,
-    len: u64,
 }
 
 impl Replacement {
@@ -97,14 +96,12 @@ impl Replacement {
         let creating = io_error("creating a temporary file beside the path");
         before(Step::Create(&temporary)).map_err(&creating)?;
         let file = create_locked(&temporary).map_err(&creating)?;
-        Ok(Self { file: Some(file), temporary, path: path.to_owned(), len: 0 })
+        Ok(Self { file: Some(file), temporary, path: path.to_owned() })
     }
 
-    /// Appends to it.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        write(self.file.as_ref().expect("it is open"), &self.temporary, self.len, bytes)?;
-        self.len += bytes.len() as u64;
-        Ok(())
+    /// Writes a part of it.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        write(self.file.as_ref().expect("it is open"), &self.temporary, at, bytes)
     }
 
     /// Puts it in place. Returns when it is on disk.

@@ -4,7 +4,7 @@ use crate::disk::Replacement;
 use crate::error::{Error, Result, Section, check_checksum, damaged, io_error};
 use bytemuck::Pod;
 use core::ops::Range;
-use crc32c::crc32c;
+use crc32c::{crc32c, crc32c_append};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::zeroed;
 use lanetree_frame::{AnyKey, Value};
@@ -19,6 +19,8 @@ const VERSION: u32 = 1;
 pub(crate) const ALIGNMENT: u64 = 4096;
 /// Bytes of a checksum.
 const PIECE: usize = 1 << 20;
+/// Bytes that are written at a time: whole pieces that caches hold.
+const WRITTEN: usize = 4 * PIECE;
 /// Keys that a thread compares at a time.
 const KEYS_AT_ONCE: usize = 1 << 16;
 /// A flag: a key may occur several times.
@@ -108,27 +110,103 @@ pub(crate) fn bytes_of_mut<T: Pod>(all: &mut [T]) -> &mut [u8] {
     if size_of::<T>() == 0 { &mut [] } else { bytemuck::cast_slice_mut(all) }
 }
 
-/// Puts a file of sorted pairs in place of the one at the path.
-pub(crate) fn write(path: &Path, header: &Header, keys: &[u8], values: &[u8]) -> Result<()> {
-    let mut file = Replacement::begin(path)?;
-    let mut table = Vec::new();
-    for section in [keys, values] {
-        let checksums = section.par_chunks(PIECE).map(crc32c).try_collect()?;
-        table.extend(checksums.into_iter().flat_map(u32::to_le_bytes));
+/// A file of sorted pairs that is being written, its keys and values piece by piece.
+pub(crate) struct Writer {
+    file: Replacement,
+    header: Header,
+    keys: SectionWriter,
+    values: SectionWriter,
+    places: Places,
+}
+
+/// A section that is being written.
+#[derive(Default)]
+struct SectionWriter {
+    len: u64,
+    /// The checksums of whole pieces, and that of the piece that has been begun.
+    table: Vec<u8>,
+    begun: u32,
+}
+
+impl Writer {
+    /// Begins to write it beside the file at the path.
+    pub(crate) fn begin(path: &Path, header: Header) -> Result<Self> {
+        let places = header.places().expect("pairs in memory are fewer than a file can have");
+        let file = Replacement::begin(path)?;
+        Ok(Self { file, header, keys: SectionWriter::default(), values: SectionWriter::default(), places })
     }
-    file.write(&header.encode(crc32c(&table)))?;
-    for section in [keys, values] {
-        let padding = section.len().next_multiple_of(ALIGNMENT as usize) - section.len();
-        for bytes in [section, &[0; ALIGNMENT as usize][..padding]] {
-            if !bytes.is_empty() {
-                file.write(bytes)?;
+
+    /// Appends to the keys and to the values. Checksums are computed while the caches have the bytes.
+    pub(crate) fn push(&mut self, keys: &[u8], values: &[u8]) -> Result<()> {
+        self.keys.push(&mut self.file, self.places.keys.start, keys)?;
+        self.values.push(&mut self.file, self.places.values.start, values)
+    }
+
+    /// Puts it in place of the file at the path. Returns when it is on disk.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let Places { keys, values, table } = &self.places;
+        assert_eq!((keys.start + self.keys.len, values.start + self.values.len), (keys.end, values.end), "all pairs");
+        for (end, next) in [(keys.end, values.start), (values.end, table.start)] {
+            if end < next {
+                self.file.write(end, &[0; ALIGNMENT as usize][..(next - end) as usize])?;
             }
         }
+        let table = [self.keys.finish(), self.values.finish()].concat();
+        if !table.is_empty() {
+            self.file.write(self.places.table.start, &table)?;
+        }
+        self.file.write(0, &self.header.encode(crc32c(&table)))?;
+        self.file.commit().map(drop)
     }
-    if !table.is_empty() {
-        file.write(&table)?;
+}
+
+impl SectionWriter {
+    fn push(&mut self, file: &mut Replacement, start: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let begun = (self.len % PIECE as u64) as usize;
+        let (head, rest) = bytes.split_at(if begun == 0 { 0 } else { bytes.len().min(PIECE - begun) });
+        self.begun = crc32c_append(self.begun, head);
+        if begun + head.len() == PIECE {
+            self.end_piece();
+        }
+        let checksums = rest.par_chunks(PIECE).map(crc32c).try_collect()?;
+        for (piece, checksum) in rest.chunks(PIECE).zip(checksums) {
+            self.begun = checksum;
+            if piece.len() == PIECE {
+                self.end_piece();
+            }
+        }
+        file.write(start + self.len, bytes)?;
+        self.len += bytes.len() as u64;
+        Ok(())
     }
-    file.commit().map(drop)
+
+    fn end_piece(&mut self) {
+        self.table.extend(self.begun.to_le_bytes());
+        self.begun = 0;
+    }
+
+    /// All checksums.
+    fn finish(&mut self) -> Vec<u8> {
+        if !self.len.is_multiple_of(PIECE as u64) {
+            self.end_piece();
+        }
+        core::mem::take(&mut self.table)
+    }
+}
+
+/// Puts a file of sorted pairs in place of the one at the path.
+pub(crate) fn write(path: &Path, header: Header, keys: &[u8], values: &[u8]) -> Result<()> {
+    let mut file = Writer::begin(path, header)?;
+    for keys in keys.chunks(WRITTEN) {
+        file.push(keys, &[])?;
+    }
+    for values in values.chunks(WRITTEN) {
+        file.push(&[], values)?;
+    }
+    file.finish()
 }
 
 /// Four bytes as a number.
@@ -205,27 +283,60 @@ pub(crate) fn read_names(file: &File) -> Result<[String; 2]> {
     read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL)).map(|header| names_in(&header))
 }
 
-/// Reads and checks a file. Returns its flags, too: its keys ascend strictly without [`SEVERAL`].
-pub(crate) fn read<K: AnyKey, V: Value>(file: &File) -> Result<(Vec<K>, Vec<V>, u32)> {
-    let len = len_of(file)?;
-    let (header, bytes) = read_header_of::<K, V>(file, len, (MAGIC, Section::Header, SEVERAL))?;
-    let (pairs, places) = (header.number, header.places());
-    // The file has what is allocated from here on.
-    let Some(places) = places.filter(|places| places.table.end == len) else {
-        let expected = header.places().map_or("more than 2^64".to_owned(), |places| places.table.end.to_string());
-        let what = "the file's length, by the number of pairs here,";
-        return Err(damaged(Section::Header, NUMBER as u64, what, (expected, len)));
-    };
-    let mut table = zeroed::<u8>((places.table.end - places.table.start) as usize)?;
-    file.read_exact_at(&mut table, places.table.start).map_err(io_error("reading the file"))?;
-    check_checksum(Section::Table, places.table.start, word_at(&bytes, TABLE), &table)?;
-    let (mut keys, mut values) = (zeroed::<K>(pairs as usize)?, zeroed::<V>(pairs as usize)?);
-    let of_keys = 4 * (places.keys.end - places.keys.start).div_ceil(PIECE as u64) as usize;
-    read_section(file, (Section::Keys, places.keys, places.values.start), bytes_of_mut(&mut keys), &table[..of_keys])?;
-    let about = (Section::Values, places.values, places.table.start);
-    read_section(file, about, bytes_of_mut(&mut values), &table[of_keys..])?;
-    check_order(&keys, header.flags & SEVERAL != 0)?;
-    Ok((keys, values, header.flags))
+/// A file of pairs whose header and length have been checked.
+pub(crate) struct Reader<'a> {
+    file: &'a File,
+    header: Header,
+    places: Places,
+    /// The table of checksums.
+    table: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    /// For keys and values of these types.
+    pub(crate) fn new<K: AnyKey, V: Value>(file: &'a File) -> Result<Self> {
+        let len = len_of(file)?;
+        let (header, bytes) = read_header_of::<K, V>(file, len, (MAGIC, Section::Header, SEVERAL))?;
+        // The file has what is allocated from here on.
+        let Some(places) = header.places().filter(|places| places.table.end == len) else {
+            let expected = header.places().map_or("more than 2^64".to_owned(), |places| places.table.end.to_string());
+            let what = "the file's length, by the number of pairs here,";
+            return Err(damaged(Section::Header, NUMBER as u64, what, (expected, len)));
+        };
+        let mut table = zeroed::<u8>((places.table.end - places.table.start) as usize)?;
+        file.read_exact_at(&mut table, places.table.start).map_err(io_error("reading the file"))?;
+        check_checksum(Section::Table, places.table.start, word_at(&bytes, TABLE), &table)?;
+        Ok(Self { file, header, places, table })
+    }
+
+    /// The number of pairs.
+    pub(crate) fn pairs(&self) -> usize {
+        self.header.number as usize
+    }
+
+    /// Whether a key may occur several times.
+    pub(crate) fn has_several(&self) -> bool {
+        self.header.flags & SEVERAL != 0
+    }
+
+    /// Reads and checks all pairs, for which there is room: keys ascend, strictly unless they may occur several times.
+    pub(crate) fn read<K: AnyKey, V: Value>(&self, keys: &mut [K], values: &mut [V]) -> Result<()> {
+        let Places { keys: of_keys, values: of_values, table } = &self.places;
+        let pieces = (of_keys.end - of_keys.start).div_ceil(PIECE as u64) as usize;
+        let (keys_table, values_table) = self.table.split_at(4 * pieces);
+        let about = (Section::Keys, of_keys.clone(), of_values.start);
+        read_section(self.file, about, bytes_of_mut(keys), keys_table)?;
+        let about = (Section::Values, of_values.clone(), table.start);
+        read_section(self.file, about, bytes_of_mut(values), values_table)?;
+        check_order(keys, self.has_several())
+    }
+
+    /// [`Reader::read`], in main memory.
+    pub(crate) fn to_vecs<K: AnyKey, V: Value>(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let (mut keys, mut values) = (zeroed::<K>(self.pairs())?, zeroed::<V>(self.pairs())?);
+        self.read(&mut keys, &mut values)?;
+        Ok((keys, values))
+    }
 }
 
 /// Each thread reads a piece and computes its checksum while it has the piece in its cache.

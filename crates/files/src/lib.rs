@@ -24,9 +24,9 @@ mod sets;
 pub use error::{Error, Result, Section};
 pub use log::{Durability, Log, Opened, Replay, Torn};
 
-use format::{Header, MAGIC, write};
-use lanetree_frame::fixed::{FixedIndex, OnStream};
-use lanetree_frame::{AnyKey, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
+use format::{Header, MAGIC, Reader, Writer, bytes_of, write};
+use lanetree_frame::fixed::{FixedIndex, each_window};
+use lanetree_frame::{AnyKey, Buffer, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
 use std::fs::File;
 use std::path::Path;
 
@@ -50,7 +50,8 @@ pub trait Save<Of = of::Index> {
     /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk. Saves of one path at
     /// the same time wait for each other.
     ///
-    /// Takes the memory of the pairs on the device, and in main memory.
+    /// An index is saved window by window: on a device the next ones are gathered and copied while one is written. A multi-map takes
+    /// the memory of its pairs in main memory.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Composite`]; [`Error::Index`] for a lost index, or if there is no memory. The path has the old
@@ -61,14 +62,10 @@ pub trait Save<Of = of::Index> {
 impl<I: FixedIndex> Save for I {
     fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let header = Header::of::<I::Key, I::Value>(MAGIC, 0, self.len())?;
-        let (device, len) = (self.device(), self.len() as usize);
-        let stream = device.stream().map_err(lanetree_frame::Error::from)?;
-        let mut keys = device.alloc::<I::Key>(len).map_err(lanetree_frame::Error::from)?;
-        let mut values = device.alloc::<I::Value>(len).map_err(lanetree_frame::Error::from)?;
-        OnStream::new(self, &stream).pairs(&mut keys, &mut values)?;
-        let keys = keys.to_vec().map_err(lanetree_frame::Error::from)?;
-        let values = values.to_vec().map_err(lanetree_frame::Error::from)?;
-        write(path.as_ref(), &header, bytemuck::cast_slice(&keys), format::bytes_of(&values))
+        self.check_not_lost()?;
+        let mut file = Writer::begin(path.as_ref(), header)?;
+        each_window(self, |keys, values| file.push(bytemuck::cast_slice(keys), bytes_of(values)))?;
+        file.finish()
     }
 }
 
@@ -79,7 +76,7 @@ pub trait Load<Of = of::Index> {
 
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
-    /// Takes the memory of the pairs in main memory, and on the device beside the index.
+    /// Takes the memory of the pairs on the device beside the index; for a GPU in main memory, too.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
@@ -104,21 +101,42 @@ where
     type Loaded = B::Index;
 
     fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<B::Index> {
-        let (keys, values) = read_pairs::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(path)?;
-        // SAFETY: that has been checked.
-        unsafe { build(self, device, &keys, &values) }
+        let file = open(path)?;
+        let pairs = reader_of::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(&file)?;
+        let mut buffers = (alloc(device, pairs.pairs())?, alloc(device, pairs.pairs())?);
+        match (buffers.0.as_mut_slice(), buffers.1.as_mut_slice()) {
+            (Some(keys), Some(values)) => pairs.read(keys, values)?,
+            _ => {
+                let (keys, values) = pairs.to_vecs()?;
+                buffers = uploaded(device, &keys, &values)?;
+            }
+        }
+        // SAFETY: the reader has checked the order, strictly.
+        unsafe { build(self, device, buffers) }
     }
+}
+
+/// Pairs on a device.
+type Buffers<K, V> = (Buffer<K>, Buffer<V>);
+
+fn alloc<T: bytemuck::Pod>(device: &Device, len: usize) -> Result<Buffer<T>> {
+    Ok(device.alloc(len).map_err(lanetree_frame::Error::from)?)
+}
+
+fn uploaded<K: AnyKey, V: Value>(device: &Device, keys: &[K], values: &[V]) -> Result<Buffers<K, V>> {
+    let keys = device.upload(keys).map_err(lanetree_frame::Error::from)?;
+    let values = device.upload(values).map_err(lanetree_frame::Error::from)?;
+    Ok((keys, values))
 }
 
 /// Builds an index with a builder's options.
 ///
 /// # Safety
-/// Keys ascend strictly, and there is a value for each.
+/// Keys ascend strictly.
 unsafe fn build<B: IndexBuilder>(
     builder: &B,
     device: &Device,
-    keys: &[<B::Index as FixedIndex>::Key],
-    values: &[<B::Index as FixedIndex>::Value],
+    (keys, values): Buffers<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>,
 ) -> Result<B::Index>
 where
     B::Index: FixedIndex,
@@ -126,11 +144,8 @@ where
     let none = core::iter::empty::<KeyOf<B::Index>>().collect();
     let like = builder.build(device, <B::Index as OrderedIndex>::Domain::batch(&none), &[])?;
     let stream = device.stream().map_err(lanetree_frame::Error::from)?;
-    let len = keys.len();
-    let keys = device.upload(keys).map_err(lanetree_frame::Error::from)?;
-    let values = device.upload(values).map_err(lanetree_frame::Error::from)?;
-    // SAFETY: `read` has checked that keys ascend strictly, and the uploads are complete.
-    Ok(unsafe { like.build_like(&stream, (&keys, &values), len) }?)
+    // SAFETY: the caller's; what is in the buffers is complete.
+    Ok(unsafe { like.build_like(&stream, (&keys, &values), keys.len()) }?)
 }
 
 /// Writes pairs to a file, as an index over them saves itself; otherwise like [`Save::save`].
@@ -165,7 +180,7 @@ pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], valu
         .into());
     }
     let header = Header::of::<K, V>(MAGIC, 0, keys.len() as u64)?;
-    write(path.as_ref(), &header, bytemuck::cast_slice(keys), format::bytes_of(values))
+    write(path.as_ref(), header, bytemuck::cast_slice(keys), bytes_of(values))
 }
 
 /// Reads the pairs of a file, in ascending order of their keys.
@@ -173,10 +188,7 @@ pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], valu
 /// # Errors
 /// As [`Load::load`], without those of a build.
 pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>, Vec<V>)> {
-    match format::read(&open(path)?)? {
-        (keys, values, 0) => Ok((keys, values)),
-        _ => Err(Error::Several),
-    }
+    reader_of::<K, V>(&open(path)?)?.to_vecs()
 }
 
 /// The names of the types of a file's keys and values (`"u64"`, `"f64"`, `"()"` and so on), which say how it is to be loaded.
@@ -185,6 +197,12 @@ pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>
 /// [`Error::Io`]; [`Error::Damaged`] and [`Error::Unsupported`], as far as the header shows that.
 pub fn types_of(path: impl AsRef<Path>) -> Result<[String; 2]> {
     format::read_names(&open(path)?)
+}
+
+/// A file of pairs whose keys ascend strictly.
+fn reader_of<K: AnyKey, V: Value>(file: &File) -> Result<Reader<'_>> {
+    let reader = Reader::new::<K, V>(file)?;
+    if reader.has_several() { Err(Error::Several) } else { Ok(reader) }
 }
 
 fn open(path: impl AsRef<Path>) -> Result<File> {

@@ -3,7 +3,7 @@
 use crate::disk::{self, Replacement};
 use crate::error::{Error, Result, Section, check_checksum, damaged, io_error};
 use crate::format::{ALIGNMENT, Header, bytes_of, bytes_of_mut, len_of, read_header_of, wide_at, word_at};
-use crate::{build, read_pairs, write_pairs};
+use crate::{build, read_pairs, uploaded, write_pairs};
 use core::fmt;
 use core::marker::PhantomData;
 use crc32c::crc32c;
@@ -204,7 +204,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     {
         let Opened { log, keys, values, replay } = Self::open(folder)?;
         // SAFETY: those of the base ascend strictly, and so do those that have been put among them.
-        let index = unsafe { build(builder, device, &keys, &values) }?;
+        let index = unsafe { build(builder, device, uploaded(device, &keys, &values)?) }?;
         Ok((log, index, replay))
     }
 
@@ -354,7 +354,7 @@ fn remove_others(folder: &Path, generation: u64) {
 fn begin<K: AnyKey, V: Value>(folder: &Path, generation: u64, next: u64) -> Result<File> {
     let header = Header::of::<K, V>(LOG_MAGIC, 0, next)?;
     let mut file = Replacement::begin(&log_path(folder, generation))?;
-    file.write(&header.encode(0))?;
+    file.write(0, &header.encode(0))?;
     file.commit()
 }
 

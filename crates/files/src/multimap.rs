@@ -1,6 +1,6 @@
 //! Files of multi-maps: sorted pairs, in which a key may occur several times.
 
-use crate::format::{self, Header, MAGIC, SEVERAL};
+use crate::format::{self, Header, MAGIC, Reader, SEVERAL};
 use crate::{FromFile, Result, Save, of, open};
 use lanetree_frame::room::with_room;
 use lanetree_frame::{AnyKey, Device, Key, Word};
@@ -17,14 +17,14 @@ impl<K: Key + AnyKey, V: Word> Save<of::MultiMap> for MultiMap<K, V> {
             keys.push(key);
             values.push(value);
         }
-        format::write(path.as_ref(), &header, format::bytes_of(&keys), format::bytes_of(&values))
+        format::write(path.as_ref(), header, format::bytes_of(&keys), format::bytes_of(&values))
     }
 }
 
 /// Loads files of indexes, too.
 impl<K: Key + AnyKey, V: Word> FromFile for MultiMap<K, V> {
     fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-        let (keys, values, _) = format::read::<K, V>(&open(path)?)?;
+        let (keys, values) = Reader::new::<K, V>(&open(path)?)?.to_vecs::<K, V>()?;
         Ok(Self::build_sorted(device, &keys, &values)?)
     }
 }

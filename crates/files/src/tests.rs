@@ -4,6 +4,7 @@ mod golden;
 mod log;
 mod replace;
 
+use crate::format::{Header, MAGIC, Writer};
 use crate::{Error, FromFile, Load, Save, read_pairs, types_of, write_pairs};
 use lanetree_frame::{Device, F64};
 use lanetree_lane_tree::{LaneSet, LaneTree};
@@ -15,8 +16,8 @@ use std::fs;
 fn what_one_index_saves_another_one_loads() {
     let folder = tempfile::tempdir().unwrap();
     let (path, host) = (folder.path().join("index"), Device::host());
-    // More than a MiB of keys: two pieces.
-    for len in [0, 1, 1000, 150_000] {
+    // More than a MiB of keys: several pieces, and several windows of the index.
+    for len in [0, 1, 1000, 150_000, 600_000] {
         let keys: Vec<i64> = (0..len).map(|i| 3 * i - 1000).collect();
         let values: Vec<u32> = (0..len as u32).collect();
         let tree = LaneTree::build(&host, &keys, &values).unwrap();
@@ -92,4 +93,23 @@ fn multi_maps_are_saved_and_loaded_with_the_order_of_values() {
     write_pairs(&path, &[1_i64, 2], &[10_u32, 20]).unwrap();
     let map = MultiMap::<i64, u32>::load(&host, &path).unwrap();
     assert!(map.iter().map(Result::unwrap).eq([(1, 10), (2, 20)]));
+}
+
+#[test]
+fn parts_of_any_lengths_give_the_same_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
+    let keys: Vec<u64> = (0..400_000).map(|i| 5 * i).collect();
+    let values: Vec<u32> = (0..400_000_u32).rev().collect();
+    write_pairs(&whole, &keys, &values).unwrap();
+    // About a piece of keys, of values, and others.
+    for part in [131_072, 131_071, 131_073, 262_144, 262_145, 70_001, 399_999] {
+        let header = Header::of::<u64, u32>(MAGIC, 0, keys.len() as u64).unwrap();
+        let mut file = Writer::begin(&parts, header).unwrap();
+        for (keys, values) in keys.chunks(part).zip(values.chunks(part)) {
+            file.push(bytemuck::cast_slice(keys), bytemuck::cast_slice(values)).unwrap();
+        }
+        file.finish().unwrap();
+        assert!(fs::read(&parts).unwrap() == fs::read(&whole).unwrap(), "parts of {part} pairs");
+    }
 }

@@ -138,7 +138,7 @@ fn keys_out_of_order_are_named() {
     // As a writer with an error would write them: all checksums are right.
     let header = crate::format::Header::of::<u64, ()>(crate::format::MAGIC, 0, 4).unwrap();
     for (keys, offset) in [([1_u64, 2, 2, 3], 4096 + 16), ([1, 2, 3, 0], 4096 + 24)] {
-        crate::format::write(&path, &header, bytemuck::cast_slice(&keys), &[]).unwrap();
+        crate::format::write(&path, header, bytemuck::cast_slice(&keys), &[]).unwrap();
         let error = read_pairs::<u64, ()>(&path).unwrap_err();
         assert!(matches!(error, Error::Damaged { section: Section::Keys, offset: at, .. } if at == offset), "{error}");
     }
