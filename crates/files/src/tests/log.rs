@@ -35,7 +35,7 @@ fn batch(number: u32) -> Batch {
         Op::Update(10, number + 100),
         Op::Update(5, 1),
         Op::Insert(20, number),
-        Op::Remove(if number % 2 == 0 { 20 } else { 40 }),
+        Op::Remove(if number.is_multiple_of(2) { 20 } else { 40 }),
     ]
 }
 
