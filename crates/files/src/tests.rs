@@ -113,3 +113,28 @@ fn parts_of_any_lengths_give_the_same_file() {
         assert!(fs::read(&parts).unwrap() == fs::read(&whole).unwrap(), "parts of {part} pairs");
     }
 }
+
+#[test]
+fn what_a_device_saves_the_host_saves_byte_for_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let [of_host, of_device] = ["host", "device"].map(|name| folder.path().join(name));
+    let (host, device) = (Device::host(), Device::emulated());
+    let keys: Vec<i32> = (0..3000).map(|i| i * i - 50_000).collect();
+    let values: Vec<u64> = keys.iter().map(|&key| key.unsigned_abs().into()).collect();
+    write_pairs(&of_host, &keys, &values).unwrap();
+    let tree = LaneTree::<i32, u64>::builder().load(&device, &of_host).unwrap();
+    tree.save(&of_device).unwrap();
+    assert!(fs::read(&of_device).unwrap() == fs::read(&of_host).unwrap());
+    let sorted = SortedArray::<i32, u64>::builder().load(&device, &of_device).unwrap();
+    assert_eq!(sorted.get_many(&[-50_000, -49_998]).unwrap(), [Some(50_000), None]);
+
+    LaneSet::build(&host, &keys).unwrap().save(&of_host).unwrap();
+    let set = LaneSet::<i32>::load(&device, &of_host).unwrap();
+    set.save(&of_device).unwrap();
+    assert!(fs::read(&of_device).unwrap() == fs::read(&of_host).unwrap());
+
+    let keys: Vec<i32> = keys.iter().map(|key| key % 100).collect();
+    MultiMap::build(&host, &keys, &values).unwrap().save(&of_host).unwrap();
+    MultiMap::<i32, u64>::load(&device, &of_host).unwrap().save(&of_device).unwrap();
+    assert!(fs::read(&of_device).unwrap() == fs::read(&of_host).unwrap());
+}
