@@ -1,9 +1,41 @@
 //! What can go wrong with a file.
 
+use core::fmt;
 use std::io;
 
 /// A result whose error is [`Error`] unless said otherwise.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// A part of a file of pairs, or of a log.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// The header.
+    Header,
+    /// The keys, and the zeros up to the next section.
+    Keys,
+    /// The values, and the zeros up to the next section.
+    Values,
+    /// The table of checksums.
+    Table,
+    /// The header of a log's file of batches.
+    LogHeader,
+    /// A batch of a log, by its sequence number.
+    Batch(u64),
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => f.write_str("the header"),
+            Self::Keys => f.write_str("the keys"),
+            Self::Values => f.write_str("the values"),
+            Self::Table => f.write_str("the table of checksums"),
+            Self::LogHeader => f.write_str("the log's header"),
+            Self::Batch(sequence) => write!(f, "the log's batch {sequence}"),
+        }
+    }
+}
 
 /// Why an index could not be saved or loaded.
 #[non_exhaustive]
@@ -18,18 +50,24 @@ pub enum Error {
         source: io::Error,
     },
     /// The file is not what was saved.
-    #[error("{section}, at byte {offset} of the file: {reason}; restore the file from a copy")]
+    #[error(
+        "{section}, at byte {offset} of the file: {what} should be {expected}, but is {found}; restore the file from a copy"
+    )]
     Damaged {
-        /// The section: the header, the keys, the values, or the table of checksums.
-        section: &'static str,
+        /// The section.
+        section: Section,
         /// Where in the file.
         offset: u64,
-        /// What is wrong.
-        reason: &'static str,
+        /// What is wrong: a checksum, a length, and so on.
+        what: &'static str,
+        /// What a whole file has there.
+        expected: String,
+        /// What this one has.
+        found: String,
     },
     /// The file is of a newer version, or has flags that this program doesn't know.
     #[error(
-        "the file has version {version} and flags {flags:#x}, but this program reads version 1 without flags: update it"
+        "the file has version {version} and flags {flags:#x}, but this program reads version 1 and not these flags: update it"
     )]
     Unsupported {
         /// The file's version.
@@ -45,10 +83,41 @@ pub enum Error {
         /// That of its values.
         values: String,
     },
+    /// The file is of a multi-map, and is loaded as an index.
+    #[error("the file is of a multi-map, whose keys may have several values: load it as a multi-map")]
+    Several,
+    /// A log whose last write or sync failed.
+    #[error("an earlier write of the log failed, so what is on disk is not known: open the log again")]
+    LogFailed,
     /// Composite keys.
     #[error("files do not take composite keys: save an index over one of the two, or over integers that hold both")]
     Composite,
     /// The index, or its device.
     #[error(transparent)]
     Index(#[from] lanetree_frame::Error),
+}
+
+/// The error of an action that the system could not do.
+pub(crate) fn io_error(action: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { action, source }
+}
+
+/// [`Error::Damaged`].
+pub(crate) fn damaged(
+    section: Section,
+    offset: u64,
+    what: &'static str,
+    (expected, found): (impl fmt::Display, impl fmt::Display),
+) -> Error {
+    Error::Damaged { section, offset, what, expected: expected.to_string(), found: found.to_string() }
+}
+
+/// # Errors
+/// [`Error::Damaged`] unless the checksum that is stored is that of the bytes.
+pub(crate) fn check_checksum(section: Section, offset: u64, stored: u32, bytes: &[u8]) -> Result<()> {
+    let computed = crc32c::crc32c(bytes);
+    if stored == computed {
+        return Ok(());
+    }
+    Err(damaged(section, offset, "the checksum", (format!("{stored:#010x}"), format!("{computed:#010x}"))))
 }

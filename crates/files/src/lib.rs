@@ -1,15 +1,10 @@
 //! Indexes over keys of a fixed size, saved to files and loaded from them.
 //!
-//! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. All numbers
-//! are little-endian:
+//! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. The page
+//! `docs/format.md` of the repository draws the format, and says what readers refuse.
 //!
-//! ```text
-//! 0     header, 4 KiB: magic (8 bytes), version (u32), flags (u32, 0), names of the key and the value type (32 bytes each, padded
-//!       with zeros), pairs (u64), CRC-32C of the table of checksums (u32), zeros, CRC-32C of all before it (u32)
-//! 4096  keys as they are in memory, in strictly ascending order; zeros up to a multiple of 4 KiB
-//!       values; zeros up to a multiple of 4 KiB
-//!       table of checksums: a CRC-32C (u32) per MiB of keys, then per MiB of values; the file ends here
-//! ```
+//! [`Save::save`] and [`Load::load`] are for indexes and sets, [`FromFile::load`] is for multi-maps. A [`Log`] keeps an index on
+//! disk as it changes: a file of pairs, and the batches of operations since.
 //!
 //! Floats are stored as the words by which they are ordered. Composite keys are refused, since their names don't tell of what
 //! they are composed.
@@ -17,23 +12,46 @@
 #[cfg(target_endian = "big")]
 compile_error!("files are little-endian, and written as they are in memory");
 
+mod disk;
 mod error;
 mod format;
+mod log;
+#[cfg(feature = "multimap")]
+mod multimap;
+#[cfg(feature = "lane-tree")]
+mod sets;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, Section};
+pub use log::{Durability, Log, Opened, Replay, Torn};
 
-use format::{Header, write};
-use lanetree_frame::fixed::{FixedIndex, OnStream};
-use lanetree_frame::{AnyKey, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
+use format::{Header, MAGIC, Reader, Writer, bytes_of, write};
+use lanetree_frame::fixed::{FixedIndex, each_window};
+use lanetree_frame::{AnyKey, Buffer, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
 use std::fs::File;
 use std::path::Path;
 
-/// Saves an index: for every index over keys of a fixed size.
-pub trait Save {
+/// What is saved and loaded: for the compiler, which finds it by the type that [`Save`] or [`Load`] is called on.
+pub mod of {
+    /// An index over keys of a fixed size.
+    #[derive(Debug)]
+    pub enum Index {}
+    /// A set of keys of a fixed size.
+    #[derive(Debug)]
+    pub enum Set {}
+    /// A multi-map.
+    #[derive(Debug)]
+    pub enum MultiMap {}
+}
+
+/// Saves an index: for every index over keys of a fixed size, for `LaneSet` (with the feature `lane-tree`), and for `MultiMap`
+/// (with the feature `multimap`).
+pub trait Save<Of = of::Index> {
     /// Saves all pairs to a file, in place of one that is there. It is written under another name in the same folder, synced, and
-    /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk.
+    /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk. Saves of one path at
+    /// the same time wait for each other.
     ///
-    /// Takes the memory of the pairs on the device, and in main memory.
+    /// An index is saved window by window: on a device the next ones are gathered and copied while one is written. A multi-map takes
+    /// the memory of its pairs in main memory.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Composite`]; [`Error::Index`] for a lost index, or if there is no memory. The path has the old
@@ -43,45 +61,91 @@ pub trait Save {
 
 impl<I: FixedIndex> Save for I {
     fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let header = Header::of::<I::Key, I::Value>(self.len())?;
-        let (device, len) = (self.device(), self.len() as usize);
-        let stream = device.stream().map_err(lanetree_frame::Error::from)?;
-        let mut keys = device.alloc::<I::Key>(len).map_err(lanetree_frame::Error::from)?;
-        let mut values = device.alloc::<I::Value>(len).map_err(lanetree_frame::Error::from)?;
-        OnStream::new(self, &stream).pairs(&mut keys, &mut values)?;
-        let keys = keys.to_vec().map_err(lanetree_frame::Error::from)?;
-        let values = values.to_vec().map_err(lanetree_frame::Error::from)?;
-        write(path.as_ref(), header, bytemuck::cast_slice(&keys), format::bytes_of(&values))
+        let header = Header::of::<I::Key, I::Value>(MAGIC, 0, self.len())?;
+        self.check_not_lost()?;
+        let mut file = Writer::begin(path.as_ref(), header)?;
+        each_window(self, |keys, values| file.push(bytemuck::cast_slice(keys), bytes_of(values)))?;
+        file.finish()
     }
 }
 
-/// Loads an index: for the builder of every index over keys of a fixed size.
-pub trait Load: IndexBuilder {
+/// Loads an index: for the builder of every index over keys of a fixed size, and of a `LaneSet` (with the feature `lane-tree`).
+pub trait Load<Of = of::Index> {
+    /// The index.
+    type Loaded;
+
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
-    /// Takes the memory of the pairs in main memory, and on the device beside the index.
+    /// Takes the memory of the pairs on the device beside the index; for a GPU in main memory, too.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`] and [`Error::Types`] for what the file is not;
-    /// [`Error::Index`] from the build.
-    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Index>;
+    /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
+    /// [`Error::Several`] for what the file is not; [`Error::Index`] from the build.
+    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Loaded>;
+}
+
+/// Loads an index that has no builder, or with the builder's default options: `LaneSet` (with the feature `lane-tree`) and
+/// `MultiMap` (with the feature `multimap`), which loads files of indexes, too.
+pub trait FromFile: Sized {
+    /// As [`Load::load`].
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self>;
 }
 
 impl<B: IndexBuilder> Load for B
 where
     B::Index: FixedIndex,
 {
+    type Loaded = B::Index;
+
     fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<B::Index> {
-        let (keys, values) = read_pairs::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(path)?;
-        let none = core::iter::empty::<KeyOf<B::Index>>().collect();
-        let like = self.build(device, <B::Index as OrderedIndex>::Domain::batch(&none), &[])?;
-        let stream = device.stream().map_err(lanetree_frame::Error::from)?;
-        let len = keys.len();
-        let keys = device.upload(&keys).map_err(lanetree_frame::Error::from)?;
-        let values = device.upload(&values).map_err(lanetree_frame::Error::from)?;
-        // SAFETY: `read` has checked that keys ascend strictly, and the uploads are complete.
-        Ok(unsafe { like.build_like(&stream, (&keys, &values), len) }?)
+        let file = open(path)?;
+        let pairs = reader_of::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(&file)?;
+        let mut buffers = (alloc(device, pairs.pairs())?, alloc(device, pairs.pairs())?);
+        match (buffers.0.as_mut_slice(), buffers.1.as_mut_slice()) {
+            (Some(keys), Some(values)) => pairs.read(keys, values)?,
+            _ => {
+                let (keys, values) = pairs.to_vecs()?;
+                buffers = uploaded(device, &keys, &values)?;
+            }
+        }
+        // SAFETY: the reader has checked the order, strictly.
+        unsafe { build(self, device, buffers) }
     }
+}
+
+/// Pairs on a device.
+type Buffers<K, V> = (Buffer<K>, Buffer<V>);
+
+fn alloc<T: bytemuck::Pod>(device: &Device, len: usize) -> Result<Buffer<T>> {
+    Ok(device.alloc(len).map_err(lanetree_frame::Error::from)?)
+}
+
+fn uploaded<K: AnyKey, V: Value>(device: &Device, keys: &[K], values: &[V]) -> Result<Buffers<K, V>> {
+    let keys = device.upload(keys).map_err(lanetree_frame::Error::from)?;
+    let values = device.upload(values).map_err(lanetree_frame::Error::from)?;
+    Ok((keys, values))
+}
+
+/// Builds an index with a builder's options.
+///
+/// # Safety
+/// Keys ascend strictly.
+unsafe fn build<B: IndexBuilder>(
+    builder: &B,
+    device: &Device,
+    (keys, values): Buffers<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>,
+) -> Result<B::Index>
+where
+    B::Index: FixedIndex,
+{
+    let none = core::iter::empty::<KeyOf<B::Index>>().collect();
+    let like = builder.build(device, <B::Index as OrderedIndex>::Domain::batch(&none), &[])?;
+    let stream = device.stream().map_err(lanetree_frame::Error::from)?;
+    // SAFETY: the caller's; what is in the buffers is complete.
+    Ok(unsafe { like.build_like(&stream, (&keys, &values), keys.len()) }?)
 }
 
 /// Writes pairs to a file, as an index over them saves itself; otherwise like [`Save::save`].
@@ -115,8 +179,8 @@ pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], valu
         }
         .into());
     }
-    let header = Header::of::<K, V>(keys.len() as u64)?;
-    write(path.as_ref(), header, bytemuck::cast_slice(keys), format::bytes_of(values))
+    let header = Header::of::<K, V>(MAGIC, 0, keys.len() as u64)?;
+    write(path.as_ref(), header, bytemuck::cast_slice(keys), bytes_of(values))
 }
 
 /// Reads the pairs of a file, in ascending order of their keys.
@@ -124,7 +188,7 @@ pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], valu
 /// # Errors
 /// As [`Load::load`], without those of a build.
 pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>, Vec<V>)> {
-    format::read(&open(path)?)
+    reader_of::<K, V>(&open(path)?)?.to_vecs()
 }
 
 /// The names of the types of a file's keys and values (`"u64"`, `"f64"`, `"()"` and so on), which say how it is to be loaded.
@@ -133,6 +197,12 @@ pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>
 /// [`Error::Io`]; [`Error::Damaged`] and [`Error::Unsupported`], as far as the header shows that.
 pub fn types_of(path: impl AsRef<Path>) -> Result<[String; 2]> {
     format::read_names(&open(path)?)
+}
+
+/// A file of pairs whose keys ascend strictly.
+fn reader_of<K: AnyKey, V: Value>(file: &File) -> Result<Reader<'_>> {
+    let reader = Reader::new::<K, V>(file)?;
+    if reader.has_several() { Err(Error::Several) } else { Ok(reader) }
 }
 
 fn open(path: impl AsRef<Path>) -> Result<File> {

@@ -1,16 +1,23 @@
-use crate::{Error, Load, Save, read_pairs, types_of, write_pairs};
+pub(crate) mod crash;
+mod damage;
+mod golden;
+mod log;
+mod replace;
+
+use crate::format::{Header, MAGIC, Writer};
+use crate::{Error, FromFile, Load, Save, read_pairs, types_of, write_pairs};
 use lanetree_frame::{Device, F64};
-use lanetree_lane_tree::LaneTree;
+use lanetree_lane_tree::{LaneSet, LaneTree};
+use lanetree_multimap::MultiMap;
 use lanetree_sorted::SortedArray;
 use std::fs;
-use std::os::unix::fs::FileExt;
 
 #[test]
 fn what_one_index_saves_another_one_loads() {
     let folder = tempfile::tempdir().unwrap();
     let (path, host) = (folder.path().join("index"), Device::host());
-    // More than a MiB of keys: two pieces.
-    for len in [0, 1, 1000, 150_000] {
+    // More than a MiB of keys: several pieces, and several windows of the index.
+    for len in [0, 1, 1000, 150_000, 600_000] {
         let keys: Vec<i64> = (0..len).map(|i| 3 * i - 1000).collect();
         let values: Vec<u32> = (0..len as u32).collect();
         let tree = LaneTree::build(&host, &keys, &values).unwrap();
@@ -23,34 +30,6 @@ fn what_one_index_saves_another_one_loads() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let other = LaneTree::<u64, u32>::builder().load(&host, &path);
     assert!(matches!(other, Err(Error::Types { keys, values }) if keys == "i64" && values == "u32"));
-}
-
-#[test]
-fn a_damaged_file_is_an_error_or_has_the_same_pairs() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, host) = (folder.path().join("index"), Device::host());
-    let tree = LaneTree::build(&host, &[1_u64, 5, 9], &[10_u64, 50, 90]).unwrap();
-    tree.save(&path).unwrap();
-    let whole = fs::read(&path).unwrap();
-    let file = fs::File::options().write(true).open(&path).unwrap();
-    let load = || SortedArray::<u64, u64>::builder().load(&host, &path);
-    for at in 0..whole.len() {
-        file.write_all_at(&[whole[at] ^ 0x10], at as u64).unwrap();
-        let is_padding = (4096 + 24..8192).contains(&at) || (8192 + 24..12288).contains(&at);
-        match load() {
-            Ok(index) => assert!(is_padding && index.pairs().unwrap() == tree.pairs().unwrap(), "byte {at}"),
-            Err(_) => assert!(!is_padding, "byte {at}"),
-        }
-        file.write_all_at(&whole[at..=at], at as u64).unwrap();
-    }
-    file.write_all_at(&[2], 8).unwrap();
-    assert!(matches!(load(), Err(Error::Unsupported { version: 2, flags: 0 })));
-    file.write_all_at(&[1], 8).unwrap();
-    assert_eq!(load().unwrap().pairs().unwrap(), tree.pairs().unwrap(), "the file is whole again");
-    for len in (0..whole.len()).rev() {
-        file.set_len(len as u64).unwrap();
-        assert!(matches!(load(), Err(Error::Damaged { .. })), "cut to {len} bytes");
-    }
 }
 
 #[test]
@@ -73,4 +52,89 @@ fn pairs_are_written_as_an_index_saves_them() {
     assert_eq!(fs::read(&path).unwrap(), written, "the path has the old file");
     fs::write(&path, b"short").unwrap();
     assert!(matches!(types_of(&path), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn sets_are_saved_and_loaded_without_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, host) = (folder.path().join("set"), Device::host());
+    for len in [0, 1, 5000] {
+        let keys: Vec<u128> = (0..len).map(|i| i << 70 | 3).collect();
+        let set = LaneSet::build(&host, &keys).unwrap();
+        set.save(&path).unwrap();
+        let bytes = (len as u64 * 16).next_multiple_of(4096) + 4096 + if len > 0 { 4 } else { 0 };
+        assert_eq!(fs::metadata(&path).unwrap().len(), bytes);
+        assert_eq!(LaneSet::<u128>::load(&host, &path).unwrap().keys().unwrap(), keys);
+        let loaded = LaneSet::<u128>::builder().fill(0.6).load(&host, &path).unwrap();
+        assert_eq!(loaded.keys().unwrap(), keys);
+        assert_eq!(types_of(&path).unwrap(), ["u128", "()"]);
+    }
+    assert!(matches!(LaneTree::<u128, u32>::builder().load(&host, &path), Err(Error::Types { .. })));
+    assert!(matches!(LaneSet::<u64>::load(&host, &path), Err(Error::Types { .. })));
+}
+
+#[test]
+fn multi_maps_are_saved_and_loaded_with_the_order_of_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, host) = (folder.path().join("map"), Device::host());
+    for len in [0, 1, 200_000] {
+        let keys: Vec<i64> = (0..len).map(|i| i * i % 1009 - 500).collect();
+        let values: Vec<u32> = (0..len as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let map = MultiMap::build(&host, &keys, &values).unwrap();
+        map.save(&path).unwrap();
+        let loaded = MultiMap::<i64, u32>::load(&host, &path).unwrap();
+        assert!(loaded.iter().map(Result::unwrap).eq(map.iter().map(Result::unwrap)));
+        assert_eq!((loaded.len(), loaded.keys_len()), (map.len(), map.keys_len()));
+        assert_eq!(types_of(&path).unwrap(), ["i64", "u32"]);
+        assert!(matches!(LaneTree::<i64, u32>::builder().load(&host, &path), Err(Error::Several)));
+        assert!(matches!(read_pairs::<i64, u32>(&path), Err(Error::Several)));
+    }
+    // An index's file is one of a multi-map with one value per key.
+    write_pairs(&path, &[1_i64, 2], &[10_u32, 20]).unwrap();
+    let map = MultiMap::<i64, u32>::load(&host, &path).unwrap();
+    assert!(map.iter().map(Result::unwrap).eq([(1, 10), (2, 20)]));
+}
+
+#[test]
+fn parts_of_any_lengths_give_the_same_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, parts] = ["whole", "parts"].map(|name| folder.path().join(name));
+    let keys: Vec<u64> = (0..400_000).map(|i| 5 * i).collect();
+    let values: Vec<u32> = (0..400_000_u32).rev().collect();
+    write_pairs(&whole, &keys, &values).unwrap();
+    // About a piece of keys, of values, and others.
+    for part in [131_072, 131_071, 131_073, 262_144, 262_145, 70_001, 399_999] {
+        let header = Header::of::<u64, u32>(MAGIC, 0, keys.len() as u64).unwrap();
+        let mut file = Writer::begin(&parts, header).unwrap();
+        for (keys, values) in keys.chunks(part).zip(values.chunks(part)) {
+            file.push(bytemuck::cast_slice(keys), bytemuck::cast_slice(values)).unwrap();
+        }
+        file.finish().unwrap();
+        assert!(fs::read(&parts).unwrap() == fs::read(&whole).unwrap(), "parts of {part} pairs");
+    }
+}
+
+#[test]
+fn what_a_device_saves_the_host_saves_byte_for_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let [of_host, of_device] = ["host", "device"].map(|name| folder.path().join(name));
+    let (host, device) = (Device::host(), Device::emulated());
+    let keys: Vec<i32> = (0..3000).map(|i| i * i - 50_000).collect();
+    let values: Vec<u64> = keys.iter().map(|&key| key.unsigned_abs().into()).collect();
+    write_pairs(&of_host, &keys, &values).unwrap();
+    let tree = LaneTree::<i32, u64>::builder().load(&device, &of_host).unwrap();
+    tree.save(&of_device).unwrap();
+    assert!(fs::read(&of_device).unwrap() == fs::read(&of_host).unwrap());
+    let sorted = SortedArray::<i32, u64>::builder().load(&device, &of_device).unwrap();
+    assert_eq!(sorted.get_many(&[-50_000, -49_998]).unwrap(), [Some(50_000), None]);
+
+    LaneSet::build(&host, &keys).unwrap().save(&of_host).unwrap();
+    let set = LaneSet::<i32>::load(&device, &of_host).unwrap();
+    set.save(&of_device).unwrap();
+    assert!(fs::read(&of_device).unwrap() == fs::read(&of_host).unwrap());
+
+    let keys: Vec<i32> = keys.iter().map(|key| key % 100).collect();
+    MultiMap::build(&host, &keys, &values).unwrap().save(&of_host).unwrap();
+    MultiMap::<i32, u64>::load(&device, &of_host).unwrap().save(&of_device).unwrap();
+    assert!(fs::read(&of_device).unwrap() == fs::read(&of_host).unwrap());
 }

@@ -145,6 +145,9 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
         check_pairs(stream, (pairs.0, pairs.1, len))?;
+        if let (Some(keys), Some(values)) = (pairs.0.as_slice(), pairs.1.as_slice()) {
+            return Self::builder().build_sorted(stream.device(), &keys[..len], &values[..len]);
+        }
         // Through main memory, as changes are.
         let (keys, values) = (pairs.0.to_vec()?, pairs.1.to_vec()?);
         Self::builder().build_sorted(stream.device(), &keys[..len], &values[..len])

@@ -177,6 +177,24 @@ pub fn copied<I: FixedIndex>(index: &I) -> Result<Columns<I>> {
     Ok((keys, values))
 }
 
+/// Calls a function with all pairs of an index in ascending order of their keys, a window at a time: its keys, and their values. On
+/// a device the next windows are on their way meanwhile, so the pairs take no more memory than some windows.
+///
+/// # Errors
+/// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device, and if there is
+/// no memory for the windows; those of the function, with which it ends.
+pub fn each_window<I: FixedIndex, E: core::convert::From<lanetree_base::Error>>(
+    index: &I,
+    mut f: impl FnMut(&[I::Key], &[I::Value]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut windows = windows(index)?;
+    while windows.advance()? {
+        let (keys, values) = windows.pairs();
+        f(keys, values)?;
+    }
+    Ok(())
+}
+
 /// The same as pairs.
 pub(super) fn copied_pairs<I: FixedIndex>(index: &I) -> Result<Vec<(I::Key, I::Value)>> {
     let mut windows = windows(index)?;

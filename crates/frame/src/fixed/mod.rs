@@ -20,7 +20,7 @@ mod staging;
 mod streaming;
 
 use all::{AllRows, copied_pairs};
-pub use all::{Columns, copied};
+pub use all::{Columns, copied, each_window};
 #[doc(hidden)]
 pub use asof::Searches;
 pub use asof::{AsOf, Direction, NeighborSearch, Ties};

@@ -1,0 +1,568 @@
+//! A file of pairs, and the batches of operations since.
+
+use crate::disk::{self, Replacement};
+use crate::error::{Error, Result, Section, check_checksum, damaged, io_error};
+use crate::format::{ALIGNMENT, Header, bytes_of, bytes_of_mut, len_of, read_header_of, wide_at, word_at};
+use crate::{build, read_pairs, uploaded, write_pairs};
+use core::fmt;
+use core::marker::PhantomData;
+use crc32c::crc32c;
+use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::room::{make_room, with_room, zeroed};
+use lanetree_frame::{AnyKey, Device, IndexBuilder, NetChange, Op, Value, fold};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// What a file of batches begins with.
+const LOG_MAGIC: [u8; 8] = *b"LANETLOG";
+/// What a batch begins with.
+const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"LOPS");
+/// Bytes of a batch's header. Batches begin at multiples of [`BATCH_ALIGNMENT`].
+const BATCH_HEADER: usize = 32;
+const BATCH_ALIGNMENT: u64 = 8;
+/// Bytes that are searched at a time.
+const SEARCHED: u64 = 1 << 20;
+
+/// When a batch is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When the call returns: it survives a power cut.
+    Synced,
+    /// When the system gets round to it, or by [`Log::sync`] or a later batch that is synced. It survives the end of the process,
+    /// but perhaps not a power cut.
+    Unsynced,
+}
+
+/// What the end of a log had that is no whole batch, as a crash leaves it. It has been cut off.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// The sequence number of the batch that was begun.
+    pub batch: u64,
+    /// Where it began in the file of batches.
+    pub offset: u64,
+    /// The bytes that were cut off.
+    pub bytes: u64,
+    /// What was wrong with it.
+    pub reason: String,
+}
+
+/// What was replayed when a log was opened.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// Batches since the base file.
+    pub batches: u64,
+    /// Their operations.
+    pub ops: u64,
+    /// What was cut off.
+    pub torn: Option<Torn>,
+}
+
+/// A log that was opened, with the pairs that it stands for.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct Opened<K: AnyKey, V: Value> {
+    /// The log, for the batches to come.
+    pub log: Log<K, V>,
+    /// The keys after all batches, in strictly ascending order.
+    pub keys: Vec<K>,
+    /// The value of each.
+    pub values: Vec<V>,
+    /// What was replayed.
+    pub replay: Replay,
+}
+
+/// A folder with a file of sorted pairs, its base, and the batches of operations since: an index on disk, kept as it changes.
+///
+/// The caller applies a batch to the index and appends it to the log, in either order. [`Log::append`] costs a write of the
+/// batch, and a sync if it is asked for. [`Log::open`] and [`Log::load`] replay the batches; [`Log::compact`] makes them part of
+/// a new base. One log at a time has the folder open, in all processes. `docs/format.md` draws the files.
+///
+/// ```
+/// use lanetree_files::{Durability, Log};
+/// use lanetree_frame::Op;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let parent = tempfile::tempdir()?;
+/// # let folder = parent.path().join("index");
+/// let mut log = Log::create(&folder, &[10_u64, 20], &[1_u32, 2])?;
+/// log.append(&[Op::Insert(15, 3), Op::Remove(20)], Durability::Synced)?;
+/// drop(log);
+///
+/// let mut opened = Log::<u64, u32>::open(&folder)?;
+/// assert_eq!((opened.keys, opened.values), (vec![10, 15], vec![1, 3]));
+/// assert_eq!(opened.replay.batches, 1);
+/// opened.log.compact()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Log<K: AnyKey, V: Value> {
+    folder: PathBuf,
+    /// The folder, locked.
+    _lock: File,
+    /// Of several bases the one with the highest number counts.
+    generation: u64,
+    file: File,
+    path: PathBuf,
+    /// Where the next batch begins.
+    end: u64,
+    /// Its sequence number.
+    next: u64,
+    /// Batches below this number are on disk.
+    synced: u64,
+    is_failed: bool,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: AnyKey, V: Value> Log<K, V> {
+    /// Creates a log over pairs whose keys ascend strictly, in a folder that has none. The folder is created if it is not there.
+    /// Returns when the log is on disk.
+    ///
+    /// # Errors
+    /// As [`write_pairs`]; [`Error::Io`] if the folder has a log or is in use. After an error the folder has no log, except
+    /// where syncing it fails.
+    pub fn create(folder: impl AsRef<Path>, keys: &[K], values: &[V]) -> Result<Self> {
+        let folder = folder.as_ref();
+        match fs::create_dir(folder) {
+            Ok(()) => disk::sync_folder(folder)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(io_error("creating the log's folder")(error)),
+        }
+        let lock = lock(folder)?;
+        if newest(folder)?.is_some() {
+            let exists = io::Error::new(io::ErrorKind::AlreadyExists, "the folder has a log: open it");
+            return Err(io_error("creating a log")(exists));
+        }
+        let file = begin::<K, V>(folder, 0, 0)?;
+        write_pairs(base_path(folder, 0), keys, values)?;
+        Ok(Self::new(folder, lock, (0, file), (ALIGNMENT, 0)))
+    }
+
+    fn new(folder: &Path, lock: File, (generation, file): (u64, File), (end, next): (u64, u64)) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            _lock: lock,
+            generation,
+            file,
+            path: log_path(folder, generation),
+            end,
+            next,
+            synced: next,
+            is_failed: false,
+            types: PhantomData,
+        }
+    }
+
+    /// Opens a log and replays its batches, in main memory.
+    ///
+    /// A batch at the end that is not whole is cut off, as are all that follow one that is not whole and are not known to have
+    /// been on disk: so a power cut leaves them. [`Replay::torn`] reports that. What is not whole, but was on disk by what a
+    /// later batch says, is an error. So of batches that were synced, only the last one may be cut off if it is damaged later.
+    ///
+    /// # Errors
+    /// As [`read_pairs`], and [`Error::Damaged`] for the file of batches; [`Error::Io`] if the folder has no log, or another
+    /// [`Log`] has it open. The files are as they were.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Opened<K, V>> {
+        let folder = folder.as_ref();
+        let lock = lock(folder)?;
+        let Some(generation) = newest(folder)? else {
+            return Err(io_error("opening a log")(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the folder has no base file",
+            )));
+        };
+        let path = log_path(folder, generation);
+        let file =
+            File::options().read(true).write(true).open(&path).map_err(io_error("opening the file of batches"))?;
+        let batches = Batches::<K, V>::read(&file, len_of(&file)?)?;
+        let (keys, values) = batches.applied_to(&base_path(folder, generation))?;
+        if batches.torn.is_some() {
+            disk::set_len(&file, &path, batches.end)?;
+        }
+        // What was replayed is there the next time, too.
+        disk::sync(&file, &path)?;
+        remove_others(folder, generation);
+        let log = Self::new(folder, lock, (generation, file), (batches.end, batches.next));
+        let replay = Replay { batches: batches.count, ops: batches.ops.len() as u64, torn: batches.torn };
+        Ok(Opened { log, keys, values, replay })
+    }
+
+    /// Opens a log, and builds an index on a device over the pairs that it stands for.
+    ///
+    /// # Errors
+    /// As [`Log::open`]; [`Error::Index`] from the build.
+    pub fn load<B: IndexBuilder>(
+        builder: &B,
+        device: &Device,
+        folder: impl AsRef<Path>,
+    ) -> Result<(Self, B::Index, Replay)>
+    where
+        B::Index: FixedIndex<Key = K, Value = V>,
+    {
+        let Opened { log, keys, values, replay } = Self::open(folder)?;
+        // SAFETY: those of the base ascend strictly, and so do those that have been put among them.
+        let index = unsafe { build(builder, device, uploaded(device, &keys, &values)?) }?;
+        Ok((log, index, replay))
+    }
+
+    /// Appends a batch of operations, and returns its sequence number: 0 for the first batch since the log was created, and so on.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the batch has not been appended, unless [`Log::is_failed`] says that this is not known;
+    /// [`Error::LogFailed`]; [`Error::Index`] if there is no memory, or for more than 2^32 - 1 operations.
+    pub fn append(&mut self, ops: &[Op<K, V>], durability: Durability) -> Result<u64> {
+        self.check()?;
+        let batch = encode(ops, self.next, self.synced)?;
+        if let Err(error) = disk::write(&self.file, &self.path, self.end, &batch) {
+            // What is left of it would be in the way of the next one.
+            self.is_failed = disk::set_len(&self.file, &self.path, self.end).is_err();
+            return Err(error);
+        }
+        if durability == Durability::Synced {
+            self.sync_file()?;
+            self.synced = self.next + 1;
+        }
+        self.end += batch.len() as u64;
+        self.next += 1;
+        Ok(self.next - 1)
+    }
+
+    /// Returns when all batches are on disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::LogFailed`].
+    pub fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        self.sync_file()?;
+        self.synced = self.next;
+        Ok(())
+    }
+
+    /// After a sync that failed nobody knows what is on disk, and the next one may say that all is.
+    fn sync_file(&mut self) -> Result<()> {
+        let synced = disk::sync(&self.file, &self.path);
+        self.is_failed = synced.is_err();
+        synced
+    }
+
+    /// Writes a new base with all batches applied, and begins an empty file of batches. Returns when they are on disk; then it
+    /// removes the old ones. Sequence numbers go on. Takes the memory of the base's pairs twice, and that of the batches.
+    ///
+    /// # Errors
+    /// As [`Log::open`], and [`Error::LogFailed`]: the log is as it was, unless [`Log::is_failed`].
+    pub fn compact(&mut self) -> Result<()> {
+        self.check()?;
+        let batches = Batches::<K, V>::read(&self.file, self.end)?;
+        if let Some(torn) = &batches.torn {
+            // This log has written it as a whole.
+            return Err(damaged(Section::Batch(torn.batch), torn.offset, "a batch", ("whole", &torn.reason)));
+        }
+        let (keys, values) = batches.applied_to(&base_path(&self.folder, self.generation))?;
+        let generation = self.generation + 1;
+        // The batches' file first: it does not count without the base.
+        let file = begin::<K, V>(&self.folder, generation, self.next)?;
+        let base = base_path(&self.folder, generation);
+        if let Err(error) = write_pairs(&base, &keys, &values) {
+            // The next open may find the new base, and would not see batches that were appended to the old file.
+            self.is_failed = base.try_exists().unwrap_or(true);
+            return Err(error);
+        }
+        self.path = log_path(&self.folder, generation);
+        (self.generation, self.file, self.end, self.synced) = (generation, file, ALIGNMENT, self.next);
+        remove_others(&self.folder, generation);
+        Ok(())
+    }
+
+    /// The sequence number of the next batch.
+    pub fn next_batch(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes of the batches since the base.
+    pub fn batch_bytes(&self) -> u64 {
+        self.end - ALIGNMENT
+    }
+
+    /// Whether a write or a sync failed in such a way that what is on disk is not known: to go on, drop the log and open it
+    /// again. The batch that failed may be there or not; those before it that were synced are.
+    pub fn is_failed(&self) -> bool {
+        self.is_failed
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_failed { Err(Error::LogFailed) } else { Ok(()) }
+    }
+}
+
+impl<K: AnyKey, V: Value> fmt::Debug for Log<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Log<{}, {}>[{} batches, in {}]", K::NAME, V::NAME, self.next, self.folder.display())
+    }
+}
+
+fn base_path(folder: &Path, generation: u64) -> PathBuf {
+    folder.join(format!("{generation}.base"))
+}
+
+fn log_path(folder: &Path, generation: u64) -> PathBuf {
+    folder.join(format!("{generation}.log"))
+}
+
+/// Nobody else may have the log open.
+fn lock(folder: &Path) -> Result<File> {
+    let file = File::open(folder).map_err(io_error("opening the log's folder"))?;
+    file.try_lock()
+        .map_err(io::Error::from)
+        .map_err(io_error("locking the log's folder, which may be open elsewhere"))?;
+    Ok(file)
+}
+
+/// The generation and the kind of each file of a log in a folder.
+fn files(folder: &Path) -> Result<Vec<(u64, String)>> {
+    let reading = io_error("reading the log's folder");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(&reading)? {
+        let name = entry.map_err(&reading)?.file_name();
+        let parts = name.to_str().and_then(|name| name.split_once('.'));
+        if let Some((generation, kind @ ("base" | "log"))) = parts
+            && let Ok(generation) = generation.parse()
+        {
+            files.push((generation, kind.to_owned()));
+        }
+    }
+    Ok(files)
+}
+
+/// The newest generation that has a base.
+fn newest(folder: &Path) -> Result<Option<u64>> {
+    Ok(files(folder)?.into_iter().filter(|(_, kind)| kind == "base").map(|file| file.0).max())
+}
+
+/// Removes what a compaction, complete or not, has left. If that fails, the next open tries again.
+fn remove_others(folder: &Path, generation: u64) {
+    for (other, kind) in files(folder).unwrap_or_default() {
+        if other != generation {
+            let _ = disk::remove(&folder.join(format!("{other}.{kind}")));
+        }
+    }
+}
+
+/// A file without batches, the first of which will have this number.
+fn begin<K: AnyKey, V: Value>(folder: &Path, generation: u64, next: u64) -> Result<File> {
+    let header = Header::of::<K, V>(LOG_MAGIC, 0, next)?;
+    let mut file = Replacement::begin(&log_path(folder, generation))?;
+    file.write(0, &header.encode(0))?;
+    file.commit()
+}
+
+/// Bytes of so many operations, padded.
+fn body_len<K: AnyKey, V: Value>(count: u64) -> u64 {
+    (count * (1 + size_of::<K>() + V::BYTES) as u64).next_multiple_of(BATCH_ALIGNMENT)
+}
+
+/// A batch as it is in the file.
+fn encode<K: AnyKey, V: Value>(ops: &[Op<K, V>], number: u64, synced: u64) -> Result<Vec<u8>> {
+    let count = u32::try_from(ops.len())
+        .map_err(|_| Error::Index(lanetree_frame::Error::TooManyElements { elements: ops.len() }))?;
+    let len = BATCH_HEADER + body_len::<K, V>(ops.len() as u64) as usize;
+    let mut bytes = with_room(len)?;
+    bytes.resize(BATCH_HEADER, 0);
+    bytes.extend(ops.iter().map(|op| match op {
+        Op::Insert(..) => 0,
+        Op::Update(..) => 1,
+        Op::Remove(_) => 2,
+    }));
+    for op in ops {
+        bytes.extend_from_slice(bytemuck::bytes_of(op.key()));
+    }
+    for op in ops {
+        match op {
+            Op::Insert(_, value) | Op::Update(_, value) => bytes.extend_from_slice(bytes_of(&[*value])),
+            Op::Remove(_) => bytes.extend_from_slice(bytes_of(&[V::default()])),
+        }
+    }
+    bytes.resize(len, 0);
+    let header = BatchHeader { count, number, synced, checksum: crc32c(&bytes[BATCH_HEADER..]) };
+    bytes[..BATCH_HEADER].copy_from_slice(&header.encode());
+    Ok(bytes)
+}
+
+/// What a batch begins with.
+struct BatchHeader {
+    count: u32,
+    number: u64,
+    /// Batches below this number were on disk when the batch was written.
+    synced: u64,
+    /// That of the operations.
+    checksum: u32,
+}
+
+impl BatchHeader {
+    fn encode(&self) -> [u8; BATCH_HEADER] {
+        let mut bytes = [0; BATCH_HEADER];
+        bytes[..4].copy_from_slice(&BATCH_MAGIC.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.count.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.synced.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.checksum.to_le_bytes());
+        let checksum = crc32c(&bytes[..28]);
+        bytes[28..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// `None` unless it is whole.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let is_whole = word_at(bytes, 0) == BATCH_MAGIC && crc32c(&bytes[..28]) == word_at(bytes, 28);
+        is_whole.then(|| Self {
+            count: word_at(bytes, 4),
+            number: wide_at(bytes, 8),
+            synced: wide_at(bytes, 16),
+            checksum: word_at(bytes, 24),
+        })
+    }
+}
+
+/// The batches of a file.
+struct Batches<K, V> {
+    ops: Vec<Op<K, V>>,
+    count: u64,
+    /// Where the last one ends.
+    end: u64,
+    /// The number of the one to follow.
+    next: u64,
+    torn: Option<Torn>,
+}
+
+impl<K: AnyKey, V: Value> Batches<K, V> {
+    /// Those in the first `len` bytes.
+    fn read(file: &File, len: u64) -> Result<Self> {
+        let (header, _) = read_header_of::<K, V>(file, len, (LOG_MAGIC, Section::LogHeader, 0))?;
+        let first = header.number();
+        let mut all = Self { ops: Vec::new(), count: 0, end: ALIGNMENT, next: first, torn: None };
+        while all.end < len {
+            match all.read_batch(file, len) {
+                Ok(()) => {}
+                Err(damage @ Error::Damaged { .. }) => {
+                    if was_synced(file, all.end, len, all.next)? {
+                        return Err(damage);
+                    }
+                    let (offset, bytes) = (all.end, len - all.end);
+                    all.torn = Some(Torn { batch: all.next, offset, bytes, reason: reason(&damage) });
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        all.count = all.next - first;
+        Ok(all)
+    }
+
+    fn read_batch(&mut self, file: &File, len: u64) -> Result<()> {
+        let (section, start) = (Section::Batch(self.next), self.end);
+        let header_end = start + BATCH_HEADER as u64;
+        if header_end > len {
+            return Err(damaged(section, start, "the file's length", (format!("{header_end} at least"), len)));
+        }
+        let mut header = [0; BATCH_HEADER];
+        file.read_exact_at(&mut header, start).map_err(io_error("reading a batch"))?;
+        if word_at(&header, 0) != BATCH_MAGIC {
+            let [expected, found] = [BATCH_MAGIC, word_at(&header, 0)].map(|word| format!("{word:#010x}"));
+            return Err(damaged(section, start, "what a batch begins with", (expected, found)));
+        }
+        check_checksum(section, start + 28, word_at(&header, 28), &header[..28])?;
+        let BatchHeader { count, number, checksum, .. } = BatchHeader::decode(&header).expect("it is whole");
+        if number != self.next {
+            return Err(damaged(section, start + 8, "the batch's number", (self.next, number)));
+        }
+        // The file has what is allocated from here on.
+        let end = header_end + body_len::<K, V>(count.into());
+        if end > len {
+            return Err(damaged(
+                section,
+                start + 4,
+                "the file's length, by the number of operations here,",
+                (end, len),
+            ));
+        }
+        let mut body = zeroed::<u8>((end - header_end) as usize)?;
+        file.read_exact_at(&mut body, header_end).map_err(io_error("reading a batch"))?;
+        check_checksum(section, header_end, checksum, &body)?;
+        let count = count as usize;
+        let (mut keys, mut values) = (zeroed::<K>(count)?, zeroed::<V>(count)?);
+        let (kinds, rest) = body.split_at(count);
+        let (key_bytes, rest) = rest.split_at(count * size_of::<K>());
+        bytes_of_mut(&mut keys).copy_from_slice(key_bytes);
+        bytes_of_mut(&mut values).copy_from_slice(&rest[..count * V::BYTES]);
+        if let Some(at) = kinds.iter().position(|&kind| kind > 2) {
+            return Err(damaged(section, header_end + at as u64, "an operation's kind", ("2 at most", kinds[at])));
+        }
+        make_room(&mut self.ops, count)?;
+        let pairs = keys.into_iter().zip(values);
+        self.ops.extend(kinds.iter().zip(pairs).map(|(&kind, (key, value))| match kind {
+            0 => Op::Insert(key, value),
+            1 => Op::Update(key, value),
+            _ => Op::Remove(key),
+        }));
+        (self.end, self.next) = (end, self.next + 1);
+        Ok(())
+    }
+
+    /// The pairs of a base after all batches.
+    fn applied_to(&self, base: &Path) -> Result<(Vec<K>, Vec<V>)> {
+        let (keys, values) = read_pairs::<K, V>(base)?;
+        if self.ops.is_empty() {
+            return Ok((keys, values));
+        }
+        let changes = fold(self.ops.len(), |i| self.ops[i])?;
+        let most = keys.len() + changes.len();
+        let (mut all_keys, mut all_values) = (with_room(most)?, with_room(most)?);
+        let mut push = |key, value| {
+            all_keys.push(key);
+            all_values.push(value);
+        };
+        let mut pairs = keys.into_iter().zip(values).peekable();
+        for (word, change) in changes {
+            let changed = K::decode(word);
+            while let Some((key, value)) = pairs.next_if(|pair| pair.0 < changed) {
+                push(key, value);
+            }
+            let was_there = pairs.next_if(|pair| pair.0 == changed).is_some();
+            match change {
+                NetChange::Put(value) => push(changed, value),
+                NetChange::PutIfPresent(value) if was_there => push(changed, value),
+                NetChange::PutIfPresent(_) | NetChange::Remove => {}
+            }
+        }
+        pairs.for_each(|(key, value)| push(key, value));
+        Ok((all_keys, all_values))
+    }
+}
+
+/// What is wrong, without the advice to restore the file.
+fn reason(damage: &Error) -> String {
+    match damage {
+        Error::Damaged { what, expected, found, .. } => format!("{what} should be {expected}, but is {found}"),
+        other => other.to_string(),
+    }
+}
+
+/// Whether a batch, which begins at `start` and is not whole, was on disk once: by the word of a later one.
+fn was_synced(file: &File, start: u64, len: u64, number: u64) -> Result<bool> {
+    let mut at = start + BATCH_ALIGNMENT;
+    let header = BATCH_HEADER as u64;
+    let mut bytes = zeroed::<u8>((SEARCHED + header).min(len - start) as usize)?;
+    while at + header <= len {
+        let part = &mut bytes[..(len - at).min(SEARCHED + header) as usize];
+        file.read_exact_at(part, at).map_err(io_error("reading a batch"))?;
+        for bytes in part.windows(BATCH_HEADER).step_by(BATCH_ALIGNMENT as usize) {
+            if BatchHeader::decode(bytes).is_some_and(|later| later.number > number && later.synced > number) {
+                return Ok(true);
+            }
+        }
+        at += SEARCHED;
+    }
+    Ok(false)
+}

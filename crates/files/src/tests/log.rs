@@ -1,0 +1,337 @@
+//! Logs: replayed, cut off, damaged and compacted.
+
+use super::crash::{PowerCuts, failing, steps};
+use super::damage::largest_allocation;
+use crate::Durability::{Synced, Unsynced};
+use crate::{Durability, Error, Log, Opened, Result, Section};
+use lanetree_frame::{Device, Op, apply_to_map};
+use lanetree_lane_tree::LaneTree;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+type Map = BTreeMap<u64, u32>;
+type Batch = Vec<Op<u64, u32>>;
+
+fn open(folder: &Path) -> Result<Opened<u64, u32>> {
+    Log::open(folder)
+}
+
+fn map(opened: &Opened<u64, u32>) -> Map {
+    assert!(opened.keys.is_sorted_by(|a, b| a < b));
+    opened.keys.iter().copied().zip(opened.values.iter().copied()).collect()
+}
+
+/// A base, and batches with which every state differs from all others.
+fn base() -> Map {
+    Map::from([(10, 1), (20, 2), (30, 3)])
+}
+
+fn batch(number: u32) -> Batch {
+    let key = 1000 + u64::from(number);
+    vec![
+        Op::Insert(key, number),
+        Op::Update(10, number + 100),
+        Op::Update(5, 1),
+        Op::Insert(20, number),
+        Op::Remove(if number.is_multiple_of(2) { 20 } else { 40 }),
+    ]
+}
+
+/// The pairs after so many batches.
+fn after(batches: u32) -> Map {
+    let mut map = base();
+    for number in 0..batches {
+        apply_to_map(&mut map, &batch(number));
+    }
+    map
+}
+
+fn create(folder: &Path) -> Result<Log<u64, u32>> {
+    let (keys, values): (Vec<_>, Vec<_>) = base().into_iter().unzip();
+    Log::create(folder, &keys, &values)
+}
+
+/// What is done to a log.
+#[derive(Clone, Copy)]
+enum Act {
+    Append(Durability),
+    Sync,
+    Compact,
+}
+
+const SCRIPT: [Act; 12] = [
+    Act::Append(Synced),
+    Act::Append(Unsynced),
+    Act::Append(Unsynced),
+    Act::Append(Synced),
+    Act::Append(Unsynced),
+    Act::Sync,
+    Act::Append(Unsynced),
+    Act::Compact,
+    Act::Append(Unsynced),
+    Act::Append(Synced),
+    Act::Compact,
+    Act::Append(Synced),
+];
+
+fn act(log: &mut Log<u64, u32>, act: Act) -> Result<()> {
+    match act {
+        Act::Append(durability) => log.append(&batch(log.next_batch() as u32), durability).map(drop),
+        Act::Sync => log.sync(),
+        Act::Compact => log.compact(),
+    }
+}
+
+#[test]
+fn a_log_replays_its_batches_and_goes_on() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("log");
+    let mut log = create(&folder).unwrap();
+    assert!(matches!(open(&folder), Err(Error::Io { .. })), "it is open");
+    for number in 0..3 {
+        assert_eq!(log.append(&batch(number), Unsynced).unwrap(), u64::from(number));
+    }
+    drop(log);
+    assert!(matches!(create(&folder), Err(Error::Io { .. })), "there is one");
+    let mut opened = open(&folder).unwrap();
+    assert_eq!(map(&opened), after(3));
+    assert_eq!((opened.replay.batches, opened.replay.ops, opened.replay.torn.clone()), (3, 15, None));
+    assert!(opened.log.batch_bytes() > 0);
+    opened.log.compact().unwrap();
+    assert_eq!((opened.log.batch_bytes(), opened.log.next_batch()), (0, 3));
+    assert_eq!(opened.log.append(&batch(3), Synced).unwrap(), 3);
+    assert_eq!(opened.log.append(&[], Synced).unwrap(), 4);
+    drop(opened);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "the old files are removed");
+
+    let host = Device::host();
+    let (log, index, replay) = Log::load(&LaneTree::<u64, u32>::builder().fill(0.8), &host, &folder).unwrap();
+    assert_eq!(index.pairs().unwrap(), after(4).into_iter().collect::<Vec<_>>());
+    assert_eq!((replay.batches, log.next_batch()), (2, 5));
+    drop(log);
+    assert!(matches!(Log::<u64, u64>::open(&folder), Err(Error::Types { .. })));
+
+    // Of a set.
+    let folder = parent.path().join("set");
+    let mut log = Log::create(&folder, &[1_u128, 2], &[(), ()]).unwrap();
+    log.append(&[Op::Insert(7, ()), Op::Remove(1), Op::Update(9, ())], Synced).unwrap();
+    drop(log);
+    assert_eq!(Log::<u128, ()>::open(&folder).unwrap().keys, [2, 7]);
+}
+
+#[test]
+fn after_a_power_cut_at_any_step_all_synced_batches_are_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let cuts = PowerCuts::begin(folder.path());
+    let mut log = create(folder.path()).unwrap();
+    // The number of batches that are on disk after so many steps, at least; `None` before there is a log.
+    let mut acknowledged = vec![(steps(), 0)];
+    let mut begun = vec![(0, 0)];
+    let mut appended = 0;
+    for next in SCRIPT {
+        if let Act::Append(_) = next {
+            begun.push((steps(), log.next_batch() as u32 + 1));
+        }
+        act(&mut log, next).unwrap();
+        appended = log.next_batch() as u32;
+        if !matches!(next, Act::Append(Unsynced)) {
+            acknowledged.push((steps(), appended));
+        }
+    }
+    drop(log);
+    let (mut with_torn, mut most) = (0, 0);
+    let states = cuts.each(|step, folder| {
+        let least = acknowledged.iter().rev().find(|at| at.0 <= step).map(|at| at.1);
+        let latest = begun.iter().rev().find(|at| at.0 < step.max(1)).map_or(0, |at| at.1);
+        let mut opened = match (open(folder), least) {
+            (Ok(opened), _) => opened,
+            (Err(Error::Io { .. }), None) => {
+                drop(create(folder).unwrap());
+                return;
+            }
+            (Err(error), _) => panic!("step {step}: {error}"),
+        };
+        with_torn += usize::from(opened.replay.torn.is_some());
+        let batches = opened.log.next_batch() as u32;
+        assert!(least.is_none_or(|least| batches >= least), "step {step}: {batches} batches, not {least:?}");
+        assert!(batches <= latest, "step {step}: {batches} batches of {latest}");
+        assert_eq!(map(&opened), after(batches), "step {step}");
+        most = most.max(batches);
+        // And it goes on.
+        opened.log.append(&batch(batches), Synced).unwrap();
+        drop(opened);
+        let again = open(folder).unwrap();
+        assert_eq!((map(&again), again.replay.torn), (after(batches + 1), None), "step {step}");
+    });
+    assert!(states > 80 && with_torn > 5 && most == appended, "{states} states, {with_torn} torn");
+}
+
+#[test]
+fn a_log_whose_disk_fails_at_any_step_loses_nothing_that_was_synced() {
+    for (all_after, compacts) in [(false, false), (false, true), (true, false), (true, true)] {
+        for step in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let mut log = create(folder.path()).unwrap();
+            let mut least = 0;
+            let (error, failed) = failing(step, all_after, || {
+                for next in SCRIPT {
+                    if let Err(error) = act(&mut log, next) {
+                        return Some(error);
+                    }
+                    least = log.next_batch() as u32;
+                }
+                None
+            });
+            let next = log.next_batch() as u32;
+            if log.is_failed() {
+                assert!(matches!(log.append(&batch(next), Synced), Err(Error::LogFailed)));
+                assert!(matches!(log.compact(), Err(Error::LogFailed)));
+            } else if error.is_some() {
+                // It goes on: the step that failed can be done again.
+                log.append(&batch(next), Synced).unwrap();
+                if compacts {
+                    log.compact().unwrap();
+                }
+                least = next + 1;
+            }
+            let was_failed = log.is_failed();
+            drop(log);
+            let opened = open(folder.path()).unwrap();
+            let batches = opened.log.next_batch() as u32;
+            // The process goes on, so what was not synced is there, too; and what failed may be.
+            assert!(
+                batches == least || was_failed && batches == least + 1,
+                "step {step}: {batches} batches of {least}"
+            );
+            assert_eq!(map(&opened), after(batches), "step {step}");
+            if !failed {
+                assert!(step > 20 && error.is_none());
+                break;
+            }
+        }
+    }
+}
+
+/// The only file of batches in a folder.
+fn batches_file(folder: &Path) -> std::path::PathBuf {
+    folder.join("0.log")
+}
+
+/// A log of four batches, and where each begins.
+fn four(folder: &Path, durability: Durability) -> (Vec<u8>, Vec<usize>) {
+    let mut log = create(folder).unwrap();
+    let mut starts = Vec::new();
+    for number in 0..4 {
+        starts.push(4096 + log.batch_bytes() as usize);
+        log.append(&batch(number), durability).unwrap();
+    }
+    drop(log);
+    (fs::read(batches_file(folder)).unwrap(), starts)
+}
+
+#[test]
+fn a_damaged_middle_is_an_error_and_a_damaged_end_is_cut_off() {
+    for durability in [Synced, Unsynced] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut bytes, starts) = four(folder.path(), durability);
+        for at in (0..4096).step_by(97).chain(4092..bytes.len()) {
+            bytes[at] ^= 1 << (at % 8);
+            fs::write(batches_file(folder.path()), &bytes).unwrap();
+            let damaged = starts.iter().rposition(|&start| start <= at);
+            match (damaged, open(folder.path())) {
+                (None, Err(Error::Damaged { section: Section::LogHeader, .. } | Error::Unsupported { .. })) => {}
+                // Only if all is on disk, the end is known to be what was damaged.
+                (Some(number @ 0..3), Err(Error::Damaged { section, offset, .. })) if durability == Synced => {
+                    assert_eq!(section, Section::Batch(number as u64), "byte {at}");
+                    assert!((starts[number]..starts[number + 1]).contains(&(offset as usize)), "byte {at}: {offset}");
+                    assert_eq!(fs::read(batches_file(folder.path())).unwrap(), bytes, "the file is as it was");
+                }
+                (Some(number), Ok(opened)) if durability == Unsynced || number == 3 => {
+                    let torn = opened.replay.torn.as_ref().unwrap();
+                    assert_eq!((torn.batch, torn.offset), (number as u64, starts[number] as u64));
+                    assert_eq!(torn.offset + torn.bytes, bytes.len() as u64);
+                    assert_eq!(map(&opened), after(number as u32));
+                }
+                (_, other) => panic!("byte {at}: {other:?}"),
+            }
+            bytes[at] ^= 1 << (at % 8);
+        }
+    }
+}
+
+#[test]
+fn a_log_of_any_shorter_length_is_cut_off_at_a_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, starts) = four(folder.path(), Synced);
+    for len in 0..bytes.len() {
+        fs::write(batches_file(folder.path()), &bytes[..len]).unwrap();
+        match open(folder.path()) {
+            Err(Error::Damaged { section: Section::LogHeader, .. }) if len < 4096 => {}
+            Ok(opened) if len >= 4096 => {
+                let batches = opened.log.next_batch() as usize;
+                assert_eq!(map(&opened), after(batches as u32));
+                assert_eq!(opened.replay.torn.is_some(), len != starts[batches]);
+                assert_eq!(fs::metadata(batches_file(folder.path())).unwrap().len(), starts[batches] as u64);
+            }
+            other => panic!("{len} bytes: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn numbers_of_operations_that_the_file_has_no_bytes_for_allocate_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut bytes, starts) = four(folder.path(), Synced);
+    // The last batch: of the others it is an error.
+    let start = starts[3];
+    for count in [6, 1 << 16, u32::MAX] {
+        bytes[start + 4..][..4].copy_from_slice(&count.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[start..][..28]);
+        bytes[start + 28..][..4].copy_from_slice(&checksum.to_le_bytes());
+        fs::write(batches_file(folder.path()), &bytes).unwrap();
+        let allocated = largest_allocation(|| assert!(open(folder.path()).unwrap().replay.torn.is_some()));
+        // A page of the system's for the names in a folder.
+        assert!(allocated <= 1 << 16, "{allocated} bytes");
+    }
+}
+
+fn op() -> impl Strategy<Value = Op<u64, u32>> {
+    (0..40_u64, any::<u32>(), 0..3).prop_map(|(key, value, kind)| match kind {
+        0 => Op::Insert(key, value),
+        1 => Op::Update(key, value),
+        _ => Op::Remove(key),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_log_has_the_pairs_of_a_map_to_which_the_same_was_done(
+        base in prop::collection::btree_map(0..40_u64, any::<u32>(), 0..20),
+        // Batches, after which the log is opened again or compacted.
+        batches in prop::collection::vec((prop::collection::vec(op(), 0..30), 0..4), 0..8),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let (keys, values): (Vec<_>, Vec<_>) = base.iter().map(|(&key, &value)| (key, value)).unzip();
+        let mut expected = base;
+        let mut log = Log::create(folder.path(), &keys, &values).unwrap();
+        for (ops, then) in batches {
+            log.append(&ops, Unsynced).unwrap();
+            apply_to_map(&mut expected, &ops);
+            if then & 1 != 0 {
+                log.compact().unwrap();
+            }
+            if then & 2 != 0 {
+                drop(log);
+                let opened = open(folder.path()).unwrap();
+                prop_assert_eq!(map(&opened), expected.clone());
+                log = opened.log;
+            }
+        }
+        drop(log);
+        prop_assert_eq!(map(&open(folder.path()).unwrap()), expected);
+    }
+}
