@@ -11,7 +11,8 @@ use lanetree_simt::GlobalMut;
 
 impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
-    /// answer.
+    /// answer. Shards on several GPUs are refused with [`Error::OptionValue`]: on two H100s a kernel failed in long batches, for a
+    /// reason that is not known yet. Use host form there.
     ///
     /// A call divides the batch on its device, sends each other device its queries, and brings the results into the batch's order.
     /// It waits for one thing: how many queries each shard has, once per batch, which the host must know to copy them. The rest may
@@ -209,7 +210,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         if device.kind() != DeviceKind::Host && self.index.routed()?.is_none() {
             let names: Vec<String> = shards.iter().map(|shard| shard.device().to_string()).collect();
             let value = format!("{} on {}", I::NAME, names.join(", "));
-            let allowed = "an index over keys of a fixed size, on devices of one kind";
+            let allowed = "an index over keys of a fixed size, on one GPU or on emulated devices";
             return Err(Error::OptionValue { what: "the shards of a batch in device form", value, allowed });
         }
         self.check("the queries' buffer", queries.len(), queries)?;

@@ -1,8 +1,8 @@
 //! The ways of host batches to the devices.
 
 use bytemuck::Pod;
-use lanetree_frame::{Device, DeviceKind};
 use lanetree_frame::staging::{Lengths, PinnedStaging, Staging};
+use lanetree_frame::{Device, DeviceKind};
 
 /// The fewest queries that devices divide: fewer are soon divided by the CPU, and so with less waiting.
 const FEW: usize = 1 << 15;
