@@ -31,6 +31,8 @@ use super::parts::Parts;
 use super::region::{FreeList, LongLeaves, Region};
 use super::{Cuart, Link};
 use bytemuck::Pod;
+#[cfg(doc)]
+use lanetree_frame::Error;
 use lanetree_frame::room::zeroed;
 use lanetree_frame::{Result, launch};
 use lanetree_kernels_cuart::THREADS;
