@@ -1,6 +1,6 @@
 //! Build an index over pairs in any order, look keys up, ask for ranks and neighbours.
 //!
-//! `cargo run --release --example 01_look_up`; on a GPU machine with `--features cuda`.
+//! `cargo run --release -p lanetree-examples --example 01_look_up`; on a GPU machine with `--features cuda`.
 
 use lanetree::{Device, LaneTree};
 

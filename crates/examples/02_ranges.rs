@@ -1,6 +1,6 @@
 //! Range queries: bounds of any kind, limits, counts, results in compressed sparse row form.
 //!
-//! `cargo run --release --example 02_ranges`
+//! `cargo run --release -p lanetree-examples --example 02_ranges`
 
 use lanetree::{Device, KeyRange, LaneTree};
 use std::ops::Bound;

@@ -1,7 +1,7 @@
 //! Device form: queries and results stay on the device, work goes on the caller's own streams, and the
 //! caller says when to wait.
 //!
-//! `cargo run --release --example 03_device_resident`; on a GPU machine with
+//! `cargo run --release -p lanetree-examples --example 03_device_resident`; on a GPU machine with
 //! `--features cuda`.
 
 use lanetree::BatchOrder;

@@ -2,8 +2,8 @@
 //! package manager's own lists in a radix tree, whose keys are long and begin alike.
 //!
 //! ```text
-//! cargo run --release --example file_paths -- /bin/bash /usr/share/doc/
-//! cargo run --release --example file_paths -- --lists /mnt/var/lib/dpkg/info /usr/bin/
+//! cargo run --release -p lanetree-examples --example file_paths -- /bin/bash /usr/share/doc/
+//! cargo run --release -p lanetree-examples --example file_paths -- --lists /mnt/var/lib/dpkg/info /usr/bin/
 //! ```
 //!
 //! Each file `PACKAGE.list` of the folder has a path on each line. An argument that ends in `/` is a directory,

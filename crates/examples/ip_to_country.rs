@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! apt-get install tor-geoipdb
-//! cargo run --release --example ip_to_country -- 8.8.8.8 193.99.144.80
-//! cargo run --release --example ip_to_country -- --file ranges.csv 8.8.8.8
+//! cargo run --release -p lanetree-examples --example ip_to_country -- 8.8.8.8 193.99.144.80
+//! cargo run --release -p lanetree-examples --example ip_to_country -- --file ranges.csv 8.8.8.8
 //! ```
 //!
 //! The file has a line `start,end,country` per range, addresses as decimal numbers; lines that begin

@@ -1,6 +1,6 @@
 //! Keys of 16 bytes: who has been given an IPv6 address, and which of a network's addresses have been seen.
 //!
-//! `cargo run --release --example ipv6_prefixes`; on a GPU machine with `--features cuda`.
+//! `cargo run --release -p lanetree-examples --example ipv6_prefixes`; on a GPU machine with `--features cuda`.
 
 use lanetree::{Bytes16, Device, LaneTree};
 use std::net::{AddrParseError, Ipv6Addr};

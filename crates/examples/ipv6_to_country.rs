@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! apt-get install tor-geoipdb
-//! cargo run --release --example ipv6_to_country -- 2a00:1450:4001:810::200e 2001:200::1
-//! cargo run --release --example ipv6_to_country -- --file ranges.csv 2001:200::1
+//! cargo run --release -p lanetree-examples --example ipv6_to_country -- 2a00:1450:4001:810::200e 2001:200::1
+//! cargo run --release -p lanetree-examples --example ipv6_to_country -- --file ranges.csv 2001:200::1
 //! ```
 //!
 //! The file has a line `start,end,country` per range; lines that begin with `#` are comments. Without

@@ -1,6 +1,6 @@
 //! Ordered sets of keys: which visitors are new, and how many have come from a network.
 //!
-//! `cargo run --release --example sets`; on a GPU machine with `--features cuda`.
+//! `cargo run --release -p lanetree-examples --example sets`; on a GPU machine with `--features cuda`.
 
 use lanetree::{Device, LaneSet};
 use std::net::Ipv4Addr;

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! apt-get install wamerican
-//! cargo run --release --example words -- lane tree radix xyzzy
-//! cargo run --release --example words -- --file words.txt lane
+//! cargo run --release -p lanetree-examples --example words -- lane tree radix xyzzy
+//! cargo run --release -p lanetree-examples --example words -- --file words.txt lane
 //! ```
 //!
 //! The file has a word on each line, in any order. For each argument it tells whether it is a word, and which
