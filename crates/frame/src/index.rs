@@ -313,11 +313,11 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// [`FixedIndex::launch_get`](crate::fixed::FixedIndex::launch_get), tuned for sorted queries if they are.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the launch.
     ///
     /// # Safety
-    /// As there.
-    #[expect(clippy::too_many_arguments, reason = "as there")]
+    /// The safety contract of that method: the stream may read `count` queries and write as many results.
+    #[expect(clippy::too_many_arguments, reason = "as many as of that method")]
     unsafe fn get(
         &self,
         stream: &Stream,
@@ -332,10 +332,10 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// [`FixedIndex::launch_rank`](crate::fixed::FixedIndex::launch_rank), of the upper bound or of the lower one.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the launch.
     ///
     /// # Safety
-    /// As there.
+    /// The safety contract of that method: the stream may read `count` queries and write as many results.
     unsafe fn rank(
         &self,
         stream: &Stream,
@@ -349,10 +349,10 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// at or above it.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the launch.
     ///
     /// # Safety
-    /// As there.
+    /// The safety contract of that method: the stream may read `count` queries and write as many results.
     unsafe fn neighbor(
         &self,
         stream: &Stream,
