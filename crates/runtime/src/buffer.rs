@@ -24,8 +24,8 @@ use lanetree_simt::{Global, GlobalMut};
 /// Uses in one stream cost nothing. What a *caller's* code does to the memory by its address is not remembered, unless the
 /// address is one of [`Buffer::lend_on`] or [`Buffer::lend_mut_on`].
 ///
-/// Dropping the buffer frees the memory; on a GPU that waits for work in flight, so a kernel that was launched
-/// may still be running over a buffer that goes out of scope. The memory of a [`Pool`](crate::Pool) goes back
+/// Dropping the buffer frees the memory; on a GPU that waits for work in flight, also for copies by other GPUs, so a kernel that was
+/// launched may still be running over a buffer that goes out of scope. The memory of a [`Pool`](crate::Pool) goes back
 /// there at once, and to nobody else before that work is done. Memory of the caller's ([`Device::buffer_from_raw`]) is
 /// not freed; dropping the buffer waits for the streams that use it.
 // `repr(C)`: a buffer of other elements has the same fields in the same places, as `cast_ref` needs.
@@ -519,6 +519,7 @@ impl<T: Pod> Buffer<T> {
             return Ok(());
         }
         self.uses.write(stream)?;
+        self.uses.come_from_peers();
         // What the stream waits for now is new to the streams that come after it.
         stream.queue().count_work();
         let begun = copies.iter().try_for_each(|&(part, source, to, bytes)| {
@@ -643,6 +644,11 @@ impl<T> Drop for Buffer<T> {
             self.uses.quiesce();
             self.disown();
         } else if let Some(start) = NonNull::new(self.start) {
+            // Before the driver waits for anything, it takes the memory from the other GPUs: a copy of theirs that is not done
+            // would be an error (719, with a fault of the copy engine), which no later call survives. A pool waits by itself.
+            if self.device.pool().is_none() {
+                self.uses.quiesce_peers();
+            }
             // SAFETY: allocated with this size in `new`; the buffer is gone.
             unsafe { self.device.free_bytes(start.cast(), self.len * size_of::<T>()) };
         }

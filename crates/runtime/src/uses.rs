@@ -20,6 +20,8 @@ pub(crate) struct Uses {
     /// Padded with zeros. Threads that share the buffer only ever add entries.
     known: [AtomicU64; KNOWN],
     list: Mutex<List>,
+    /// Whether streams of other devices have written, and the last writer in the list waits for them.
+    by_peers: bool,
 }
 
 #[derive(Default)]
@@ -106,6 +108,18 @@ impl Uses {
         Ok(())
     }
 
+    /// Remembers that streams of other devices have written, for which the last writer waits.
+    pub(crate) fn come_from_peers(&mut self) {
+        self.by_peers = true;
+    }
+
+    /// Waits for all uses if streams of other devices may still write.
+    pub(crate) fn quiesce_peers(&mut self) {
+        if self.by_peers {
+            self.quiesce();
+        }
+    }
+
     /// How the CPU waits to read.
     pub(crate) fn before_host_read(&self) -> Wait {
         if self.is_unused() {
@@ -159,6 +173,7 @@ impl Uses {
         list.readers.clear();
         list.writer = None;
         self.known = Default::default();
+        self.by_peers = false;
     }
 }
 

@@ -13,6 +13,7 @@ mod replicated;
 mod route;
 mod router;
 mod sharded;
+mod slots;
 mod splitters;
 #[cfg(test)]
 mod tests;

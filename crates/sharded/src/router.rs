@@ -22,6 +22,7 @@
 //! into buckets, and the results of the one before are on their way. All that orders them is that buffers remember their streams.
 
 use crate::route::MOST;
+use crate::slots::{BUCKET, Column, Found, Plan, Room, Shape, Slot, read, reserve, with_spare, words, write};
 use core::ops::Range;
 #[cfg(doc)]
 use lanetree_frame::Error;
@@ -39,9 +40,6 @@ const SLOTS: usize = 4;
 
 /// Queries of a piece, a multiple of [`TILE`]: long enough that the few dozen calls of the driver for it take less time than it does.
 const PIECE: usize = 1 << 22;
-
-/// Where buckets may begin: elements of any column begin at whole lines there, and so do the words of hit masks.
-const BUCKET: usize = 1 << 10;
 
 const _: () = assert!(MOST == MOST_SHARDS as usize);
 const _: () = assert!(PIECE.is_multiple_of(TILE as usize) && TILE.is_multiple_of(32));
@@ -94,26 +92,6 @@ impl<K: AnyKey, V> Default for Router<K, V> {
     }
 }
 
-/// A part of a piece's room, on a device: its shards' buckets, one after another.
-struct Region {
-    /// The device, among those of the shards; the first one is the batch's.
-    device: usize,
-    range: Range<usize>,
-}
-
-/// How a piece is divided.
-struct Plan {
-    /// The queries of each shard.
-    sizes: Vec<usize>,
-    /// Where each shard's bucket begins.
-    starts: Vec<usize>,
-    /// Those of devices that have any queries.
-    regions: Vec<Region>,
-    /// Where the region of the batch's own device ends; it is the first.
-    near: usize,
-    end: usize,
-}
-
 /// What a batch on one device uses.
 struct Lane<K: AnyKey, V> {
     home: Device,
@@ -121,6 +99,8 @@ struct Lane<K: AnyKey, V> {
     divide: Stream,
     /// For copies to other devices.
     send: Stream,
+    /// For copies from other devices.
+    receive: Stream,
     /// For look-ups of shards on this device.
     look_up: Stream,
     splitters: Table<K::Bits>,
@@ -138,35 +118,6 @@ struct Lane<K: AnyKey, V> {
     slots: Vec<Slot>,
     /// The slot of the next piece.
     next: usize,
-}
-
-/// Elements of a column, whatever its type: in words of 8 bytes, of which a bucket's begin at a whole one.
-type Column = Buffer<u64>;
-
-/// A piece's room.
-struct Slot {
-    /// For copies from other devices.
-    receive: Stream,
-    keys: Column,
-    places: Buffer<u32>,
-    near: Found,
-    far: Found,
-    /// The other devices', by their numbers.
-    abroad: Vec<Option<Abroad>>,
-}
-
-/// Results in buckets.
-struct Found {
-    columns: [Column; 2],
-    hits: Buffer<u32>,
-}
-
-/// A piece's room on another device.
-struct Abroad {
-    device: Device,
-    stream: Stream,
-    keys: Column,
-    found: Found,
 }
 
 /// A small array on a device, and what it holds.
@@ -192,62 +143,17 @@ impl<T: bytemuck::Pod + PartialEq> Table<T> {
     }
 }
 
-/// Makes room for a number of elements, of which nothing is kept. It grows in powers of two, and never shrinks.
-fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
-    if buffer.len() < len {
-        let device = buffer.device().clone();
-        *buffer = device.alloc(0)?;
-        *buffer = device.alloc(len.next_power_of_two())?;
-    }
-    Ok(())
-}
-
 /// [`reserve`], of pinned memory.
 fn reserve_pinned<T: bytemuck::Pod>(buffer: &mut PinnedBuffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
-        *buffer = buffer.device().clone().pinned(len.next_power_of_two())?;
+        *buffer = buffer.device().clone().pinned(with_spare(len))?;
     }
     Ok(())
-}
-
-/// Words of a number of elements.
-fn words(elements: usize, bytes: usize) -> usize {
-    (elements * bytes).div_ceil(8)
-}
-
-/// The elements of a column from one on, for reading.
-fn read<T>(column: &Column, stream: &Stream, first: usize) -> Result<Global<T>> {
-    Ok(column.read_on(stream)?.cast::<T>().byte_add((first * size_of::<T>()) as u64))
-}
-
-/// The elements of a column from one on, for writing.
-fn write<T>(column: &mut Column, stream: &Stream, first: usize) -> Result<GlobalMut<T>> {
-    Ok(column.write_on(stream)?.cast::<T>().byte_add((first * size_of::<T>()) as u64))
 }
 
 /// The pointer `count` elements further on; null stays null.
 fn after<T>(pointer: GlobalMut<T>, count: usize) -> GlobalMut<T> {
     if pointer.is_null() { pointer } else { pointer.byte_add((count * size_of::<T>()) as u64) }
-}
-
-impl Found {
-    fn new(device: &Device) -> Result<Self> {
-        Ok(Self { columns: [device.alloc(0)?, device.alloc(0)?], hits: device.alloc(0)? })
-    }
-
-    fn reserve(&mut self, elements: usize, shape: Shape) -> Result<()> {
-        for (column, bytes) in self.columns.iter_mut().zip(shape.columns) {
-            reserve(column, words(elements, bytes))?;
-        }
-        reserve(&mut self.hits, if shape.has_hits { elements.div_ceil(32) } else { 0 })
-    }
-}
-
-/// The bytes of an element of each column of results (0: there is none), and whether there is a hit mask.
-#[derive(Clone, Copy)]
-struct Shape {
-    columns: [usize; 2],
-    has_hits: bool,
 }
 
 impl<K: AnyKey, V: Word> Question<'_, K, V> {
@@ -370,6 +276,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             home: home.clone(),
             divide: home.stream()?,
             send: home.stream()?,
+            receive: home.stream()?,
             look_up: home.stream()?,
             splitters: Table::new(home)?,
             before: Table::new(home)?,
@@ -387,19 +294,13 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
     }
 
     fn bytes(&self) -> usize {
-        let found = |found: &Found| found.columns.iter().map(Buffer::bytes).sum::<usize>() + found.hits.bytes();
-        let abroad = |abroad: &Abroad| abroad.keys.bytes() + found(&abroad.found);
-        let slot = |slot: &Slot| {
-            let own = slot.keys.bytes() + slot.places.bytes() + found(&slot.near) + found(&slot.far);
-            own + slot.abroad.iter().flatten().map(abroad).sum::<usize>()
-        };
         let tables = self.splitters.there.bytes()
             + self.before.there.bytes()
             + self.keys_beside.there.bytes()
             + self.values_beside.there.bytes();
         let counts = self.sizes.bytes() + self.cuts.bytes() + self.ways.bytes();
         // Each of the last three has as much pinned memory.
-        tables + 2 * counts + self.slots.iter().map(slot).sum::<usize>()
+        tables + 2 * counts + self.slots.iter().map(Slot::bytes).sum::<usize>()
     }
 
     /// # Safety
@@ -441,17 +342,24 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         };
         let plans: Vec<Plan> = sizes.chunks(shards.len()).map(|sizes| Plan::new(sizes, &numbers)).collect();
         self.upload_ways(&plans, &pieces, &cuts, shards.len())?;
+        // Room for all pieces, before the first of them is on its way: to get more waits for all that uses the old memory.
+        let (room, shape) = (Room::new(&plans, devices.len()), question.shape());
+        // Short batches come in many lanes, and each of them needs little.
+        let slots = if pieces.len() > 1 { SLOTS } else { 2 };
+        for piece in 0..pieces.len().min(slots) {
+            let at = (self.next + piece) % slots;
+            while self.slots.len() <= at {
+                self.slots.push(Slot::new(&self.home)?);
+            }
+            self.slots[at].reserve(&devices, &room, K::Bits::BYTES, shape)?;
+        }
         for (number, (range, plan)) in pieces.iter().zip(&plans).enumerate() {
             let from = queries.byte_add((range.start * K::Bits::BYTES) as u64);
             // SAFETY: the caller's contract; the plan was made of the queries.
             unsafe {
-                let slot = self.divide_piece(
-                    &devices,
-                    (from, range.clone()),
-                    (plan, number, pieces.len()),
-                    is_sorted,
-                    question.shape(),
-                )?;
+                let slot = self.next % slots;
+                self.next = (slot + 1) % slots;
+                self.divide_piece(slot, (from, range.clone()), (plan, number), is_sorted)?;
                 self.look_up(slot, (shards, &numbers), plan, is_sorted, question)?;
                 self.back(slot, stream, range, plan, question)?;
             }
@@ -554,27 +462,18 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         Ok(self.ways.upload_async(&self.divide, 0, &self.staged_ways, 0..all)?)
     }
 
-    /// Puts a piece into buckets; the slot that has it.
+    /// Puts a piece into its slot's buckets.
     ///
     /// # Safety
-    /// As [`Router::run`]; the queries are the piece's, and the plan is of them.
+    /// As [`Router::run`]; the queries are the piece's, the plan is of them, and the slot has room.
     unsafe fn divide_piece(
         &mut self,
-        devices: &[Device],
+        slot: usize,
         (queries, range): (Global<K::Bits>, Range<usize>),
-        (plan, number, pieces): (&Plan, usize, usize),
+        (plan, number): (&Plan, usize),
         is_sorted: bool,
-        shape: Shape,
-    ) -> Result<usize> {
-        // Short batches come in many lanes, and each of them needs little.
-        let slots = if pieces > 1 { SLOTS } else { 2 };
-        let at = self.next % slots;
-        if at == self.slots.len() {
-            self.slots.push(Slot::new(&self.home)?);
-        }
-        self.next = (at + 1) % slots;
-        let (slot, stream) = (&mut self.slots[at], &self.divide);
-        slot.reserve(devices, plan, (range.len(), K::Bits::BYTES), shape)?;
+    ) -> Result<()> {
+        let (slot, stream) = (&mut self.slots[slot], &self.divide);
         let (keys, places) = (write(&mut slot.keys, stream, 0)?, slot.places.write_on(stream)?);
         let shards = plan.sizes.len();
         let ways = after(self.ways.write_on(stream)?, number * shards);
@@ -593,16 +492,15 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
                     shards,
                     padding: 0,
                 };
-                tiles(stream, range.len())?.run(calls::shift(&args))?;
+                Ok(tiles(stream, range.len())?.run(calls::shift(&args))?)
             } else {
                 let splitters = splitters.read_on(stream)?;
                 let flip = K::FLIP;
                 let args =
                     ScatterArgs { queries, count, splitters, next: ways, keys, places, shards, padding: 0, flip };
-                tiles(stream, range.len())?.run(calls::scatter(&args))?;
+                Ok(tiles(stream, range.len())?.run(calls::scatter(&args))?)
             }
         }
-        Ok(at)
     }
 
     /// Has a piece's buckets looked up, and the results brought to the batch's device.
@@ -657,7 +555,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
                     at: words(range.start - plan.near, bytes),
                 })
                 .collect();
-            column.copy_from_peers(&slot.receive, &parts)?;
+            column.copy_from_peers(&self.receive, &parts)?;
         }
         if shape.has_hits {
             let parts: Vec<PeerPart<'_, u32>> = far()
@@ -668,7 +566,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
                     at: (range.start - plan.near) / 32,
                 })
                 .collect();
-            slot.far.hits.copy_from_peers(&slot.receive, &parts)?;
+            slot.far.hits.copy_from_peers(&self.receive, &parts)?;
         }
         Ok(())
     }
@@ -769,67 +667,4 @@ impl Way<'_> {
 /// A launch of a block for each tile of queries.
 fn tiles(stream: &Stream, count: usize) -> Result<lanetree_runtime::Launch<'_>> {
     launch::over(stream, (count as u64).div_ceil(TILE), THREADS, THREADS)
-}
-
-impl Plan {
-    /// From the queries of each shard, and the number of each one's device.
-    fn new(sizes: &[usize], devices: &[usize]) -> Self {
-        let mut plan =
-            Self { sizes: sizes.to_vec(), starts: vec![0; sizes.len()], regions: Vec::new(), near: 0, end: 0 };
-        let count = devices.iter().max().map_or(0, |&most| most + 1);
-        for device in 0..count {
-            let start = plan.end;
-            for shard in (0..sizes.len()).filter(|&shard| devices[shard] == device) {
-                plan.starts[shard] = plan.end;
-                plan.end += sizes[shard].next_multiple_of(BUCKET);
-            }
-            if plan.end > start {
-                plan.regions.push(Region { device, range: start..plan.end });
-            }
-            if device == 0 {
-                plan.near = plan.end;
-            }
-        }
-        plan
-    }
-}
-
-impl Slot {
-    fn new(home: &Device) -> Result<Self> {
-        Ok(Self {
-            receive: home.stream()?,
-            keys: home.alloc(0)?,
-            places: home.alloc(0)?,
-            near: Found::new(home)?,
-            far: Found::new(home)?,
-            abroad: Vec::new(),
-        })
-    }
-
-    /// Makes room for a piece.
-    fn reserve(&mut self, devices: &[Device], plan: &Plan, (count, key): (usize, usize), shape: Shape) -> Result<()> {
-        reserve(&mut self.keys, words(plan.end, key))?;
-        reserve(&mut self.places, count)?;
-        self.near.reserve(plan.near, shape)?;
-        self.far.reserve(plan.end - plan.near, shape)?;
-        if self.abroad.len() < devices.len() {
-            self.abroad.resize_with(devices.len(), || None);
-        }
-        for region in plan.regions.iter().filter(|region| region.device != 0) {
-            let (device, place) = (&devices[region.device], &mut self.abroad[region.device]);
-            let abroad = match place {
-                // Shards have moved, if it is another one.
-                Some(abroad) if abroad.device == *device => abroad,
-                _ => place.insert(Abroad {
-                    device: device.clone(),
-                    stream: device.stream()?,
-                    keys: device.alloc(0)?,
-                    found: Found::new(device)?,
-                }),
-            };
-            reserve(&mut abroad.keys, words(region.range.len(), key))?;
-            abroad.found.reserve(region.range.len(), shape)?;
-        }
-        Ok(())
-    }
 }

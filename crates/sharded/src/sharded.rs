@@ -219,9 +219,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             .collect();
     }
 
-    /// The shards, if batches can be routed on their devices: all of one kind, which runs kernels, and with launches; and on
-    /// one GPU. Of two H100s a kernel failed in a batch of 16 pieces, though not in one of 4, and not on the emulator; until the
-    /// reason is known, the CPU divides batches for several GPUs.
+    /// The shards, if batches can be routed on their devices: all of one kind, which runs kernels, and with launches.
     ///
     /// # Errors
     /// [`Error::Lost`].
@@ -229,9 +227,6 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let shards = self.group.get()?;
         let kind = shards[0].device().kind();
         if kind == DeviceKind::Host || shards.iter().any(|shard| shard.device().kind() != kind) {
-            return Ok(None);
-        }
-        if kind == DeviceKind::Cuda && shards.iter().any(|shard| shard.device() != shards[0].device()) {
             return Ok(None);
         }
         Ok(shards.iter().map(|shard| Some(Shard { device: shard.device(), launches: shard.launches()? })).collect())

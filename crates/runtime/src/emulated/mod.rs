@@ -248,6 +248,7 @@ impl Machine for Emulated {
     }
     unsafe fn free(&self, at: NonNull<u8>, bytes: usize) {
         {
+            self.schedule().check_free(at.addr().get());
             let mut schedule = self.run_all();
             // Before the memory: another thread may be given the same address at once.
             schedule.remove_allocation(at.addr().get());

@@ -56,6 +56,8 @@ pub(super) struct History {
     writer: Option<Work>,
     /// Reads since then; the last one of each stream.
     readers: Vec<Work>,
+    /// Copies of other devices that have come; the last one of each stream that has waited for them.
+    come: Vec<Work>,
 }
 
 impl History {
@@ -65,9 +67,21 @@ impl History {
         self.writer.iter().chain(readers).copied().find(|&work| !clock.covers(work))
     }
 
+    /// Whether there are copies of other devices that are not known to be done.
+    pub(super) fn is_written_from_abroad(&self, clock: &Clock) -> bool {
+        !self.come.iter().all(|&work| clock.covers(work))
+    }
+
     pub(super) fn forget(&mut self, stream: StreamId) {
         self.writer.take_if(|work| work.0 == stream);
         self.readers.retain(|work| work.0 != stream);
+        self.come.retain(|work| work.0 != stream);
+    }
+
+    /// Notes that a copy of another device has come.
+    pub(super) fn note_from_abroad(&mut self, work: Work) {
+        self.come.retain(|&(stream, _)| stream != work.0);
+        self.come.push(work);
     }
 
     pub(super) fn note(&mut self, work: Work, writes: bool) {

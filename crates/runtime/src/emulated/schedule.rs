@@ -184,6 +184,16 @@ impl Schedule {
         self.allocations.insert(start, Allocation { bytes, history: History::default() });
     }
 
+    /// Memory is about to be freed. A GPU takes it from the other GPUs before it waits for work, so their copies must be known to
+    /// be done.
+    pub(super) fn check_free(&mut self, start: usize) {
+        let Some(allocation) = self.allocations.get(&start) else { return };
+        if allocation.history.is_written_from_abroad(&self.host) {
+            let (what, bytes) = ("freeing memory to which another device copies".to_owned(), allocation.bytes);
+            self.fail(Error::Unordered { what, bytes, address: start });
+        }
+    }
+
     /// Memory that is freed.
     pub(super) fn remove_allocation(&mut self, start: usize) {
         self.allocations.remove(&start);
@@ -212,7 +222,7 @@ impl Schedule {
         clock.learn(&self.host);
         let clock = clock.clone();
         let work = (stream, self.issued + 1);
-        self.access(what, &clock, Some(work), uses)?;
+        self.access(what, &clock, Some((work, matches!(task, Task::Arrive))), uses)?;
         self.issued += 1;
         let queue = self.queues.get_mut(&stream).expect("as above");
         queue.clock.learn_work(work);
@@ -229,17 +239,21 @@ impl Schedule {
         self.access(what, &clock, None, uses)
     }
 
-    fn access(&mut self, what: &str, clock: &Clock, work: Option<Work>, uses: &[Use]) -> Result<()> {
+    /// `work` says, too, whether it is another device's copy that has come.
+    fn access(&mut self, what: &str, clock: &Clock, work: Option<(Work, bool)>, uses: &[Use]) -> Result<()> {
         for &(start, writes) in uses {
             let Some(allocation) = self.allocations.get(&start) else { continue };
             if allocation.history.conflict(clock, writes).is_some() {
                 return Err(Error::Unordered { what: what.to_owned(), bytes: allocation.bytes, address: start });
             }
         }
-        if let Some(work) = work {
+        if let Some((work, is_from_abroad)) = work {
             for &(start, writes) in uses {
                 if let Some(allocation) = self.allocations.get_mut(&start) {
                     allocation.history.note(work, writes);
+                    if is_from_abroad {
+                        allocation.history.note_from_abroad(work);
+                    }
                 }
             }
         }
