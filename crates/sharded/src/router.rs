@@ -33,6 +33,7 @@ use lanetree_kernels_sharded::{
 };
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{Global, GlobalMut, LaunchShape};
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 /// Pieces that are on their way at a time.
@@ -353,16 +354,28 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             }
             self.slots[at].reserve(&devices, &room, K::Bits::BYTES, shape)?;
         }
+        // Results go back as late as the slots allow: what waits for a stream waits for all that it has been given by then, and a
+        // piece that uses a slot again is to wait for the results that the slot had, not for those of the pieces since then.
+        let mut looked_up = VecDeque::with_capacity(slots);
         for (number, (range, plan)) in pieces.iter().zip(&plans).enumerate() {
             let from = queries.byte_add((range.start * K::Bits::BYTES) as u64);
-            // SAFETY: the caller's contract; the plan was made of the queries.
+            let slot = self.next % slots;
+            self.next = (slot + 1) % slots;
+            // SAFETY: the caller's contract; the plans were made of the queries, and each slot is that of its piece.
             unsafe {
-                let slot = self.next % slots;
-                self.next = (slot + 1) % slots;
+                if looked_up.len() == slots
+                    && let Some((slot, range, plan)) = looked_up.pop_front()
+                {
+                    self.back(slot, stream, range, plan, question)?;
+                }
                 self.divide_piece(slot, (from, range.clone()), (plan, number), is_sorted)?;
                 self.look_up(slot, (shards, &numbers), plan, is_sorted, question)?;
-                self.back(slot, stream, range, plan, question)?;
             }
+            looked_up.push_back((slot, range, plan));
+        }
+        for (slot, range, plan) in looked_up {
+            // SAFETY: as above.
+            unsafe { self.back(slot, stream, range, plan, question)? };
         }
         Ok(())
     }

@@ -173,10 +173,6 @@ impl<I: Forms> Subject<'_, I> {
     /// Batches on the devices.
     fn on_devices(&self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
         let devices = self.index.devices();
-        if devices.len() > 1 && devices[0].kind() == DeviceKind::Cuda {
-            session.skip("shards on several GPUs in device form: not offered, see the guide");
-            return Ok(());
-        }
         self.in_parts(session, "get", &devices[..1], batch, order, |index, part| {
             index.get_on(&part.stream, order, &part.queries, &mut part.values)
         })?;
