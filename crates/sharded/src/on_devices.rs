@@ -11,13 +11,12 @@ use lanetree_simt::GlobalMut;
 
 impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
-    /// answer. Shards on several GPUs are refused with [`Error::OptionValue`]: on two H100s a kernel failed in long batches, for a
-    /// reason that is not known yet. Use host form there.
+    /// answer.
     ///
     /// A call divides the batch on its device, sends each other device its queries, and brings the results into the batch's order.
-    /// It waits for one thing: how many queries each shard has, once per batch, which the host must know to copy them. The rest may
-    /// go on after the return, in the stream's order. What memory it takes is kept for the next batch, on each device: about 40
-    /// bytes for each of up to 2^24 queries.
+    /// It waits for one thing: how many queries each shard has, once per batch, which the host must know to copy them. (A batch that
+    /// needs more memory than those before it waits for them, too.) The rest may go on after the return, in the stream's order. What
+    /// memory it takes is kept for the next batch, on each device: about 40 bytes for each of up to 2^24 queries.
     ///
     /// ```
     /// use lanetree::{Device, LaneTree, Sharded};

@@ -18,8 +18,8 @@
 //!  └────────────────────┘
 //! ```
 //!
-//! Pieces go this way one behind the other, in memory of their own, [`SLOTS`] at a time: while one is looked up, the next one is put
-//! into buckets, and the results of the one before are on their way. All that orders them is that buffers remember their streams.
+//! Pieces go this way one behind the other, in memory of their own ([`slots`](crate::slots)), [`SLOTS`] at a time. All that orders
+//! them is that buffers remember their streams.
 
 use crate::route::MOST;
 use crate::slots::{BUCKET, Column, Found, Plan, Room, Shape, Slot, read, reserve, with_spare, words, write};
@@ -355,7 +355,8 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             self.slots[at].reserve(&devices, &room, K::Bits::BYTES, shape)?;
         }
         // Results go back as late as the slots allow: what waits for a stream waits for all that it has been given by then, and a
-        // piece that uses a slot again is to wait for the results that the slot had, not for those of the pieces since then.
+        // piece that uses a slot again is to wait for the results that the slot had, not for those of the pieces since then. (They
+        // still wait for the copies of those pieces, which were given to `receive` before.)
         let mut looked_up = VecDeque::with_capacity(slots);
         for (number, (range, plan)) in pieces.iter().zip(&plans).enumerate() {
             let from = queries.byte_add((range.start * K::Bits::BYTES) as u64);

@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// One index over several devices: each has the pairs of one interval of the keys, in an index of its own.
 ///
 /// A batch is split by its keys, and the results are put back in the batch's order. Of a batch on a device ([`Sharded::on`]) the
-/// device does both; a host batch goes in a part over each device's own bus, and each device does so with its part. (The CPU splits
-/// small batches, those of ranges and of changes, and all batches of shards on the host.) Batches of changes are all or nothing over
-/// all shards. Memory, and the rates of large batches, grow with the number of cards.
+/// device does both; a batch in pinned memory ([`Sharded::get_many_pinned`]) goes in a part over each device's own bus, and each device
+/// does so with its part. The CPU splits other host batches of shards on GPUs. Batches of changes are all or nothing over all shards.
+/// Memory grows with the number of cards; what batches take is in the guide.
 ///
 /// It is built from any index over keys of a fixed size ([`IndexBuilder`]), and several shards may be on one device.
 ///

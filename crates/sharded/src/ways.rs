@@ -39,8 +39,8 @@ impl<K: Pod, V: Pod> HostWays<K, V> {
                 ways.push(HostWay { device: device.clone(), staging, pinned });
             }
         }
-        // On an H100 the CPU takes 0.6 of the time to divide a batch of 2^26 look-ups in ordinary memory, of two shards: the results
-        // of all pieces go through too few threads.
+        // The CPU takes 0.6 of the time to divide a batch of 2^26 look-ups in ordinary memory, of two shards on an H100, and a third
+        // of it on two: the results of all pieces go through too few threads.
         let few = if devices.iter().any(|device| device.kind() == DeviceKind::Cuda) { usize::MAX } else { FEW };
         Self { ways, few }
     }

@@ -1,7 +1,7 @@
 //! Launches, on a GPU if there is one.
 
 use super::Cuda;
-use crate::{Buffer, Device, Error, HostArray, Pages, Pool, gpu_or_skip};
+use crate::{Buffer, Device, Error, HostArray, Pages, PeerPart, Pool, gpu_or_skip};
 use lanetree_simt::{Entry, Global, GlobalMut, Instance, Kernel, LaunchShape, Module, Simt, kernel_args};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -385,4 +385,28 @@ fn an_array_that_cannot_be_pinned_is_as_it_was() {
     array.fill(7);
     add(&stream, &array, &mut sum).unwrap();
     assert_eq!(sum.to_vec().unwrap(), [7; 1000]);
+}
+
+/// The driver takes the memory from the other GPU before it waits for anything.
+#[test]
+fn memory_can_be_dropped_while_another_gpu_copies_to_it() {
+    let Some(here) = device() else { return };
+    let Ok(other) = Cuda::new(1) else {
+        eprintln!("skipped: there is one GPU");
+        return;
+    };
+    let there = Device::of(Arc::new(other));
+    let (near, far) = (here.stream().unwrap(), there.stream().unwrap());
+    let len = 1 << 26;
+    let (source, mut busy) = (here.alloc_zeroed::<u32>(len).unwrap(), here.alloc::<u32>(len).unwrap());
+    for _ in 0..2 {
+        let mut target = there.alloc::<u32>(1 << 20).unwrap();
+        for _ in 0..300 {
+            busy.copy_from_buffer(&near, 0, &source, 0..len).unwrap();
+        }
+        target.copy_from_peers(&far, &[PeerPart { from: &source, range: 0..1 << 20, stream: &near, at: 0 }]).unwrap();
+        drop(target);
+        here.synchronize().unwrap();
+        there.synchronize().unwrap();
+    }
 }
