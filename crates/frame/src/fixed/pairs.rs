@@ -1,7 +1,7 @@
 //! Sorted pairs in main memory: what an index is built from, and built again from after a batch of changes.
 
 use lanetree_base::parallel::*;
-use lanetree_base::room::with_room;
+use lanetree_base::room::{copied, with_room};
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
@@ -30,7 +30,10 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
     /// [`Error::Runtime`] where main memory has no room.
     pub fn from_sorted<K: AnyKey<Bits = B>>(keys: &[K], values: &[V]) -> Result<Self> {
         check_lengths(keys, values)?;
-        check_ascending(keys)?;
+        if are_distinct(keys)? {
+            let keys = keys.par_iter().map(|key| key.encode()).try_collect()?;
+            return Ok(Self { keys, values: copied(values)? });
+        }
         let mut pairs = encoded(keys, values)?;
         keep_last(&mut pairs);
         Self::of(pairs)
@@ -125,6 +128,17 @@ pub fn check_ascending<K: AnyKey>(keys: &[K]) -> Result<()> {
     let Some(before) = keys.par_windows(2).position_first(|pair| pair[0] > pair[1]) else { return Ok(()) };
     let [previous, key] = [before, before + 1].map(|at| keys[at].to_string());
     Err(Error::NotSorted { index: before + 1, previous, key })
+}
+
+/// Whether all of them differ, of keys in ascending order.
+///
+/// # Errors
+/// As [`check_ascending`].
+pub fn are_distinct<K: AnyKey>(keys: &[K]) -> Result<bool> {
+    if keys.par_windows(2).all(|pair| pair[0] < pair[1]) {
+        return Ok(true);
+    }
+    check_ascending(keys).map(|()| false)
 }
 
 /// # Errors
