@@ -54,3 +54,23 @@ fn of_equal_keys_in_sorted_slices_the_last_is_kept_and_others_are_named() {
         Err(Error::LengthMismatch { keys: 65_536, values: 65_535 })
     ));
 }
+
+#[test]
+fn an_iterator_gives_the_same_pairs_wherever_it_moves() {
+    fn is_send_and_sync<T: Send + Sync>(_: &T) {}
+    let keys: Vec<i64> = (0..LEN).map(key).collect();
+    let values: Vec<u32> = (0..LEN as u32).collect();
+    for device in [Device::host(), Device::emulated()] {
+        let index = SortedArray::builder().build_sorted(&device, &keys, &values).unwrap();
+        let mut iter = Box::new(index.iter());
+        is_send_and_sync(&*iter);
+        for (i, (&key, &value)) in keys.iter().zip(&values).enumerate() {
+            if i % 50_000 == 7 {
+                assert_eq!(format!("{iter:?}"), format!("Iter[{} pairs left]", keys.len() - i));
+                iter = Box::new(*iter);
+            }
+            assert_eq!(iter.next().unwrap().unwrap(), (key, value));
+        }
+        assert!(iter.next().is_none() && iter.next().is_none());
+    }
+}
