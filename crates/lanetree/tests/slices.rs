@@ -67,7 +67,8 @@ fn an_iterator_gives_the_same_pairs_wherever_it_moves() {
         for (i, (&key, &value)) in keys.iter().zip(&values).enumerate() {
             if i % 50_000 == 7 {
                 assert_eq!(format!("{iter:?}"), format!("Iter[{} pairs left]", keys.len() - i));
-                iter = Box::new(*iter);
+                let moved = Box::new(*iter);
+                iter = moved;
             }
             assert_eq!(iter.next().unwrap().unwrap(), (key, value));
         }

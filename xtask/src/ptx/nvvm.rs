@@ -224,7 +224,8 @@ mod tests {
             let groups = groups(&text);
             let mut found: Vec<_> = groups.iter().flat_map(|group| group.lines()).filter(is_row).collect();
             // In several macros there may be equal rows.
-            (expected.sort_unstable(), found.sort_unstable());
+            expected.sort_unstable();
+            found.sort_unstable();
             assert_eq!(found, expected);
             for (group, word) in groups.iter().zip(WORDS) {
                 let rows = group.lines().filter(|line| line.starts_with("    u"));
