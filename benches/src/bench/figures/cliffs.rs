@@ -11,7 +11,7 @@ use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Cubpt, Device, DeviceKind, DeviceRanges, Harmonia, LaneTree, Op, RangeScratch, Ranges, SortedArray};
+use lanetree::{Cubpt, DeviceKind, DeviceRanges, LaneTree, Op, RangeScratch, Ranges};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -75,14 +75,11 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         let mut keys = keys(session.seed_of(size), 1 << size);
         sort_unstable_by(&mut keys, Ord::cmp);
         let values = values(&keys);
-        let make =
-            |device: &Device, keys: &[u64], values: &[u64]| LaneTree::builder().build_sorted(device, keys, values);
-        let tree = build(session, "lanetree", (&keys, &values), make, |tree, keys| tree.get_many(keys))?;
+        let tree = build(session, &keys, &values)?;
         copies_out(session, &tree, &keys)?;
         one_range(session, &tree, &keys)?;
         long_among_short(session, &tree, &keys)?;
         drop(tree);
-        other_builds(session, (&keys, &values))?;
         hole(session, &keys, &values)?;
     }
     Ok(())
@@ -104,44 +101,27 @@ fn push(
     session.push(row);
 }
 
-/// A build from slices by `make`, whose look-ups are `get`.
-fn build<I>(
-    session: &mut Session,
-    index: &'static str,
-    (keys, values): (&[u64], &[u64]),
-    make: impl Fn(&Device, &[u64], &[u64]) -> lanetree::Result<I>,
-    get: impl Fn(&I, &[u64]) -> lanetree::Result<Vec<Option<u64>>>,
-) -> Result<I> {
+/// The build from slices.
+fn build(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<LaneTree<u64, u64>> {
     session.doing("build_sorted from slices");
     let device = session.device.clone();
-    let mut built = None;
+    let mut tree = None;
     let timing = session.time_on_cpu(
-        &mut built,
-        |built| *built = None,
-        |built| {
-            *built = Some(make(&device, keys, values)?);
+        &mut tree,
+        |tree| *tree = None,
+        |tree| {
+            *tree = Some(LaneTree::builder().build_sorted(&device, keys, values)?);
             Ok(())
         },
     )?;
-    let built = built.expect("built at least once");
-    let found = get(&built, keys)?;
+    let tree: LaneTree<u64, u64> = tree.expect("built at least once");
+    let found = tree.get_many(keys)?;
     let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
     let checksum = session.check_slice(&"build_sorted", "values", &found, 0..keys.len(), u64::MAX, |i| values[i])?;
     let bytes = PAIR * keys.len();
     let ceiling = bus::<u8, u8>(session, bytes, 0)?;
-    push(session, index, ("build_sorted", keys.len(), keys.len()), (timing, checksum), (bytes, ceiling), None);
-    Ok(built)
-}
-
-/// The builds of the other indexes that are on the device as a whole.
-fn other_builds(session: &mut Session, pairs: (&[u64], &[u64])) -> Result<()> {
-    let make = |device: &Device, keys: &[u64], values: &[u64]| Harmonia::builder().build_sorted(device, keys, values);
-    build(session, "harmonia", pairs, make, |index, keys| index.get_many(keys)).map(drop)?;
-    let make = |device: &Device, keys: &[u64], values: &[u64]| Cubpt::builder().build_sorted(device, keys, values);
-    build(session, "cubpt", pairs, make, |index, keys| index.get_many(keys)).map(drop)?;
-    let make =
-        |device: &Device, keys: &[u64], values: &[u64]| SortedArray::builder().build_sorted(device, keys, values);
-    build(session, "sorted", pairs, make, |index, keys| index.get_many(keys)).map(drop)
+    push(session, "lanetree", ("build_sorted", keys.len(), keys.len()), (timing, checksum), (bytes, ceiling), None);
+    Ok(tree)
 }
 
 /// All pairs, by every call.
@@ -314,11 +294,12 @@ fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::bench::session::tests::session;
+    use lanetree::Device;
 
     #[test]
     fn every_row_is_measured_and_right() {
         let mut session = session(Device::emulated());
         measure(&mut session, &Request { sizes: vec![10], input: None }).unwrap();
-        assert_eq!(session.finish().record.rows.len(), 11);
+        assert_eq!(session.finish().record.rows.len(), 8);
     }
 }
