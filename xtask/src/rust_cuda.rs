@@ -86,6 +86,11 @@ impl Places {
                 let toolkit = toolkit.display();
                 missing.push(format!("libNVVM: the CUDA toolkit in {toolkit} has no nvvm/lib64/libnvvm.so"));
             }
+            // The name that the code generator is linked with; the toolkit has it, NVIDIA's package for Python has not.
+            (Some(_), Some(folder)) if !folder.join("libnvvm.so.4").exists() => {
+                let folder = folder.display();
+                missing.push(format!("libnvvm.so.4: ln -s libnvvm.so {folder}/libnvvm.so.4"));
+            }
             (Some(_), Some(_)) => {}
         }
         let is_clang = |path: &PathBuf| {
@@ -120,6 +125,7 @@ mod tests {
             machine.file("llvm-config", "7.1.0");
             machine.file("cuda/include/cuda.h", "");
             machine.file("cuda/nvvm/lib64/libnvvm.so", "");
+            machine.file("cuda/nvvm/lib64/libnvvm.so.4", "");
             machine.file("clang/libclang-14.so.1", "");
             machine
         }
@@ -167,6 +173,7 @@ mod tests {
             ("llvm-config", "LLVM 7"),
             ("cuda/include/cuda.h", "CUDA toolkit"),
             ("cuda/nvvm/lib64/libnvvm.so", "libNVVM"),
+            ("cuda/nvvm/lib64/libnvvm.so.4", "ln -s libnvvm.so "),
             ("clang/libclang-14.so.1", "libclang"),
         ] {
             let machine = Machine::new("lacking");

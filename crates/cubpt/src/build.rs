@@ -3,6 +3,7 @@
 use crate::Cubpt;
 use crate::tree::Tree;
 use core::marker::PhantomData;
+use lanetree_frame::fixed::pairs::{are_distinct, check_lengths};
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Error, Guarded, IndexBuilder, Result};
@@ -64,6 +65,10 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
     pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Cubpt<K, V>> {
         self.check()?;
+        check_lengths(keys, values)?;
+        if are_distinct(keys)? {
+            return Ok(self.of(device, Tree::build(device, (self.order, self.fill), keys, values)?));
+        }
         self.build_pairs(device, &SortedPairs::from_sorted(keys, values)?)
     }
 

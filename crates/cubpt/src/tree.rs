@@ -4,6 +4,7 @@ use crate::layer::{Above, Form, Layer, Ptrs, parents};
 use crate::node::{set_head, write_node};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
+use lanetree_frame::fixed::Staging;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, copied, with_room};
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
@@ -84,7 +85,11 @@ impl Tree {
         values: &[V],
     ) -> Result<Self> {
         if device.kind() != DeviceKind::Host {
-            let pairs = (&device.upload(keys)?, &device.upload(values)?, keys.len());
+            let staging = Staging::<K, V>::default().queries;
+            let (keys, values) = (staging.buffer_of(device, keys)?, staging.buffer_of(device, values)?);
+            // Not kept for the tree's batches: it may have none.
+            drop(staging);
+            let pairs = (&keys, &values, keys.len());
             return Self::build_on(&device.stream()?, device, (order, fill), pairs);
         }
         let levels = Self::plan(order, fill, keys.len() as u64)?;

@@ -2,7 +2,7 @@
 
 use super::launch;
 use super::native;
-use super::tuning::check_papers;
+use super::tuning::{Measured, check_papers};
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, NeighborSearch, Side, check_pairs};
@@ -116,15 +116,16 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         if tuning.reading == NodeReading::Stopping {
             check_papers(|| "`NodeReading::Stopping`".to_owned())?;
         }
-        tuning.group.choose(self.fanout(), K::Bits::BYTES, tuning.order, self.shape.len)
+        let capability = self.device.properties()?.compute_capability;
+        tuning.group.choose(capability, (self.fanout(), K::Bits::BYTES), tuning.order, self.shape.len)
     }
 
-    /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory: as measured, from two
-    /// queries per leaf on. With one per leaf it is faster to look each up by itself.
-    fn is_dense(&self, tuning: &LookUp, count: usize) -> bool {
+    /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory.
+    fn is_dense(&self, tuning: &LookUp, count: usize) -> Result<bool> {
         // A caller that asks for another width, child region or reading gets it.
         let free = LookUp { order: BatchOrder::default(), ..*tuning } == LookUp::default();
-        free && tuning.order == BatchOrder::Sorted && count as u64 >= 2 * u64::from(self.shape.leaves)
+        let dense = Measured::on(self.device.properties()?.compute_capability).dense;
+        Ok(free && tuning.order == BatchOrder::Sorted && count as u64 >= dense * u64::from(self.shape.leaves))
     }
 }
 
@@ -188,7 +189,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     ) -> Result<()> {
         let group = self.group_width(tuning)?;
         let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
-        if self.is_dense(tuning, count) {
+        if self.is_dense(tuning, count)? {
             let launch = launch::over(stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
             // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
             return Ok(unsafe { launch.run(calls::get_sorted::<K::Bits, V>(self.fanout(), &args)) }?);

@@ -1,4 +1,4 @@
-//! Choices that were measured, as data. The measurements are in `docs/lab` (experiments 1 to 5 and 9).
+//! Choices that were measured, as data, by the card that they were measured on. The measurements are in `docs/lab` (experiments 1 to 5 and 9).
 
 use lanetree_frame::{BatchOrder, Error, Result};
 use lanetree_kernels_harmonia::{group_widths, is_compiled};
@@ -38,16 +38,25 @@ pub enum GroupWidth {
 }
 
 impl GroupWidth {
-    /// The width for a fanout and an order.
+    /// The width for a fanout and an order, on a card of a compute capability.
     ///
     /// # Errors
     /// [`Error::GroupWidth`].
-    pub(crate) fn choose(self, fanout: u32, key_bytes: usize, order: BatchOrder, keys: u64) -> Result<u32> {
+    pub(crate) fn choose(
+        self,
+        capability: (u32, u32),
+        (fanout, key_bytes): (u32, usize),
+        order: BatchOrder,
+        keys: u64,
+    ) -> Result<u32> {
         let available = group_widths(fanout);
         match self {
             Self::Lanes(lanes) if available.contains(&lanes) => Ok(lanes),
             Self::Lanes(lanes) => Err(Error::GroupWidth { lanes, fanout, available }),
-            Self::Auto => Ok(measured(fanout, key_bytes, Closeness::of(order, keys))),
+            Self::Auto => {
+                let measured = Measured::on(capability);
+                Ok(measured.width(fanout, key_bytes, measured.closeness(order, keys)))
+            }
         }
     }
 }
@@ -65,55 +74,77 @@ enum Closeness {
     Sorted,
 }
 
-/// Queries sorted by their top bits count as sorted if at most this many keys share these bits: at fanout 8, one lane
-/// and two are equally fast there (`look-up-top-bits.txt`, n = 2^23 and 2^26).
-const SORTED: u64 = 64;
+/// The key's bytes and the widths by [`Closeness`], of a fanout.
+type Row = (u32, usize, [u32; 4]);
 
-/// Queries count as clustered up to this many keys (64 KiB of leaves): with more, a node is rarely in L1 already.
-const CLUSTERED: u64 = 1 << 12;
+/// What is fastest on a card.
+pub(crate) struct Measured {
+    /// The card's compute capability.
+    capability: (u32, u32),
+    /// Lanes per query by fanout, bytes of a key, and closeness.
+    widths: [Row; 10],
+    /// Queries that are sorted by their top bits count as sorted if at most this many keys share these bits.
+    sorted: u64,
+    /// They count as clustered up to this many keys.
+    clustered: u64,
+    /// Sorted queries per leaf from which on it is worth copying whole leaves to shared memory.
+    pub(crate) dense: u64,
+}
 
-impl Closeness {
-    /// In a tree of that many keys, supposed to be uniform.
-    fn of(order: BatchOrder, keys: u64) -> Self {
+/// By compute capability. The first one is for all cards that were not measured, too.
+const MEASURED: [Measured; 1] = [H200];
+
+/// An NVIDIA H200, n = 2^26, 2^26 queries that hit. For random queries it is best to read a node in one access of 16 bytes per
+/// lane. The closer the queries, the more of a node is in L1 already, and the more instructions a narrow group saves. Child
+/// regions were not measured for 4-byte keys, nor clusters of sizes other than 2^10 keys: these have the nearest measurement.
+const H200: Measured = Measured {
+    capability: (9, 0),
+    widths: [
+        (8, 4, [2, 2, 1, 1]),
+        (8, 8, [4, 4, 2, 1]),
+        (16, 4, [4, 4, 2, 1]),
+        (16, 8, [8, 4, 4, 1]),
+        (32, 4, [8, 8, 4, 2]),
+        (32, 8, [8, 8, 2, 2]),
+        (64, 4, [8, 4, 4, 4]),
+        (64, 8, [8, 4, 4, 4]),
+        (128, 4, [8, 4, 4, 4]),
+        (128, 8, [16, 8, 8, 8]),
+    ],
+    // At fanout 8, one lane and two are equally fast there (`look-up-top-bits.txt`, n = 2^23 and 2^26).
+    sorted: 64,
+    // 64 KiB of leaves: with more, a node is rarely in L1 already.
+    clustered: 1 << 12,
+    // With one per leaf it is faster to look each up by itself.
+    dense: 2,
+};
+
+impl Measured {
+    /// What is known of cards of a compute capability, or the default.
+    pub(crate) fn on(capability: (u32, u32)) -> &'static Self {
+        static ALL: [Measured; MEASURED.len()] = MEASURED;
+        ALL.iter().find(|measured| measured.capability == capability).unwrap_or(&ALL[0])
+    }
+
+    /// Of a batch, in a tree of that many keys, supposed to be uniform.
+    fn closeness(&self, order: BatchOrder, keys: u64) -> Closeness {
         match order {
-            BatchOrder::Random | BatchOrder::TopBits(0) => Self::Random,
-            BatchOrder::Clustered => Self::Clustered,
-            BatchOrder::Sorted => Self::Sorted,
+            BatchOrder::Random | BatchOrder::TopBits(0) => Closeness::Random,
+            BatchOrder::Clustered => Closeness::Clustered,
+            BatchOrder::Sorted => Closeness::Sorted,
             BatchOrder::TopBits(bits) => match keys.checked_shr(bits).unwrap_or(0) {
-                shared if shared <= SORTED => Self::Sorted,
-                shared if shared <= CLUSTERED => Self::Clustered,
-                _ => Self::Region,
+                shared if shared <= self.sorted => Closeness::Sorted,
+                shared if shared <= self.clustered => Closeness::Clustered,
+                _ => Closeness::Region,
             },
         }
     }
-}
 
-/// Measured on an NVIDIA H200, n = 2^26, 2^26 queries that hit. For random queries it is best to read a node in one
-/// access of 16 bytes per lane. The closer the queries, the more of a node is in L1 already, and the more instructions
-/// a narrow group saves. Child regions were not measured for 4-byte keys, nor clusters of sizes other than 2^10 keys:
-/// these use the nearest measurement.
-fn measured(fanout: u32, key_bytes: usize, closeness: Closeness) -> u32 {
-    use Closeness::{Clustered, Random, Region, Sorted};
-    match (fanout, key_bytes, closeness) {
-        (8, 4, Random | Region) => 2,
-        (8, 4, Clustered | Sorted) => 1,
-        (8, _, Random | Region) => 4,
-        (8, _, Clustered) => 2,
-        (8, _, Sorted) => 1,
-        (16, 4, Random | Region) => 4,
-        (16, 4, Clustered) => 2,
-        (16, _, Random) => 8,
-        (16, _, Region | Clustered) => 4,
-        (16, _, Sorted) => 1,
-        (32, _, Random | Region) => 8,
-        (32, 4, Clustered) => 4,
-        (32, _, _) => 2,
-        (64, _, Random) => 8,
-        (64, _, _) => 4,
-        (128, 4, Random) => 8,
-        (128, _, Random) => 16,
-        (128, 4, _) => 4,
-        (_, _, _) => 8,
+    /// The lanes per query.
+    fn width(&self, fanout: u32, key_bytes: usize, closeness: Closeness) -> u32 {
+        let row = self.widths.iter().find(|row| (row.0, row.1) == (fanout, key_bytes));
+        // Every fanout that is compiled has its rows, as a test checks.
+        row.map_or(8, |row| row.2[closeness as usize])
     }
 }
 
@@ -122,14 +153,18 @@ mod tests {
     use super::*;
     use lanetree_kernels_harmonia::layout::FANOUTS;
 
+    /// Cards with what was measured on them, and one without.
+    const CARDS: [(u32, u32); 3] = [(9, 0), (7, 5), (12, 0)];
+
     #[test]
     fn every_automatic_width_has_a_kernel() {
-        for fanout in FANOUTS {
+        for (fanout, capability) in FANOUTS.into_iter().flat_map(|fanout| CARDS.map(|card| (fanout, card))) {
             for key_bytes in [4, 8] {
+                assert!(Measured::on(capability).widths.iter().any(|row| (row.0, row.1) == (fanout, key_bytes)));
                 let top_bits = [0, 8, 16, 22, 64].map(BatchOrder::TopBits);
                 for order in [BatchOrder::Random, BatchOrder::Clustered, BatchOrder::Sorted].into_iter().chain(top_bits)
                 {
-                    let width = GroupWidth::Auto.choose(fanout, key_bytes, order, 1 << 26).unwrap();
+                    let width = GroupWidth::Auto.choose(capability, (fanout, key_bytes), order, 1 << 26).unwrap();
                     assert!(group_widths(fanout).contains(&width), "{fanout} {key_bytes} {order:?}: {width}");
                 }
             }
@@ -137,21 +172,30 @@ mod tests {
     }
 
     #[test]
+    fn a_card_has_what_was_measured_on_its_kind_and_others_have_the_default() {
+        for (i, measured) in MEASURED.iter().enumerate() {
+            assert_eq!(Measured::on(measured.capability).capability, measured.capability);
+            assert!(MEASURED[..i].iter().all(|other| other.capability != measured.capability), "one row per card");
+        }
+        assert_eq!(Measured::on((0, 0)).capability, MEASURED[0].capability);
+    }
+
+    #[test]
     fn the_more_bits_queries_are_sorted_by_the_closer_they_are() {
-        let of = |bits, keys| Closeness::of(BatchOrder::TopBits(bits), keys);
+        let of = |bits, keys| Measured::on((9, 0)).closeness(BatchOrder::TopBits(bits), keys);
         assert_eq!([0, 8, 16, 22, 64].map(|bits| of(bits, 1 << 26)), {
             use Closeness::{Clustered, Random, Region, Sorted};
             // Equation 2's 22 bits leave one line of keys: 16.
             [Random, Region, Clustered, Sorted, Sorted]
         });
         assert_eq!((of(16, 1 << 20), of(64, u64::MAX)), (Closeness::Sorted, Closeness::Sorted));
-        let width = |bits| GroupWidth::Auto.choose(8, 8, BatchOrder::TopBits(bits), 1 << 26).unwrap();
+        let width = |bits| GroupWidth::Auto.choose((9, 0), (8, 8), BatchOrder::TopBits(bits), 1 << 26).unwrap();
         assert_eq!([0, 8, 16, 22].map(width), [4, 4, 2, 1]);
     }
 
     #[test]
     fn a_width_without_a_kernel_is_named() {
-        let error = GroupWidth::Lanes(3).choose(8, 8, BatchOrder::Random, 1).unwrap_err();
+        let error = GroupWidth::Lanes(3).choose((9, 0), (8, 8), BatchOrder::Random, 1).unwrap_err();
         assert_eq!(
             error.to_string(),
             "there are no kernels for 3 lanes per query at a fanout of 8: choose one of [1, 2, 4, 8]"

@@ -190,7 +190,7 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// The value of a hit.
     fn value(&self, place: Place) -> V;
 
-    /// Takes the memory that [`Leaves::rank`] needs, if it has not been taken.
+    /// Makes what [`Leaves::rank`] needs, if it is not there: before the first call of it after a change.
     ///
     /// # Errors
     /// As [`Leaves::collect`].

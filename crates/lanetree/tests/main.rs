@@ -20,4 +20,5 @@ mod harmonia_failures;
 mod model;
 mod pool;
 mod readers;
+mod slices;
 mod streams;

@@ -194,10 +194,11 @@ pub(crate) fn sample<K: Key>(
         return Ok(());
     }
     if is_host(stream) {
-        let ends = slice_mut(firsts).iter_mut().zip(slice_mut(lasts));
-        for (keys, (first, last)) in slice(keys)[..len].chunks(SAMPLE as usize).zip(ends) {
+        let (firsts, lasts) = (&mut slice_mut(firsts)[..samples(len)], &mut slice_mut(lasts)[..samples(len)]);
+        let samples = slice(keys)[..len].par_chunks(SAMPLE as usize).with_min_len(TASK / SAMPLE as usize);
+        samples.zip(firsts).zip(lasts).for_each(|((keys, first), last)| {
             (*first, *last) = (keys[0], keys[keys.len() - 1]);
-        }
+        });
         return Ok(());
     }
     let args = SampleArgs::<K::Bits> {

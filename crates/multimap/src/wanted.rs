@@ -2,8 +2,11 @@
 
 use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{copied, push};
+use lanetree_frame::room::{copied, push, zeroed};
 use lanetree_layout::{Key, Word};
+
+/// Pairs of a task of the CPU's: enough to outweigh its dispatch.
+const TASK: usize = 1 << 14;
 
 /// The distinct pairs of a batch, in ascending order of keys and values.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,19 +30,30 @@ impl<K: Key, V: Word> Wanted<K, V> {
         let mut pairs = copied(pairs)?;
         sort_by_word(&mut pairs, |pair| pair.1)?;
         sort_by_word(&mut pairs, |pair| pair.0.encode())?;
-        let mut wanted = Self { keys: vec![], offsets: vec![], values: vec![], times: vec![], rows: vec![] };
-        for equal in pairs.chunk_by(|a, b| a == b) {
-            let (key, value) = equal[0];
-            if wanted.keys.last() != Some(&key) {
-                push(&mut wanted.keys, key)?;
-                push(&mut wanted.offsets, wanted.values.len() as u64)?;
+        let pairs = &pairs[..];
+        // Where equal pairs begin, and where the pairs of one key do among these.
+        let begins = |&i: &usize| i == 0 || pairs[i] != pairs[i - 1];
+        let firsts = (0..pairs.len()).into_par_iter().with_min_len(TASK).filter_collect(begins)?;
+        let key = |value: usize| pairs[firsts[value]].0;
+        let begins = |value: usize| (value == 0 || key(value) != key(value - 1)).then_some(value as u64);
+        let mut offsets = (0..firsts.len()).into_par_iter().with_min_len(TASK).filter_map_collect(begins)?;
+        let keys = offsets.par_iter().with_min_len(TASK).map(|&first| key(first as usize)).try_collect()?;
+        let values = firsts.par_iter().with_min_len(TASK).map(|&first| pairs[first].1).try_collect()?;
+        let end = |value: usize| firsts.get(value + 1).copied().unwrap_or(pairs.len());
+        let times = (0..firsts.len()).into_par_iter().with_min_len(TASK);
+        let times = times.map(|value| (end(value) - firsts[value]) as u64).try_collect()?;
+        let mut rows = zeroed(firsts.len())?;
+        rows.par_chunks_mut(TASK).enumerate().for_each(|(task, rows)| {
+            let first = (task * TASK) as u64;
+            // The key that the task's first value belongs to is the last one that begins there or before.
+            let mut key = offsets.partition_point(|&begin| begin <= first) - 1;
+            for (value, row) in (first..).zip(rows) {
+                key += usize::from(offsets.get(key + 1) == Some(&value));
+                *row = key as u64;
             }
-            push(&mut wanted.values, value)?;
-            push(&mut wanted.times, equal.len() as u64)?;
-            push(&mut wanted.rows, wanted.keys.len() as u64 - 1)?;
-        }
-        push(&mut wanted.offsets, wanted.values.len() as u64)?;
-        Ok(wanted)
+        });
+        push(&mut offsets, firsts.len() as u64)?;
+        Ok(Self { keys, offsets, values, times, rows })
     }
 }
 
@@ -59,5 +73,29 @@ mod tests {
         };
         assert_eq!(wanted, expected);
         assert_eq!(Wanted::<u64, u32>::new(&[]).unwrap().offsets, [0]);
+    }
+
+    #[test]
+    fn what_several_threads_make_is_what_one_does() {
+        // One key with more values than a task has, keys with one value and with a few, each pair up to three times.
+        let many = (0..3 * TASK as u64).flat_map(|i| core::iter::repeat_n((7_u64, i), 1 + i as usize % 3));
+        let few = (8..2 * TASK as u64).map(|i| (i / (1 + i % 4), i % 5));
+        let mut pairs: Vec<(u64, u64)> = many.chain(few).collect();
+        pairs.reverse();
+        let mut expected = std::collections::BTreeMap::<u64, std::collections::BTreeMap<u64, u64>>::new();
+        for &(key, value) in &pairs {
+            *expected.entry(key).or_default().entry(value).or_default() += 1;
+        }
+        let wanted = Wanted::new(&pairs).unwrap();
+        assert_eq!(wanted.keys, expected.keys().copied().collect::<Vec<_>>());
+        assert_eq!(wanted.offsets.len(), expected.len() + 1);
+        for (row, of_key) in expected.values().enumerate() {
+            let (start, end) = (wanted.offsets[row] as usize, wanted.offsets[row + 1] as usize);
+            assert!(wanted.values[start..end].iter().eq(of_key.keys()));
+            assert!(wanted.times[start..end].iter().eq(of_key.values()));
+            assert!(wanted.rows[start..end].iter().all(|&of| of == row as u64));
+        }
+        assert_eq!(wanted.offsets.last(), Some(&(wanted.values.len() as u64)));
+        assert!(wanted.times.len() == wanted.values.len() && wanted.rows.len() == wanted.values.len());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::SortedArray;
 use core::marker::PhantomData;
+use lanetree_frame::fixed::pairs::{are_distinct, check_lengths};
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::{Device, IndexBuilder, Result};
 use lanetree_layout::{Key, Word};
@@ -37,7 +38,13 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// [`LengthMismatch`](lanetree_frame::Error::LengthMismatch); [`Runtime`](lanetree_frame::Error::Runtime) if the
     /// device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<SortedArray<K, V>> {
-        upload(device, &SortedPairs::sort(keys, values)?)
+        Self::build_pairs(device, &SortedPairs::sort(keys, values)?)
+    }
+
+    fn build_pairs(device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<SortedArray<K, V>> {
+        build(device, &pairs.values, &|first, words: &mut [K::Bits]| {
+            words.copy_from_slice(&pairs.keys[first..][..words.len()]);
+        })
     }
 
     /// Builds an index over pairs in ascending order of their keys. Of equal keys, the last one's value is kept.
@@ -46,8 +53,28 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// As [`Builder::build`], and [`NotSorted`](lanetree_frame::Error::NotSorted) with the first key that is below the
     /// one before.
     pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<SortedArray<K, V>> {
-        upload(device, &SortedPairs::from_sorted(keys, values)?)
+        check_lengths(keys, values)?;
+        if are_distinct(keys)? {
+            return build(device, values, &|first, words: &mut [K::Bits]| {
+                words.iter_mut().zip(&keys[first..]).for_each(|(word, key)| *word = key.encode());
+            });
+        }
+        Self::build_pairs(device, &SortedPairs::from_sorted(keys, values)?)
     }
+}
+
+/// Builds from values and a function that writes the ordered words of their keys, from the one with a number on.
+fn build<K: Key, V: Word>(
+    device: &Device,
+    values: &[V],
+    words: &(dyn Fn(usize, &mut [K::Bits]) + Sync),
+) -> Result<SortedArray<K, V>> {
+    let staging = Staging::<K, V>::default();
+    let mut keys = device.alloc(values.len())?;
+    staging.queries.upload_made(values.len(), 1, &mut keys, words)?;
+    let values = staging.queries.buffer_of(device, values)?;
+    // What the pairs went through is not kept for look-ups: there may be none.
+    Ok(SortedArray { device: device.clone(), keys, values, staging: Staging::default() })
 }
 
 impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
@@ -56,9 +83,4 @@ impl<K: Key, V: Word> IndexBuilder for Builder<K, V> {
     fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<SortedArray<K, V>> {
         self.build(device, keys, values)
     }
-}
-
-fn upload<K: Key, V: Word>(device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<SortedArray<K, V>> {
-    let (keys, values) = (device.upload(&pairs.keys)?, device.upload(&pairs.values)?);
-    Ok(SortedArray { device: device.clone(), keys, values, staging: Staging::default() })
 }

@@ -91,7 +91,8 @@ fn compile_anew(options: &Options, committed: &[Committed], recorded: &Recorded)
         println!("compiling anew with {recorded_one}");
         let of_it = committed.iter().filter(|of_crate| of_crate.manifest.compiler == recorded_one);
         let crates: Vec<_> = of_it.map(|of_crate| of_crate.source.clone()).collect();
-        let compile = |source: &Source| compile::compile(found.as_ref().expect("it is the recorded one"), source);
+        let found = found.as_ref().expect("it is the recorded one");
+        let compile = |source: &Source| Ok(vec![compile::compile(found, source)?]);
         compiled.extend(compile_all(&crates, recorded, compile, Codegen::Rustc)?);
     }
     Ok(compiled)

@@ -148,7 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             };
             same_compiler(&recorded, &crates, &compiler.version)?;
             println!("compiling with {}", compiler.version);
-            let compile = |source: &Source| compile::compile(&compiler, source);
+            let compile = |source: &Source| Ok(vec![compile::compile(&compiler, source)?]);
             let compiled = compile_all(&crates, &recorded, compile, Codegen::Rustc)?;
             generate(options, &crates, &compiled, &compiler.version)
         }
@@ -196,16 +196,22 @@ type Compiled = BTreeMap<String, Vec<Module>>;
 fn compile_all(
     crates: &[Source],
     recorded: &Recorded,
-    compile: impl Fn(&Source) -> Result<String>,
+    compile: impl Fn(&Source) -> Result<Vec<String>>,
     codegen: Codegen,
 ) -> Result<Compiled> {
     let calls = if codegen == Codegen::Rustc { Calls::Refuse } else { Calls::Keep };
     let mut compiled = Compiled::new();
     let mut problems = Vec::new();
     for source in crates {
-        let text = compile(source)?;
-        let modules = split::split(&text, calls)
-            .map_err(|reason| Failure::Wrong(format!("the PTX of {}: {reason}", source.package)))?;
+        let mut modules = Vec::new();
+        for text in compile(source)? {
+            let wrong = |reason| Failure::Wrong(format!("the PTX of {}: {reason}", source.package));
+            modules.extend(split::split(&text, calls).map_err(wrong)?);
+        }
+        modules.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(pair) = modules.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            problems.push(format!("module {} of {} is in two groups of its instances", pair[0].name, source.package));
+        }
         for module in &modules {
             problems.extend(slow(codegen, local_variables(&module.text)));
             problems.extend(barriers::on_both_sides(&module.text));
@@ -375,7 +381,7 @@ mod tests {
     #[test]
     fn a_module_of_two_crates_is_an_error() {
         let workspace = Workspace::new("twice");
-        let text = |_: &Source| Ok(".visible .entry m__k(\n)\n{\n\tret;\n}\n".to_owned());
+        let text = |_: &Source| Ok(vec![".visible .entry m__k(\n)\n{\n\tret;\n}\n".to_owned()]);
         let recorded = Recorded::from([("own".to_owned(), of("c", &["m"])), ("other".to_owned(), of("c", &["m"]))]);
         let own = [workspace.source("own")];
         // The second is compiled, or was.
@@ -386,6 +392,20 @@ mod tests {
         let pairs: Vec<_> = recorded.iter().map(|(name, manifest)| (name, &manifest.modules)).collect();
         let lines = of_one_name(pairs.iter().flat_map(|(name, modules)| modules.keys().map(move |m| (*name, m))));
         assert_eq!(lines, ["module m comes from two kernel crates, other and own"]);
+    }
+
+    #[test]
+    fn a_crate_may_be_compiled_in_groups_but_no_module_in_two() {
+        let workspace = Workspace::new("groups");
+        let own = [workspace.source("own")];
+        let text = |module: &str| format!(".visible .entry {module}__k(\n)\n{{\n\tret;\n}}\n");
+        let of = |modules: [&str; 2]| {
+            let texts = modules.map(text).to_vec();
+            compile_all(&own, &Recorded::new(), move |_: &Source| Ok(texts.clone()), Codegen::Nvvm)
+        };
+        let names = |compiled: &Compiled| compiled["own"].iter().map(|module| module.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&of(["n", "m"]).expect("they differ")), ["m", "n"]);
+        of(["m", "m"]).expect_err("m is in both");
     }
 
     #[test]

@@ -26,8 +26,14 @@ const GLAM: &str = "0.30.9";
 /// What the manifest calls the compiler.
 pub(super) const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNVVM";
 
-/// The PTX of each kernel crate, by its family.
-pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
+/// The kernel crates that are compiled by groups of instances: LLVM 7 takes more than linear time for a whole one of so many.
+const GROUPED: [&str; 1] = ["lane-tree"];
+
+/// A kernel crate's list of instances.
+const INSTANCES: &str = "src/instances.rs";
+
+/// The PTX of each kernel crate, by its family: a text for each group of its instances.
+pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, Vec<String>>> {
     let rust_cuda = rust_cuda::find().map_err(|missing| {
         Failure::CannotRun(format!("rust-cuda cannot be built without\n  {}", missing.join("\n  ")))
     })?;
@@ -61,15 +67,55 @@ pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, String>> {
         let manifest = copy.join("Cargo.toml");
         process::run(cargo().args(["update", "--quiet"]).args(what).arg("--manifest-path").arg(manifest))?;
     }
-    let mut command = cargo();
-    command.args(["run", "--release", "--locked", "--"]).arg(&copy).arg(folder.join("ptx"));
-    command.args(crates.iter().map(|source| &source.name));
-    process::run(&mut command)?;
-    let texts = crates.iter().map(|source| {
-        let file = folder.join("ptx").join(format!("{}.ptx", source.name));
-        Ok((source.name.clone(), paths::read(&file)?))
-    });
-    texts.collect()
+    let (grouped, whole): (Vec<_>, Vec<_>) = crates.iter().partition(|source| GROUPED.contains(&source.name.as_str()));
+    let run = |sources: &[&Source]| {
+        let out = folder.join("ptx");
+        let mut command = cargo();
+        command.args(["run", "--release", "--locked", "--"]).arg(&copy).arg(&out);
+        process::run(command.args(sources.iter().map(|source| &source.name)))?;
+        let text = |source: &&Source| paths::read(&out.join(format!("{}.ptx", source.name)));
+        sources.iter().map(text).collect::<Result<Vec<_>>>()
+    };
+    let mut texts = BTreeMap::new();
+    if !whole.is_empty() {
+        texts.extend(
+            whole.iter().map(|source| source.name.clone()).zip(run(&whole)?.into_iter().map(|text| vec![text])),
+        );
+    }
+    for source in grouped {
+        let instances = copy.join("crates").join(&source.name).join("kernels").join(INSTANCES);
+        let groups = groups(&paths::read(&instances)?);
+        let mut of_groups = Vec::new();
+        for (i, group) in groups.iter().enumerate() {
+            println!("crates/{}: group {} of {}", source.name, i + 1, groups.len());
+            paths::write(&instances, group)?;
+            of_groups.extend(run(&[source])?);
+        }
+        texts.insert(source.name.clone(), of_groups);
+    }
+    Ok(texts)
+}
+
+/// The key words that rows of instances begin with.
+const WORDS: [&str; 3] = ["u32", "u64", "u128"];
+
+/// A list of instances for each key word: with the rows of the macros that begin with it. The first one has the instances that are in
+/// no row, too.
+fn groups(instances: &str) -> Vec<String> {
+    let word_of = |line: &str| {
+        let row = line.strip_prefix("    ")?.strip_suffix(';')?;
+        WORDS
+            .into_iter()
+            .find(|word| row.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(',')))
+    };
+    let group = |own: &str| {
+        let is_kept = |line: &&str| match word_of(line) {
+            Some(word) => word == own,
+            None => own == WORDS[0] || !line.starts_with("instance!("),
+        };
+        instances.lines().filter(is_kept).fold(String::new(), |text, line| text + line + "\n")
+    };
+    WORDS.map(group).into()
 }
 
 /// One line for each kernel that counts the bits of 64-bit words: rust-cuda's code generator has these wrong.
@@ -166,6 +212,33 @@ mod tests {
         let library = "\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
         assert_eq!(as_cdylib("[package]\n"), format!("[package]\n{library}"));
         assert_eq!(as_cdylib("[package]\n[lib]\ntest = false\n"), format!("[package]\n{library}test = false\n"));
+    }
+
+    #[test]
+    fn each_instance_is_in_one_group() {
+        for name in GROUPED {
+            let text = paths::read(&paths::root().join("crates").join(name).join("kernels").join(INSTANCES)).unwrap();
+            let is_row =
+                |line: &&str| line.starts_with("instance!(") || line.starts_with("    u") && line.ends_with(';');
+            let mut expected: Vec<_> = text.lines().filter(is_row).collect();
+            let groups = groups(&text);
+            let mut found: Vec<_> = groups.iter().flat_map(|group| group.lines()).filter(is_row).collect();
+            // In several macros there may be equal rows.
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected);
+            for (group, word) in groups.iter().zip(WORDS) {
+                let rows = group.lines().filter(|line| line.starts_with("    u"));
+                assert!(
+                    rows.clone().count() > 3,
+                    "{name} has few instances of {word}: are its rows written otherwise?"
+                );
+                assert!(rows.into_iter().all(|row| row.trim_start().starts_with(word)));
+                let others =
+                    |text: &str| text.lines().filter(|line| !is_row(line)).map(str::to_owned).collect::<Vec<_>>();
+                assert_eq!(others(group), others(&text), "what is no instance is in all");
+            }
+        }
     }
 
     #[test]

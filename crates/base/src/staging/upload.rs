@@ -4,10 +4,15 @@ use super::slot::{SLOTS, Slot};
 use super::{Staging, spare_threads};
 use crate::Result;
 use crate::parallel::*;
+use crate::room::zeroed;
 use bytemuck::Pod;
+use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use lanetree_runtime::{Buffer, DeviceKind};
+use lanetree_runtime::{Buffer, Device, DeviceKind};
 use std::sync::{Mutex, PoisonError};
+
+/// Elements that a thread makes at a time where the device's memory is main memory.
+const TASK: usize = 1 << 14;
 
 impl Staging {
     /// Overwrites the first elements of a buffer with an array. Returns when the copy is complete.
@@ -19,20 +24,87 @@ impl Staging {
     /// [`Runtime`](crate::Error::Runtime) if the buffer is too short, if there is no room for the staging memory, or from the
     /// device.
     pub fn upload<T: Pod + Send + Sync>(&self, data: &[T], to: &mut Buffer<T>) -> Result<()> {
-        let device = to.device().clone();
-        // The bytes of a piece of queries of 8 bytes, so that batches of these use the same memory.
-        let piece = (8 * self.lengths.long / size_of::<T>().max(1)).max(1);
-        // What has no bytes, as the values of a set, needs no pieces.
-        let pieces = if size_of::<T>() == 0 { 1 } else { data.len().div_ceil(piece) };
-        if pieces < 2 || device.kind() == DeviceKind::Host {
+        if self.is_one_piece::<T>(data.len(), 1, to) {
             return Ok(to.copy_range_from(0, data)?);
         }
+        self.send_pieces(data.len(), 1, to, &|range, bytes| bytes.copy_from_slice(bytemuck::cast_slice(&data[range])))
+    }
+
+    /// A new buffer with the elements of an array: see [`Staging::upload`].
+    ///
+    /// # Errors
+    /// As [`Staging::upload`], and if the device has no room.
+    pub fn buffer_of<T: Pod + Send + Sync>(&self, device: &Device, data: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = device.alloc(data.len())?;
+        self.upload(data, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// Overwrites the first `len` elements of a buffer with what a function makes: it is called on several threads, each time
+    /// with the number of the first element of a part, and the part. A part begins at a multiple of `unit` elements. What a part
+    /// has before is not known. Returns when the copy is complete.
+    ///
+    /// Parts are made in pinned memory, from where they go to the device; so no array in main memory is needed.
+    ///
+    /// # Errors
+    /// As [`Staging::upload`]; [`Runtime`](crate::Error::Runtime) if main memory has no room for a short array.
+    ///
+    /// # Panics
+    /// If `unit` is 0.
+    pub fn upload_made<T: Pod + Send + Sync>(
+        &self,
+        len: usize,
+        unit: usize,
+        to: &mut Buffer<T>,
+        make: &(dyn Fn(usize, &mut [T]) + Sync),
+    ) -> Result<()> {
+        const { assert!(align_of::<T>() <= align_of::<u64>(), "pinned memory is of words of 64 bits") };
+        if self.is_one_piece::<T>(len, unit, to) {
+            if let Some(slice) = to.as_mut_slice().and_then(|slice| slice.get_mut(..len)) {
+                let part = unit * TASK.div_ceil(unit);
+                slice.par_chunks_mut(part).enumerate().for_each(|(i, slice)| make(i * part, slice));
+                return Ok(());
+            }
+            let mut made = zeroed(len)?;
+            make(0, &mut made);
+            return Ok(to.copy_range_from(0, &made)?);
+        }
+        self.send_pieces(len, unit, to, &|range, bytes| make(range.start, bytemuck::cast_slice_mut(bytes)))
+    }
+
+    /// Elements of a piece: a multiple of `unit`, and about the bytes of a piece of queries of 8 bytes, so that batches of these
+    /// use the same memory.
+    fn piece<T>(&self, unit: usize) -> usize {
+        let most = 8 * self.lengths.long / size_of::<T>().max(1);
+        (most / unit).max(1) * unit
+    }
+
+    fn is_one_piece<T: Pod>(&self, len: usize, unit: usize, to: &Buffer<T>) -> bool {
+        // What has no bytes, as the values of a set, needs no pieces.
+        size_of::<T>() == 0 || len <= self.piece::<T>(unit) || to.device().kind() == DeviceKind::Host
+    }
+
+    /// Sends an array in pieces. `fill` is given the elements of a piece, and the pinned memory for their bytes.
+    fn send_pieces<T: Pod + Send + Sync>(
+        &self,
+        len: usize,
+        unit: usize,
+        to: &mut Buffer<T>,
+        fill: &(dyn Fn(Range<usize>, &mut [u8]) + Sync),
+    ) -> Result<()> {
+        let device = to.device().clone();
+        let piece = self.piece::<T>(unit);
+        let pieces = len.div_ceil(piece);
         let (next, to) = (AtomicUsize::new(0), Mutex::new(to));
         let copy = |slots: &mut Vec<Slot>| -> Result<()> {
             for turn in 0.. {
                 // The number of a piece only: the threads hand one another nothing by it.
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(part) = data.chunks(piece).nth(at) else { break };
+                if at >= pieces {
+                    break;
+                }
+                let range = at * piece..len.min((at + 1) * piece);
+                let (elements, bytes) = (range.len(), size_of::<T>() * range.len());
                 let turn = turn % SLOTS;
                 if turn == slots.len() {
                     slots.push(Slot::new(&device)?);
@@ -40,11 +112,10 @@ impl Staging {
                 let slot = &mut slots[turn];
                 // Its last piece is on the device.
                 slot.synchronize()?;
-                slot.reserve(&device, size_of_val(part), 0)?;
-                bytemuck::cast_slice_mut::<u64, u8>(&mut slot.staged_input)[..size_of_val(part)]
-                    .copy_from_slice(bytemuck::cast_slice(part));
+                slot.reserve(&device, bytes, 0)?;
+                fill(range, &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot.staged_input)[..bytes]);
                 let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
-                to.upload_bytes_async(&slot.stream, at * piece, &slot.staged_input, part.len())?;
+                to.upload_bytes_async(&slot.stream, at * piece, &slot.staged_input, elements)?;
             }
             slots.iter_mut().try_for_each(Slot::synchronize)
         };
@@ -87,6 +158,31 @@ mod tests {
             }
             let mut short = device.alloc::<u64>(300).unwrap();
             assert!(staging.upload(&[0; 301], &mut short).is_err());
+        }
+    }
+
+    #[test]
+    fn arrays_that_are_made_on_the_way_have_parts_of_whole_units() {
+        for device in [Device::host(), Device::emulated()] {
+            let staging = staging();
+            for (len, unit) in
+                [0, 1, 63, 64, 65, 700, 5003].into_iter().flat_map(|len| [1, 7, 64, 100].map(|unit| (len, unit)))
+            {
+                let mut to = device.upload(&vec![9_u64; len + 1]).unwrap();
+                let make = |first: usize, part: &mut [u64]| {
+                    assert!(
+                        first.is_multiple_of(unit) && (part.len().is_multiple_of(unit) || first + part.len() == len)
+                    );
+                    (first as u64..).zip(part).for_each(|(i, to)| *to = i * i);
+                };
+                staging.upload_made(len, unit, &mut to, &make).unwrap();
+                let expected = (0..len as u64).map(|i| i * i).chain([9]);
+                assert!(to.to_vec().unwrap().into_iter().eq(expected), "{len} in units of {unit} on {device}");
+            }
+            let mut short = device.alloc::<u64>(300).unwrap();
+            for len in [301, 5000] {
+                assert!(staging.upload_made(len, 1, &mut short, &|_, part| part.fill(0)).is_err());
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::tuning::check_fanout;
 use core::marker::PhantomData;
 use lanetree_frame::Guarded;
 use lanetree_frame::fixed::Staging;
-use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, encoded, keep_last, sorted};
+use lanetree_frame::fixed::pairs::{are_distinct, check_lengths, encoded, keep_last, sorted};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::zeroed;
 use lanetree_frame::{Error, IndexBuilder, Result};
@@ -89,8 +89,7 @@ impl<K: Key, V: Word> Builder<K, V> {
     pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Harmonia<K, V>> {
         check_lengths(keys, values)?;
         self.shape(keys.len())?;
-        check_ascending(keys)?;
-        if keys.par_windows(2).any(|pair| pair[0] == pair[1]) {
+        if !are_distinct(keys)? {
             let mut pairs = encoded(keys, values)?;
             keep_last(&mut pairs);
             return self.build_pairs(device, &pairs);
@@ -131,7 +130,14 @@ pub(super) fn build_distinct<K: Key, V: Word>(
     let mut leaves = device.alloc::<u64>((shape.leaf_region_bytes::<K::Bits, V>() / 8) as usize)?;
     // Called only for leaves that another one follows; these are full.
     let last_key = |leaf: usize| pair((leaf + 1) * shape.per_leaf as usize - 1).0;
-    fill_buffer(&mut leaves, |words| fill_leaves::<K::Bits, V>(&shape, words, &pair))?;
+    // Most of the tree: made in pinned memory, from where the bus takes it.
+    let staging = Staging::<K, V>::default();
+    let leaf_words = leaf_bytes::<K::Bits, V>(shape.fanout) as usize / 8;
+    staging.queries.upload_made(leaves.len(), leaf_words, &mut leaves, &|at, words| {
+        fill_leaves::<K::Bits, V>(&shape, at / leaf_words, words, &pair);
+    })?;
+    // Not kept for the tree's batches: it may have none.
+    drop(staging);
     fill_buffer(&mut inner, |words| fill_inner(&shape, words, &last_key))?;
     fill_buffer(&mut prefix_sum, |children| fill_prefix_sum(&shape, children))?;
     let device = device.clone();
@@ -172,10 +178,17 @@ fn first_child(shape: &Shape, level: u32, i: u32) -> u32 {
     shape.level_first(level + 1) + i * shape.children
 }
 
-fn fill_leaves<K: Word, V: Word>(shape: &Shape, words: &mut [u64], pair: &(impl Fn(usize) -> (K, V) + Sync)) {
+/// Fills leaves, from the one with number `first` on.
+fn fill_leaves<K: Word, V: Word>(
+    shape: &Shape,
+    first: usize,
+    words: &mut [u64],
+    pair: &(impl Fn(usize) -> (K, V) + Sync),
+) {
     let fanout = shape.fanout as usize;
     let leaf_words = leaf_bytes::<K, V>(shape.fanout) as usize / 8;
-    words.par_chunks_exact_mut(leaf_words).enumerate().for_each(|(leaf, words)| {
+    words.chunks_exact_mut(leaf_words).enumerate().for_each(|(i, words)| {
+        let leaf = first + i;
         let (keys, values) = bytemuck::cast_slice_mut::<u64, u8>(words).split_at_mut(fanout * K::BYTES);
         let keys: &mut [K] = bytemuck::cast_slice_mut(keys);
         let values: &mut [V] = bytemuck::cast_slice_mut(values);

@@ -8,13 +8,17 @@ use crate::options::{Options, Pinning};
 use crate::structure::{self, Place};
 use core::marker::PhantomData;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{collected, make_room, zeroed};
+use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_kernels_hbtree::layout::{self, LINE};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::{GrantedPages, HostArray, Pages};
 use std::sync::OnceLock;
+
+/// Big leaves of a piece of the list that a thread follows: enough to outweigh what is noted of a piece.
+const PIECE: u32 = 1 << 10;
 
 /// Big leaves in host memory. They share their numbers with the nodes of the last inner level. None is empty, but the only
 /// one of an empty tree.
@@ -29,7 +33,7 @@ pub struct BigLeaves<B, V> {
     /// Pairs of a big leaf that a build fills.
     full: usize,
     /// For each number the pairs before that big leaf, in the order of keys: made when first asked for.
-    before: OnceLock<Vec<u64>>,
+    before: OnceLock<Vec<AtomicU64>>,
     words: PhantomData<(B, V)>,
 }
 
@@ -216,20 +220,59 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
         }
     }
 
-    /// Not in parallel: the thread that computes this holds a lock, and would wait for itself if it took another task that
-    /// asks for the same.
-    pub(super) fn before(&self) -> &[u64] {
-        self.before.get_or_init(|| self.sum_sizes(vec![0; self.pool.end as usize]))
-    }
-
-    /// Writes how many pairs there are before each big leaf over zeros.
-    fn sum_sizes(&self, mut before: Vec<u64>) -> Vec<u64> {
-        let mut sum = 0;
-        for leaf in self.in_order() {
-            before[leaf as usize] = sum;
-            sum += u64::from(self.info(leaf).size);
+    /// How many pairs there are before each big leaf, by its number. Threads follow pieces of the list: each begins at a number
+    /// that is a multiple of `stride`, and ends before the next one that the list comes to.
+    pub(super) fn sum_sizes(&self, stride: u32) -> Result<Vec<AtomicU64>> {
+        let mut before = with_room(self.pool.end as usize)?;
+        before.resize_with(self.pool.end as usize, AtomicU64::default);
+        // The first piece begins at the smallest keys, whatever the number there.
+        let mut is_piece = zeroed::<u8>(1 + self.pool.end.div_ceil(stride) as usize)?;
+        is_piece.fill(1);
+        for &free in self.pool.free.iter().filter(|&free| free % stride == 0) {
+            is_piece[1 + (free / stride) as usize] = 0;
         }
-        before
+        if self.first.is_multiple_of(stride) {
+            is_piece[1 + (self.first / stride) as usize] = 0;
+        }
+        let head = |piece: usize| if piece == 0 { self.first } else { (piece as u32 - 1) * stride };
+        // Calls a function with each big leaf of a piece and its size; returns the piece that follows.
+        let follow = |piece: usize, each: &mut dyn FnMut(u32, u64)| {
+            let mut leaf = head(piece);
+            while leaf != NONE {
+                let Info { size, next, .. } = self.info(leaf);
+                each(leaf, u64::from(size));
+                if next != NONE && next.is_multiple_of(stride) {
+                    return Some(1 + (next / stride) as usize);
+                }
+                leaf = next;
+            }
+            None
+        };
+        let mut pieces = is_piece
+            .par_iter()
+            .enumerate()
+            .map(|(piece, &is_piece)| {
+                let mut sum = 0;
+                let next = if is_piece == 1 { follow(piece, &mut |_, size| sum += size) } else { None };
+                (sum, next)
+            })
+            .try_collect()?;
+        let (mut sum, mut at) = (0, Some(0));
+        while let Some(piece) = at {
+            let (own, next) = pieces[piece];
+            pieces[piece].0 = sum;
+            (sum, at) = (sum + own, next);
+        }
+        is_piece.par_iter().zip(&pieces).enumerate().for_each(|(piece, (&is_piece, &(mut sum, _)))| {
+            if is_piece == 1 {
+                follow(piece, &mut |leaf, size| {
+                    // Each is written by one thread, and read when all have ended.
+                    before[leaf as usize].store(sum, Ordering::Relaxed);
+                    sum += size;
+                });
+            }
+        });
+        Ok(before)
     }
 
     /// Writes what describes the big leaves of a build, when all pairs are there.
@@ -361,13 +404,15 @@ impl<K: Key, V: Word> structure::Leaves<K, V> for BigLeaves<K::Bits, V> {
 
     fn rank(&self, place: Place) -> u64 {
         let (number, rank) = Self::rank_within(place);
-        self.before()[number as usize] + rank as u64
+        let before = self.before.get().expect("ranks have been prepared");
+        before[number as usize].load(Ordering::Relaxed) + rank as u64
     }
 
     fn prepare_ranks(&self) -> Result<()> {
+        // Not in `get_or_init`: a thread that waits there for the loop's other parts may begin another task, which asks for
+        // the same. Two threads at once both make it, and one of them is kept.
         if self.before.get().is_none() {
-            let before = zeroed(self.pool.end as usize)?;
-            self.before.get_or_init(|| self.sum_sizes(before));
+            let _another = self.before.set(self.sum_sizes(PIECE)?);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::HbTree;
 use crate::line::{Leaf, Line, slots};
 use crate::options::{Pipeline, UpdateMethod};
 use crate::request::Request;
+use core::sync::atomic::Ordering;
 use lanetree_frame::{Device, Error, Op, UpdatePath, apply_to_map};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::Failure;
@@ -63,6 +64,8 @@ fn check<K: Key, V: Word>(tree: &Tree<K, V>, expected: &BTreeMap<K, V>) {
     assert!(inner.height == 1 || inner.facts[inner.root as usize].size > 1, "the root has a single child");
     let order: Vec<u32> = level.iter().map(|node| node.0).collect();
     assert_eq!(leaves.in_order().collect::<Vec<_>>(), order);
+    // In pieces of one leaf, of a few, and as a whole.
+    let before = [1, 3, 1 << 20].map(|stride| leaves.sum_sizes(stride).unwrap());
     let (mut previous, mut rank, mut below) = (NONE, 0, None);
     for &(node, parent, bound) in &level {
         let (leaf, info) = (leaves.leaf(node), leaves.info(node));
@@ -80,8 +83,9 @@ fn check<K: Key, V: Word>(tree: &Tree<K, V>, expected: &BTreeMap<K, V>) {
             let (first, last) =
                 (BigLeaves::<K::Bits, V>::pair(leaf, 0).0, BigLeaves::<K::Bits, V>::pair(leaf, size - 1).0);
             assert!(last <= bound && below.is_none_or(|below| below < first));
-            let first_line = leaves.before()[node as usize];
-            assert_eq!(first_line, rank);
+            for before in &before {
+                assert_eq!(before[node as usize].load(Ordering::Relaxed), rank);
+            }
         }
         let empty = &leaf[size / per_line].keys::<K::Bits, V>()[size % per_line..];
         assert!(size > 0 && size % per_line == 0 || empty.iter().all(|&key| key == K::Bits::MAX));

@@ -198,7 +198,7 @@ impl<O: Operator> Kernel for Scan<O> {
             segment = O::combine(segment, O::combine(even, odd));
         });
         // A warp past the end has nothing to scan.
-        let any = first < count;
+        let any = simt.ballot(FULL_MASK, first < count) != 0;
         if any {
             let mut lanes = WARP / 2;
             while lanes > 0 {

@@ -64,7 +64,7 @@ pub trait Combine: FixedIndex {
         self.check_not_lost()?;
         check_lengths(keys, values)?;
         alone(self, |stream, scratch| {
-            let batch = (uploaded(self, keys)?, uploaded(self, values)?);
+            let batch = (self.uploaded(keys)?, self.uploaded(values)?);
             scratch.unite_batch(stream, self, (&batch.0, &batch.1, keys.len()))
         })
     }
@@ -76,7 +76,7 @@ pub trait Combine: FixedIndex {
     fn intersection_sorted(&self, keys: &[Self::Key]) -> Result<Self> {
         self.check_not_lost()?;
         let (device, stream) = (self.device(), self.device().stream()?);
-        let batch = uploaded(self, keys)?;
+        let batch = self.uploaded(keys)?;
         self.intersection_sorted_on(&stream, &batch, keys.len(), &mut CombineScratch::new(device)?)
     }
 
@@ -87,9 +87,15 @@ pub trait Combine: FixedIndex {
     fn difference_sorted(&self, keys: &[Self::Key]) -> Result<Self> {
         self.check_not_lost()?;
         alone(self, |stream, scratch| {
-            let batch = uploaded(self, keys)?;
+            let batch = self.uploaded(keys)?;
             scratch.subtract_batch(stream, self, (&batch, keys.len()))
         })
+    }
+
+    /// An array on the index's device.
+    #[doc(hidden)]
+    fn uploaded<T: Pod + Send + Sync>(&self, data: &[T]) -> Result<Buffer<T>> {
+        self.staging().queries.buffer_of(self.device(), data)
     }
 
     /// [`Combine::union`] on a stream, with scratch memory that is reused. The new index's memory comes from the stream's device.
@@ -213,13 +219,6 @@ fn check_on<I: FixedIndex>(index: &I, stream: &Stream, scratch: &CombineScratch<
     index.check_not_lost()?;
     same_device(index.device(), stream.device(), "the stream")?;
     scratch.check(stream)
-}
-
-/// An array on an index's device.
-fn uploaded<T: Pod + Send + Sync>(index: &impl FixedIndex, data: &[T]) -> Result<Buffer<T>> {
-    let mut buffer = index.device().alloc(data.len())?;
-    index.staging().queries.upload(data, &mut buffer)?;
-    Ok(buffer)
 }
 
 /// A new index of the pairs that `make` makes, with memory that is free again when they are built into an index.
