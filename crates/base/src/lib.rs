@@ -27,7 +27,7 @@ pub mod staging;
 
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
-pub use columns::{order_floats, restore_floats, unpack_bits};
+pub use columns::{Float, FloatOrder, order_floats, restore_floats, unpack_bits};
 pub use composite::compose_on;
 pub use error::{Error, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};

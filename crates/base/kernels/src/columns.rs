@@ -57,8 +57,8 @@ kernel_args! {
         pub count: u64,
         /// 0: words of numbers; 1: numbers of words.
         pub inverse: u32,
-        #[doc(hidden)]
-        pub padding: u32,
+        /// 1: words of numbers that are first made canonical.
+        pub canonical: u32,
         /// Out: `[count]`; may be `from`.
         pub to: GlobalMut<W>,
     }
@@ -71,6 +71,17 @@ pub fn turned<W: Word>(bits: W, inverse: bool) -> W {
     // A number is negative if its sign bit is set, a word if it is not.
     let is_negative = (bits & sign != 0) != inverse;
     W::truncate(bits ^ if is_negative { u64::MAX } else { sign })
+}
+
+/// The bits of a float, but 0.0 for -0.0, and the one NaN for every NaN.
+#[inline(always)]
+pub fn canonical<W: Word>(bits: W) -> W {
+    let bits = bits.widen();
+    let (sign, infinity) = if W::BITS == 64 { (1 << 63, 0x7ff << 52) } else { (1 << 31, 0xff << 23) };
+    let magnitude = bits & !sign;
+    let number = if magnitude == 0 { 0 } else { bits };
+    // A NaN is above infinity; the one NaN has the highest bit of the fraction.
+    W::truncate(if magnitude > infinity { infinity | infinity >> 1 } else { number })
 }
 
 /// Makes ordered words of floats, or floats of these, as the keys `F32` and `F64` do. One thread per element; any block.
@@ -87,6 +98,7 @@ impl<W: Word> Kernel for OrderFloats<W> {
             // SAFETY: `index` is an element.
             unsafe {
                 let bits = simt.load(args.from, index, Hint::Default);
+                let bits = if args.canonical != 0 { canonical(bits) } else { bits };
                 simt.store(args.to, index, turned(bits, args.inverse != 0), Hint::Default);
             }
         }

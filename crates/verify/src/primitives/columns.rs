@@ -5,7 +5,7 @@ use crate::answer::Answer;
 use crate::compare::{Difference, Sabotage};
 use crate::data;
 use core::time::Duration;
-use lanetree::{AnyKey, Closed, Composite, Device, F32, F64, Key, KeyWord, Result, compose_on, number_matches};
+use lanetree::{AnyKey, Closed, Composite, Device, FloatOrder, Key, KeyWord, Result, compose_on, number_matches};
 use lanetree_base::{JoinBounds, order_floats, restore_floats, unpack_bits};
 use rand::Rng;
 use std::time::Instant;
@@ -34,27 +34,35 @@ pub(crate) fn compose<A: Key, B: Key>(
 }
 
 pub(crate) fn floats32(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-    floats(device, keys(len, seed, "floats"), |bits: u32| bytemuck::cast(F32::new(f32::from_bits(bits))), sabotage)
+    let word = |bits: u32, order: FloatOrder| bytemuck::cast(order.key(f32::from_bits(bits)));
+    floats(device, keys(len, seed, "floats"), word, sabotage)
 }
 
 pub(crate) fn floats64(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-    floats(device, keys(len, seed, "floats"), |bits: u64| bytemuck::cast(F64::new(f64::from_bits(bits))), sabotage)
+    let word = |bits: u64, order: FloatOrder| bytemuck::cast(order.key(f64::from_bits(bits)));
+    floats(device, keys(len, seed, "floats"), word, sabotage)
 }
 
 /// Floats of any bits become the words by which they are ordered, and floats again.
 fn floats<K: Key>(
     device: &Device,
-    bits: Vec<K>,
-    ordered: impl Fn(K) -> K,
+    mut bits: Vec<K>,
+    word: impl Fn(K, FloatOrder) -> K,
     sabotage: Option<Sabotage>,
 ) -> Result<Answer> {
-    let expected: Vec<K> = bits.iter().copied().map(ordered).collect();
+    // Random bits are seldom a zero.
+    let sign = K::Bits::MAX.xor(K::Bits::MAX.shr(1));
+    bits.iter_mut().step_by(5).for_each(|bits| *bits = K::decode(bits.encode().and(sign)));
+    let expect = |order| bits.iter().map(|&bits| word(bits, order)).collect::<Vec<K>>();
     let (stream, numbers) = (device.stream()?, device.upload(&bits)?);
     let mut words = output(device, "ordered words", bits.len(), bits.len())?;
+    let mut canonical = output(device, "canonical words", bits.len(), bits.len())?;
     let start = Instant::now();
-    order_floats(&stream, &numbers, &mut words.buffer)?;
+    order_floats(&stream, FloatOrder::Total, &numbers, &mut words.buffer)?;
+    order_floats(&stream, FloatOrder::Canonical, &numbers, &mut canonical.buffer)?;
     stream.synchronize()?;
     let time = start.elapsed();
+    let expected = expect(FloatOrder::Total);
     let mut again = device.upload(&expected)?;
     restore_floats(&stream, &mut again)?;
     let restored = again.to_vec()?;
@@ -65,8 +73,9 @@ fn floats<K: Key>(
         expected: bits[index].to_string(),
         actual: restored[index].to_string(),
     });
-    let difference = differs(words, &expected, sabotage)?.or(wrong);
-    Ok(Answer { queries: bits.len(), time, difference })
+    let canonical = differs(canonical, &expect(FloatOrder::Canonical), sabotage)?;
+    let difference = differs(words, &expected, sabotage)?.or(canonical).or(wrong);
+    Ok(Answer { queries: 2 * bits.len(), time, difference })
 }
 
 /// A byte for each bit of a hit mask. The bytes of the last four that are begun may have any value past the last bit.
