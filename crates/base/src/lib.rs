@@ -17,6 +17,7 @@ mod join_bounds;
 mod join_rows;
 pub mod launch;
 mod matches;
+mod nulls;
 mod ops;
 pub mod parallel;
 pub mod parcel;
@@ -40,5 +41,6 @@ pub use lanetree_layout::{AnyKey, Bytes16, Composite, F32, F64, FixedKey, Key, K
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use matches::Matches;
+pub use nulls::{Duplicates, NullOrder, Nulls, Validity, mask_hits};
 pub use ops::{Op, UpdatePath, UpdateReport, apply_to_map};
 pub use ranges::{KeyRange, Ranges};

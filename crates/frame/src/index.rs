@@ -24,8 +24,11 @@
 //! # }
 //! ```
 
+use crate::build_rules::{BuildRules, build_by, picked};
+use core::cmp::Ordering;
 use core::fmt::Debug;
 use core::ops::Bound;
+use lanetree_base::byte_keys::show;
 use lanetree_base::parallel::*;
 use lanetree_base::{
     ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Matches, Op, Ranges, Result, UpdateReport,
@@ -62,6 +65,30 @@ pub trait Domain: Sized + 'static {
 
     /// The range between two bounds, of which the first `limit` pairs are wanted.
     fn range<'a>(start: Bound<&'a Self::Key>, end: Bound<&'a Self::Key>, limit: u64) -> Self::Range<'a>;
+
+    /// How many keys a batch has.
+    fn len(keys: Self::Batch<'_>) -> usize;
+
+    /// The order of two keys of a batch.
+    ///
+    /// # Panics
+    /// If there are no such keys.
+    fn compare(keys: Self::Batch<'_>, first: usize, second: usize) -> Ordering;
+
+    /// A key of a batch, for a message.
+    ///
+    /// # Panics
+    /// If there is no such key.
+    fn show(keys: Self::Batch<'_>, index: usize) -> String;
+
+    /// The keys `keys[i]` for each `i` of `picks`.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if main memory has no room for them.
+    ///
+    /// # Panics
+    /// If there is no such key.
+    fn pick(keys: Self::Batch<'_>, picks: &[usize]) -> Result<Self::Keys>;
 }
 
 /// The pairs of a batch of ranges, a row for each.
@@ -91,6 +118,18 @@ impl<K: AnyKey> Domain for K {
     }
     fn range<'a>(start: Bound<&'a K>, end: Bound<&'a K>, limit: u64) -> KeyRange<K> {
         KeyRange::new((start.cloned(), end.cloned())).limit(limit)
+    }
+    fn len(keys: &[K]) -> usize {
+        keys.len()
+    }
+    fn compare(keys: &[K], first: usize, second: usize) -> Ordering {
+        keys[first].cmp(&keys[second])
+    }
+    fn show(keys: &[K], index: usize) -> String {
+        keys[index].to_string()
+    }
+    fn pick(keys: &[K], picks: &[usize]) -> Result<Vec<K>> {
+        picked(keys, picks)
     }
 }
 
@@ -124,6 +163,18 @@ impl Domain for ByteString {
     }
     fn range<'a>(start: Bound<&'a Vec<u8>>, end: Bound<&'a Vec<u8>>, limit: u64) -> ByteRange<'a> {
         ByteRange::new(start.map(Vec::as_slice), end.map(Vec::as_slice)).limit(limit)
+    }
+    fn len(keys: ByteKeys<'_>) -> usize {
+        keys.len()
+    }
+    fn compare(keys: ByteKeys<'_>, first: usize, second: usize) -> Ordering {
+        keys.at(first).cmp(keys.at(second))
+    }
+    fn show(keys: ByteKeys<'_>, index: usize) -> String {
+        show(keys.at(index))
+    }
+    fn pick(keys: ByteKeys<'_>, picks: &[usize]) -> Result<ByteKeysBuf> {
+        ByteKeysBuf::pick(keys, picks)
     }
 }
 
@@ -413,4 +464,24 @@ pub trait IndexBuilder: Clone + Debug + Send + Sync {
         keys: BatchOf<'_, Self::Index>,
         values: &[<Self::Index as OrderedIndex>::Value],
     ) -> Result<Self::Index>;
+
+    /// [`IndexBuilder::build`], with rules for rows whose key is null, or is another row's, too. Rows are left out on the host; the
+    /// first row of each key is kept by a second build, if there are equal keys.
+    ///
+    /// # Errors
+    /// As [`IndexBuilder::build`]; [`Error::NullKey`](lanetree_base::Error::NullKey) and
+    /// [`Error::RepeatedKey`](lanetree_base::Error::RepeatedKey) for what the rules refuse;
+    /// [`Error::OutputLength`](lanetree_base::Error::OutputLength) for a bitmap that is not of as many keys.
+    fn build_by(
+        &self,
+        device: &Device,
+        keys: BatchOf<'_, Self::Index>,
+        values: &[<Self::Index as OrderedIndex>::Value],
+        rules: &BuildRules<'_>,
+    ) -> Result<Self::Index> {
+        build_by::<<Self::Index as OrderedIndex>::Domain, _, _>(keys, values, rules, |keys, values| {
+            let index = self.build(device, keys, values)?;
+            Ok((index.len(), index))
+        })
+    }
 }

@@ -3,10 +3,12 @@
 //! An index over keys of a fixed size supplies [`FixedIndex`](fixed::FixedIndex): a search on the CPU, and a launch for
 //! each kernel. It is given every query in host form and in device form, staged through the device if need be.
 
+mod build_rules;
 pub mod fixed;
 mod index;
 mod mirrored;
 
+pub use build_rules::BuildRules;
 #[doc(hidden)]
 pub use index::Launches;
 pub use index::{
