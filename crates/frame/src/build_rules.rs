@@ -1,6 +1,6 @@
 //! What a build does with rows whose key is null, or is another row's, too.
 
-use crate::Domain;
+use crate::domain::{Domain, picked};
 use lanetree_base::room::with_room;
 use lanetree_base::{Duplicates, Error, Nulls, Result, Validity};
 
@@ -96,11 +96,4 @@ pub(crate) fn build_by<D: Domain, V: Copy, I>(
     let index = repeats.min().expect("an index has fewer pairs than rows where keys are equal");
     let first = rows.partition_point(|&row| D::compare(keys, row, index).is_lt());
     Err(Error::RepeatedKey { index, first: rows[first], key: D::show(keys, index) })
-}
-
-/// The elements of a column in some rows.
-pub(crate) fn picked<T: Copy>(column: &[T], picks: &[usize]) -> Result<Vec<T>> {
-    let mut picked = with_room(picks.len())?;
-    picked.extend(picks.iter().map(|&pick| column[pick]));
-    Ok(picked)
 }
