@@ -5,7 +5,9 @@ use crate::answer::Answer;
 use crate::compare::{Difference, Sabotage};
 use crate::data;
 use core::time::Duration;
-use lanetree::{AnyKey, Closed, Composite, Device, FloatOrder, Key, KeyWord, Result, compose_on, number_matches};
+use lanetree::{
+    AnyKey, Closed, Composite, Device, FloatOrder, Key, KeyWord, Result, compose_on, mask_hits, number_matches,
+};
 use lanetree_base::{JoinBounds, order_floats, restore_floats, unpack_bits};
 use rand::Rng;
 use std::time::Instant;
@@ -92,6 +94,27 @@ pub(crate) fn bits(device: &Device, len: usize, seed: u64, sabotage: Option<Sabo
     // What is past the last bit is not promised.
     let difference = bytes.read(sabotage)?.differs(&|i| expected.get(i).copied(), &|i| i.to_string());
     Ok(Answer { queries: len, time, difference })
+}
+
+/// A hit mask without the hits of null queries, by a bitmap that begins at any bit.
+pub(crate) fn nulls(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    let (offset, words) = ((seed % 77) as usize, len.div_ceil(32));
+    let valid = keys::<u32>((offset + len).div_ceil(32), seed, "validity");
+    let mut mask = keys::<u32>(words, seed, "hits");
+    if let Some(last) = mask.last_mut().filter(|_| !len.is_multiple_of(32)) {
+        *last &= (1 << (len % 32)) - 1;
+    }
+    let is_valid = |i: usize| valid.get((offset + i) / 32).is_some_and(|word| word >> ((offset + i) % 32) & 1 != 0);
+    let word = |index: usize| (0..32).map(|bit| u32::from(is_valid(index * 32 + bit)) << bit).sum::<u32>();
+    let expected: Vec<u32> = mask.iter().enumerate().map(|(index, hits)| hits & word(index)).collect();
+    let (stream, valid) = (device.stream()?, device.upload(&valid)?);
+    let mut hits = output(device, "a hit mask", words, words)?;
+    hits.buffer.copy_range_from(0, &mask)?;
+    let start = Instant::now();
+    mask_hits(&stream, &valid, offset, len, &mut hits.buffer)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    Ok(Answer { queries: len, time, difference: differs(hits, &expected, sabotage)? })
 }
 
 /// Inclusive bounds of ranges with open ones, and of bands.
