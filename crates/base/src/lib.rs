@@ -8,6 +8,7 @@
 
 mod batch_order;
 pub mod byte_keys;
+mod clamped;
 mod columns;
 mod composite;
 pub mod error;
@@ -28,6 +29,7 @@ pub mod staging;
 
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
+pub use clamped::{Clamped, clamp_bounds};
 pub use columns::{Float, FloatOrder, order_floats, restore_floats, unpack_bits};
 pub use composite::compose_on;
 pub use error::{Error, Result};
