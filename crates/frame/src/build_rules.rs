@@ -11,8 +11,8 @@ use lanetree_base::{Duplicates, Error, Nulls, Result, Validity};
 /// use lanetree::{BuildRules, Device, Duplicates, Error, IndexBuilder, LaneTree, Nulls, Validity};
 ///
 /// # fn main() -> lanetree::Result<()> {
-/// let (device, builder) = (Device::host(), LaneTree::builder());
-/// let (keys, rows) = ([7_u64, 5, 0, 7], [0_u32, 1, 2, 3]);
+/// let (device, builder) = (Device::host(), LaneTree::<u64, u32>::builder());
+/// let (keys, rows) = ([7, 5, 0, 7], [0, 1, 2, 3]);
 /// // The third key is null.
 /// let rules = BuildRules::default().validity(Validity::new(&[0b1011], 0, 4)?, Nulls::Skip);
 /// let index = builder.build_by(&device, &keys, &rows, &rules.duplicates(Duplicates::First))?;
