@@ -6,7 +6,7 @@ use crate::join::{self, How, Joined};
 use crate::memory::{Cache, HostSlice, In, Input, Memory, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::multimap::{ChangeReport, DeviceRows, Scratch, Stats};
-use lanetree::{Buffer, KeyRange, MultiMap, Ranges, number_matches};
+use lanetree::{Buffer, FloatOrder, KeyRange, MultiMap, Ranges, number_matches};
 use lanetree_layout::Word;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -123,7 +123,7 @@ pub(crate) fn with_keys<K: PyKey, R>(
         return call(words);
     }
     let mut own = device.alloc::<K>(words.len()).map_err(raise_runtime)?;
-    lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+    lanetree_frame::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
     call(&own)
 }
 

@@ -6,7 +6,7 @@ use crate::join::{How, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed};
 use crate::typed::{AnyTree, By, Combination, Kinds, Results, Typed};
 use crate::types::{PyKey, PyValue, ordered, report};
-use lanetree::{Closed, LaneTree};
+use lanetree::{Closed, FloatOrder, LaneTree};
 use lanetree_frame::fixed::Scans;
 use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
@@ -70,7 +70,7 @@ where
     let mut own;
     let keys = if options.floats {
         own = device.alloc::<K>(len).map_err(raise_runtime)?;
-        lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+        lanetree_frame::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
         &own
     } else {
         words

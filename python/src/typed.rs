@@ -7,7 +7,7 @@ use crate::memory::{Cache, In, Memory, Words, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::lane_tree::{Stats, UpdateScratch};
 use lanetree::{
-    Buffer, Closed, DeviceRanges, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport, number_matches,
+    Buffer, Closed, DeviceRanges, FloatOrder, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport, number_matches,
 };
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
 use lanetree_frame::parallel::*;
@@ -128,7 +128,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             return call(words);
         }
         let mut own = self.cache.alloc(self.tree.device(), words.len(), size_of::<K>())?;
-        lanetree_frame::order_floats(stream, words, own.write::<K>()?).map_err(raise)?;
+        lanetree_frame::order_floats(stream, FloatOrder::Total, words, own.write::<K>()?).map_err(raise)?;
         let result = call(own.read()?);
         self.cache.put(own);
         result
@@ -683,7 +683,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         let mut own;
         let keys = if self.floats {
             own = device.alloc::<K>(count).map_err(raise_runtime)?;
-            lanetree_frame::order_floats(stream, words, &mut own).map_err(raise)?;
+            lanetree_frame::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
             &own
         } else {
             words

@@ -7,9 +7,68 @@ use crate::error::check_buffer;
 use crate::launch::{THREADS, over};
 use crate::parallel::*;
 use lanetree_kernels_base::calls;
-use lanetree_kernels_base::columns::{OrderFloatsArgs, UnpackBitsArgs, WORDS, turned};
-use lanetree_layout::{Key, Word};
+use lanetree_kernels_base::columns::{OrderFloatsArgs, UnpackBitsArgs, WORDS, canonical, turned};
+use lanetree_layout::{F32, F64, Key, Word};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
+
+/// Which floats are the same key, and in which order they are. The keys of an index and those of its queries are made in the same
+/// order.
+///
+/// ```
+/// use lanetree::{F64, FloatOrder};
+///
+/// let [minus_zero, zero, nan, other_nan, infinity] =
+///     [-0.0, 0.0, f64::NAN, -f64::NAN, f64::INFINITY].map(|number| FloatOrder::Canonical.key(number));
+/// assert!(minus_zero == zero && nan == other_nan && infinity < nan);
+/// assert!(FloatOrder::Total.key(-0.0_f64) < FloatOrder::Total.key(0.0_f64));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FloatOrder {
+    /// Floats of different bits are different keys, in the order of `total_cmp`: -0.0 is below 0.0, and NaNs are below or above
+    /// all numbers by their sign. [`F64::new`] makes the same keys.
+    #[default]
+    Total,
+    /// -0.0 is 0.0, and all NaNs are one, above all numbers: as in SQL, pandas and Spark. Otherwise like [`FloatOrder::Total`].
+    Canonical,
+}
+
+impl FloatOrder {
+    /// The key of a number.
+    pub fn key<N: Float>(self, number: N) -> N::Key {
+        number.key(self)
+    }
+}
+
+/// Floats of which [`FloatOrder::key`] makes keys.
+pub trait Float: Copy + sealed::Sealed {
+    /// The key.
+    type Key: Key;
+
+    #[doc(hidden)]
+    fn key(self, order: FloatOrder) -> Self::Key;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! float {
+    ($($float:ident $key:ident)*) => {$(
+        impl sealed::Sealed for $float {}
+
+        impl Float for $float {
+            type Key = $key;
+
+            fn key(self, order: FloatOrder) -> $key {
+                match order {
+                    FloatOrder::Total => $key::new(self),
+                    FloatOrder::Canonical => $key::new(<$float>::from_bits(canonical(self.to_bits()))),
+                }
+            }
+        }
+    )*};
+}
+float! { f32 F32  f64 F64 }
 
 /// Elements of a task of the CPU's.
 const TASK: usize = 1 << 14;
@@ -46,44 +105,66 @@ pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mu
     Ok(())
 }
 
-/// Makes ordered words of floats' bits, as [`F32::new`](crate::F32::new) does: those of `numbers[i]` become `words[i]`. Runs in the stream's
-/// order and may return before it is done. Allocates nothing.
+/// Makes ordered words of floats' bits: those of `numbers[i]` become `words[i]`, as
+/// [`FloatOrder::key`] does. Cast words are keys. Runs in the stream's order and may
+/// return before it is done. Allocates nothing.
+///
+/// ```
+/// use lanetree::{Device, F64, FloatOrder, order_floats};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let device = Device::emulated();
+/// let numbers = device.upload(&[-0.0, -f64::NAN].map(f64::to_bits))?;
+/// let mut words = device.alloc(2)?;
+/// order_floats(&device.stream()?, FloatOrder::Canonical, &numbers, &mut words)?;
+/// let keys = words.cast_ref::<F64>().expect("words of keys");
+/// assert_eq!(keys.to_vec()?, [0.0, f64::NAN].map(|number| FloatOrder::Canonical.key(number)));
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// [`Error::OutputLength`] for less room than numbers; [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of another device than
 /// the stream's.
-pub fn order_floats<K: Key>(stream: &Stream, numbers: &Buffer<K>, words: &mut Buffer<K>) -> Result<()> {
+pub fn order_floats<K: Key>(
+    stream: &Stream,
+    order: FloatOrder,
+    numbers: &Buffer<K>,
+    words: &mut Buffer<K>,
+) -> Result<()> {
     let len = numbers.len();
+    let is_canonical = order == FloatOrder::Canonical;
     check_buffer(stream.device(), "the numbers' buffer", len, numbers)?;
     check_buffer(stream.device(), "the words' buffer", len, words)?;
     if stream.device().kind() == DeviceKind::Host {
         if let (Some(numbers), Some(words)) = (numbers.as_slice(), words.as_mut_slice()) {
             words[..len].copy_from_slice(numbers);
-            turn(&mut words[..len], false);
+            turn(&mut words[..len], |bits| turned(if is_canonical { canonical(bits) } else { bits }, false));
         }
         return Ok(());
     }
     let (from, to) = (numbers.read_on(stream)?.cast(), words.write_on(stream)?.cast());
-    launch::<K::Bits>(stream, &OrderFloatsArgs { from, count: len as u64, inverse: 0, padding: 0, to })
+    let args = OrderFloatsArgs { from, count: len as u64, inverse: 0, canonical: is_canonical.into(), to };
+    launch::<K::Bits>(stream, &args)
 }
 
-/// Makes floats' bits of their ordered words, in place: the inverse of [`order_floats`], otherwise like it.
+/// Makes floats' bits of their ordered words, in place: the inverse of [`order_floats`] in total order, otherwise like it.
 ///
 /// # Errors
 /// As [`order_floats`].
 pub fn restore_floats<K: Key>(stream: &Stream, words: &mut Buffer<K>) -> Result<()> {
     check_buffer(stream.device(), "the words' buffer", 0, words)?;
     if stream.device().kind() == DeviceKind::Host {
-        turn(words.as_mut_slice().unwrap_or_default(), true);
+        turn(words.as_mut_slice().unwrap_or_default(), |word| turned(word, true));
         return Ok(());
     }
     let (count, to) = (words.len() as u64, words.write_on(stream)?.cast());
-    launch::<K::Bits>(stream, &OrderFloatsArgs { from: to.as_const(), count, inverse: 1, padding: 0, to })
+    launch::<K::Bits>(stream, &OrderFloatsArgs { from: to.as_const(), count, inverse: 1, canonical: 0, to })
 }
 
-fn turn<K: Key>(words: &mut [K], inverse: bool) {
+fn turn<K: Key>(words: &mut [K], to: impl Fn(K::Bits) -> K::Bits + Sync) {
     let words = bytemuck::cast_slice_mut::<K, K::Bits>(words);
-    words.par_chunks_mut(TASK).for_each(|words| words.iter_mut().for_each(|word| *word = turned(*word, inverse)));
+    words.par_chunks_mut(TASK).for_each(|words| words.iter_mut().for_each(|word| *word = to(*word)));
 }
 
 fn launch<W: Word>(stream: &Stream, args: &OrderFloatsArgs<W>) -> Result<()> {
@@ -98,7 +179,6 @@ fn launch<W: Word>(stream: &Stream, args: &OrderFloatsArgs<W>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lanetree_layout::{F32, F64};
     use lanetree_runtime::Device;
 
     fn each_device(test: impl Fn(&Device)) {
@@ -127,23 +207,46 @@ mod tests {
     #[test]
     fn words_of_floats_are_those_of_the_key_types() {
         let numbers = [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, f64::MIN_POSITIVE];
+        // NaNs whose one bit is the lowest.
+        let wide: Vec<u64> =
+            numbers.map(f64::to_bits).into_iter().chain([(0x7ff << 52) + 1, (0xfff << 52) + 1]).collect();
+        let narrow = numbers.map(|number| (number as f32).to_bits());
+        let narrow: Vec<u32> = narrow.into_iter().chain([(0xff << 23) + 1, (0x1ff << 23) + 1]).collect();
         each_device(|device| {
-            let stream = device.stream().unwrap();
-            let bits: Vec<u64> = numbers.iter().map(|number| number.to_bits()).collect();
-            let (from, mut to) = (device.upload(&bits).unwrap(), device.alloc::<u64>(bits.len()).unwrap());
-            order_floats(&stream, &from, &mut to).unwrap();
-            let expected: Vec<u64> = numbers.iter().map(|&number| bytemuck::cast(F64::new(number))).collect();
-            assert_eq!(to.to_vec().unwrap(), expected, "{device}");
-            restore_floats(&stream, &mut to).unwrap();
-            assert_eq!(to.to_vec().unwrap(), bits, "{device}");
-
-            let bits: Vec<u32> = numbers.iter().map(|number| (*number as f32).to_bits()).collect();
-            let (from, mut to) = (device.upload(&bits).unwrap(), device.alloc::<u32>(bits.len()).unwrap());
-            order_floats(&stream, &from, &mut to).unwrap();
-            let expected: Vec<u32> = numbers.iter().map(|&number| bytemuck::cast(F32::new(number as f32))).collect();
-            assert_eq!(to.to_vec().unwrap(), expected, "{device}");
-            restore_floats(&stream, &mut to).unwrap();
-            assert_eq!(to.to_vec().unwrap(), bits, "{device}");
+            for order in [FloatOrder::Total, FloatOrder::Canonical] {
+                round_trip(device, order, &wide, |bits| bytemuck::cast(order.key(f64::from_bits(bits))));
+                round_trip(device, order, &narrow, |bits| bytemuck::cast(order.key(f32::from_bits(bits))));
+            }
         });
+    }
+
+    #[test]
+    fn canonical_keys_have_one_zero_and_one_nan_which_is_last() {
+        let ascending = [f64::NEG_INFINITY, f64::MIN, -1.5, -5e-324, 0.0, 5e-324, 1.0, f64::MAX, f64::INFINITY];
+        let key = |number: f64| FloatOrder::Canonical.key(number);
+        for number in ascending {
+            assert_eq!(key(number), F64::new(number), "{number} is itself");
+            let narrow = number as f32;
+            assert!(narrow == 0.0 || FloatOrder::Canonical.key(narrow) == F32::new(narrow));
+            for nan in [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001), f64::from_bits(u64::MAX)] {
+                assert!(key(number) < key(nan) && key(nan).get().to_bits() == 0x7ff8_0000_0000_0000);
+            }
+        }
+        for nan in [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(u32::MAX)] {
+            assert_eq!(FloatOrder::Canonical.key(nan).get().to_bits(), 0x7fc0_0000);
+        }
+        assert_eq!((key(-0.0), FloatOrder::Canonical.key(-0.0_f32)), (F64::new(0.0), F32::new(0.0)));
+    }
+
+    fn round_trip<K: Key>(device: &Device, order: FloatOrder, bits: &[K], word: impl Fn(K) -> K) {
+        let stream = device.stream().unwrap();
+        let (from, mut to) = (device.upload(bits).unwrap(), device.alloc::<K>(bits.len()).unwrap());
+        order_floats(&stream, order, &from, &mut to).unwrap();
+        let expected: Vec<K> = bits.iter().map(|&bits| word(bits)).collect();
+        assert_eq!(to.to_vec().unwrap(), expected, "{order:?} on {device}");
+        if order == FloatOrder::Total {
+            restore_floats(&stream, &mut to).unwrap();
+            assert_eq!(to.to_vec().unwrap(), bits, "{device}");
+        }
     }
 }

@@ -52,6 +52,26 @@ pub enum Error {
         key: String,
     },
 
+    /// The input of a build that refuses equal keys has one twice.
+    #[error(
+        "keys[{index}] = {key} equals keys[{first}]: leave one of them out, or build with `Duplicates::First` or `Last`"
+    )]
+    RepeatedKey {
+        /// The first row whose key an earlier row has.
+        index: usize,
+        /// The first row with that key.
+        first: usize,
+        /// That key.
+        key: String,
+    },
+
+    /// The input of a build that refuses nulls has one.
+    #[error("keys[{index}] is null: leave such rows out, or build with `Nulls::Skip`")]
+    NullKey {
+        /// The first row whose key is null.
+        index: usize,
+    },
+
     /// A fanout without kernels.
     #[error("there are no kernels for a fanout of {fanout}: choose one of {available:?}")]
     Fanout {

@@ -8,6 +8,7 @@
 
 mod batch_order;
 pub mod byte_keys;
+mod clamped;
 mod columns;
 mod composite;
 pub mod error;
@@ -17,6 +18,7 @@ mod join_bounds;
 mod join_rows;
 pub mod launch;
 mod matches;
+mod nulls;
 mod ops;
 pub mod parallel;
 pub mod parcel;
@@ -27,7 +29,8 @@ pub mod staging;
 
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
-pub use columns::{order_floats, restore_floats, unpack_bits};
+pub use clamped::{Clamped, clamp_bounds};
+pub use columns::{Float, FloatOrder, order_floats, restore_floats, unpack_bits};
 pub use composite::compose_on;
 pub use error::{Error, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};
@@ -40,5 +43,6 @@ pub use lanetree_layout::{AnyKey, Bytes16, Composite, F32, F64, FixedKey, Key, K
 pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use matches::Matches;
+pub use nulls::{Duplicates, NullOrder, Nulls, Validity, mask_hits};
 pub use ops::{Op, UpdatePath, UpdateReport, apply_to_map};
 pub use ranges::{KeyRange, Ranges};

@@ -27,6 +27,30 @@ impl<K: AnyKey> KeyRange<K> {
         Self { limit, ..self }
     }
 
+    /// The same range, but an empty one if its end is below its start, which is an error otherwise: as `BETWEEN` in SQL.
+    ///
+    /// ```
+    /// use lanetree::{Device, KeyRange, LaneTree};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let index = LaneTree::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;
+    /// let ranges = [(10, 20), (30, 10)].map(|(start, end)| KeyRange::new(start..=end).empty_if_reversed());
+    /// assert_eq!(index.count_range_many(ranges)?, [2, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn empty_if_reversed(self) -> Self {
+        if self.is_reversed() { Self { start: Bound::Excluded(K::MAX), end: Bound::Unbounded, ..self } } else { self }
+    }
+
+    fn is_reversed(&self) -> bool {
+        matches!(
+            (self.start, self.end),
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) if start > end
+        )
+    }
+
     /// The inclusive bounds and the limit of the `index`-th range of a batch; a start above the end if no key can be in
     /// it.
     ///
@@ -171,6 +195,21 @@ mod tests {
         assert_eq!(bounds((Bound::Excluded(i32::MAX), Bound::Unbounded).into()), None);
         assert_eq!(bounds((Bound::Excluded(3), Bound::Excluded(4)).into()), None);
         assert_eq!(bounds((i32::MAX..=i32::MAX).into()), Some((i32::MAX, i32::MAX)));
+    }
+
+    #[test]
+    fn a_reversed_range_is_empty_if_asked_so() -> Result<()> {
+        let of = |start, end| KeyRange::<i32>::new((start, end)).empty_if_reversed();
+        for start in [Bound::Included(5), Bound::Excluded(5)] {
+            for end in [Bound::Included(4), Bound::Excluded(i32::MIN)] {
+                let (start, end, limit) = of(start, end).limit(9).resolve(0)?;
+                assert!(start > end && limit == 9, "{start} to {end}");
+            }
+        }
+        assert_eq!(of(Bound::Included(5), Bound::Included(5)).resolve(0)?, (5, 5, u64::MAX));
+        assert_eq!(of(Bound::Included(5), Bound::Unbounded).resolve(0)?, (5, i32::MAX, u64::MAX));
+        assert_eq!(of(Bound::Unbounded, Bound::Excluded(5)).resolve(0)?, (i32::MIN, 4, u64::MAX));
+        Ok(())
     }
 
     #[test]

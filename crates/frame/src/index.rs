@@ -24,118 +24,14 @@
 //! # }
 //! ```
 
+use crate::build_rules::{BuildRules, build_by};
+use crate::domain::Domain;
 use core::fmt::Debug;
-use core::ops::Bound;
 use lanetree_base::parallel::*;
-use lanetree_base::{
-    ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, KeyRange, Matches, Op, Ranges, Result, UpdateReport,
-};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_base::{Matches, Op, Result, UpdateReport};
+use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{Global, GlobalMut};
-
-/// The keys of an index, and the types that hold batches of them. A key type of a fixed size is its own domain;
-/// [`ByteString`] is the domain of byte strings of any length.
-pub trait Domain: Sized + 'static {
-    /// A key that owns its memory.
-    type Key: Ord + Clone + Debug + Send + Sync + 'static;
-    /// A batch of keys that owns its memory.
-    type Keys: FromIterator<Self::Key>;
-    /// A batch of keys in host memory.
-    type Batch<'a>: Copy + Debug + Send + Sync;
-    /// A range of keys.
-    type Range<'a>: Clone;
-    /// The pairs of a batch of ranges.
-    type Ranges<V: Word>: Rows<Self::Key, V>;
-    /// A batch of keys in device memory.
-    type Buffer;
-
-    /// A batch of these keys.
-    fn batch(keys: &Self::Keys) -> Self::Batch<'_>;
-
-    /// Copies a batch to a device; complete on return.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) where the device has no room; for byte strings also
-    /// [`Error::KeyTooLong`](lanetree_base::Error::KeyTooLong).
-    fn upload(device: &Device, keys: Self::Batch<'_>) -> Result<Self::Buffer>;
-
-    /// The range between two bounds, of which the first `limit` pairs are wanted.
-    fn range<'a>(start: Bound<&'a Self::Key>, end: Bound<&'a Self::Key>, limit: u64) -> Self::Range<'a>;
-}
-
-/// The pairs of a batch of ranges, a row for each.
-pub trait Rows<K, V> {
-    /// How many ranges there are.
-    fn rows(&self) -> usize;
-    /// The pairs of a range, in ascending order of their keys.
-    ///
-    /// # Panics
-    /// Where there is no such range.
-    fn row(&self, range: usize) -> Vec<(K, V)>;
-}
-
-impl<K: AnyKey> Domain for K {
-    type Key = K;
-    type Keys = Vec<K>;
-    type Batch<'a> = &'a [K];
-    type Range<'a> = KeyRange<K>;
-    type Ranges<V: Word> = Ranges<K, V>;
-    type Buffer = Buffer<K>;
-
-    fn batch(keys: &Vec<K>) -> &[K] {
-        keys
-    }
-    fn upload(device: &Device, keys: &[K]) -> Result<Buffer<K>> {
-        Ok(device.upload(keys)?)
-    }
-    fn range<'a>(start: Bound<&'a K>, end: Bound<&'a K>, limit: u64) -> KeyRange<K> {
-        KeyRange::new((start.cloned(), end.cloned())).limit(limit)
-    }
-}
-
-impl<K: AnyKey, V: Word> Rows<K, V> for Ranges<K, V> {
-    fn rows(&self) -> usize {
-        self.len()
-    }
-    fn row(&self, range: usize) -> Vec<(K, V)> {
-        let (keys, values) = self.get(range);
-        keys.iter().copied().zip(values.iter().copied()).collect()
-    }
-}
-
-/// The domain of byte strings of any length, in lexicographic order.
-#[derive(Clone, Copy, Debug)]
-pub enum ByteString {}
-
-impl Domain for ByteString {
-    type Key = Vec<u8>;
-    type Keys = ByteKeysBuf;
-    type Batch<'a> = ByteKeys<'a>;
-    type Range<'a> = ByteRange<'a>;
-    type Ranges<V: Word> = ByteRanges<V>;
-    type Buffer = DeviceKeys;
-
-    fn batch(keys: &ByteKeysBuf) -> ByteKeys<'_> {
-        keys.into()
-    }
-    fn upload(device: &Device, keys: ByteKeys<'_>) -> Result<DeviceKeys> {
-        DeviceKeys::upload(device, keys)
-    }
-    fn range<'a>(start: Bound<&'a Vec<u8>>, end: Bound<&'a Vec<u8>>, limit: u64) -> ByteRange<'a> {
-        ByteRange::new(start.map(Vec::as_slice), end.map(Vec::as_slice)).limit(limit)
-    }
-}
-
-impl<V: Word> Rows<Vec<u8>, V> for ByteRanges<V> {
-    fn rows(&self) -> usize {
-        self.len()
-    }
-    fn row(&self, range: usize) -> Vec<(Vec<u8>, V)> {
-        let (keys, values) = self.get(range);
-        keys.iter().map(<[u8]>::to_vec).zip(values.iter().copied()).collect()
-    }
-}
 
 /// A key of an index.
 pub type KeyOf<I> = <<I as OrderedIndex>::Domain as Domain>::Key;
@@ -413,4 +309,24 @@ pub trait IndexBuilder: Clone + Debug + Send + Sync {
         keys: BatchOf<'_, Self::Index>,
         values: &[<Self::Index as OrderedIndex>::Value],
     ) -> Result<Self::Index>;
+
+    /// [`IndexBuilder::build`], with rules for rows whose key is null, or is another row's, too. Rows are left out on the host; the
+    /// first row of each key is kept by a second build, if there are equal keys.
+    ///
+    /// # Errors
+    /// As [`IndexBuilder::build`]; [`Error::NullKey`](lanetree_base::Error::NullKey) and
+    /// [`Error::RepeatedKey`](lanetree_base::Error::RepeatedKey) for what the rules refuse;
+    /// [`Error::OutputLength`](lanetree_base::Error::OutputLength) for a bitmap that is not of as many keys.
+    fn build_by(
+        &self,
+        device: &Device,
+        keys: BatchOf<'_, Self::Index>,
+        values: &[<Self::Index as OrderedIndex>::Value],
+        rules: &BuildRules<'_>,
+    ) -> Result<Self::Index> {
+        build_by::<<Self::Index as OrderedIndex>::Domain, _, _>(keys, values, rules, |keys, values| {
+            let index = self.build(device, keys, values)?;
+            Ok((index.len(), index))
+        })
+    }
 }

@@ -3,14 +3,16 @@
 //! An index over keys of a fixed size supplies [`FixedIndex`](fixed::FixedIndex): a search on the CPU, and a launch for
 //! each kernel. It is given every query in host form and in device form, staged through the device if need be.
 
+mod build_rules;
+mod domain;
 pub mod fixed;
 mod index;
 mod mirrored;
 
+pub use build_rules::BuildRules;
+pub use domain::{ByteString, Domain, Rows};
 #[doc(hidden)]
 pub use index::Launches;
-pub use index::{
-    BatchOf, ByteString, DeviceForm, Domain, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf, Rows,
-};
+pub use index::{BatchOf, DeviceForm, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf};
 pub use lanetree_base::*;
 pub use mirrored::{Batch, Mirror, MirrorReport, Mirrored};

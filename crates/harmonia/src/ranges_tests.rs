@@ -97,6 +97,10 @@ fn agrees(tree: &mut Harmonia<i64, u32>, keys: &[i64], seed: u64) {
             between.map(|(&start, &end)| (Bound::Included(start), Bound::Included(end), u64::MAX)).collect();
         tree.range_between_many_into(&starts, &ends, &mut out).unwrap();
         assert!(out == expected(keys, &specs), "{sizes:?}");
+        let lens: Vec<u64> = out.offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(tree.count_between_many(&starts, &ends).unwrap(), lens, "{sizes:?}");
+        let ranges = starts.iter().zip(&ends).map(|(&start, &end)| KeyRange::new(start..=end).empty_if_reversed());
+        assert!(tree.range_many(ranges).unwrap() == out, "{sizes:?}");
     }
 }
 
@@ -165,6 +169,7 @@ fn an_error_half_way_leaves_nothing_and_the_tree_goes_on() {
         out = tree.range_many([3..=8]).unwrap();
         let error = tree.range_between_many_into(&[1, 2], &[1], &mut out).unwrap_err();
         assert_eq!(error.to_string(), "2 starts but 1 ends: give one of each per range");
+        assert_eq!(tree.count_between_many(&[1, 2], &[1]).unwrap_err().to_string(), error.to_string());
         assert_eq!(out, Ranges::default(), "old results would pass for this batch's");
         assert_eq!(tree.range_many([3..=5]).unwrap().keys, [3, 4, 5]);
     }

@@ -114,11 +114,13 @@ pub use lanetree_frame::fixed::{
 };
 #[doc(inline)]
 pub use lanetree_frame::{
-    AnyKey, BatchOf, BatchOrder, Buffer, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16, Closed,
-    Composite, Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Error, Event, F32, F64, FixedKey,
-    IndexBuilder, JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf,
-    OffsetBuffer, Offsets, Op, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows,
-    Stream, UpdatePath, UpdateReport, Value, Word, apply_to_map, compose_on, number_matches, runtime,
+    AnyKey, BatchOf, BatchOrder, Buffer, BuildRules, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16,
+    Clamped, Closed, Composite, Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Duplicates, Error,
+    Event, F32, F64, FixedKey, Float, FloatOrder, IndexBuilder, JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches,
+    Mirror, MirrorReport, Mirrored, NeighborsOf, NullOrder, Nulls, OffsetBuffer, Offsets, Op, OrderedIndex,
+    PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Validity,
+    Value, Word, apply_to_map, clamp_bounds, compose_on, mask_hits, number_matches, order_floats, restore_floats,
+    runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]

@@ -2,10 +2,11 @@
 
 use crate::contents::Contents;
 use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};
-use crate::places::{count_values, first, spans};
+use crate::places::{Which, count_values, one_value, spans};
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::{self, DeviceRanges};
+use lanetree_frame::fixed::{self, DeviceRanges, Side};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
+use lanetree_kernels_multimap::layout::place;
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 
@@ -200,13 +201,134 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         miss: V,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        self.one(queries, (values, hits), miss, Which::First, scratch)
+    }
+
+    /// Finds the value of each of `queries` that was inserted last. Otherwise like [`OnStream::first`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn last(
+        &self,
+        queries: &Buffer<K>,
+        values: &mut Buffer<V>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: V,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.one(queries, (values, hits), miss, Which::Last, scratch)
+    }
+
+    pub(crate) fn one(
+        &self,
+        queries: &Buffer<K>,
+        (values, hits): (&mut Buffer<V>, Option<&mut Buffer<u32>>),
+        miss: V,
+        which: Which,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let count = queries.len();
         self.check("the values' buffer", count, values)?;
         if let Some(hits) = &hits {
             self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
         self.places(queries, scratch)?;
-        first(self.stream, &scratch.places, count, &self.contents.values, (values, hits), miss)
+        one_value(self.stream, &scratch.places, count, (&self.contents.values, which), (values, hits), miss)
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of pairs whose keys are below `queries[i]` (`bisect_left`). Scratch memory for
+    /// as many ranges is enough.
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn lower_bound(
+        &self,
+        queries: &Buffer<K>,
+        ranks: &mut Buffer<u64>,
+        scratch: &mut RangeScratch<K>,
+    ) -> Result<()> {
+        let count = queries.len();
+        self.check_ranks(count, ranks, scratch)?;
+        // Past the last key: past the last value.
+        let end = place(self.contents.values.len() as u64, 0);
+        let RangeScratch { firsts, neighbors, counts, .. } = scratch;
+        self.contents.keys.on(self.stream).successor(queries, neighbors, firsts, None, end)?;
+        spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of pairs whose keys are at or below `queries[i]` (`bisect_right`). Otherwise
+    /// like [`OnStream::lower_bound`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn upper_bound(
+        &self,
+        queries: &Buffer<K>,
+        ranks: &mut Buffer<u64>,
+        scratch: &mut RangeScratch<K>,
+    ) -> Result<()> {
+        let count = queries.len();
+        self.check_ranks(count, ranks, scratch)?;
+        let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
+        self.contents.keys.on(self.stream).predecessor(queries, neighbors, lasts, None, 0)?;
+        // From the first value of all to the last one of that key.
+        firsts.fill_zero(self.stream)?;
+        spans(self.stream, (firsts, lasts), (None, u64::MAX), count, None, ranks)
+    }
+
+    fn check_ranks(&self, count: usize, ranks: &Buffer<u64>, scratch: &RangeScratch<K>) -> Result<()> {
+        self.check("the ranks' buffer", count, ranks)?;
+        self.check("the scratch memory", count, &scratch.firsts)
+    }
+
+    /// Finds the last pair whose key is at or below each of `queries`: `keys[i]` and `values[i]`, where bit `i % 32` of
+    /// `hits[i / 32]` says that there is one; otherwise `values[i]` becomes `miss`.
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn predecessor(
+        &self,
+        queries: &Buffer<K>,
+        (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
+        hits: Option<&mut Buffer<u32>>,
+        miss: V,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.neighbor(queries, Side::Upper, (keys, values, hits), miss, scratch)
+    }
+
+    /// Finds the first pair whose key is at or above each of `queries`. Otherwise like [`OnStream::predecessor`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`].
+    pub fn successor(
+        &self,
+        queries: &Buffer<K>,
+        (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
+        hits: Option<&mut Buffer<u32>>,
+        miss: V,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.neighbor(queries, Side::Lower, (keys, values, hits), miss, scratch)
+    }
+
+    pub(crate) fn neighbor(
+        &self,
+        queries: &Buffer<K>,
+        side: Side,
+        (keys, values, hits): (&mut Buffer<K>, &mut Buffer<V>, Option<&mut Buffer<u32>>),
+        miss: V,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let count = queries.len();
+        self.check("the values' buffer", count, values)?;
+        self.check("the scratch memory", count, &scratch.places)?;
+        let (index, places) = (self.contents.keys.on(self.stream), &mut scratch.places);
+        let which = match side {
+            Side::Upper => index.predecessor(queries, keys, places, hits, 0).map(|()| Which::Last)?,
+            Side::Lower => index.successor(queries, keys, places, hits, 0).map(|()| Which::First)?,
+        };
+        one_value(self.stream, &scratch.places, count, (&self.contents.values, which), (values, None), miss)
     }
 
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of each, and at most

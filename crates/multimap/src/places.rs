@@ -132,12 +132,19 @@ pub(crate) fn spans(
     Ok(unsafe { each(stream, count)?.run(calls::spans(&args)) }?)
 }
 
-/// Reads the first value of each of `count` places, or `miss`.
-pub(crate) fn first<V: Word>(
+/// Which of a key's values is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    First,
+    Last,
+}
+
+/// Reads the first or the last value of each of `count` places, or `miss`.
+pub(crate) fn one_value<V: Word>(
     stream: &Stream,
     places: &Buffer<u64>,
     count: usize,
-    values: &Buffer<V>,
+    (values, which): (&Buffer<V>, Which),
     (out_values, hits): (&mut Buffer<V>, Option<&mut Buffer<u32>>),
     miss: V,
 ) -> Result<()> {
@@ -150,7 +157,8 @@ pub(crate) fn first<V: Word>(
         let (places, values) = (&slice(places)[..count], slice(values));
         let value = |place: u64| match layout::count(place) {
             0 => None,
-            _ => values.get(layout::begin(place) as usize).copied(),
+            _ if which == Which::First => values.get(layout::begin(place) as usize).copied(),
+            count => values.get((layout::begin(place) + count - 1) as usize).copied(),
         };
         let out_values = slice_mut(out_values)[..count].par_iter_mut();
         out_values.zip(places).for_each(|(out, &place)| *out = value(place).unwrap_or(miss));
@@ -168,6 +176,7 @@ pub(crate) fn first<V: Word>(
         count: count as u64,
         values: values.read_on(stream)?,
         len: values.len() as u64,
+        is_last: (which == Which::Last).into(),
         out_values: out_values.write_on(stream)?,
         hits: optional_mut(hits, stream)?,
         miss,

@@ -3,11 +3,12 @@
 use crate::MultiMap;
 use crate::contents::read;
 use crate::on_stream::{DeviceRows, RangeScratch, Scratch};
-use lanetree_frame::fixed::DeviceRanges;
+use crate::places::Which;
+use lanetree_frame::fixed::{DeviceRanges, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::room::push;
-use lanetree_frame::{KeyRange, Ranges, Result};
+use lanetree_frame::{JoinRows, KeyRange, Ranges, Result};
 use lanetree_layout::{Key, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
@@ -89,14 +90,119 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn first_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.one_many(keys, Which::First)
+    }
+
+    /// The value of each key that was inserted last; `None` for an absent key.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn last_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.one_many(keys, Which::Last)
+    }
+
+    fn one_many(&self, keys: &[K], which: Which) -> Result<Vec<Option<V>>> {
         let stream = self.device.stream()?;
         let (queries, mut values) = (self.device.upload(keys)?, self.device.alloc(keys.len())?);
         let mut hits = self.device.alloc(keys.len().div_ceil(32))?;
         let mut scratch = Scratch::new(&self.device, keys.len())?;
-        self.on(&stream).first(&queries, &mut values, Some(&mut hits), V::MIN, &mut scratch)?;
+        self.on(&stream).one(&queries, (&mut values, Some(&mut hits)), V::MIN, which, &mut scratch)?;
         let (values, hits) = (values.to_vec()?, hits.to_vec()?);
         let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
         values.into_par_iter().with_min_len(TASK).enumerate().map(|(i, value)| is_hit(i).then_some(value)).try_collect()
+    }
+
+    /// Joins `probes` with the map: for each probe the values, such as row numbers, of its key, in the order in which they were
+    /// inserted. Both columns of the join are [`JoinRows::probes`] and [`JoinRows::rows`].
+    ///
+    /// ```
+    /// use lanetree::{Device, MultiMap};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let orders = MultiMap::build(&Device::host(), &[7_u32, 5, 7], &[0_u32, 1, 2])?;
+    /// let matches = orders.join_many(&[7, 6, 5])?;
+    /// assert_eq!((matches.probes()?, matches.rows), (vec![0, 0, 2], vec![0, 2, 1]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn join_many(&self, probes: &[K]) -> Result<JoinRows<V>> {
+        let ValueRows { offsets, values: rows } = self.get_all_many(probes)?;
+        Ok(JoinRows { offsets, rows })
+    }
+
+    /// For each of `keys` the number of pairs with a smaller key (`bisect_left`).
+    ///
+    /// ```
+    /// use lanetree::{Device, MultiMap};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let map = MultiMap::build(&Device::host(), &[5_u64, 3, 5, 9], &[50_u32, 30, 51, 90])?;
+    /// assert_eq!(map.lower_bound_many(&[5, 6])?, [1, 3]);
+    /// assert_eq!(map.upper_bound_many(&[5, 6])?, [3, 3]);
+    /// // The last pair at or below each key, and the first one at or above it.
+    /// assert_eq!(map.predecessor_many(&[6, 2])?, [Some((5, 51)), None]);
+    /// assert_eq!(map.successor_many(&[4, 10])?, [Some((5, 50)), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.rank_many(keys, Side::Lower)
+    }
+
+    /// For each of `keys` the number of pairs with a key that is smaller or equal (`bisect_right`).
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.rank_many(keys, Side::Upper)
+    }
+
+    fn rank_many(&self, keys: &[K], side: Side) -> Result<Vec<u64>> {
+        let stream = self.device.stream()?;
+        let (queries, mut ranks) = (self.device.upload(keys)?, self.device.alloc(keys.len())?);
+        let mut scratch = RangeScratch::new(&self.device, keys.len(), 0)?;
+        match side {
+            Side::Lower => self.on(&stream).lower_bound(&queries, &mut ranks, &mut scratch)?,
+            Side::Upper => self.on(&stream).upper_bound(&queries, &mut ranks, &mut scratch)?,
+        }
+        Ok(ranks.to_vec()?)
+    }
+
+    /// For each of `keys` the last pair whose key is smaller or equal; `None` if there is none. Of equal keys, the last pair is the
+    /// one that was inserted last.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.neighbor_many(keys, Side::Upper)
+    }
+
+    /// For each of `keys` the first pair whose key is equal or larger; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.neighbor_many(keys, Side::Lower)
+    }
+
+    fn neighbor_many(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
+        let (device, count) = (&self.device, keys.len());
+        let stream = device.stream()?;
+        let queries = device.upload(keys)?;
+        let (mut found, mut values) = (device.alloc_zeroed(count)?, device.alloc(count)?);
+        let mut hits = device.alloc(count.div_ceil(32))?;
+        let mut scratch = Scratch::new(device, count)?;
+        let out = (&mut found, &mut values, Some(&mut hits));
+        self.on(&stream).neighbor(&queries, side, out, V::MIN, &mut scratch)?;
+        let (found, values, hits) = (found.to_vec()?, values.to_vec()?, hits.to_vec()?);
+        let pair = |(i, key): (usize, K)| (hits[i / 32] >> (i % 32) & 1 != 0).then(|| (key, values[i]));
+        found.into_par_iter().with_min_len(TASK).enumerate().map(pair).try_collect()
     }
 
     /// The pairs of each range of keys, in ascending order of the keys, those of one key in the order in which they were

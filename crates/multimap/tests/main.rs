@@ -98,6 +98,11 @@ fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut
     assert!(map.contains_many(&queries).unwrap().into_iter().eq(counts.iter().map(|&count| count > 0)), "{what}");
     let firsts: Vec<Option<V>> = expected.iter().map(|values| values.first().copied()).collect();
     assert_eq!(map.first_many(&queries).unwrap(), firsts, "{what}");
+    let lasts: Vec<Option<V>> = expected.iter().map(|values| values.last().copied()).collect();
+    assert_eq!(map.last_many(&queries).unwrap(), lasts, "{what}");
+    let matches = map.join_many(&queries).unwrap();
+    assert!((0..queries.len()).all(|i| matches.of(i) == &expected[i][..]), "{what}");
+    beside(map, &pairs, &queries);
 
     let limited = rng.random_bool(0.5);
     let ranges: Vec<(K, K, u64)> = (0..rng.random_range(0..20))
@@ -105,19 +110,48 @@ fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut
         .collect();
     let expected: Vec<Vec<(K, V)>> = ranges.iter().map(|&(start, end, limit)| row(model, start, end, limit)).collect();
     in_device_form(map, &queries, (&rows.offsets, &rows.values), &ranges, &expected);
-    // The host form has no reversed ranges.
-    let (ranges, expected): (Vec<KeyRange<K>>, Vec<Row<K, V>>) = ranges
-        .iter()
-        .zip(expected)
-        .filter(|((start, end, _), _)| start <= end)
-        .map(|(&(start, end, limit), row)| (KeyRange::new(start..=end).limit(limit), row))
-        .unzip();
+    let ranges: Vec<KeyRange<K>> =
+        ranges.iter().map(|&(start, end, limit)| KeyRange::new(start..=end).limit(limit).empty_if_reversed()).collect();
     let found = map.range_many(ranges.clone()).unwrap();
     let found_rows =
         found.iter().map(|(keys, values)| keys.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>());
     assert!(found_rows.eq(expected.iter().cloned()), "{what}");
     let counts: Vec<u64> = expected.iter().map(|row| row.len() as u64).collect();
     assert_eq!(map.count_range_many(ranges).unwrap(), counts, "{what}");
+}
+
+/// Ranks and neighbours, in both forms, of the pairs in order.
+fn beside<K: Key, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
+    let what = format!("{map:?}");
+    let lower = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
+    let upper = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
+    let lowers: Vec<u64> = queries.iter().map(|key| lower(key) as u64).collect();
+    let uppers: Vec<u64> = queries.iter().map(|key| upper(key) as u64).collect();
+    let above: Vec<Option<(K, V)>> = queries.iter().map(|key| pairs.get(lower(key)).copied()).collect();
+    let below: Vec<Option<(K, V)>> = queries.iter().map(|key| pairs[..upper(key)].last().copied()).collect();
+    assert_eq!(map.lower_bound_many(queries).unwrap(), lowers, "{what}");
+    assert_eq!(map.upper_bound_many(queries).unwrap(), uppers, "{what}");
+    assert_eq!(map.successor_many(queries).unwrap(), above, "{what}");
+    assert_eq!(map.predecessor_many(queries).unwrap(), below, "{what}");
+
+    let (device, count) = (map.device(), queries.len());
+    let stream = device.stream().unwrap();
+    let (on, uploaded) = (map.on(&stream), device.upload(queries).unwrap());
+    let (mut scratch, mut ranks) = (RangeScratch::new(device, count + 2, 0).unwrap(), device.alloc(count + 1).unwrap());
+    for _ in 0..2 {
+        on.upper_bound(&uploaded, &mut ranks, &mut scratch).unwrap();
+        assert_eq!(ranks.to_vec().unwrap()[..count], uppers, "{what}");
+        on.lower_bound(&uploaded, &mut ranks, &mut scratch).unwrap();
+        assert_eq!(ranks.to_vec().unwrap()[..count], lowers, "{what}");
+    }
+    let (mut keys, mut values) = (device.alloc_zeroed(count).unwrap(), device.alloc(count).unwrap());
+    let mut scratch = Scratch::new(device, count).unwrap();
+    on.predecessor(&uploaded, (&mut keys, &mut values), None, V::MAX, &mut scratch).unwrap();
+    let of =
+        |pairs: &[Option<(K, V)>]| -> Vec<V> { pairs.iter().map(|pair| pair.map_or(V::MAX, |pair| pair.1)).collect() };
+    assert_eq!(values.to_vec().unwrap(), of(&below), "{what}");
+    on.successor(&uploaded, (&mut keys, &mut values), None, V::MAX, &mut scratch).unwrap();
+    assert_eq!(values.to_vec().unwrap(), of(&above), "{what}");
 }
 
 /// The same queries in device form: once with room for all results, once with too little.
@@ -423,6 +457,15 @@ fn what_is_wrong_is_named() {
         let mut ranges = RangeScratch::new(&device, 4, 8).unwrap();
         let text = "the scratch memory holds 8 elements, but 9 are needed; allocate at least 9";
         assert_eq!(message(on.range(&queries, &queries, None, 1, &mut ranges, &mut out)), text);
+        let mut ranks = device.alloc(3).unwrap();
+        let text = "the ranks' buffer holds 3 elements, but 4 are needed; allocate at least 4";
+        assert_eq!(message(on.lower_bound(&queries, &mut ranks, &mut ranges)), text);
+        assert_eq!(message(on.upper_bound(&queries, &mut ranks, &mut ranges)), text);
+        let mut found = (device.alloc(4).unwrap(), device.alloc(4).unwrap());
+        let text = "the scratch memory holds 3 elements, but 4 are needed; allocate at least 4";
+        let pairs = (&mut found.0, &mut found.1);
+        assert_eq!(message(on.predecessor(&queries, pairs, None, 0, &mut short)), text);
+        assert_eq!(message(on.successor(&queries, (&mut found.0, &mut found.1), None, 0, &mut short)), text);
         let fewer = device.upload(&[1_u32; 3]).unwrap();
         let text = "4 starts but 3 ends: give one of each per range";
         assert_eq!(message(on.range(&queries, &fewer, None, 1, &mut ranges, &mut out)), text);
@@ -482,7 +525,11 @@ fn builds_and_queries_say_that_they_failed() {
         |(_, map), error| assert!(map.is_none() && matches!(error, Error::Runtime(_)), "{error}"),
     );
     assert!(built.len() > 30, "{}", built.len());
-    let queries: [Query; 6] = [
+    let queries: [Query; 10] = [
+        |map| map.lower_bound_many(&[1, 2, 3]).map(drop),
+        |map| map.upper_bound_many(&[1, 2, 3]).map(drop),
+        |map| map.predecessor_many(&[1, 2, 3]).map(drop),
+        |map| map.successor_many(&[1, 2, 3]).map(drop),
         |map| map.get_all_many(&[1, 2, 3]).map(drop),
         |map| map.count_many(&[1, 2, 3]).map(drop),
         |map| map.first_many(&[1, 2, 3]).map(drop),

@@ -129,6 +129,8 @@ fn assert_ranges<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V>
     let pairs =
         |(keys, values): (&[K], &[V])| -> Vec<(K, V)> { keys.iter().copied().zip(values.iter().copied()).collect() };
     assert_eq!((0..count).map(|i| pairs(found.get(i))).collect::<Vec<_>>(), all);
+    let lens: Vec<u64> = all.iter().map(|row| row.len() as u64).collect();
+    assert_eq!(index.count_between_many(starts, ends).unwrap(), lens);
     let forward: Vec<usize> = (0..count).filter(|&i| starts[i] <= ends[i]).collect();
     let ranges = forward.iter().map(|&i| KeyRange::new(starts[i]..=ends[i]).limit(limits_of[i]));
     let found = index.range_many(ranges.clone()).unwrap();

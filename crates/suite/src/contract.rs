@@ -4,7 +4,10 @@ use crate::Numbered;
 use crate::host::{DomainOf, KeysOf, keys};
 use core::fmt::Debug;
 use core::ops::Bound;
-use lanetree::{Device, DeviceKind, Domain, Error, IndexBuilder, KeyOf, KeyWord, Op, OrderedIndex, Result, Rows, Word};
+use lanetree::{
+    BuildRules, Device, DeviceKind, Domain, Duplicates, Error, IndexBuilder, KeyOf, KeyWord, Nulls, Op, OrderedIndex,
+    Result, Rows, Validity, Word,
+};
 
 /// Numbers of the keys that an index is built from here.
 const KEYS: [u16; 6] = [3, 4, 5, 9, 11, 15];
@@ -31,6 +34,7 @@ where
     refuses_reversed_ranges(&index, &given)?;
     refuses_other_lengths(&mut index, &given, &values)?;
     device_form(&index, &given, &values)?;
+    builds_by_rules(builder, device)?;
     gives_back_memory(builder, device)?;
     empty(builder, device)
 }
@@ -172,6 +176,56 @@ fn device_form<I: OrderedIndex<Domain: Domain<Key: Numbered>>>(
         Ok(()) => Ok(()),
         Err(rule) => ensure(rule, false),
     }
+}
+
+/// Rows of null and of equal keys are kept, left out or refused as the rules say.
+fn builds_by_rules<B>(builder: &B, device: &Device) -> Result<(), String>
+where
+    B: IndexBuilder<Index: OrderedIndex<Domain: Domain<Key: Numbered>>>,
+{
+    // Null are the rows 2, 5 and 7, and of the other keys 4 and 9 come twice, 3 three times.
+    const NUMBERS: [u16; 12] = [3, 9, 9, 4, 15, 4, 3, 4, 4, 9, 11, 3];
+    const BITMAP: [u8; 2] = [0b0101_1011, 0b1111];
+    let given: Vec<KeyOf<B::Index>> = NUMBERS.iter().map(|&number| KeyOf::<B::Index>::key(number)).collect();
+    let values: Vec<ValueOf<B::Index>> = (0..NUMBERS.len() as u64).map(ValueOf::<B::Index>::truncate).collect();
+    let batch = keys::<B::Index>(&given);
+    let build = |rules: BuildRules<'_>| builder.build_by(device, DomainOf::<B::Index>::batch(&batch), &values, &rules);
+    let rows = |index: Result<B::Index>| {
+        let index = text("build_by", index)?;
+        let pairs = text("pairs", index.pairs())?;
+        Ok::<Vec<(KeyOf<B::Index>, u64)>, String>(pairs.into_iter().map(|(key, value)| (key, value.widen())).collect())
+    };
+    let of = |numbers: &[(u16, u64)]| -> Vec<(KeyOf<B::Index>, u64)> {
+        let mut pairs: Vec<_> = numbers.iter().map(|&(number, row)| (KeyOf::<B::Index>::key(number), row)).collect();
+        pairs.sort();
+        pairs
+    };
+    let all = BuildRules::default();
+    let validity = text("a bitmap", Validity::new(&BITMAP, 0, NUMBERS.len()))?;
+    let some = all.validity(validity, Nulls::Skip);
+    let last = [(3, 11), (4, 8), (9, 9), (11, 10), (15, 4)];
+    ensure("of equal keys the last is kept", rows(build(all))? == of(&last))?;
+    ensure("of keys that are not null the last is kept", rows(build(some))? == of(&last))?;
+    let first = [(3, 0), (4, 3), (9, 1), (11, 10), (15, 4)];
+    ensure("or the first", rows(build(all.duplicates(Duplicates::First)))? == of(&first))?;
+    ensure("also of those that are not null", rows(build(some.duplicates(Duplicates::First)))? == of(&first))?;
+    let repeats = |second, first_row| move |error: &Error| matches!(error, Error::RepeatedKey { index, first, .. } if (*index, *first) == (second, first_row));
+    expect("a build that refuses equal keys", build(all.duplicates(Duplicates::Refuse)), repeats(2, 1))?;
+    expect("of keys that are not null", build(some.duplicates(Duplicates::Refuse)), repeats(6, 0))?;
+    let is_null = |error: &Error| matches!(error, Error::NullKey { index: 2 });
+    expect("a build that refuses nulls", build(all.validity(validity, Nulls::Refuse)), is_null)?;
+    let short = text("a bitmap", Validity::new(&BITMAP, 0, NUMBERS.len() - 1))?;
+    let is_short = |error: &Error| matches!(error, Error::OutputLength { .. });
+    expect("a bitmap of fewer rows", build(all.validity(short, Nulls::Skip)), is_short)?;
+    let nothing = text("a bitmap", Validity::new(&[0, 0], 0, NUMBERS.len()))?;
+    ensure("all keys may be null", rows(build(all.validity(nothing, Nulls::Skip)))?.is_empty())?;
+    // Distinct keys pass all rules.
+    let distinct = all.validity(text("a bitmap", Validity::new(&[0b1001, 0b100], 0, NUMBERS.len()))?, Nulls::Skip);
+    for duplicates in [Duplicates::Last, Duplicates::First, Duplicates::Refuse] {
+        let built = rows(build(distinct.duplicates(duplicates)))?;
+        ensure("distinct keys are built by any rule", built == of(&[(3, 0), (4, 3), (11, 10)]))?;
+    }
+    Ok(())
 }
 
 /// After most pairs were removed, a compact index takes about as much as a new one.

@@ -6,8 +6,8 @@ use core::ops::Bound;
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{self, HarmoniaAbove, HbTree, Over, Regular};
 use lanetree::{
-    BatchOf, Closed, Cuart, Cubpt, Device, DeviceKind, Domain, Error, Harmonia, IndexBuilder, IntervalIndex, KeyOf,
-    LaneSet, LaneTree, MultiMap, Op, OrderedIndex, Result, SortedArray,
+    BatchOf, BuildRules, Closed, Cuart, Cubpt, Device, DeviceKind, Domain, Duplicates, Error, Harmonia, IndexBuilder,
+    IntervalIndex, KeyOf, LaneSet, LaneTree, MultiMap, Nulls, Op, OrderedIndex, Result, SortedArray, Validity,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -271,12 +271,34 @@ fn calls_of_the_multi_map_find_no_memory() {
     each_refusal((&device, "get_all_many"), || map.get_all_many(&keys), |_| {});
     each_refusal((&device, "contains_many"), || map.contains_many(&keys), |_| {});
     each_refusal((&device, "first_many"), || map.first_many(&keys), |_| {});
+    each_refusal((&device, "lower_bound_many"), || map.lower_bound_many(&keys), |_| {});
+    each_refusal((&device, "predecessor_many"), || map.predecessor_many(&keys), |_| {});
     each_refusal((&device, "range_many"), || map.range_many(keys.iter().map(|&key| key..=key)), |_| {});
     each_refusal((&device, "pairs"), || map.pairs(), |_| {});
     each_refusal((&device, "remove_pairs_many"), || map.remove_pairs_many(&pairs[..len as usize / 2]), |_| {});
     each_refusal((&device, "insert_many"), || map.insert_many(&keys, &values), |_| {});
     each_refusal((&device, "remove_all_many"), || map.remove_all_many(&keys), |_| {});
     assert!(map.is_empty());
+}
+
+#[test]
+fn builds_by_rules_find_no_memory() {
+    let _turn = alone();
+    let device = Device::host();
+    let len = keys_on(&device) as usize;
+    let keys: Vec<u64> = (0..len as u64).map(|i| word(i * 7919 % len as u64 / 2)).collect();
+    let rows: Vec<u32> = (0..len as u32).collect();
+    // All keys but the first.
+    let mut bits = vec![u8::MAX; len.div_ceil(8)];
+    bits[0] = 0xfe;
+    let validity = Validity::new(&bits, 0, len).unwrap();
+    let rules = BuildRules::default().validity(validity, Nulls::Skip);
+    let build =
+        |duplicates| LaneTree::<u64, u32>::builder().build_by(&device, &keys, &rows, &rules.duplicates(duplicates));
+    each_refusal((&device, "build_by"), || build(Duplicates::Last), |_| {});
+    each_refusal((&device, "build_by, first"), || build(Duplicates::First), |_| {});
+    each_refusal((&device, "select"), || validity.select(&keys), |_| {});
+    assert!(matches!(build(Duplicates::Refuse), Err(Error::RepeatedKey { .. })));
 }
 
 #[test]

@@ -197,6 +197,9 @@ impl Checked {
         self.expect("numbers of values", &found, &counts);
         let found = self.time(|| map.first_many(&keys))?;
         self.expect("first values", &found, &rows.iter().map(|row| row.first().copied()).collect::<Vec<_>>());
+        let found = self.time(|| map.last_many(&keys))?;
+        self.expect("last values", &found, &rows.iter().map(|row| row.last().copied()).collect::<Vec<_>>());
+        self.ask_beside(map, &all, &keys)?;
         self.ask_on_device(map, &keys, (&offsets, &values))?;
 
         let mut ranges = Vec::new();
@@ -219,6 +222,23 @@ impl Checked {
         self.expect("pairs of ranges", &found, &rows.concat());
         let found = self.time(|| map.count_range_many(ranges))?;
         self.expect("numbers of pairs", &found, &counts);
+        Ok(())
+    }
+
+    /// Ranks of keys, and the pairs beside them, among all pairs in order.
+    fn ask_beside<K: Key, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
+        let below = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
+        let to = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
+        let found = self.time(|| map.lower_bound_many(keys))?;
+        self.expect("lower bounds", &found, &keys.iter().map(|key| below(key) as u64).collect::<Vec<_>>());
+        let found = self.time(|| map.upper_bound_many(keys))?;
+        self.expect("upper bounds", &found, &keys.iter().map(|key| to(key) as u64).collect::<Vec<_>>());
+        let found = self.time(|| map.successor_many(keys))?;
+        let expected: Vec<Option<(K, V)>> = keys.iter().map(|key| pairs.get(below(key)).copied()).collect();
+        self.expect("successors", &found, &expected);
+        let found = self.time(|| map.predecessor_many(keys))?;
+        let expected: Vec<Option<(K, V)>> = keys.iter().map(|key| pairs[..to(key)].last().copied()).collect();
+        self.expect("predecessors", &found, &expected);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
-use crate::columns::{OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
+use crate::columns::{MaskHits, MaskHitsArgs, OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
 use crate::elements::{PutElements, PutElementsArgs};
 use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs};
 use crate::keys::{
@@ -46,6 +46,11 @@ pub fn put_elements(args: &PutElementsArgs) -> Call<'_> {
 /// The kernel that makes ordered words of floats, or the inverse.
 pub fn order_floats<W: Word>(args: &OrderFloatsArgs<W>) -> Call<'_> {
     Call::new(entry_by_words!(W => OrderFloats<W>), args)
+}
+
+/// The kernel that clears a hit mask's bits of null queries.
+pub fn mask_hits(args: &MaskHitsArgs) -> Call<'_> {
+    Call::of::<MaskHits>(args)
 }
 
 /// The kernel that makes inclusive bounds.

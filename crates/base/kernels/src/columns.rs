@@ -57,8 +57,8 @@ kernel_args! {
         pub count: u64,
         /// 0: words of numbers; 1: numbers of words.
         pub inverse: u32,
-        #[doc(hidden)]
-        pub padding: u32,
+        /// 1: words of numbers that are first made canonical.
+        pub canonical: u32,
         /// Out: `[count]`; may be `from`.
         pub to: GlobalMut<W>,
     }
@@ -71,6 +71,17 @@ pub fn turned<W: Word>(bits: W, inverse: bool) -> W {
     // A number is negative if its sign bit is set, a word if it is not.
     let is_negative = (bits & sign != 0) != inverse;
     W::truncate(bits ^ if is_negative { u64::MAX } else { sign })
+}
+
+/// The bits of a float, but 0.0 for -0.0, and the one NaN for every NaN.
+#[inline(always)]
+pub fn canonical<W: Word>(bits: W) -> W {
+    let bits = bits.widen();
+    let (sign, infinity) = if W::BITS == 64 { (1 << 63, 0x7ff << 52) } else { (1 << 31, 0xff << 23) };
+    let magnitude = bits & !sign;
+    let number = if magnitude == 0 { 0 } else { bits };
+    // A NaN is above infinity; the one NaN has the highest bit of the fraction.
+    W::truncate(if magnitude > infinity { infinity | infinity >> 1 } else { number })
 }
 
 /// Makes ordered words of floats, or floats of these, as the keys `F32` and `F64` do. One thread per element; any block.
@@ -87,7 +98,63 @@ impl<W: Word> Kernel for OrderFloats<W> {
             // SAFETY: `index` is an element.
             unsafe {
                 let bits = simt.load(args.from, index, Hint::Default);
+                let bits = if args.canonical != 0 { canonical(bits) } else { bits };
                 simt.store(args.to, index, turned(bits, args.inverse != 0), Hint::Default);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`MaskHits`].
+    pub struct MaskHitsArgs {
+        /// A validity bitmap: bits `offset..offset + count` are there, the lowest bit of a word first.
+        pub valid: Global<u32>,
+        /// Its first bit.
+        pub offset: u64,
+        /// How many bits, at least one.
+        pub count: u64,
+        /// A hit mask, whose bits are cleared where those of the bitmap are: `[count.div_ceil(32)]`.
+        pub hits: GlobalMut<u32>,
+    }
+}
+
+/// The words of a validity bitmap that the `index`-th 32 bits from `offset` on are in, and the bit of the first one where they
+/// begin. The second word is the first one again if all of the `count` bits are in it.
+#[inline(always)]
+pub fn words_of_bits(index: u64, offset: u64, count: u64) -> (u64, u64, u32) {
+    let first = offset + index * 32;
+    let last = offset + count.min(index * 32 + 32) - 1;
+    (first / 32, last / 32, (first % 32) as u32)
+}
+
+/// 32 bits, of which the first is the bit `at` of `low` and the last is in `high`.
+#[inline(always)]
+pub fn joined_bits(low: u32, high: u32, at: u32) -> u32 {
+    ((u64::from(high) << 32 | u64::from(low)) >> at) as u32
+}
+
+/// Clears the bits of a hit mask where a validity bitmap has none. One thread per word of the mask; any block.
+#[derive(Debug)]
+pub struct MaskHits;
+
+impl Kernel for MaskHits {
+    type Args = MaskHitsArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index * 32 < args.count {
+            let (low, high, at) = words_of_bits(index, args.offset, args.count);
+            // SAFETY: both words have bits of the bitmap; `index` is a word of the mask.
+            unsafe {
+                let valid = joined_bits(
+                    simt.load(args.valid, low, Hint::Default),
+                    simt.load(args.valid, high, Hint::Default),
+                    at,
+                );
+                let hits = simt.load(args.hits.as_const(), index, Hint::Default);
+                simt.store(args.hits, index, hits & valid, Hint::Default);
             }
         }
     }
@@ -95,5 +162,6 @@ impl<W: Word> Kernel for OrderFloats<W> {
 
 // In the module `keys`: these, too, are over batches of keys and of what is found of them.
 instance!(keys__unpack_bits, keys, UnpackBits);
+instance!(keys__mask_hits, keys, MaskHits);
 instance!(keys__order_floats_u32, keys, OrderFloats<u32>);
 instance!(keys__order_floats_u64, keys, OrderFloats<u64>);

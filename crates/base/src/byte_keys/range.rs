@@ -44,6 +44,33 @@ impl<'a> ByteRange<'a> {
         Self { limit, ..self }
     }
 
+    /// The same range, but an empty one if its end is below its start, which is an error otherwise: as `BETWEEN` in SQL.
+    ///
+    /// ```
+    /// use lanetree::{ByteKeysBuf, ByteRange, Cuart, Device};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let words: ByteKeysBuf = ["ant", "bee", "cat"].into_iter().collect();
+    /// let tree = Cuart::build(&Device::host(), &words, &[1_u32, 2, 3])?;
+    /// let range = ByteRange::from("cat".."bee");
+    /// assert!(tree.range_many([range]).is_err());
+    /// assert!(tree.range_many([range.empty_if_reversed()])?.get(0).1.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn empty_if_reversed(self) -> Self {
+        match (self.start, self.end) {
+            (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end))
+                if start > end =>
+            {
+                // No key is below the empty one.
+                Self { start: Bound::Unbounded, end: Bound::Excluded(&[]), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The searches for the position of this range's first pair and for the one past its last pair, and its limit.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use super::asof::Searches;
 use super::join::rows_of;
 use super::range::locate_rows;
-use super::ranges::{Between, Each, LOCATING, Pieces, anew};
+use super::ranges::{Between, Each, LOCATING, Pieces, Source, anew};
 use super::streaming::copy_past_caches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
 use lanetree_base::parallel::*;
@@ -463,24 +463,45 @@ pub trait HostForm: FixedIndex {
             locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
             return Ok(counts);
         }
-        let mut counts = Vec::new();
-        let mut source = Each::new(ranges);
-        let sizes = self.staging().ranges.sizes;
-        let mut taken = self.staging().ranges.take();
-        let piece = |_: &[usize; 2]| sizes.piece;
-        self.in_pieces(&mut source, &mut taken.slots, piece, |_, slots, piece, _| {
-            let slot = &mut slots.locating[piece % LOCATING];
-            slot.synchronize()?;
-            let count = slot.busy.take().unwrap_or(0);
-            make_room(&mut counts, count)?;
-            counts.extend(slot.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
-            Ok([count, 0])
-        })?;
-        Ok(counts)
+        count_in_pieces(self, &mut Each::new(ranges))
+    }
+
+    /// How many pairs the ranges from `starts[i]` to `ends[i]` have, both inclusive. A range whose end is below its start has none.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_between_many_into`].
+    fn count_between_many(&self, starts: &[Self::Key], ends: &[Self::Key]) -> Result<Vec<u64>> {
+        self.check_not_lost()?;
+        if starts.len() != ends.len() {
+            return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
+        }
+        if let Some(tree) = self.native() {
+            let (mut ranks, mut counts) = (zeroed(starts.len())?, zeroed(starts.len())?);
+            locate_rows(tree, (starts, ends), None, u64::MAX, &mut ranks, &mut counts);
+            return Ok(counts);
+        }
+        count_in_pieces(self, &mut Between { starts, ends })
     }
 }
 
 impl<I: FixedIndex> HostForm for I {}
+
+/// How many pairs each range has, on a device.
+fn count_in_pieces<I: FixedIndex>(index: &I, source: &mut impl Source<I::Key>) -> Result<Vec<u64>> {
+    let mut counts = Vec::new();
+    let sizes = index.staging().ranges.sizes;
+    let mut taken = index.staging().ranges.take();
+    let piece = |_: &[usize; 2]| sizes.piece;
+    index.in_pieces(source, &mut taken.slots, piece, |_, slots, piece, _| {
+        let slot = &mut slots.locating[piece % LOCATING];
+        slot.synchronize()?;
+        let count = slot.busy.take().unwrap_or(0);
+        make_room(&mut counts, count)?;
+        counts.extend(slot.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
+        Ok([count, 0])
+    })?;
+    Ok(counts)
+}
 
 fn check_output(keys: usize, out: usize) -> Result<()> {
     if out == keys {

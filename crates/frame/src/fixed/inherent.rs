@@ -478,6 +478,25 @@ macro_rules! inherent_forms {
             ) -> $crate::Result<Vec<u64>> {
                 $crate::fixed::HostForm::count_range_many(self, ranges)
             }
+
+            /// As [`count_range_many`](Self::count_range_many), for ranges in two columns: from `starts[i]` to `ends[i]`, both
+            /// inclusive. A range whose end is below its start has no pairs.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// assert_eq!(index.count_between_many(&[10, 30], &[25, 10])?, [2, 0]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there is one end per start.
+            pub fn count_between_many(&self, starts: &[$k], ends: &[$k]) -> $crate::Result<Vec<u64>> {
+                $crate::fixed::HostForm::count_between_many(self, starts, ends)
+            }
         }
     };
 }

@@ -140,6 +140,8 @@ kernel_args! {
         pub values: Global<V>,
         /// Values.
         pub len: u64,
+        /// 1: the last values, instead of the first ones.
+        pub is_last: u64,
         /// Out: `[count]`, the first value of each place, or `miss`.
         pub out_values: GlobalMut<V>,
         /// Out: bit `i % 32` of word `i / 32` says whether place `i` has a value; null if not wanted.
@@ -149,7 +151,7 @@ kernel_args! {
     }
 }
 
-/// Reads the first value of each place. One thread per place; any block of whole warps.
+/// Reads the first value of each place, or the last one. One thread per place; any block of whole warps.
 #[derive(Debug)]
 pub struct First<V>(PhantomData<V>);
 
@@ -164,10 +166,11 @@ impl<V: Word> Kernel for First<V> {
             // SAFETY: `index` is a place; the position is checked.
             unsafe {
                 let own = simt.load(args.places, index, Hint::Streaming);
-                hit = count(own) > 0 && begin(own) < args.len;
+                let position = begin(own) + if args.is_last != 0 { count(own).saturating_sub(1) } else { 0 };
+                hit = count(own) > 0 && position < args.len;
                 let mut value = args.miss;
                 if hit {
-                    value = simt.load(args.values, begin(own), Hint::ReadOnly);
+                    value = simt.load(args.values, position, Hint::ReadOnly);
                 }
                 simt.store(args.out_values, index, value, Hint::Streaming);
             }

@@ -5,7 +5,9 @@ use crate::answer::Answer;
 use crate::compare::{Difference, Sabotage};
 use crate::data;
 use core::time::Duration;
-use lanetree::{AnyKey, Closed, Composite, Device, F32, F64, Key, KeyWord, Result, compose_on, number_matches};
+use lanetree::{
+    AnyKey, Closed, Composite, Device, FloatOrder, Key, KeyWord, Result, compose_on, mask_hits, number_matches,
+};
 use lanetree_base::{JoinBounds, order_floats, restore_floats, unpack_bits};
 use rand::Rng;
 use std::time::Instant;
@@ -34,27 +36,35 @@ pub(crate) fn compose<A: Key, B: Key>(
 }
 
 pub(crate) fn floats32(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-    floats(device, keys(len, seed, "floats"), |bits: u32| bytemuck::cast(F32::new(f32::from_bits(bits))), sabotage)
+    let word = |bits: u32, order: FloatOrder| bytemuck::cast(order.key(f32::from_bits(bits)));
+    floats(device, keys(len, seed, "floats"), word, sabotage)
 }
 
 pub(crate) fn floats64(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-    floats(device, keys(len, seed, "floats"), |bits: u64| bytemuck::cast(F64::new(f64::from_bits(bits))), sabotage)
+    let word = |bits: u64, order: FloatOrder| bytemuck::cast(order.key(f64::from_bits(bits)));
+    floats(device, keys(len, seed, "floats"), word, sabotage)
 }
 
 /// Floats of any bits become the words by which they are ordered, and floats again.
 fn floats<K: Key>(
     device: &Device,
-    bits: Vec<K>,
-    ordered: impl Fn(K) -> K,
+    mut bits: Vec<K>,
+    word: impl Fn(K, FloatOrder) -> K,
     sabotage: Option<Sabotage>,
 ) -> Result<Answer> {
-    let expected: Vec<K> = bits.iter().copied().map(ordered).collect();
+    // Random bits are seldom a zero.
+    let sign = K::Bits::MAX.xor(K::Bits::MAX.shr(1));
+    bits.iter_mut().step_by(5).for_each(|bits| *bits = K::decode(bits.encode().and(sign)));
+    let expect = |order| bits.iter().map(|&bits| word(bits, order)).collect::<Vec<K>>();
     let (stream, numbers) = (device.stream()?, device.upload(&bits)?);
     let mut words = output(device, "ordered words", bits.len(), bits.len())?;
+    let mut canonical = output(device, "canonical words", bits.len(), bits.len())?;
     let start = Instant::now();
-    order_floats(&stream, &numbers, &mut words.buffer)?;
+    order_floats(&stream, FloatOrder::Total, &numbers, &mut words.buffer)?;
+    order_floats(&stream, FloatOrder::Canonical, &numbers, &mut canonical.buffer)?;
     stream.synchronize()?;
     let time = start.elapsed();
+    let expected = expect(FloatOrder::Total);
     let mut again = device.upload(&expected)?;
     restore_floats(&stream, &mut again)?;
     let restored = again.to_vec()?;
@@ -65,8 +75,9 @@ fn floats<K: Key>(
         expected: bits[index].to_string(),
         actual: restored[index].to_string(),
     });
-    let difference = differs(words, &expected, sabotage)?.or(wrong);
-    Ok(Answer { queries: bits.len(), time, difference })
+    let canonical = differs(canonical, &expect(FloatOrder::Canonical), sabotage)?;
+    let difference = differs(words, &expected, sabotage)?.or(canonical).or(wrong);
+    Ok(Answer { queries: 2 * bits.len(), time, difference })
 }
 
 /// A byte for each bit of a hit mask. The bytes of the last four that are begun may have any value past the last bit.
@@ -83,6 +94,27 @@ pub(crate) fn bits(device: &Device, len: usize, seed: u64, sabotage: Option<Sabo
     // What is past the last bit is not promised.
     let difference = bytes.read(sabotage)?.differs(&|i| expected.get(i).copied(), &|i| i.to_string());
     Ok(Answer { queries: len, time, difference })
+}
+
+/// A hit mask without the hits of null queries, by a bitmap that begins at any bit.
+pub(crate) fn nulls(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    let (offset, words) = ((seed % 77) as usize, len.div_ceil(32));
+    let valid = keys::<u32>((offset + len).div_ceil(32), seed, "validity");
+    let mut mask = keys::<u32>(words, seed, "hits");
+    if let Some(last) = mask.last_mut().filter(|_| !len.is_multiple_of(32)) {
+        *last &= (1 << (len % 32)) - 1;
+    }
+    let is_valid = |i: usize| valid.get((offset + i) / 32).is_some_and(|word| word >> ((offset + i) % 32) & 1 != 0);
+    let word = |index: usize| (0..32).map(|bit| u32::from(is_valid(index * 32 + bit)) << bit).sum::<u32>();
+    let expected: Vec<u32> = mask.iter().enumerate().map(|(index, hits)| hits & word(index)).collect();
+    let (stream, valid) = (device.stream()?, device.upload(&valid)?);
+    let mut hits = output(device, "a hit mask", words, words)?;
+    hits.buffer.copy_range_from(0, &mask)?;
+    let start = Instant::now();
+    mask_hits(&stream, &valid, offset, len, &mut hits.buffer)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    Ok(Answer { queries: len, time, difference: differs(hits, &expected, sabotage)? })
 }
 
 /// Inclusive bounds of ranges with open ones, and of bands.

@@ -73,6 +73,7 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
         Operation { name: "words of floats", words: "f32", run: columns::floats32 },
         Operation { name: "words of floats", words: "f64", run: columns::floats64 },
         Operation { name: "bytes of hits", words: "u32", run: columns::bits },
+        Operation { name: "hits of nulls", words: "u32", run: columns::nulls },
         Operation { name: "bounds of joins", words: "i32", run: columns::join_bounds::<i32> },
         Operation { name: "bounds of joins", words: "u64", run: columns::join_bounds::<u64> },
         Operation { name: "bounds of joins", words: "u128", run: columns::join_bounds::<u128> },

@@ -25,8 +25,8 @@ pub(super) use output::append_with;
 use output::{Output, reserve_pairs};
 pub(super) use slots::LOCATING;
 use slots::{Gathering, Locating, RangeSlots};
-pub(super) use source::{Between, Each};
-use source::{Filled, Source};
+use source::Filled;
+pub(super) use source::{Between, Each, Source};
 
 /// How a batch is divided.
 #[derive(Clone, Copy, Debug)]
