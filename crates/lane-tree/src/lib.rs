@@ -100,6 +100,8 @@
 //! has them. Such a kernel is a function over `lanetree_simt::Simt`, as Lanetree's own are; it is compiled for the device by
 //! rustc, and runs on the emulator, which checks it. `crates/joins` in Lanetree's repository is an example to copy.
 
+#[doc(hidden)]
+pub mod ahead;
 mod build;
 mod bulk;
 #[cfg(any(test, feature = "check"))]

@@ -41,6 +41,7 @@
 //! # }
 //! ```
 
+mod ahead;
 mod build;
 mod check;
 mod input;
@@ -58,6 +59,7 @@ mod select;
 mod test_data;
 pub mod valued;
 
+pub use ahead::{kernel_of_scans, kernels_of_builds, kernels_of_operations};
 pub use build::{BuildScratch, DevicePairs, build_from, check_pairs};
 pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! The choice of a kernel by its words.
+//! The choice of a kernel by its words. Beside each call is its entry (`get_entry` of `get`), by which it is loaded ahead.
 
 use crate::{
     CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, Gather,
@@ -13,9 +13,9 @@ use lanetree_layout::Value;
 use lanetree_simt::{Call, Entry, Instance, KeyWord, Word, entry_by_words};
 
 macro_rules! by_words {
-    ($($(#[$doc:meta])* $function:ident($($args:tt)*) => $kernel:ty;)*) => {$(
+    ($($(#[$doc:meta])* $function:ident($($args:tt)*) => $kernel:ty;)*) => { pastey::paste! {$(
         $(#[$doc])*
-        pub fn $function<K: KeyWord, V: Value>(args: &$($args)*) -> Call<'_> {
+        pub const fn [<$function _entry>]<K: KeyWord, V: Value>() -> &'static Entry {
             const fn of_pairs<K: KeyWord, V: Word>() -> &'static Entry {
                 entry_by_words!(K: KeyWord, V => $kernel)
             }
@@ -23,9 +23,14 @@ macro_rules! by_words {
                 type V = ();
                 entry_by_words!(K: KeyWord => $kernel)
             }
-            Call::new(const { if V::IS_SOME { of_pairs::<K, V::Word>() } else { of_set::<K>() } }, args)
+            const { if V::IS_SOME { of_pairs::<K, V::Word>() } else { of_set::<K>() } }
         }
-    )*};
+
+        $(#[$doc])*
+        pub fn $function<K: KeyWord, V: Value>(args: &$($args)*) -> Call<'_> {
+            Call::new([<$function _entry>]::<K, V>(), args)
+        }
+    )*}};
 }
 by_words! {
     /// The kernel that copies all pairs.
@@ -105,12 +110,17 @@ macro_rules! entry_by_slots {
 }
 
 macro_rules! by_lines {
-    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
+    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => { pastey::paste! {$(
+        $(#[$doc])*
+        pub const fn [<$function _entry>]<K: KeyWord, V: Value>() -> &'static Entry {
+            const { entry_by_lines!(K, V => $kernel) }
+        }
+
         $(#[$doc])*
         pub fn $function<K: KeyWord, V: Value>(args: &$args<K>) -> Call<'_> {
-            Call::new(const { entry_by_lines!(K, V => $kernel) }, args)
+            Call::new([<$function _entry>]::<K, V>(), args)
         }
-    )*};
+    )*}};
 }
 by_lines! {
     /// The kernel that finds the first and the last key of nodes.
@@ -127,17 +137,22 @@ by_lines! {
 
 // Kernels whose arguments have pointers to values. They do not follow them; instances that values share have those of 64 bits.
 macro_rules! without_values {
-    ($($(#[$doc:meta])* $function:ident($args:ident) by $entry:ident => $kernel:ty;)*) => {$(
+    ($($(#[$doc:meta])* $function:ident($args:ident) by $entry:ident => $kernel:ty;)*) => { pastey::paste! {$(
+        $(#[$doc])*
+        pub const fn [<$function _entry>]<K: KeyWord, V: Value>() -> &'static Entry {
+            const { $entry!(K, V => $kernel) }
+        }
+
         $(#[$doc])*
         pub fn $function<K: KeyWord, V: Value>(args: &$args<K, V>) -> Call<'_> {
-            let entry: &'static Entry = const { $entry!(K, V => $kernel) };
+            let entry = [<$function _entry>]::<K, V>();
             if ptr::eq(entry, const { $entry!(K, u64 => $kernel) }) {
                 // SAFETY: these are `repr(C)`, and differ in what some pointers lead to.
                 return Call::new(entry, unsafe { &*(&raw const *args).cast::<$args<K, u64>>() });
             }
             Call::new(entry, args)
         }
-    )*};
+    )*}};
 }
 without_values! {
     /// The kernel that counts nodes and lines.
@@ -157,12 +172,17 @@ without_values! {
 }
 
 macro_rules! by_key {
-    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
+    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => { pastey::paste! {$(
+        $(#[$doc])*
+        pub const fn [<$function _entry>]<K: KeyWord>() -> &'static Entry {
+            entry_by_words!(K: KeyWord => $kernel)
+        }
+
         $(#[$doc])*
         pub fn $function<K: KeyWord>(args: &$args<K>) -> Call<'_> {
-            Call::new(entry_by_words!(K: KeyWord => $kernel), args)
+            Call::new([<$function _entry>]::<K>(), args)
         }
-    )*};
+    )*}};
 }
 by_key! {
     /// The kernel that counts the nodes of a level above the lowest.
@@ -176,11 +196,21 @@ by_key! {
 }
 
 /// The kernel that counts runs of divided nodes that have too few lines.
+pub const fn fits_entry() -> &'static Entry {
+    entry_by_words!(=> Fits)
+}
+
+/// The kernel that counts runs of divided nodes that have too few lines.
 pub fn fits(args: &FitsArgs) -> Call<'_> {
-    Call::new(entry_by_words!(=> Fits), args)
+    Call::new(fits_entry(), args)
+}
+
+/// The kernel that lists divided nodes.
+pub const fn list_divided_entry() -> &'static Entry {
+    entry_by_words!(=> ListDivided)
 }
 
 /// The kernel that lists divided nodes.
 pub fn list_divided(args: &ListDividedArgs) -> Call<'_> {
-    Call::new(entry_by_words!(=> ListDivided), args)
+    Call::new(list_divided_entry(), args)
 }

@@ -6,6 +6,7 @@ mod scratch;
 pub use scratch::UpdateScratch;
 
 use super::LaneTree;
+use crate::ahead;
 use crate::build::build;
 use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
@@ -95,6 +96,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if keys.is_empty() {
             return Ok(UpdateReport::default());
         }
+        ahead::begin(&self.device, || ahead::of_changes::<K, V>(keys.len()));
         let found = loop {
             self.plan(stream, (keys, values, kinds), scratch)?;
             let found = scratch.findings.to_vec()?;

@@ -1,5 +1,5 @@
 //! The choice of a kernel, by the words, which are known when the code is compiled, and by whether there are values.
-//! Without values `V` is `u32`, and does not matter.
+//! Without values `V` is `u32`, and does not matter. Calls that indexes load ahead have their entry beside them.
 
 use crate::instances::{runs, select};
 use crate::local_sort::{LocalSort, LocalSortArgs};
@@ -66,8 +66,13 @@ pub fn subtract<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Ca
 }
 
 /// The kernel that looks for keys out of order.
+pub const fn check_order_entry<K: KeyWord>() -> &'static Entry {
+    entry_by_words!(K: KeyWord => CheckOrder<K>)
+}
+
+/// The kernel that looks for keys out of order.
 pub fn check_order<K: KeyWord>(args: &CheckOrderArgs<K>) -> Call<'_> {
-    Call::new(entry_by_words!(K: KeyWord => CheckOrder<K>), args)
+    Call::new(check_order_entry::<K>(), args)
 }
 
 /// The kernel that folds the operations of each key.
@@ -101,8 +106,13 @@ pub fn sums<K: Word, V: Word>(args: &RunArgs<K, V, u64>) -> Call<'_> {
 }
 
 /// Exclusive prefix sums of counts.
+pub const fn exclusive_sum_entry<T: Word>() -> &'static Entry {
+    entry_by_words!(T => Scan<ExclusiveSum<T>>)
+}
+
+/// Exclusive prefix sums of counts.
 pub fn exclusive_sum<T: Word>(args: &ScanArgs<T, u64>) -> Call<'_> {
-    Call::new(entry_by_words!(T => Scan<ExclusiveSum<T>>), args)
+    Call::new(exclusive_sum_entry::<T>(), args)
 }
 
 /// Running maxima.
@@ -116,13 +126,22 @@ pub fn count_flags(args: &SelectArgs<u32, u32>) -> Call<'_> {
 }
 
 /// The histogram of all digits of a sort.
-pub fn histogram<K: KeyWord>(args: &HistogramArgs<K>) -> Call<'_> {
-    let entry = match K::BITS {
+pub const fn histogram_entry<K: KeyWord>() -> &'static Entry {
+    match K::BITS {
         32 => HistogramU32::ENTRY,
         64 => HistogramU64::ENTRY,
         _ => HistogramU128::ENTRY,
-    };
-    Call::new(entry, args)
+    }
+}
+
+/// The histogram of all digits of a sort.
+pub fn histogram<K: KeyWord>(args: &HistogramArgs<K>) -> Call<'_> {
+    Call::new(const { histogram_entry::<K>() }, args)
+}
+
+/// The prefix sums of the histograms.
+pub const fn offsets_entry() -> &'static Entry {
+    Offsets::ENTRY
 }
 
 /// The prefix sums of the histograms.
@@ -146,8 +165,13 @@ const fn pass<K: KeyWord, V: Word>(values: bool) -> (&'static Entry, u32, u32) {
 }
 
 /// A pass of a sort, or a portion of it, in blocks of [`threads`].
+pub const fn onesweep_entry<K: KeyWord, V: Word>(values: bool) -> &'static Entry {
+    if values { const { pass::<K, V>(true).0 } } else { const { pass::<K, V>(false).0 } }
+}
+
+/// A pass of a sort, or a portion of it, in blocks of [`threads`].
 pub fn onesweep<K: KeyWord, V: Word>(values: bool, args: &OnesweepArgs<K, V>) -> Call<'_> {
-    Call::new(if values { const { pass::<K, V>(true).0 } } else { const { pass::<K, V>(false).0 } }, args)
+    Call::new(onesweep_entry::<K, V>(values), args)
 }
 
 /// Elements of a block of [`onesweep`].
@@ -161,18 +185,25 @@ pub fn threads<K: KeyWord, V: Word>(values: bool) -> u32 {
 }
 
 /// The sort of few elements.
+pub const fn small_sort_entry<K: KeyWord, V: Word>(values: bool) -> &'static Entry {
+    if values {
+        entry_by_words!(K: KeyWord, V => SmallSort<K, V, true>)
+    } else {
+        entry_by_words!(K: KeyWord => SmallSort<K, u32, false>)
+    }
+}
+
+/// The sort of few elements.
 pub fn small_sort<K: KeyWord, V: Word>(values: bool, args: &SmallSortArgs<K, V>) -> Call<'_> {
-    Call::new(
-        if values {
-            entry_by_words!(K: KeyWord, V => SmallSort<K, V, true>)
-        } else {
-            entry_by_words!(K: KeyWord => SmallSort<K, u32, false>)
-        },
-        args,
-    )
+    Call::new(small_sort_entry::<K, V>(values), args)
+}
+
+/// The local sort.
+pub const fn local_sort_entry<K: KeyWord, V: Word>() -> &'static Entry {
+    entry_by_words!(K: KeyWord, V => LocalSort<K, V>)
 }
 
 /// The local sort.
 pub fn local_sort<K: KeyWord, V: Word>(args: &LocalSortArgs<K, V>) -> Call<'_> {
-    Call::new(entry_by_words!(K: KeyWord, V => LocalSort<K, V>), args)
+    Call::new(local_sort_entry::<K, V>(), args)
 }

@@ -50,7 +50,7 @@ impl Counters {
 }
 
 /// Whether a sort of so many elements takes one launch.
-pub(super) fn is_small(len: usize) -> bool {
+pub(crate) fn is_small(len: usize) -> bool {
     len <= SMALL_SORT as usize
 }
 

@@ -16,7 +16,8 @@ use lanetree_base::pointers::optional;
 use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
 use lanetree_simt::{Global, GlobalMut};
-use launch::{Arrays, Counters, Sort, is_small, smallest_tile};
+pub(crate) use launch::is_small;
+use launch::{Arrays, Counters, Sort, smallest_tile};
 pub(super) use native::sort_pairs as sort_on_host;
 
 /// Words before the states: a counter per pass, and padding so that the states begin on a line of their own.

@@ -297,6 +297,9 @@ impl Machine for Cuda {
         self.enter()?;
         self.function(entry).map(drop)
     }
+    fn load_ahead(self: Arc<Self>, entries: &[&'static Entry]) {
+        self.load_in_background(entries);
+    }
     unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()> {
         // SAFETY: the caller's contract.
         unsafe { self.launch_kernel(stream, call, shape) }

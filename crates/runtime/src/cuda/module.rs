@@ -1,8 +1,10 @@
-//! Kernels, each compiled by the driver and loaded at its first launch on a device. The driver compiles one text at a time,
-//! and all that is in it: a whole module would take seconds, most of them for kernels that the program never launches.
+//! Kernels, each compiled by the driver and loaded at its first launch on a device, or ahead of it by threads in the background.
+//! The driver compiles all that is in a text: a whole module would take seconds, most of them for kernels that the program never
+//! launches. `cuModuleLoadDataEx` compiles one text at a time, whatever the threads, and lets no other thread launch meanwhile;
+//! `cuLibraryLoadData`, of CUDA 12, does neither. Both find the same in the driver's cache on disk.
 
 use super::Cuda;
-use super::sys::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CUfunction, CUmodule};
+use super::sys::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CUfunction, CUmodule, Libraries};
 use crate::driver_error::{Action, Load, PtxHeader};
 use crate::machine_code::{self, MACHINE_CODE};
 use crate::{Error, Result};
@@ -10,10 +12,15 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use lanetree_simt::{Entry, Module};
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::collections::hash_map::Entry as Place;
+use std::ffi::{CStr, CString};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+
+/// Threads that load kernels ahead, at most. With eight, the kernels of a LaneTree's first inserts take little longer than the longest.
+const MOST_THREADS: usize = 8;
 
 /// Shared memory, in bytes, that a block may have without asking for more.
 const SHARED_BY_DEFAULT: u32 = 48 * 1024;
@@ -39,8 +46,10 @@ pub(super) struct Modules {
     machine_code: Option<PathBuf>,
     /// By symbol. The path of every launch: a shared lock and one look-up.
     functions: RwLock<HashMap<&'static str, Arc<Function>>>,
-    /// Machine code that is loaded, by module; `None` where there is none. Locked while a kernel is compiled, so that two
-    /// threads do not compile the same.
+    /// A lock for each kernel whose loading has begun, or is to begin in the background, by symbol. Held while it is loaded, so that
+    /// two threads do not compile the same.
+    begun: Mutex<HashMap<&'static str, Arc<Mutex<()>>>>,
+    /// Machine code that is loaded, by module; `None` where there is none.
     loaded: Mutex<HashMap<&'static str, Option<Handle>>>,
 }
 
@@ -54,8 +63,13 @@ impl Modules {
     /// Nothing is loaded yet.
     pub(super) fn new() -> Self {
         let machine_code = std::env::var_os(MACHINE_CODE).map(PathBuf::from);
-        Self { machine_code, functions: RwLock::default(), loaded: Mutex::default() }
+        Self { machine_code, functions: RwLock::default(), begun: Mutex::default(), loaded: Mutex::default() }
     }
+}
+
+/// The lock, also where a thread has panicked that held it: what it guards is whole at every point.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cuda {
@@ -66,28 +80,118 @@ impl Cuda {
         if let Some(known) = known() {
             return Ok(known);
         }
-        let mut loaded = self.modules.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = lock(&self.modules.begun).entry(entry.symbol()).or_default().clone();
+        let _loading = lock(&own);
         // Another thread may have been first.
         if let Some(known) = known() {
             return Ok(known);
         }
-        let unknown = || Error::UnknownKernel { module: entry.module().name, kernel: entry.symbol() };
-        let symbol = CString::new(entry.symbol()).map_err(|_| unknown())?;
+        let raw = self.load_function(entry)?;
+        let new = Arc::new(Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) });
+        functions.write().unwrap_or_else(PoisonError::into_inner).insert(entry.symbol(), new.clone());
+        Ok(new)
+    }
+
+    /// Loads kernels in the background: those of which no loading has begun. A launch waits for its own kernel, or loads it if no
+    /// thread has come to it. Errors are dropped: the launch, which loads the kernel again, has them.
+    pub(super) fn load_in_background(self: Arc<Self>, entries: &[&'static Entry]) {
+        // An older driver lets nobody launch meanwhile.
+        if Libraries::get().is_none() {
+            return;
+        }
+        let mut new = Vec::new();
+        {
+            let mut begun = lock(&self.modules.begun);
+            for &entry in entries {
+                if let Place::Vacant(place) = begun.entry(entry.symbol()) {
+                    place.insert(Arc::default());
+                    new.push(entry);
+                }
+            }
+        }
+        // The core of the thread that launches is its own.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = (cores - 1).min(MOST_THREADS).min(new.len());
+        if threads == 0 {
+            return;
+        }
+        let work = move || {
+            // The longest first, so that none is begun when the others are done.
+            let len = |entry: &&Entry| entry.module().kernel_text(entry.symbol()).map_or(0, |[_, text]| text.len());
+            new.sort_by_cached_key(|entry| core::cmp::Reverse(len(entry)));
+            let next = AtomicUsize::new(0);
+            let load = || {
+                if self.enter().is_err() {
+                    return;
+                }
+                // Relaxed: a number only.
+                while let Some(entry) = new.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let _ = self.function(entry);
+                }
+            };
+            thread::scope(|scope| {
+                for _ in 1..threads {
+                    // Without it, the others have more to do.
+                    let _ = thread::Builder::new().spawn_scoped(scope, load);
+                }
+                load();
+            });
+        };
+        // If there are no threads, launches load what they need.
+        let _ = thread::Builder::new().name("lanetree kernels".into()).spawn(work);
+    }
+
+    /// Loads a kernel: from machine code if there is some, else from its PTX.
+    fn load_function(&self, entry: &'static Entry) -> Result<CUfunction> {
         let module = entry.module();
-        let Handle(module) = match *loaded.entry(module.name).or_insert_with(|| self.load_machine_code(module)) {
-            Some(handle) => handle,
+        let unknown = || Error::UnknownKernel { module: module.name, kernel: entry.symbol() };
+        let symbol = CString::new(entry.symbol()).map_err(|_| unknown())?;
+        let handle = match self.machine_code_of(module) {
+            Some(Handle(handle)) => handle,
             None => {
-                let text = module.kernel_text(entry.symbol()).ok_or_else(unknown)?;
-                Handle(self.compile(module.name, &text.concat())?)
+                let text = module.kernel_text(entry.symbol()).ok_or_else(unknown)?.concat();
+                if let Some(function) = self.load_library(&text, &symbol) {
+                    return Ok(function);
+                }
+                // Also the way to an error that has the compiler's log.
+                self.compile(module.name, &text)?
             }
         };
-        let not_found = || Action::Find { module: entry.module().name, kernel: entry.symbol() };
         let mut raw = null_mut();
+        let not_found = || Action::Find { module: module.name, kernel: entry.symbol() };
         // SAFETY: the pointer is valid for the call, the module is loaded, the name is terminated.
-        self.check(unsafe { self.driver.cuModuleGetFunction(&raw mut raw, module, symbol.as_ptr()) }, not_found)?;
-        let new = Arc::new(Function { raw, shared_limit: AtomicU32::new(SHARED_BY_DEFAULT), raising: Mutex::new(()) });
-        let mut functions = functions.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(functions.entry(entry.symbol()).or_insert(new).clone())
+        self.check(unsafe { self.driver.cuModuleGetFunction(&raw mut raw, handle, symbol.as_ptr()) }, not_found)?;
+        Ok(raw)
+    }
+
+    /// Has the driver compile the PTX of a kernel and load it, at the same time as other threads. `None` if the driver is too old for
+    /// that, and after an error. The context is current.
+    fn load_library(&self, ptx: &str, symbol: &CStr) -> Option<CUfunction> {
+        let libraries = Libraries::get()?;
+        let text = terminated(ptx);
+        let (mut library, mut kernel, mut function) = (null_mut(), null_mut(), null_mut());
+        // SAFETY: the pointers are valid for the calls, the text and the name are terminated, there are no options, and of the
+        // library nothing is used once it is unloaded.
+        unsafe {
+            let image = text.as_ptr().cast();
+            let (none, no_values) = (null_mut(), null_mut());
+            if libraries.cuLibraryLoadData(&raw mut library, image, none, no_values, 0, none, no_values, 0) != 0 {
+                return None;
+            }
+            if libraries.cuLibraryGetKernel(&raw mut kernel, library, symbol.as_ptr()) != 0
+                || libraries.cuKernelGetFunction(&raw mut function, kernel) != 0
+            {
+                let _ = libraries.cuLibraryUnload(library);
+                return None;
+            }
+        }
+        Some(function)
+    }
+
+    /// The machine code of a module, loaded at the first call, if there is some.
+    fn machine_code_of(&self, module: &Module) -> Option<Handle> {
+        self.modules.machine_code.as_ref()?;
+        *lock(&self.modules.loaded).entry(module.name).or_insert_with(|| self.load_machine_code(module))
     }
 
     /// The machine code of a module, if there is a file that the driver takes.
@@ -110,9 +214,7 @@ impl Cuda {
 
     /// Has the driver compile PTX for this GPU and load it.
     fn compile(&self, module: &'static str, ptx: &str) -> Result<CUmodule> {
-        // The driver reads up to a NUL. Text behind one in the middle would not be compiled: neither is it
-        // here.
-        let text = CString::new(ptx.split('\0').next().unwrap_or("")).expect("the text up to a NUL has none");
+        let text = terminated(ptx);
         let mut log = vec![0_u8; 16 << 10];
         let mut names = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         // The second value is the size itself, in the bits of a pointer.
@@ -141,4 +243,9 @@ impl Cuda {
         })?;
         Ok(handle)
     }
+}
+
+/// PTX as the driver reads it: up to a NUL. Text behind one in the middle would not be compiled: neither is it here.
+fn terminated(ptx: &str) -> CString {
+    CString::new(ptx.split('\0').next().unwrap_or("")).expect("the text up to a NUL has none")
 }

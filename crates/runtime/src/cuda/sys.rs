@@ -32,12 +32,16 @@ pub(super) mod opaque {
     pub(crate) enum Context {}
     pub(crate) enum Module {}
     pub(crate) enum Function {}
+    pub(crate) enum Library {}
+    pub(crate) enum Kernel {}
     pub(crate) enum Stream {}
     pub(crate) enum Event {}
 }
 pub(super) type CUcontext = *mut opaque::Context;
 pub(super) type CUmodule = *mut opaque::Module;
 pub(super) type CUfunction = *mut opaque::Function;
+pub(super) type CUlibrary = *mut opaque::Library;
+pub(super) type CUkernel = *mut opaque::Kernel;
 pub(super) type CUstream = *mut opaque::Stream;
 pub(super) type CUevent = *mut opaque::Event;
 
@@ -60,18 +64,22 @@ pub(super) const CU_POINTER_ATTRIBUTE_CONTEXT: c_int = 1;
 pub(super) const CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: c_int = 9;
 
 /// A struct with a pointer for each function, and a method of the same name that calls it.
-macro_rules! driver {
-    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
-        /// The driver's functions, by their names in the library. A call is the load of a pointer and an indirect call.
+macro_rules! functions {
+    (
+        $(#[$struct_attribute:meta])*
+        struct $struct:ident;
+        $($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*
+    ) => {
+        $(#[$struct_attribute])*
         #[expect(non_snake_case, reason = "the driver's names")]
-        pub(super) struct Driver {
+        pub(super) struct $struct {
             $($(#[$attribute])* $name: unsafe extern "system" fn($($type),*) -> c_int,)*
             /// What the pointers point into.
             _library: Library,
         }
 
         #[expect(non_snake_case, reason = "the driver's names")]
-        impl Driver {
+        impl $struct {
             /// The functions of a library; `Err` of the first that it lacks.
             ///
             /// # Safety
@@ -105,7 +113,10 @@ macro_rules! driver {
     };
 }
 
-driver! {
+functions! {
+    /// The driver's functions, by their names in the library. A call is the load of a pointer and an indirect call.
+    struct Driver;
+
     fn cuInit(flags: c_uint);
     fn cuDriverGetVersion(version: *mut c_int);
     fn cuGetErrorName(error: c_int, text: *mut *const c_char);
@@ -183,6 +194,34 @@ driver! {
         parameters: *mut *mut c_void,
         extra: *mut *mut c_void,
     );
+}
+
+functions! {
+    /// Functions of CUDA 12.0 and later, which load kernels: several threads at once, unlike `cuModuleLoadDataEx`.
+    struct Libraries;
+
+    fn cuLibraryLoadData(
+        library: *mut CUlibrary,
+        image: *const c_void,
+        options: *mut c_int,
+        values: *mut *mut c_void,
+        option_count: c_uint,
+        library_options: *mut c_int,
+        library_values: *mut *mut c_void,
+        library_option_count: c_uint,
+    );
+    fn cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char);
+    fn cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel);
+    fn cuLibraryUnload(library: CUlibrary);
+}
+
+impl Libraries {
+    /// The functions, if the driver has them.
+    pub(super) fn get() -> Option<&'static Self> {
+        static LIBRARIES: OnceLock<Option<Libraries>> = OnceLock::new();
+        // SAFETY: the name is that of NVIDIA's driver, which is loaded already, and whose functions these are.
+        LIBRARIES.get_or_init(|| unsafe { Self::of(Library::new(LIBRARY).ok()?).ok() }).as_ref()
+    }
 }
 
 /// A function that a library lacks.

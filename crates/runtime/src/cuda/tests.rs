@@ -39,8 +39,16 @@ kernel_args! {
 
 static TEST: Module = Module { name: "test", ptx: include_str!("tests.ptx") };
 
+static BROKEN: Module = Module {
+    name: "broken",
+    ptx: ".version 6.3\n.target sm_70\n.address_size 64\n.visible .entry broken__kernel()\n{\n\tbar.snyc 0;\n\tret;\n}\n",
+};
+
 macro_rules! kernel {
     ($name:ident, $args:ty, $symbol:literal, $shared:literal) => {
+        kernel!($name, $args, TEST, $symbol, $shared);
+    };
+    ($name:ident, $args:ty, $module:ident, $symbol:literal, $shared:literal) => {
         struct $name;
         impl Kernel for $name {
             type Args = $args;
@@ -49,7 +57,7 @@ macro_rules! kernel {
         }
         impl Instance for $name {
             const ENTRY: &'static Entry = {
-                static ENTRY: Entry = Entry::of::<$name>(&TEST, $symbol);
+                static ENTRY: Entry = Entry::of::<$name>(&$module, $symbol);
                 &ENTRY
             };
         }
@@ -60,6 +68,7 @@ kernel!(Add, AddArgs, "test__add", 0);
 kernel!(AddIndex, Args, "test__add_index", 0);
 kernel!(ThroughShared, Args, "test__through_shared", 1024);
 kernel!(Missing, Args, "test__missing", 0);
+kernel!(Broken, Args, BROKEN, "broken__kernel", 0);
 
 fn launch<I: Instance<Args = Args>>(
     device: &Device,
@@ -130,6 +139,36 @@ fn ptx_that_the_driver_rejects_says_why() {
         let error = cuda.load_text("later", &later).unwrap_err();
         assert!(matches!(error, Error::UnsupportedGpu { .. } | Error::PtxTooNew { .. }), "{error}");
     }
+}
+
+#[test]
+fn a_kernel_that_the_driver_rejects_says_why_loaded_ahead_or_not() {
+    let Some(device) = device() else { return };
+    for _ in 0..2 {
+        let error = device.load_kernel::<Broken>().unwrap_err();
+        let Error::InvalidPtx { module, log, .. } = &error else { panic!("{error}") };
+        assert!(module == "broken" && log.contains("snyc"), "{error}");
+        device.load_ahead(&[Broken::ENTRY]);
+    }
+}
+
+#[test]
+fn launches_share_what_is_loaded_ahead() {
+    // Another one, on which nothing is loaded.
+    let Some(device) = gpu_or_skip(Cuda::new(0)).map(|new| Device::of(Arc::new(new))) else { return };
+    device.load_ahead(&[Missing::ENTRY, Broken::ENTRY, AddIndex::ENTRY, ThroughShared::ENTRY, AddIndex::ENTRY]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut buffer = device.alloc_zeroed(1000).unwrap();
+                launch::<AddIndex>(&device, (10, 128, 0), &mut buffer, 1000).unwrap();
+                assert_eq!(buffer.to_vec().unwrap(), (5..1005).collect::<Vec<_>>());
+                assert!(matches!(device.load_kernel::<Missing>(), Err(Error::UnknownKernel { .. })));
+                assert!(matches!(device.load_kernel::<Broken>(), Err(Error::InvalidPtx { .. })));
+            });
+        }
+    });
+    device.load_ahead(&[Missing::ENTRY, AddIndex::ENTRY]);
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! The kernels that operations launch, which are loaded ahead of them: [`Device::load_ahead`]. A test holds the lists together with
+//! what is launched.
+
+use lanetree_frame::{Device, DeviceKind};
+use lanetree_kernels_lane_tree::calls::*;
+use lanetree_layout::{AnyKey, Value};
+use lanetree_primitives::{kernel_of_scans, kernels_of_builds, kernels_of_operations};
+use lanetree_simt::Entry;
+
+/// Those of a build, of so many pairs if they are to be sorted on the device, and of the look-ups that are likely to follow. Without
+/// those of levels that only large trees have, and of pairs with equal keys.
+pub fn of_builds<K: AnyKey, V: Value>(unsorted: Option<usize>) -> Vec<&'static Entry> {
+    let mut kernels = kernels_of_builds::<K::Bits, V>(unsorted);
+    kernels.extend(of_nodes::<K, V>());
+    kernels.push(get_entry::<K::Bits, V>());
+    kernels
+}
+
+/// Those of a batch of so many changes, whether nodes are divided or not. Without those of changes of several kinds.
+pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
+    let mut kernels = kernels_of_operations::<K::Bits>(count);
+    kernels.extend(of_nodes::<K, V>());
+    kernels.extend([
+        search_entry::<K::Bits, V>(),
+        plan_lines_entry::<K::Bits, V>(),
+        plan_shifts_entry::<K::Bits, V>(),
+        list_nodes_entry::<K::Bits, V>(),
+        plan_nodes_entry::<K::Bits, V>(),
+        write_nodes_entry::<K::Bits, V>(),
+        write_lines_entry::<K::Bits, V>(),
+        write_shifts_entry::<K::Bits, V>(),
+        ranks_entry::<K::Bits, V>(),
+        plan_runs_entry::<K::Bits, V>(),
+        list_divided_entry(),
+        move_pairs_entry::<K::Bits, V>(),
+        move_inserts_entry::<K::Bits, V>(),
+        fits_entry(),
+        place_parts_entry::<K::Bits, V>(),
+        relocate_entry::<K::Bits, V>(),
+        ends_entry::<K::Bits, V>(),
+    ]);
+    kernels
+}
+
+/// Those that make nodes of pairs.
+fn of_nodes<K: AnyKey, V: Value>() -> [&'static Entry; 6] {
+    [
+        cut_entry::<K::Bits>(),
+        count_entry::<K::Bits, V>(),
+        kernel_of_scans::<u64>(),
+        write_entry::<K::Bits, V>(),
+        write_others_entry::<K::Bits, V>(),
+        table_entry::<K::Bits>(),
+    ]
+}
+
+/// Begins to load kernels for a device on which that takes long.
+pub(crate) fn begin(device: &Device, kernels: impl FnOnce() -> Vec<&'static Entry>) {
+    if device.kind() == DeviceKind::Cuda {
+        device.load_ahead(&kernels());
+    }
+}

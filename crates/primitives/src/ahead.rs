@@ -1,0 +1,38 @@
+//! The kernels that operations launch, for indexes that load them ahead.
+
+use crate::radix_sort::is_small;
+use lanetree_base::{KeyWord, Value, Word};
+use lanetree_kernels_primitives::calls;
+use lanetree_simt::Entry;
+
+/// Those of a sort of so many elements and, unless it is of keys alone, of the local sort after it.
+fn sort_kernels<K: KeyWord, V: Word>(len: usize, values: bool) -> Vec<&'static Entry> {
+    let mut kernels = match is_small(len) {
+        true => vec![calls::small_sort_entry::<K, V>(values)],
+        false => vec![calls::histogram_entry::<K>(), calls::offsets_entry(), calls::onesweep_entry::<K, V>(values)],
+    };
+    if values {
+        kernels.push(calls::local_sort_entry::<K, V>());
+    }
+    kernels
+}
+
+/// The kernels of an [`OperationSort`](crate::OperationSort) of so many operations, unless they have kinds.
+pub fn kernels_of_operations<K: KeyWord>(count: usize) -> Vec<&'static Entry> {
+    sort_kernels::<K, u32>(count, true)
+}
+
+/// The kernels that make pairs ready for a build, so many where they are to be sorted, unless some keys are equal:
+/// [`BuildScratch`](crate::BuildScratch), [`build_from`](crate::build_from).
+pub fn kernels_of_builds<K: KeyWord, V: Value>(unsorted: Option<usize>) -> Vec<&'static Entry> {
+    let mut kernels = vec![calls::check_order_entry::<K>()];
+    if let Some(len) = unsorted {
+        kernels.extend(sort_kernels::<K, V::Word>(len, V::IS_SOME));
+    }
+    kernels
+}
+
+/// The kernel of an [`exclusive_scan`](crate::exclusive_scan).
+pub fn kernel_of_scans<T: Word>() -> &'static Entry {
+    calls::exclusive_sum_entry::<T>()
+}
