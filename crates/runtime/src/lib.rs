@@ -50,8 +50,9 @@
 //! [`Buffer::lend_on`] and [`Buffer::lend_mut_on`], for work in one stream, or give them away with
 //! [`Buffer::into_raw`]. The table above holds for all of these, except for what their contracts leave to the caller.
 //!
-//! The driver compiles each kernel at its first launch, in 20 to 400 milliseconds, unless its own cache on disk has the
-//! result. Where every start is a cold one, compile ahead: the program
+//! The driver compiles each kernel at its first launch, in 10 to 400 milliseconds, unless its own cache on disk has the
+//! result. Drivers from CUDA 12 on compile several at once, so indexes can have theirs compiled in the background:
+//! [`Device::load_ahead`]. Where every start is a cold one, compile ahead of time: the program
 //! `lanetree-compile-kernels` (`cargo install --path crates/lanetree --features cuda`) fills a folder with machine code, and the environment
 //! variable [`MACHINE_CODE`] names it.
 //!
