@@ -168,9 +168,9 @@ def without_nulls(nulls: str, *columns: tuple[ArrayLike | None, str]) -> list[An
         made.append(array)
     if not masks:
         return made
-    for array, what in zip(made, columns):
+    for array, (_, what) in zip(made, columns):
         if array is not None and len(array) != masks[0].size:
-            raise errors.LengthMismatch(f"columns of {masks[0].size} and of {len(array)} elements, in {what[1]}: give one of each per row")
+            raise errors.LengthMismatch(f"{what} have {len(array)} elements beside a column of {masks[0].size}: give one of each per row")
     rows = np.flatnonzero(np.logical_and.reduce(masks))
     return [rows if array is None else array[rows] for array in made]
 
@@ -451,7 +451,8 @@ def _import_arrow(array: Any, device: Device, stream: _native.Stream | None) -> 
         if cuda.cuStreamWaitEvent(ctypes.c_void_p(handle), its_handle, 0) != 0 and cuda.cuEventSynchronize(its_handle) != 0:
             raise errors.Cuda("the event of an Arrow array cannot be waited for")
 
-    memory, kind = _native.arrow_device_import(*array.__arrow_c_device_array__(), device._native, stream, wait)
+    schema, capsule = array.__arrow_c_device_array__()
+    memory, kind = _native.arrow_device_import(schema, capsule, device._native, stream, wait)
     return Array(memory, np.dtype(kind), device)
 
 

@@ -73,7 +73,8 @@ class GroupedIndex:
             device = f"cuda:{_arrays._ordinal(keys)}"
         self.device, self.fill = Device(device), float(fill)
         on = _arrays.producer_stream(keys, self.device, stream) if on_gpu else None
-        dtypes, columns = [], []
+        dtypes: list[np.dtype[Any]] = []
+        columns: list[Any] = []
         for array, what in ((by, "the groups"), (keys, "the keys"), (values, "the values")):
             if array is None:
                 array = np.arange(len(columns[1]), dtype=np.int64)
@@ -163,7 +164,10 @@ class GroupedIndex:
         raw = _arrays.host(keys, self.key_dtype, "the keys")
         group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
         outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
-        search = lambda groups, keys, values, found: self._index.get(groups, keys, *how, values, found, miss)
+
+        def search(groups: Any, keys: Any, values: Any, found: Any) -> None:
+            self._index.get(groups, keys, *how, values, found, miss)
+
         if progress and group.size == raw.size:
             _progress.in_pieces(search, (group, _arrays.flat(raw), *outputs), progress, "look-ups in groups")
         else:

@@ -663,6 +663,9 @@ class Index(_Ordered):
             return Found(values, found)
         is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
         limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
+        if is_float and direction == "nearest":
+            # The native code would measure words.
+            raise errors.OptionValue("distances of floats are not measured, so direction='nearest' is not for float keys")
         if is_float and limit is not None and on_gpu:
             raise errors.OptionValue("distances of floats on a device are not measured: use predecessor or successor, which give the keys")
         most = None if is_float else limit
@@ -675,7 +678,10 @@ class Index(_Ordered):
             return Found(made, hits)
         raw, shape = self._queries(at)
         outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
-        search = lambda part, *results: self._tree.asof(part, direction, strict, most, *results, miss)
+
+        def search(part: npt.NDArray[Any], keys: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
+            self._tree.asof(part, direction, strict, most, keys, values, found, miss)
+
         if progress:
             _progress.in_pieces(search, (raw, *outputs), progress, "asof")
         else:
