@@ -17,6 +17,9 @@ type Arrays = (Py<PyAny>, Py<PyAny>);
 /// Whether a key may occur several times, and text for whoever reads the file.
 type About = (bool, String);
 
+/// What a file has: the name of its keys' type, its keys, its values, and about it.
+type Read = (String, Py<PyAny>, Py<PyAny>, bool, String);
+
 /// Writes keys of type `K` that NumPy has as words `W`.
 fn write<K: Key, W: PyKey, V: PyValue>(
     path: &Path,
@@ -91,7 +94,7 @@ fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, floats: bo
 /// The pairs of a file, after the name of their keys' type, which is as for an index; then whether a key may occur several times, and
 /// the note.
 #[pyfunction]
-pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<(String, Py<PyAny>, Py<PyAny>, bool, String)> {
+pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<Read> {
     check_not_forked()?;
     let [key, value] = py.detach(|| types_of(&path)).map_err(raise_file)?;
     let read = match (&*key, &*value) {

@@ -151,6 +151,7 @@ def test_tensors_of_torch_are_taken_in_one_native_call() -> None:
     for other in (queries[::2], queries.reshape(10, 100), queries.cpu(), queries.to(torch.int16), queries.to(torch.complex64)):
         assert exchange.take(other, device) is None
     # A tensor's memory lives as long as what was taken of it, and not longer.
+    del other
     before = torch.cuda.memory_allocated()
     other = torch.arange(1 << 20, device="cuda")
     held = exchange.take(other, device)
