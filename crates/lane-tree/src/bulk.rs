@@ -43,6 +43,7 @@ pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
 pub(crate) struct Outputs<'a, K: KeyWord> {
     pub(crate) nodes: &'a mut Buffer<u32>,
     pub(crate) records: &'a mut Buffer<u64>,
+    pub(crate) ends: &'a mut Buffer<u32>,
     pub(crate) lines: &'a mut Buffer<u64>,
     pub(crate) upper: &'a mut UpperScratch<K>,
 }
@@ -110,6 +111,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             targets: Global::null(),
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
+            ends: GlobalMut::null(),
             lines: GlobalMut::null(),
             firsts: GlobalMut::null(),
             lasts: GlobalMut::null(),
@@ -119,15 +121,10 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     }
 
     /// Nodes and lines of all parts. Waits for the stream.
-    fn total(&mut self) -> Result<(usize, u64)> {
+    pub(crate) fn total(&mut self) -> Result<(usize, u64)> {
         let total = read(&self.before, self.parts)?;
-        Ok(self.set_total(total))
-    }
-
-    /// As [`Planned::total`], where the last of [`Planned::before`] is known: does not wait.
-    pub(crate) fn set_total(&mut self, total: u64) -> (usize, u64) {
         self.nodes = (total >> LINE_BITS) as usize;
-        (self.nodes, total & ((1 << LINE_BITS) - 1))
+        Ok((self.nodes, total & ((1 << LINE_BITS) - 1)))
     }
 
     /// Nodes and lines before each part, and in all.
@@ -158,6 +155,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         }
         args.nodes = outputs.nodes.write_on(stream)?;
         args.records = outputs.records.write_on(stream)?;
+        args.ends = outputs.ends.write_on(stream)?;
         args.lines = outputs.lines.write_on(stream)?;
         args.firsts = outputs.upper.firsts.write_on(stream)?;
         args.lasts = outputs.upper.lasts.write_on(stream)?;
@@ -204,9 +202,10 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
     let mut built = room::<_, V>(device, options, leaf_nodes, lines as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
-    let Parts { nodes, records, lines, .. } = &mut built;
+    let Parts { nodes, records, ends, lines, .. } = &mut built;
+    let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
     // SAFETY: there is room for the nodes and lines that were counted.
-    unsafe { planned.write(stream, None, Outputs { nodes, records, lines, upper: &mut upper })? };
+    unsafe { planned.write(stream, None, outputs)? };
     make_upper(stream, options, &mut built, &mut upper)?;
     Ok(built)
 }
@@ -225,6 +224,7 @@ pub(crate) fn room<K: KeyWord, V: Value>(
         lines: device.alloc(words_of_lines::<K, V>(lines as u64) as usize)?,
         nodes: device.alloc((leaf_nodes + most) * NODE_WORDS as usize)?,
         records: device.alloc(leaf_nodes * record_words::<K, V>() as usize)?,
+        ends: device.alloc(leaf_nodes)?,
         firsts: device.alloc(most)?,
         prefixes: device.alloc(most.min(table_nodes))?,
         table: device.alloc(TOP_BUCKETS as usize)?,

@@ -300,6 +300,8 @@ unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: 
 pub(crate) struct NodeOutputs {
     pub(crate) nodes: GlobalMut<u32>,
     pub(crate) records: GlobalMut<u64>,
+    /// Of nodes that are not there yet.
+    pub(crate) ends: GlobalMut<u32>,
     pub(crate) lines: GlobalMut<u64>,
 }
 
@@ -310,7 +312,7 @@ pub(crate) struct NodePlace {
     pub(crate) first_line: u32,
     pub(crate) rank: u64,
     pub(crate) lines: u32,
-    /// Whether it is not there yet. If it is, its first line stays, and others may read which that is.
+    /// Whether it is not there yet. If it is, its lines stay, and others may read which these are.
     pub(crate) is_new: bool,
 }
 
@@ -396,6 +398,9 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
         let planes = [plane(0), plane(1), plane(2), if has_fourth { plane(3) } else { 0 }];
         let record = Record { first: source.key(simt, 0), rank, planes }.words::<V>();
         if lane == 0 {
+            if is_new {
+                simt.store(outputs.ends, u64::from(number), first_line + room, Hint::Default);
+            }
             let to = u64::from(number) * u64::from(record_words::<K, V>());
             simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
             simt.store_vector(outputs.records, to + 2, [record[2], record[3]], Hint::Default);

@@ -336,7 +336,8 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 simt.atomic_add(args.divided_count, 0, 1, Order::Relaxed, Scope::Device);
             }
         } else if let Some(plan) = is_planned {
-            let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
+            let (nodes, records, lines) = (args.nodes, args.records, args.lines);
+            let outputs = NodeOutputs { nodes, records, ends: GlobalMut::null(), lines };
             let place = NodePlace { number, first_line, rank, lines: room, is_new: false };
             write(simt, staged, new_len as u32, plan, place, outputs, memory);
             if lane == 0 {
