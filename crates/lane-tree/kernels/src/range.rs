@@ -63,7 +63,7 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
                     let (mut word, mut is_end, mut is_far) = (start, false, true);
                     let (mut rank, mut node) = (0, 0);
                     // Without, these spill for some architectures.
-                    let late = K::BITS == 128 || !V::IS_SOME;
+                    let late = K::BITS != 32 || !V::IS_SOME;
                     loop {
                         let from = if is_far {
                             tree.start(simt, tree.first_top(), word)

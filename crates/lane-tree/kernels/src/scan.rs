@@ -2,9 +2,9 @@
 //! one kernel finds and copies them: nothing is to be summed up in between.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
-use crate::quads::QUAD;
+use crate::quads::{QUAD, own};
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{TABLE_BYTES, TreeRef, Walk};
+use crate::search::{TABLE_BYTES, TreeRef};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -63,10 +63,12 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(word) = tiles.word(simt) {
                 // Scans that want no pairs, and those past the last one, have no lines.
-                let mut lines = tree.no_lines();
+                let (mut node, mut line) = (tree.leaf_nodes, 0);
                 if tree.height > 0 && limit > 0 {
-                    let of_word = tree.walk_of_any::<S, V>(simt, word);
-                    lines = if tiles.at < args.count { of_word } else { lines };
+                    let descent = tree.descend_any::<S, V>(simt, word);
+                    if tiles.at < args.count {
+                        (node, line) = (own(simt, descent.nodes), own(simt, descent.children.numbers()));
+                    }
                 }
                 let first = tiles.at - u64::from(within);
                 let mut own_pairs = 0;
@@ -75,7 +77,8 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
                 while next < QUAD {
                     let scan = simt.opaque(next);
                     let source = leader + scan;
-                    let start = (simt.shuffle(FULL_MASK, word, source), lines.of_lane(simt, source));
+                    let of_source = |word: u32| simt.shuffle(FULL_MASK, word, source);
+                    let start = (simt.shuffle(FULL_MASK, word, source), of_source(node), of_source(line));
                     let pairs = copy::<S, K, V>(simt, args, first + u64::from(scan), start);
                     if within == scan {
                         own_pairs = pairs;
@@ -92,16 +95,16 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
 }
 
 /// Warp collective (all lanes), with four lanes for each scan, which agree on it. Copies a scan's pairs from a key on, which is in
-/// the first of some lines or would be; how many they were.
+/// a line of a node or would be, or from none if there is no such node; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the lines are those from the key on or none, and the outputs have the scan's places.
+/// The tree is valid, the line is that of the key, and the outputs have the scan's places.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &ScanArgs<K, V>,
     number: u64,
-    (mut from, mut lines): (K, Walk),
+    (mut from, mut node, mut line): (K, u32, u32),
 ) -> u32 {
     let (tree, limit) = (&args.tree, args.limit as u32);
     let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
@@ -111,9 +114,13 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     // SAFETY: the caller's.
     unsafe {
         loop {
+            let mut lines = if node < tree.leaf_nodes { tree.walk(simt, node, line) } else { tree.no_lines() };
+            if lines.line >= lines.end {
+                lines = tree.next_node(simt, lines);
+            }
+            (node, line) = (lines.node, lines.line);
             // As if no slot were free, and a line for slots that are; at first another one, for the pairs before the start.
             let wanted = left.div_ceil(line_slots::<K, V>()) + 1 + u32::from(is_first);
-            let line = lines.line;
             let reach = wanted.min(AT_ONCE).min(lines.end - line);
             let words: [[u64; 2]; AT_ONCE as usize] = core::array::from_fn(|round| {
                 let chunk = (u64::from(line) + round as u64) * u64::from(QUAD) + u64::from(within);
@@ -162,12 +169,9 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
             }
             // All lines but the first have pairs from the start on; so if there were none, the last one that was read is free, and so
             // is the rest of its node.
-            lines.line = if found == 0 { lines.end } else { line + reach };
-            if is_open && lines.line == lines.end {
-                lines = tree.next_node(simt, lines);
-            }
+            line = if found == 0 { u32::MAX } else { line + reach };
             // A scan that has all its pairs reads no more.
-            lines = if is_open { lines } else { tree.no_lines() };
+            node = if is_open { node } else { tree.leaf_nodes };
             is_first = false;
         }
     }
