@@ -43,7 +43,7 @@ pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_til
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
     ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs, PlanLines,
-    PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs, SizeDivided,
-    SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
+    PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, SIZE_WORDS, Search, SearchArgs,
+    SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
 };
 pub use upper::{CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

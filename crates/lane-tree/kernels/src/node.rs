@@ -300,7 +300,7 @@ unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: 
 pub(crate) struct NodeOutputs {
     pub(crate) nodes: GlobalMut<u32>,
     pub(crate) records: GlobalMut<u64>,
-    /// Of nodes that are not there yet.
+    /// Of nodes that have other lines than before.
     pub(crate) ends: GlobalMut<u32>,
     pub(crate) lines: GlobalMut<u64>,
 }
@@ -312,7 +312,7 @@ pub(crate) struct NodePlace {
     pub(crate) first_line: u32,
     pub(crate) rank: u64,
     pub(crate) lines: u32,
-    /// Whether it is not there yet. If it is, its lines stay, and others may read which these are.
+    /// Whether it has other lines than before, or was not there.
     pub(crate) is_new: bool,
 }
 

@@ -467,8 +467,8 @@ impl<K: KeyWord> TreeRef<K> {
     /// There is such a node.
     #[inline(always)]
     pub(crate) unsafe fn end_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
-        // SAFETY: a node.
-        unsafe { simt.load(self.ends, u64::from(number), Hint::ReadOnly) }
+        // SAFETY: a node. Updates change where lines end, so this is no read-only load.
+        unsafe { simt.load(self.ends, u64::from(number), Hint::Default) }
     }
 
     /// No lines.

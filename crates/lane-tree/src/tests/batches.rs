@@ -302,6 +302,23 @@ fn nodes_that_are_divided_get_new_lines() {
     assert_eq!(both.apply(&between(&keys, 1).collect::<Vec<_>>(), "after that"), UpdatePath::Moved);
 }
 
+/// A few keys into one node of a full tree.
+fn few_more(both: &Pair<u64, u32>) -> Vec<Op<u64, u32>> {
+    between(&both.keys_of(1..2), 1).step_by(16).collect()
+}
+
+#[test]
+fn a_node_with_too_few_lines_gets_more_of_them() {
+    let mut both = of_some_nodes::<u32>(1.0);
+    let (nodes, lines) = (both.tree.stats().leaf_nodes, both.first_lines());
+    let ops = few_more(&both);
+    assert_eq!(both.apply(&ops, "a few more"), UpdatePath::InPlace);
+    assert_eq!(both.tree.stats().leaf_nodes, nodes);
+    let others = both.first_lines().into_iter().zip(&lines).filter(|(now, before)| now != *before).count();
+    assert_eq!((others, both.unused()), (1, lines[2] - lines[1]));
+    assert!(both.first_lines()[1] >= lines[nodes as usize - 1]);
+}
+
 #[test]
 fn lines_move_seldom_and_a_tree_with_many_unused_ones_is_built_anew() {
     let mut both = of_some_nodes::<u32>(0.7);
@@ -389,15 +406,15 @@ fn appended_keys_take_lines_at_the_end() {
 }
 
 /// Lets a batch that divides nodes fail at every point.
-fn takes_place_or_does_not(ops: impl Fn(&Pair<u64, u32>) -> Vec<Op<u64, u32>>) {
+fn takes_place_or_does_not(fill: f64, path: UpdatePath, ops: impl Fn(&Pair<u64, u32>) -> Vec<Op<u64, u32>>) {
     let keys: Vec<u64> = (0..1600).map(|i| i << 30).collect();
     let failed = Failure::at_every_point(
         |device| {
-            let both = Pair::new(device, &keys, 0.7, 16384);
+            let both = Pair::new(device, &keys, fill, 16384);
             let ops = ops(&both);
             (both, ops)
         },
-        |(both, ops)| both.tree.apply(ops).map(|report| assert_eq!(report.path, UpdatePath::Moved)),
+        |(both, ops)| both.tree.apply(ops).map(|report| assert_eq!(report.path, path)),
         |(both, ops), error| match both.tree.get_many(&keys) {
             Ok(found) => {
                 assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))), "{error}");
@@ -411,12 +428,17 @@ fn takes_place_or_does_not(ops: impl Fn(&Pair<u64, u32>) -> Vec<Op<u64, u32>>) {
 
 #[test]
 fn a_batch_that_empties_a_node_takes_place_or_does_not_whatever_fails() {
-    takes_place_or_does_not(|both| both.keys_of(1..2).into_iter().map(Op::Remove).collect());
+    takes_place_or_does_not(0.7, UpdatePath::Moved, |both| both.keys_of(1..2).into_iter().map(Op::Remove).collect());
 }
 
 #[test]
 fn a_batch_that_moves_lines_takes_place_or_does_not_whatever_fails() {
-    takes_place_or_does_not(|both| between(&both.keys_of(1..2), 2).collect());
+    takes_place_or_does_not(0.7, UpdatePath::Moved, |both| between(&both.keys_of(1..2), 2).collect());
+}
+
+#[test]
+fn a_batch_that_gives_a_node_more_lines_takes_place_or_does_not_whatever_fails() {
+    takes_place_or_does_not(1.0, UpdatePath::InPlace, few_more);
 }
 
 /// A full tree, and a batch of inserts that divides all of its nodes.

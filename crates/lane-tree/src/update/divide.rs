@@ -1,12 +1,11 @@
 //! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
 
-use super::{Batch, UpdateScratch};
+use super::{Batch, NewLines, UpdateScratch};
 use crate::LaneTree;
-use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, line_count, make_upper, room};
+use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, make_upper, room};
 use crate::parts::{Parts, Shape};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
-use lanetree_kernels_lane_tree::layout::{lines_in_words, words_of_lines};
 use lanetree_kernels_lane_tree::{
     DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, ListDividedArgs, PlacePartsArgs, RanksArgs, RelocateArgs,
     SizeDividedArgs, TARGET_WORDS, calls,
@@ -14,13 +13,6 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_simt::WARP;
-
-/// Where lines have no room, they get memory for one in so many more than they need.
-const MORE: u64 = 8;
-
-/// Where more than one in so many lines would have no node, and there is no room for more lines, the tree is built anew; where there
-/// is, only if half of them would have none.
-const MOST_UNUSED: u64 = 8;
 
 /// The nodes that are divided.
 struct List {
@@ -88,36 +80,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, lines })
     }
 
-    /// Makes room for so many lines after those of the tree, of which so many more than now will have no node. If that is too many,
-    /// makes none, and says so.
-    fn reserve_lines(&mut self, stream: &Stream, more: u64, unused: u64) -> Result<bool> {
-        let device = self.device.clone();
-        let parts = self.parts.get_mut()?;
-        let (lines, needed) = (u64::from(parts.shape.lines), u64::from(parts.shape.lines) + more);
-        let unused = u64::from(parts.shape.unused) + unused;
-        let has_room = needed <= lines_in_words::<K::Bits, V>(parts.lines.len() as u64);
-        if needed > u64::from(u32::MAX) || unused * if has_room { 2 } else { MOST_UNUSED } > needed {
-            return Ok(false);
-        }
-        if has_room {
-            return Ok(true);
-        }
-        let room = (needed + needed / MORE).min(u64::from(u32::MAX));
-        let mut to = device.alloc(words_of_lines::<K::Bits, V>(room) as usize)?;
-        to.copy_from_buffer(stream, 0, &parts.lines, 0..words_of_lines::<K::Bits, V>(lines) as usize)?;
-        parts.lines = to;
-        Ok(true)
-    }
-
     /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping; `listed` how
-    /// many nodes are to be laid out anew, and `found` how many of these must be divided. Does nothing, and says so, if too many lines
-    /// would have no node.
+    /// many nodes are to be laid out anew, `found` how many of these must be divided, and `moved` which lines others get. Does nothing,
+    /// and says so, if too many lines would have no node.
     pub(super) fn divide(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
         growth: u64,
-        (listed, found): (u64, u64),
+        (listed, found, moved): (u64, u64, NewLines),
         scratch: &mut UpdateScratch<K>,
     ) -> Result<bool> {
         let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
@@ -148,20 +119,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             (nodes, lines) = made.total()?;
             planned = Some(made);
         }
-        if !self.reserve_lines(stream, lines, list.lines)? {
+        let new_lines = NewLines { new: moved.new + lines, old: moved.old + list.lines };
+        if !self.reserve_lines(stream, new_lines)? {
             return Ok(false);
         }
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
         let options = options.on::<K::Bits>(&device, (len, leaf_nodes))?;
         let mut built = room::<_, V>(&device, options, leaf_nodes, 0)?;
-        built.shape = Shape {
-            len,
-            lines: line_count(u64::from(old.lines) + lines, len)?,
-            unused: old.unused + list.lines as u32,
-            leaf_nodes: leaf_nodes as u32,
-            formats: old.formats,
-            ..Shape::default()
-        };
+        let Shape { lines, unused, formats, .. } = old;
+        built.shape = Shape { len, lines, unused, leaf_nodes: leaf_nodes as u32, formats, ..Shape::default() };
+        new_lines.add_to(&mut built.shape);
         let mut upper = UpperScratch::new(&device, leaf_nodes, options)?;
         let mut targets = device.alloc::<u64>(list.parts * TARGET_WORDS as usize)?;
         let mut moves = device.alloc::<u32>(old.leaf_nodes as usize)?;
@@ -177,6 +144,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 before,
                 cuts: planned.cuts().read_on(stream)?,
                 parts: list.parts as u64,
+                first_line: u64::from(old.lines) + moved.new,
                 targets: targets.write_on(stream)?,
             };
             // SAFETY: the nodes and their parts.
@@ -190,6 +158,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
             (line_changes.nodes, line_changes.records, line_changes.lines) = (nodes, records, lines);
             (node_changes.nodes, node_changes.records, node_changes.lines) = (nodes, records, lines);
+            node_changes.ends = parts.ends.write_on(stream)?;
             let ranks = RanksArgs {
                 changes,
                 divided,

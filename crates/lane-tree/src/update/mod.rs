@@ -1,10 +1,12 @@
 //! Batches of changes.
 
 mod divide;
+mod new_lines;
 mod scratch;
 
 pub use scratch::UpdateScratch;
 
+use self::new_lines::NewLines;
 use super::LaneTree;
 use crate::build::build;
 use crate::bulk::{NOTHING_DIVIDED, build_on};
@@ -23,7 +25,7 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
-use scratch::{FOUND, FULL, LISTED, SORTED_AT, TALLY};
+use scratch::{FOUND, FULL, LISTED, NEW_LINES, OLD_LINES, SORTED_AT, TALLY};
 
 /// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
@@ -114,6 +116,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let len = self.parts.get()?.shape.len;
         let new_len = len.wrapping_add(growth);
         let [listed, divided] = [LISTED, FOUND].map(|word| found[word]);
+        let lines = NewLines { new: found[NEW_LINES], old: found[OLD_LINES] };
         let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
         let is_rebuilt = listed > leaf_nodes / MOST_LISTED || divided > leaf_nodes / MOST_DIVIDED;
         if len == 0 || new_len == 0 || is_rebuilt {
@@ -121,10 +124,11 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(report(UpdatePath::Rebuilt));
         }
         if unreached + divided == 0 {
-            self.write(stream, batch, growth, listed, scratch)?;
-            return Ok(report(UpdatePath::InPlace));
-        }
-        if self.divide(stream, batch, growth, (listed, divided), scratch)? {
+            if self.reserve_lines(stream, lines)? {
+                self.write(stream, batch, growth, (listed, lines), scratch)?;
+                return Ok(report(UpdatePath::InPlace));
+            }
+        } else if self.divide(stream, batch, growth, (listed, divided, lines), scratch)? {
             return Ok(report(UpdatePath::Moved));
         }
         self.rebuild(stream, batch, new_len, scratch)?;
@@ -250,11 +254,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             most_listed: u64::MAX,
             spans: lists.spans.read_on(stream)?,
             sizes: lists.sizes.write_on(stream)?,
-            divided_count: findings.byte_add(FOUND as u64 * 8),
+            counts: findings.byte_add(FOUND as u64 * 8),
+            new_line: u64::from(self.parts.get()?.shape.lines),
             divided: scratch.found.write_on(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
+            ends: GlobalMut::null(),
             lines: GlobalMut::null(),
             formats: GlobalMut::null(),
         })
@@ -283,13 +289,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 
     /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `listed` the number of nodes
-    /// that are laid out anew.
+    /// that are laid out anew, some of them in new lines, for which there is room.
     fn write(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
         growth: u64,
-        listed: u64,
+        (listed, new_lines): (u64, NewLines),
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
         let mut lines = self.changes_of_lines(stream, batch, scratch)?;
@@ -301,6 +307,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
             (lines.nodes, lines.records, lines.lines) = places;
             (nodes.nodes, nodes.records, nodes.lines) = places;
+            nodes.ends = parts.ends.write_on(stream)?;
             let leaf_nodes = parts.shape.leaf_nodes;
             let ranks = RanksArgs {
                 changes: lines.changes,
@@ -317,6 +324,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             }
             let written = scratch.formats.to_vec()?[0];
             parts.shape.len = parts.shape.len.wrapping_add(growth);
+            new_lines.add_to(&mut parts.shape);
             parts.shape.formats |= written & ((1 << FORMAT_BITS) - 1);
             Ok(())
         })

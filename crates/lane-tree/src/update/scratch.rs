@@ -1,6 +1,7 @@
 //! The scratch memory of batches.
 
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
+use lanetree_kernels_lane_tree::SIZE_WORDS;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
@@ -8,12 +9,16 @@ use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 pub(super) const TALLY: usize = 0;
 /// How many nodes are listed, to be laid out anew.
 pub(super) const LISTED: usize = 5;
-/// How many of these must be divided.
+/// How many of these must be divided; then how many new lines others get, and how many they had instead.
 pub(super) const FOUND: usize = 6;
+/// See [`FOUND`].
+pub(super) const NEW_LINES: usize = 7;
+/// See [`FOUND`].
+pub(super) const OLD_LINES: usize = 8;
 /// How many lines have no room of their own.
-pub(super) const FULL: usize = 7;
+pub(super) const FULL: usize = 9;
 /// From here on those of the sort.
-pub(super) const SORTED_AT: usize = 8;
+pub(super) const SORTED_AT: usize = 10;
 
 /// Scratch memory of batches in device form, reusable for the next batch: about 70 bytes per operation with keys of 8 bytes, and 30
 /// for each node of the tree's lowest level, but for no more nodes than operations. A batch that divides nodes takes about 32 more for each node of the tree.
@@ -55,13 +60,14 @@ pub(super) struct NodeLists {
     pub(super) listed: Buffer<u32>,
     /// The first operation of each, and the one after its last.
     pub(super) spans: Buffer<u64>,
-    /// The pairs and the lines of each.
+    /// The pairs of each, and its new lines.
     pub(super) sizes: Buffer<u32>,
 }
 
 impl NodeLists {
     fn new(device: &Device, len: usize) -> Result<Self> {
-        Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, sizes: device.alloc(2 * len)? })
+        let sizes = device.alloc(SIZE_WORDS as usize * len)?;
+        Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, sizes })
     }
 
     /// Makes room for so many nodes.

@@ -235,8 +235,10 @@ kernel_args! {
         pub cuts: Global<u64>,
         /// Parts.
         pub parts: u64,
-        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line, which comes
-        /// after all of the tree's; the rank of its first pair.
+        /// The first of all parts' lines.
+        pub first_line: u64,
+        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line; the rank of
+        /// its first pair.
         pub targets: GlobalMut<u64>,
     }
 }
@@ -260,7 +262,7 @@ impl<K: KeyWord, V: Value> Kernel for PlaceParts<K, V> {
             let index = divided.upto(simt, DividedWord::Parts, part) - 1;
             let number = divided.get(simt, index, DividedWord::Node);
             let before = simt.load(args.before, part, Hint::ReadOnly);
-            let line = u64::from(args.tree.line_count) + (before & ((1 << LINE_BITS) - 1));
+            let line = args.first_line + (before & ((1 << LINE_BITS) - 1));
             let rank = args.tree.rank_of::<S, V>(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
                 - divided.get(simt, index, DividedWord::Pairs);
             let growth = args.changes.growth(simt, divided.get(simt, index, DividedWord::From));

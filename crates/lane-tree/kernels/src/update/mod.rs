@@ -2,8 +2,8 @@
 //!
 //! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
 //! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`],
-//! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines ([`PlanNodes`],
-//! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes with lines of their own, as in a
+//! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines or, if these are too few, in new ones
+//! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are divided into new nodes with new lines, as in a
 //! build ([`SizeDivided`], [`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Lines
 //! never move; where very many nodes would be divided, the tree is built anew.
 //!
@@ -21,7 +21,7 @@ pub use divide::{
     SizeDividedArgs,
 };
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
-pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
+pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, SIZE_WORDS, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 

@@ -1,4 +1,4 @@
-//! Nodes that are laid out anew, each in its own lines.
+//! Nodes that are laid out anew, each in its own lines or, if these are too few, in new ones.
 
 use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, Effect, append};
@@ -120,10 +120,14 @@ kernel_args! {
         pub most_listed: u64,
         /// The first operation of each, and the one after its last.
         pub spans: Global<u64>,
-        /// The pairs and the lines of each, which [`PlanNodes`] notes, as [`WriteNodes`] changes the nodes beside.
+        /// [`SIZE_WORDS`] of each, which [`PlanNodes`] notes: its pairs, as [`WriteNodes`] changes the ranks of others; and if it gets
+        /// new lines, how many, and how many new ones come before them.
         pub sizes: GlobalMut<u32>,
-        /// In and out, of [`PlanNodes`]: how many nodes must be divided; added to the former value.
-        pub divided_count: GlobalMut<u64>,
+        /// In and out, of [`PlanNodes`]: how many nodes must be divided, how many new lines nodes get, and how many they had instead;
+        /// added to the former values.
+        pub counts: GlobalMut<u64>,
+        /// Of [`WriteNodes`]: the first of all new lines.
+        pub new_line: u64,
         /// A bit for each node of the lowest level. [`PlanNodes`] sets those of nodes that must be divided; [`WriteNodes`] leaves
         /// nodes alone whose bits are set.
         pub divided: GlobalMut<u32>,
@@ -131,12 +135,20 @@ kernel_args! {
         pub nodes: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its records.
         pub records: GlobalMut<u64>,
+        /// Out, of [`WriteNodes`]: where the lines of its nodes end.
+        pub ends: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its lines.
         pub lines: GlobalMut<u64>,
         /// Out, of [`WriteNodes`]: the formats of all nodes.
         pub formats: GlobalMut<u32>,
     }
 }
+
+/// Words of [`NodeChangesArgs::sizes`] for each node.
+pub const SIZE_WORDS: u32 = 3;
+
+/// New lines for each pair and slot, in units of 1/256, so that they are filled to 0.7.
+const MORE: u32 = 366;
 
 /// A node with more operations is divided, so that there is a thread for each of them.
 const MOST_CHANGES: u64 = 4096;
@@ -222,23 +234,22 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         }
         let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
         let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
-        let (rank, first_line) = (tree.rank_of::<S, V>(simt, number), tree.first_line(simt, number));
-        let (len, room) = if writes {
+        let (rank, (first_line, room)) = (tree.rank_of::<S, V>(simt, number), tree.lines_of(simt, number));
+        let size = |word: u32| index * u64::from(SIZE_WORDS) + u64::from(word);
+        // The lines that it gets, if it gets new ones, and the first of them.
+        let (mut new_room, mut new_line) = (0, args.new_line as u32);
+        let len = if writes {
             let sizes = args.sizes.as_const();
-            (simt.load(sizes, index * 2, Hint::ReadOnly), simt.load(sizes, index * 2 + 1, Hint::ReadOnly))
+            new_room = simt.load(sizes, size(1), Hint::ReadOnly);
+            new_line += simt.load(sizes, size(2), Hint::ReadOnly);
+            simt.load(sizes, size(0), Hint::ReadOnly)
         } else {
-            let len = (tree.rank_of::<S, V>(simt, number + 1) - rank) as u32;
-            let room = tree.lines_of(simt, number).1;
-            if lane == 0 {
-                simt.store(args.sizes, index * 2, len, Hint::Default);
-                simt.store(args.sizes, index * 2 + 1, room, Hint::Default);
-            }
-            (len, room)
+            (tree.rank_of::<S, V>(simt, number + 1) - rank) as u32
         };
         let growth_before = changes.growth(simt, from);
         let new_len = u64::from(len).wrapping_add(changes.growth(simt, to)).wrapping_sub(growth_before);
         let mut is_planned = None;
-        let has_slots = 0 < new_len && new_len <= u64::from(room.min(BITMAP_CHILDREN) * slots);
+        let has_slots = 0 < new_len && new_len <= u64::from(BITMAP_CHILDREN * slots);
         if has_slots && to - from <= MOST_CHANGES {
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
                 simt.shared_store(staged.keys, place, key);
@@ -323,22 +334,42 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 at += u64::from(WARP);
             }
             simt.sync_warp(FULL_MASK);
-            // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
             let new_len = new_len as u32;
-            let even = (new_len * 272).div_ceil(room.max(1)).max(256);
-            let full = Filling::new(slots * 256);
-            let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
-            is_planned = plan(simt, staged, new_len, fillings, room, memory);
+            // One after the other, as a plan is long: in its own lines; then in new ones, if it gets more.
+            let more = (new_len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN);
+            let mut lines = if new_room > 0 { new_room } else { room };
+            loop {
+                // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
+                let even = (new_len * 272).div_ceil(lines).max(256);
+                let full = Filling::new(slots * 256);
+                let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
+                is_planned = plan(simt, staged, new_len, fillings, lines, memory);
+                if writes || is_planned.is_some() || more <= lines {
+                    break;
+                }
+                (lines, new_room) = (more, more);
+            }
         }
         if !writes {
-            if lane == 0 && is_planned.is_none() {
-                mark(simt, args.divided, number);
-                simt.atomic_add(args.divided_count, 0, 1, Order::Relaxed, Scope::Device);
+            if lane == 0 {
+                let add = |word: u64, by: u32| {
+                    simt.atomic_add(args.counts, word, u64::from(by), Order::Relaxed, Scope::Device)
+                };
+                if is_planned.is_none() {
+                    mark(simt, args.divided, number);
+                    add(0, 1);
+                } else if new_room > 0 {
+                    simt.store(args.sizes, size(2), add(1, new_room) as u32, Hint::Default);
+                    add(2, room);
+                }
+                simt.store(args.sizes, size(0), len, Hint::Default);
+                simt.store(args.sizes, size(1), new_room, Hint::Default);
             }
         } else if let Some(plan) = is_planned {
-            let (nodes, records, lines) = (args.nodes, args.records, args.lines);
-            let outputs = NodeOutputs { nodes, records, ends: GlobalMut::null(), lines };
-            let place = NodePlace { number, first_line, rank, lines: room, is_new: false };
+            let outputs = NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, lines: args.lines };
+            let is_new = new_room > 0;
+            let (first_line, lines) = if is_new { (new_line, new_room) } else { (first_line, room) };
+            let place = NodePlace { number, first_line, rank, lines, is_new };
             write(simt, staged, new_len as u32, plan, place, outputs, memory);
             if lane == 0 {
                 note_formats(simt, args.formats, plan.quantiser.format() as u32);
