@@ -21,6 +21,9 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 /// Threads for parts that are not one node, where there are not more parts: enough for all multiprocessors.
 const OTHERS_THREADS: u64 = 1 << 20;
 
+/// A tree that is not full has memory for one in so many lines more, for nodes that need others.
+const MORE: u32 = 16;
+
 /// No nodes that are divided: parts are of all pairs.
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
@@ -200,7 +203,8 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     let lines = line_count(lines, len as u64)?;
     let options = options.on::<K::Bits>(device, (len as u64, leaf_nodes))?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
-    let mut built = room::<_, V>(device, options, leaf_nodes, lines as usize)?;
+    let more = if filling.is_full() { 0 } else { lines / MORE };
+    let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(more) as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
     let Parts { nodes, records, ends, lines, .. } = &mut built;
     let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };

@@ -344,6 +344,7 @@ impl<K: KeyWord> TreeRef<K> {
             let descent = self.descend_any::<S, V>(simt, word);
             let lines = descent.children.numbers();
             let (node, line) = (own(simt, descent.nodes), own(simt, lines));
+            let is_first_line = descent.children.before >> (8 * within) & 0xff == 0;
             let chunks = self.chunks::<S, V>(simt, lines);
             let (mut is_found, mut own_slot) = (false, 0);
             unroll!(QUAD as usize, round => {
@@ -376,7 +377,7 @@ impl<K: KeyWord> TreeRef<K> {
             } else if predecessor {
                 // The last slot of the line before has its last pair, whether or not it is free.
                 let mut end = line;
-                if line == self.first_line(simt, node) {
+                if is_first_line {
                     end = if node > 0 { self.end_line(simt, node - 1) } else { 0 };
                 }
                 if end > 0 {
@@ -384,12 +385,14 @@ impl<K: KeyWord> TreeRef<K> {
                 }
             } else {
                 // A line that is free repeats the pair before, and what follows of its node is free, too.
-                let mut next = self.walk(simt, node, line + 1);
-                if next.line < next.end {
-                    neighbor = Some(self.pair(simt, next.line, 0)).filter(|pair| pair.0 >= word);
-                }
-                if neighbor.is_none() {
-                    next = self.next_node(simt, next);
+                // The last one of all is loaded in its place, where there is no other: both loads overlap.
+                let next = self.walk(simt, node, line + 1);
+                let at = if next.line < self.line_count { next.line } else { line };
+                let pair = self.pair::<S, V>(simt, at, 0);
+                if next.line < next.end && pair.0 >= word {
+                    neighbor = Some(pair);
+                } else {
+                    let next = self.next_node(simt, next);
                     if next.line < next.end {
                         neighbor = Some(self.pair(simt, next.line, 0));
                     }

@@ -63,7 +63,7 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
                     let (mut word, mut is_end, mut is_far) = (start, false, true);
                     let (mut rank, mut node) = (0, 0);
                     // Without, these spill for some architectures.
-                    let late = K::BITS != 32 || !V::IS_SOME;
+                    let late = K::BITS == 128 || !V::IS_SOME;
                     loop {
                         let from = if is_far {
                             tree.start(simt, tree.first_top(), word)
@@ -75,7 +75,7 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
                             pairs = position.rank.saturating_sub(rank);
                             break;
                         }
-                        store_cursor(Slot { node, line: position.of_node, slot: position.slot }.cursor());
+                        store_cursor(Slot { node, line: position.line, slot: position.slot }.cursor());
                         rank = position.rank;
                         (word, is_end) = (tree.load(simt, args.ends, index, args.count), true);
                         // Whether the end is in a node or after it.
@@ -116,26 +116,49 @@ kernel_args! {
     }
 }
 
-/// A slot, by its node.
+/// A slot of a line of a node.
 #[derive(Clone, Copy)]
 struct Slot {
     node: u32,
-    /// Lines of the node before its own.
     line: u32,
     /// Slots of the line before it; if all are, it is the first one of the next line.
     slot: u32,
 }
 
+/// Bits of a cursor for the slot, after those of the line and before those of the node.
+const SLOT_BITS: u32 = 5;
+
 impl Slot {
-    /// In a word.
+    /// In a word, which has no more than the low bits of the node's number.
     #[inline(always)]
     fn cursor(self) -> u64 {
-        u64::from(self.node) << 32 | u64::from(self.line << 8 | self.slot)
+        u64::from(self.line) | u64::from(self.node << SLOT_BITS | self.slot) << 32
     }
 
     #[inline(always)]
     fn of(cursor: u64) -> Self {
-        Self { node: (cursor >> 32) as u32, line: cursor as u32 >> 8, slot: cursor as u32 & 0xff }
+        let high = (cursor >> 32) as u32;
+        Self { node: high >> SLOT_BITS, line: cursor as u32, slot: high & ((1 << SLOT_BITS) - 1) }
+    }
+
+    /// Per thread. The lines of its node from its own on: the number of the node is found out, if a cursor has not all of its bits.
+    ///
+    /// # Safety
+    /// It is the tree's, from a cursor.
+    #[inline(always)]
+    unsafe fn walk<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Walk {
+        // SAFETY: nodes of the tree, of which one has the line.
+        unsafe {
+            let mut walk = tree.walk(simt, self.node, self.line);
+            // Nearly always there are no more nodes than those bits tell apart.
+            while tree.leaf_nodes > 1 << (32 - SLOT_BITS) && {
+                let first = tree.first_line(simt, walk.node);
+                self.line.wrapping_sub(first) >= walk.end.wrapping_sub(first)
+            } {
+                walk = tree.walk(simt, walk.node + (1 << (32 - SLOT_BITS)), self.line);
+            }
+            walk
+        }
     }
 }
 
@@ -172,13 +195,14 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
 /// A cursor of the tree, with so many pairs from it on, and one more.
 #[inline(always)]
 unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cursor: u64, pairs: u64) -> u64 {
-    let Slot { node, line, slot } = Slot::of(cursor);
-    // SAFETY: records of the tree.
+    let slot = Slot::of(cursor);
+    // SAFETY: nodes and records of the tree.
     unsafe {
-        let record = tree.record::<S, V>(simt, node);
-        let len = record.len(line);
-        let slot = if slot < len { slot } else { len };
-        let rank = record.rank + u64::from(record.before::<V>(line) + slot) + pairs;
+        let node = slot.walk(simt, tree).node;
+        let (record, within) = (tree.record::<S, V>(simt, node), slot.line - tree.first_line(simt, node));
+        let len = record.len(within);
+        let before = if slot.slot < len { slot.slot } else { len };
+        let rank = record.rank + u64::from(record.before::<V>(within) + before) + pairs;
         let node = last_node(tree.leaf_nodes, |number| tree.record::<S, V>(simt, number).rank <= rank);
         let (record, mut line) = (tree.record::<S, V>(simt, node), 0);
         let mut slot = (rank - record.rank) as u32;
@@ -187,7 +211,7 @@ unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cur
             slot -= record.len(line);
             line += 1;
         }
-        Slot { node, line, slot }.cursor()
+        Slot { node, line: tree.first_line(simt, node) + line, slot }.cursor()
     }
 }
 
@@ -240,28 +264,34 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     let slots = u64::from(chunk_slots::<K, V>());
     // SAFETY: the caller's.
     unsafe {
-        let Slot { node, line, slot } = Slot::of(cursor);
+        let start = Slot::of(cursor);
         // The slots of the first chunk that are not wanted.
-        let mut skip = u64::from(slot) % slots;
+        let mut skip = u64::from(start.slot) % slots;
+        // Whatever comes after the node's lines is loaded with them, as where they end is not known yet.
+        let last_chunk = u64::from(tree.line_count) * u64::from(CHUNKS) - 1;
+        let load = |chunks: Chunks, is_wanted: bool| {
+            let own = chunks.chunk + u64::from(within);
+            let own = if own < last_chunk { own } else { last_chunk };
+            if is_wanted { tree.chunk::<S, V>(simt, own) } else { [0; 2] }
+        };
         let mut chunks = Chunks { walk: tree.no_lines(), chunk: 0, end: 0 };
-        // The key before the first chunk, if it is not the node's first: the cursor's slot may be free.
+        // The key before the first chunk, if that is not its line's first: the cursor's slot may be free.
         let (mut before, mut has_before) = (K::MIN, false);
+        let mut words = [0; 2];
         if at < end {
-            let first = tree.first_line(simt, node);
-            chunks = Chunks::of(tree.walk(simt, node, first));
-            let of_node = u64::from(line * CHUNKS) + u64::from(slot) / slots;
-            chunks.chunk += of_node;
-            if of_node > 0 && skip == 0 {
+            let of_line = u64::from(start.slot) / slots;
+            chunks.chunk = u64::from(start.line) * u64::from(CHUNKS) + of_line;
+            words = load(chunks, true);
+            if of_line > 0 && skip == 0 {
                 let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunks.chunk - 1));
                 (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
             }
-            chunks = chunks.normal(simt, tree);
+            chunks = Chunks { chunk: chunks.chunk, ..Chunks::of(start.walk(simt, tree)) };
+            if chunks.chunk >= chunks.end {
+                chunks = chunks.normal(simt, tree);
+                words = load(chunks, true);
+            }
         }
-        let load = |chunks: Chunks, is_wanted: bool| {
-            let own = chunks.chunk + u64::from(within);
-            if is_wanted && own < chunks.end { tree.chunk::<S, V>(simt, own) } else { [0; 2] }
-        };
-        let mut words = load(chunks, at < end);
         while simt.any(FULL_MASK, at < end) {
             // What surely is not all: its loads overlap with these.
             let has_more = at < end && end - at + skip > u64::from(G) * slots;
@@ -350,7 +380,7 @@ impl<K: KeyWord, V: Value> Kernel for CopyPairs<K, V> {
         unsafe {
             let at = tree.record::<S, V>(simt, node).rank;
             let end = if node + 1 < tree.leaf_nodes { tree.record::<S, V>(simt, node + 1).rank } else { tree.len };
-            let cursor = Slot { node, line: 0, slot: 0 }.cursor();
+            let cursor = Slot { node, line: tree.first_line(simt, node), slot: 0 }.cursor();
             copy::<S, K, V, WARP>(simt, tree, cursor, (at, end), (args.keys, args.values));
         }
     }

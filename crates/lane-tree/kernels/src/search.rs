@@ -64,7 +64,7 @@ pub(crate) struct Children {
     /// The first child of each.
     firsts: OfQuad<u32>,
     /// How many children come before the one for the word: a byte each.
-    before: u32,
+    pub(crate) before: u32,
     /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
     is_plain: bool,
 }

@@ -76,12 +76,13 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                     lines: lines.of_lane(simt, part),
                 };
                 let start = |part: u32| tile + u64::from(part) * of_part;
-                let mut next = Part::<K, OWN>::load(simt, args, start(0), span(0));
+                let mut of_next = span(0);
+                let mut next = Part::<K, OWN>::load(simt, args, start(0), of_next);
                 // The parts that are not sorted, or whose lines are not in a window.
                 let mut others = 0_u32;
                 let mut part = 0;
                 while part < PARTS && start(part) < args.count {
-                    let (now, of_now) = (next, span(part));
+                    let (now, of_now) = (next, of_next);
                     let is_near = now.is_near(simt, of_now);
                     if is_near {
                         now.stage(simt, args, of_now);
@@ -91,8 +92,9 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                     simt.sync_warp(FULL_MASK);
                     // Its loads are on their way while this part is searched.
                     let after = part + 1;
+                    of_next = span(after % WARP);
                     next = match after < PARTS && start(after) < args.count {
-                        true => Part::load(simt, args, start(after), span(after)),
+                        true => Part::load(simt, args, start(after), of_next),
                         false => Part::NONE,
                     };
                     if is_near {

@@ -6,8 +6,8 @@ use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::layout::{lines_in_words, words_of_lines};
 use lanetree_layout::{AnyKey, Value};
 
-/// Where lines have no room, they get memory for one in so many more than they need.
-const MORE: u64 = 8;
+/// Where lines have no room, they get memory for one in so many more than they need: all are copied there.
+const MORE: u64 = 4;
 
 /// Where more than one in so many lines would have no node, and there is no room for more lines, the tree is built anew; where there
 /// is, only if half of them would have none.

@@ -340,7 +340,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             let mut lines = if new_room > 0 { new_room } else { room };
             loop {
                 // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
-                let even = (new_len * 272).div_ceil(lines).max(256);
+                let even = (new_len * 272).div_ceil(lines.max(1)).max(256);
                 let full = Filling::new(slots * 256);
                 let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
                 is_planned = plan(simt, staged, new_len, fillings, lines, memory);
