@@ -135,10 +135,18 @@ impl Slot {
         u64::from(self.line) | u64::from(self.node << SLOT_BITS | self.slot) << 32
     }
 
+    /// Per thread. That of a cursor; 0 is that of the first pair.
+    ///
+    /// # Safety
+    /// The cursor is the tree's, which has pairs.
     #[inline(always)]
-    fn of(cursor: u64) -> Self {
-        let high = (cursor >> 32) as u32;
-        Self { node: high >> SLOT_BITS, line: cursor as u32, slot: high & ((1 << SLOT_BITS) - 1) }
+    unsafe fn of<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>, cursor: u64) -> Self {
+        let (high, mut line) = ((cursor >> 32) as u32, cursor as u32);
+        if cursor == 0 {
+            // SAFETY: there is a node.
+            line = unsafe { tree.first_line(simt, 0) };
+        }
+        Self { node: high >> SLOT_BITS, line, slot: high & ((1 << SLOT_BITS) - 1) }
     }
 
     /// Per thread. The lines of its node from its own on: the number of the node is found out, if a cursor has not all of its bits.
@@ -195,9 +203,9 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
 /// A cursor of the tree, with so many pairs from it on, and one more.
 #[inline(always)]
 unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cursor: u64, pairs: u64) -> u64 {
-    let slot = Slot::of(cursor);
     // SAFETY: nodes and records of the tree.
     unsafe {
+        let slot = Slot::of(simt, tree, cursor);
         let node = slot.walk(simt, tree).node;
         let (record, within) = (tree.record::<S, V>(simt, node), slot.line - tree.first_line(simt, node));
         let len = record.len(within);
@@ -264,11 +272,10 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     let slots = u64::from(chunk_slots::<K, V>());
     // SAFETY: the caller's.
     unsafe {
-        let start = Slot::of(cursor);
         // The slots of the first chunk that are not wanted.
-        let mut skip = u64::from(start.slot) % slots;
+        let mut skip = 0;
         // Whatever comes after the node's lines is loaded with them, as where they end is not known yet.
-        let last_chunk = u64::from(tree.line_count) * u64::from(CHUNKS) - 1;
+        let last_chunk = (u64::from(tree.line_count) * u64::from(CHUNKS)).saturating_sub(1);
         let load = |chunks: Chunks, is_wanted: bool| {
             let own = chunks.chunk + u64::from(within);
             let own = if own < last_chunk { own } else { last_chunk };
@@ -279,7 +286,9 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
         let (mut before, mut has_before) = (K::MIN, false);
         let mut words = [0; 2];
         if at < end {
+            let start = Slot::of(simt, tree, cursor);
             let of_line = u64::from(start.slot) / slots;
+            skip = u64::from(start.slot) % slots;
             chunks.chunk = u64::from(start.line) * u64::from(CHUNKS) + of_line;
             words = load(chunks, true);
             if of_line > 0 && skip == 0 {

@@ -92,7 +92,7 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                     simt.sync_warp(FULL_MASK);
                     // Its loads are on their way while this part is searched.
                     let after = part + 1;
-                    of_next = span(after % WARP);
+                    of_next = span(after.min(PARTS - 1));
                     next = match after < PARTS && start(after) < args.count {
                         true => Part::load(simt, args, start(after), of_next),
                         false => Part::NONE,

@@ -33,12 +33,17 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
 
-/// Where a batch would have more than one in so many nodes laid out anew, the tree is built anew: by the kernels' times in
+/// Where a batch would have more than two of so many nodes laid out anew, the tree is built anew: by the kernels' times in
 /// `docs/lab/24-lane-tree.md`, that takes about as long as to lay out so many.
 const MOST_LISTED: u64 = 3;
 
 /// Likewise, where more than one in so many nodes would be divided.
 const MOST_DIVIDED: u64 = 5;
+
+/// The most nodes of so many that are laid out anew.
+const fn most_listed(leaf_nodes: u64) -> u64 {
+    leaf_nodes * 2 / MOST_LISTED
+}
 
 /// A batch on a device: keys and values.
 type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
@@ -118,7 +123,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let [listed, divided] = [LISTED, FOUND].map(|word| found[word]);
         let lines = NewLines { new: found[NEW_LINES], old: found[OLD_LINES] };
         let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
-        let is_rebuilt = listed > leaf_nodes / MOST_LISTED || divided > leaf_nodes / MOST_DIVIDED;
+        let is_rebuilt = listed > most_listed(leaf_nodes) || divided > leaf_nodes / MOST_DIVIDED;
         if len == 0 || new_len == 0 || is_rebuilt {
             self.rebuild(stream, batch, new_len, scratch)?;
             return Ok(report(UpdatePath::Rebuilt));
@@ -184,7 +189,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 listed_count: findings.byte_add(LISTED as u64 * 8),
             };
             let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
-            nodes.most_listed = leaf_nodes as u64 / MOST_LISTED;
+            nodes.most_listed = most_listed(leaf_nodes as u64);
             let threads = (count as u64).min(SHIFT_THREADS);
             let warps = (count.min(leaf_nodes) as u64).min(PLAN_WARPS);
             // SAFETY: operations, and a bit for each node; there is room for all nodes that have operations.
