@@ -42,8 +42,8 @@ pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
-    ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs, PlanLines,
-    PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, SIZE_WORDS, Search, SearchArgs,
-    SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
+    ListNodes, ListNodesArgs, MOVE_WARPS, MoveInserts, MovePairs, NODE_PLAN_WORDS, NodeChangesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
+    SearchArgs, SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
 };
 pub use upper::{CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

@@ -7,7 +7,7 @@ use crate::parts::{Parts, Shape};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_lane_tree::{
-    DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, ListDividedArgs, PlacePartsArgs, RanksArgs, RelocateArgs,
+    DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, ListDividedArgs, MOVE_WARPS, PlacePartsArgs, RanksArgs, RelocateArgs,
     SizeDividedArgs, TARGET_WORDS, calls,
 };
 use lanetree_layout::{AnyKey, Value};
@@ -111,7 +111,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             };
             // SAFETY: there is room for their pairs.
             unsafe {
-                launch::over(stream, list.count as u64, WARP, THREADS)?.run(calls::move_pairs(&args))?;
+                launch::over(stream, list.count as u64, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(&args))?;
                 launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
             }
             let (pairs, filling) = ((&keys, &values, list.pairs), self.divided_filling());

@@ -19,8 +19,8 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
-    SEARCH_THREADS, SearchArgs, calls,
+    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, MOVE_WARPS, NodeChangesArgs,
+    RanksArgs, SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
@@ -258,7 +258,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             listed_count: findings.byte_add(LISTED as u64 * 8).as_const(),
             most_listed: u64::MAX,
             spans: lists.spans.read_on(stream)?,
-            sizes: lists.sizes.write_on(stream)?,
+            plans: lists.plans.write_on(stream)?,
             counts: findings.byte_add(FOUND as u64 * 8),
             new_line: u64::from(self.parts.get()?.shape.lines),
             divided: scratch.found.write_on(stream)?,
@@ -370,7 +370,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         // SAFETY: there is room for all pairs after the batch.
         unsafe {
             if old.leaf_nodes > 0 {
-                launch::over(stream, u64::from(old.leaf_nodes), WARP, THREADS)?.run(calls::move_pairs(&args))?;
+                launch::over(stream, u64::from(old.leaf_nodes), WARP, MOVE_WARPS * WARP)?
+                    .run(calls::move_pairs(&args))?;
             }
             launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
         }

@@ -1,7 +1,7 @@
 //! The scratch memory of batches.
 
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
-use lanetree_kernels_lane_tree::SIZE_WORDS;
+use lanetree_kernels_lane_tree::NODE_PLAN_WORDS;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
@@ -60,14 +60,14 @@ pub(super) struct NodeLists {
     pub(super) listed: Buffer<u32>,
     /// The first operation of each, and the one after its last.
     pub(super) spans: Buffer<u64>,
-    /// The pairs of each, and its new lines.
-    pub(super) sizes: Buffer<u32>,
+    /// The plan of each.
+    pub(super) plans: Buffer<u32>,
 }
 
 impl NodeLists {
     fn new(device: &Device, len: usize) -> Result<Self> {
-        let sizes = device.alloc(SIZE_WORDS as usize * len)?;
-        Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, sizes })
+        let plans = device.alloc(NODE_PLAN_WORDS as usize * len)?;
+        Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, plans })
     }
 
     /// Makes room for so many nodes.
@@ -79,7 +79,7 @@ impl NodeLists {
     }
 
     fn bytes(&self) -> usize {
-        self.listed.bytes() + self.spans.bytes() + self.sizes.bytes()
+        self.listed.bytes() + self.spans.bytes() + self.plans.bytes()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::search::TreeRef;
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args};
 
 kernel_args! {
     /// Arguments of [`MovePairs`] and [`MoveInserts`].
@@ -25,12 +25,83 @@ kernel_args! {
     }
 }
 
-/// Copies the pairs that stay in the nodes that are divided, or in all: a warp per node.
+/// Most operations of a node that are searched in shared memory.
+const STAGED: u32 = 64;
+
+/// Operations of a node, in shared memory.
+#[derive(Clone, Copy)]
+struct StagedChanges<K> {
+    keys: Shared<K>,
+    /// The effect of each in two bits, below by how much the node grows up to it, signed.
+    words: Shared<u32>,
+}
+
+impl<K: KeyWord> StagedChanges<K> {
+    /// Bytes of a warp's.
+    const BYTES: u32 = STAGED * (K::BYTES as u32 + 4);
+
+    /// Those of a warp.
+    #[inline(always)]
+    fn at(warp: u32) -> Self {
+        let keys = Shared::at(warp * Self::BYTES, STAGED);
+        Self { keys, words: Shared::at(keys.end(), STAGED) }
+    }
+
+    /// Warp collective (all lanes). Puts a node's operations there; the warp is to meet before they are read.
+    ///
+    /// # Safety
+    /// They are operations, no more than there is room for.
+    #[inline(always)]
+    unsafe fn put<S: Simt, V: Value>(self, simt: S, changes: &Changes<K, V>, flip: K, (from, to): (u64, u64)) {
+        let mut own = simt.lane();
+        // SAFETY: operations.
+        unsafe {
+            let growth_before = changes.growth(simt, from);
+            while u64::from(own) < to - from {
+                let at = from + u64::from(own);
+                let growth = changes.growth(simt, at + 1).wrapping_sub(growth_before) as u32;
+                simt.shared_store(self.keys, own, changes.key(simt, at, flip));
+                simt.shared_store(self.words, own, growth << 2 | changes.place(simt, at).effect() as u32);
+                own += WARP;
+            }
+        }
+    }
+
+    /// Per thread. As [`Changes::fate`], and by how much the node grows up to there; of so many operations.
+    ///
+    /// # Safety
+    /// They are there.
+    #[inline(always)]
+    unsafe fn fate<S: Simt>(self, simt: S, key: K, count: u32) -> (u32, Effect, u64) {
+        let (mut after, mut left) = (0, count);
+        // SAFETY: below the count.
+        unsafe {
+            while left > 0 {
+                let half = left / 2;
+                let is_upto = simt.shared_load(self.keys, after + half) <= key;
+                (after, left) = if is_upto { (after + half + 1, left - half - 1) } else { (after, half) };
+            }
+            if after == 0 {
+                return (0, Effect::None, 0);
+            }
+            let word = simt.shared_load(self.words, after - 1);
+            let is_own = simt.shared_load(self.keys, after - 1) == key;
+            let effect = if is_own { Effect::from_word(word & 3) } else { Effect::None };
+            (after, effect, (word as i32 >> 2) as u64)
+        }
+    }
+}
+
+/// Warps of a block of [`MovePairs`].
+pub const MOVE_WARPS: u32 = 8;
+
+/// Copies the pairs that stay in the nodes that are divided, or in all: a warp per node, in blocks of [`MOVE_WARPS`] at most.
 #[derive(Debug)]
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
     type Args = DivideArgs<K, V>;
+    const STATIC_SHARED: u32 = MOVE_WARPS * StagedChanges::<K>::BYTES;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -54,13 +125,27 @@ impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
             }
             let to = changes.of_node(simt, number + 1);
             let len = tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number);
+            let growth_before = changes.growth(simt, from);
+            let staged = StagedChanges::<K>::at(simt.warp());
+            if to - from <= u64::from(STAGED) {
+                staged.put(simt, changes, tree.flip, (from, to));
+            }
+            simt.sync_warp(FULL_MASK);
             tree.for_each_pair(simt, tree.lines_of(simt, number), len as u32, |place, key, value: V| {
-                let (after, effect) = changes.fate(simt, key, tree.flip, from, to);
+                let (after, effect, growth);
+                if to - from <= u64::from(STAGED) {
+                    let (own, of_own, growth_upto) = staged.fate(simt, key, (to - from) as u32);
+                    (after, effect) = (from + u64::from(own), of_own);
+                    growth = growth_before.wrapping_add(growth_upto);
+                } else {
+                    (after, effect) = changes.fate(simt, key, tree.flip, from, to);
+                    growth = changes.growth(simt, after);
+                }
                 if effect == Effect::Remove {
                     return;
                 }
                 let value = if effect == Effect::Replace { changes.value(simt, after - 1) } else { value };
-                let to = first.wrapping_add(u64::from(place)).wrapping_add(changes.growth(simt, after));
+                let to = first.wrapping_add(u64::from(place)).wrapping_add(growth);
                 simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
                 values::store(simt, args.values, to, value, Hint::Streaming);
             });

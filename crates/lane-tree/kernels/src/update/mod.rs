@@ -17,11 +17,11 @@ mod relocate;
 mod search;
 
 pub use divide::{
-    DivideArgs, ListDivided, ListDividedArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs, SizeDivided,
-    SizeDividedArgs,
+    DivideArgs, ListDivided, ListDividedArgs, MOVE_WARPS, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs,
+    SizeDivided, SizeDividedArgs,
 };
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
-pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, SIZE_WORDS, WriteNodes};
+pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 

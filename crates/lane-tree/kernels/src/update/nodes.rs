@@ -2,8 +2,10 @@
 
 use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, Effect, append};
-use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, line_slots};
-use crate::node::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
+use crate::layout::{BITMAP_CHILDREN, MOST_PLANES, MOST_SLOTS, Quantiser, line_slots};
+use crate::node::{
+    Filling, NodeOutputs, NodePlace, Plan, PlanMemory, Source, note_formats, plan, planes_of, put_planes, write,
+};
 use crate::search::TreeRef;
 use crate::values::SharedValues;
 use core::marker::PhantomData;
@@ -120,9 +122,8 @@ kernel_args! {
         pub most_listed: u64,
         /// The first operation of each, and the one after its last.
         pub spans: Global<u64>,
-        /// [`SIZE_WORDS`] of each, which [`PlanNodes`] notes: its pairs, as [`WriteNodes`] changes the ranks of others; and if it gets
-        /// new lines, how many, and how many new ones come before them.
-        pub sizes: GlobalMut<u32>,
+        /// [`NODE_PLAN_WORDS`] of each, which [`PlanNodes`] notes, in the order of [`PlanWord`].
+        pub plans: GlobalMut<u32>,
         /// In and out, of [`PlanNodes`]: how many nodes must be divided, how many new lines nodes get, and how many they had instead;
         /// added to the former values.
         pub counts: GlobalMut<u64>,
@@ -144,8 +145,25 @@ kernel_args! {
     }
 }
 
-/// Words of [`NodeChangesArgs::sizes`] for each node.
-pub const SIZE_WORDS: u32 = 3;
+/// What [`PlanNodes`] notes of a node.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum PlanWord {
+    /// Its pairs before the batch.
+    Len = 0,
+    /// The new lines that it gets; 0 if it keeps its own.
+    NewLines = 1,
+    /// The new lines before them.
+    Before = 2,
+    Quantiser = 3,
+    /// Lines with pairs.
+    Lines = 4,
+    /// Planes as in its record, two words each.
+    Planes = 5,
+}
+
+/// Words of [`NodeChangesArgs::plans`] for each node.
+pub const NODE_PLAN_WORDS: u32 = PlanWord::Planes as u32 + 2 * MOST_PLANES as u32;
 
 /// New lines for each pair and slot, in units of 1/256, so that they are filled to 0.7.
 const MORE: u32 = 366;
@@ -235,14 +253,14 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
         let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
         let (rank, (first_line, room)) = (tree.rank_of::<S, V>(simt, number), tree.lines_of(simt, number));
-        let size = |word: u32| index * u64::from(SIZE_WORDS) + u64::from(word);
+        let word = |word: PlanWord| index * u64::from(NODE_PLAN_WORDS) + word as u64;
+        let noted = |at: PlanWord| simt.load(args.plans.as_const(), word(at), Hint::ReadOnly);
         // The lines that it gets, if it gets new ones, and the first of them.
         let (mut new_room, mut new_line) = (0, args.new_line as u32);
         let len = if writes {
-            let sizes = args.sizes.as_const();
-            new_room = simt.load(sizes, size(1), Hint::ReadOnly);
-            new_line += simt.load(sizes, size(2), Hint::ReadOnly);
-            simt.load(sizes, size(0), Hint::ReadOnly)
+            new_room = noted(PlanWord::NewLines);
+            new_line += noted(PlanWord::Before);
+            noted(PlanWord::Len)
         } else {
             (tree.rank_of::<S, V>(simt, number + 1) - rank) as u32
         };
@@ -337,20 +355,45 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             let new_len = new_len as u32;
             // One after the other, as a plan is long: in its own lines; then in new ones, if it gets more.
             let more = (new_len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN);
-            let mut lines = if new_room > 0 { new_room } else { room };
-            loop {
+            let mut lines = room;
+            while !writes {
                 // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
                 let even = (new_len * 272).div_ceil(lines.max(1)).max(256);
                 let full = Filling::new(slots * 256);
                 let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
                 is_planned = plan(simt, staged, new_len, fillings, lines, memory);
-                if writes || is_planned.is_some() || more <= lines {
+                if is_planned.is_some() || more <= lines {
                     break;
                 }
                 (lines, new_room) = (more, more);
             }
+            if writes {
+                let plan = Plan { quantiser: Quantiser(noted(PlanWord::Quantiser)), lines: noted(PlanWord::Lines) };
+                let planes = core::array::from_fn(|plane| {
+                    let half = |half: u64| {
+                        let at = word(PlanWord::Planes) + 2 * plane as u64 + half;
+                        u64::from(simt.load(args.plans.as_const(), at, Hint::ReadOnly))
+                    };
+                    half(0) | half(1) << 32
+                });
+                put_planes::<S, K, V>(simt, planes, (plan.lines, new_len), memory);
+                is_planned = Some(plan);
+            }
         }
         if !writes {
+            let note = |at: PlanWord, value: u32| simt.store(args.plans, word(at), value, Hint::Default);
+            if let Some(plan) = is_planned {
+                let planes = planes_of::<S, K, V>(simt, plan.lines, memory);
+                if lane == 0 {
+                    note(PlanWord::Quantiser, plan.quantiser.0);
+                    note(PlanWord::Lines, plan.lines);
+                    unroll!(MOST_PLANES, plane => {
+                        let to = word(PlanWord::Planes) + 2 * plane as u64;
+                        simt.store(args.plans, to, planes[plane] as u32, Hint::Default);
+                        simt.store(args.plans, to + 1, (planes[plane] >> 32) as u32, Hint::Default);
+                    });
+                }
+            }
             if lane == 0 {
                 let add = |word: u64, by: u32| {
                     simt.atomic_add(args.counts, word, u64::from(by), Order::Relaxed, Scope::Device)
@@ -359,11 +402,11 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                     mark(simt, args.divided, number);
                     add(0, 1);
                 } else if new_room > 0 {
-                    simt.store(args.sizes, size(2), add(1, new_room) as u32, Hint::Default);
+                    note(PlanWord::Before, add(1, new_room) as u32);
                     add(2, room);
                 }
-                simt.store(args.sizes, size(0), len, Hint::Default);
-                simt.store(args.sizes, size(1), new_room, Hint::Default);
+                note(PlanWord::Len, len);
+                note(PlanWord::NewLines, new_room);
             }
         } else if let Some(plan) = is_planned {
             let outputs = NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, lines: args.lines };
