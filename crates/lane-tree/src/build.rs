@@ -275,6 +275,7 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
     let mut children = with_room(plans.len())?;
     make_room(&mut parts.nodes, plans.len() * lanetree_kernels_lane_tree::layout::NODE_WORDS as usize)?;
     make_room(&mut parts.records, plans.len() * record_words::<K, V>() as usize)?;
+    make_room(&mut parts.ends, plans.len())?;
     for (start, end, plan) in &plans {
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
@@ -282,6 +283,7 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
         plan.lines((keys, &values[*start..*end]), (first_line, spare(plan)), &mut parts.lines);
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;
+        parts.ends.push(first_line);
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
     let leaf_nodes = children.len() as u32;
@@ -294,6 +296,7 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
     parts.shape = Shape {
         len: len as u64,
         lines: line_count,
+        unused: 0,
         leaf_nodes,
         top_count: upper.top_count,
         top_first: upper.top_first,
