@@ -19,6 +19,7 @@ from typing import Any, Callable
 import numpy as np
 
 import lanetree
+from lanetree import _arrays
 
 
 def installed(name: str) -> bool:
@@ -70,10 +71,16 @@ def on_gpu(n: int, m: int, repeats: int, sorted_queries: bool) -> list[dict[str,
         rows.append({"what": name, "n": keys.numel(), "queries": m, "sorted": sorted_queries, "seconds": seconds, "rate": m / seconds})
         print(f"{name:<48}{seconds * 1e3:10.3f} ms {m / seconds / 1e9:8.2f} G/s", flush=True)
 
+    # What the library for Rust does, without this package: a kernel, from and to memory that is there.
+    column, on = index._on(queries, None)
+    native = _arrays.empty(index.device, m, np.dtype(np.int64))
+    measure("Rust's get alone", lambda: index._tree.get(column._memory, native._memory, None, 0, on), lambda _: torch.from_dlpack(native))
+    del native, column
     out = torch.empty(m, dtype=torch.int64, device="cuda"), torch.empty(m, dtype=torch.bool, device="cuda")
     measure("lanetree get, out=", lambda: index.get(queries, out=out), lambda made: made[0])
     measure("lanetree get", lambda: index.get(queries), lambda made: torch.from_dlpack(made[0]))
     measure("lanetree searchsorted", lambda: index.searchsorted(queries), lambda made: torch.from_dlpack(made))
+    measure("lanetree asof, a tolerance", lambda: index.asof(queries, tolerance=1), lambda made: torch.from_dlpack(made[0]))
 
     def gather() -> Any:
         at = torch.searchsorted(keys, queries).clamp_(max=keys.numel() - 1)

@@ -52,6 +52,7 @@ def calls_of(keys: Any, query: Any, out: tuple[Any, Any], device: lanetree.Devic
         "Index.predecessor": lambda: index.predecessor(query),
         "Index.successor": lambda: index.successor(query),
         "Index.asof": lambda: index.asof(query),
+        "Index.asof, a tolerance": lambda: index.asof(query, tolerance=1),
         "Index.count_range": lambda: index.count_range(query, query),
         "Index.range": lambda: index.range(query, query),
         "Index.scan, 4": lambda: index.scan(query, 4),

@@ -6,10 +6,10 @@ others, in place.
 >>> import lanetree, numpy as np
 >>> index = lanetree.Index(np.array([10, 20, 30]), np.array([1, 2, 3]), device="cpu")
 >>> index.get(np.array([20, 25]))
-(array([2, 0]), array([ True, False]))
+Found(values=array([2, 0]), found=array([ True, False]))
 
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
-  :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
+  :class:`GroupedIndex`: keys in groups; :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
 * :class:`Array`: what calls give for inputs on a device.
 * :mod:`lanetree.errors`: the exceptions.
@@ -18,8 +18,9 @@ others, in place.
 import os as _os
 
 from . import _native, errors
-from ._arrays import Array, asarray
+from ._arrays import Array, Found, asarray
 from ._device import Device, Pool
+from ._groups import GroupedIndex
 from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
 from ._intervals import IntervalIndex, IntervalRows
 from ._multi import ChangeReport, MultiIndex, ValueRows
@@ -36,6 +37,8 @@ __all__ = [
     "ChangeReport",
     "Device",
     "Error",
+    "Found",
+    "GroupedIndex",
     "Index",
     "IntervalIndex",
     "IntervalRows",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _native
+from . import _native, errors
 from ._device import Device
 
 #: What calls take as an array: NumPy's, torch's, CuPy's, Arrow's, a Series, a list, or a number.
@@ -53,7 +54,12 @@ def on_device(array: object) -> bool:
         return False
     if hasattr(array, "__dlpack_device__"):
         return int(array.__dlpack_device__()[0]) in _ON_GPU
-    return hasattr(array, "__cuda_array_interface__")
+    return hasattr(array, "__cuda_array_interface__") or _is_arrow_of_device(array)
+
+
+def _is_arrow_of_device(array: object) -> bool:
+    """Whether an array tells of itself as Arrow's device arrays alone. pyarrow's have both ways, and are in host memory."""
+    return hasattr(array, "__arrow_c_device_array__") and not hasattr(array, "__arrow_c_array__")
 
 
 def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
@@ -142,26 +148,31 @@ def from_arrow(array: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.
     return parts[0] if len(parts) == 1 else np.concatenate(parts), valid
 
 
-def without_nulls(keys: ArrayLike, values: ArrayLike | None, nulls: str) -> tuple[ArrayLike, ArrayLike | None]:
-    """Keys and values of a build: with nulls="skip" without the pairs of which either is null."""
+def without_nulls(nulls: str, *columns: tuple[ArrayLike | None, str]) -> list[Any]:
+    """The columns of a build, with their names; with nulls="skip" without the rows of which one is null.
+
+    A column that is None becomes the numbers of the rows that are left, if any were left out.
+    """
     if nulls not in ("error", "skip"):
         raise ValueError(f"nulls is {nulls!r}, where 'error' or 'skip' is needed")
     if nulls == "error":
-        return keys, values
-    columns: list[tuple[Any, npt.NDArray[np.bool_] | None]] = []
-    for array, what in ((keys, "the keys"), (values, "the values")):
+        return [array for array, _ in columns]
+    made: list[Any] = []
+    masks: list[npt.NDArray[np.bool_]] = []
+    for array, what in columns:
         if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
-            columns.append(from_arrow(array, what))
+            array, valid = from_arrow(array, what)
+            masks += [] if valid is None else [valid]
         elif array is not None and not on_device(array):
-            columns.append((host(array, None, what), None))
-        else:
-            columns.append((array, None))
-    valid = [mask for _, mask in columns if mask is not None]
-    if not valid:
-        return columns[0][0], columns[1][0]
-    rows = np.flatnonzero(np.logical_and.reduce(valid))
-    # Without values they are the row numbers in the input.
-    return columns[0][0][rows], rows if values is None else columns[1][0][rows]
+            array = host(array, None, what)
+        made.append(array)
+    if not masks:
+        return made
+    for array, (_, what) in zip(made, columns):
+        if array is not None and len(array) != masks[0].size:
+            raise errors.LengthMismatch(f"{what} have {len(array)} elements beside a column of {masks[0].size}: give one of each per row")
+    rows = np.flatnonzero(np.logical_and.reduce(masks))
+    return [rows if array is None else array[rows] for array in made]
 
 
 def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -175,8 +186,9 @@ def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Array:
     """An array of one dimension in a device's memory: what calls give for inputs on a device.
 
-    Other libraries take it without a copy, by ``__dlpack__`` and ``__cuda_array_interface__``: ``torch.from_dlpack(array)``,
-    ``cupy.asarray(array)``. They are made to wait, on the device, for the work that writes it.
+    Other libraries take it without a copy, by ``__dlpack__``, ``__cuda_array_interface__`` and ``__arrow_c_device_array__``:
+    ``torch.from_dlpack(array)``, ``cupy.asarray(array)``. They are made to wait, on the device, for the work that writes it; for the
+    last one, the call waits.
 
     Attributes
     ----------
@@ -254,6 +266,18 @@ class Array:
         typestr = self.dtype.str if self.dtype.kind not in "mM" else "<i8"
         return {"shape": self.shape, "typestr": typestr, "data": (self._memory.address, False), "version": 3, "stream": 1, "strides": None}
 
+    def __arrow_c_device_array__(self, requested_schema: Any = None, **_: Any) -> tuple[Any, Any]:
+        # Arrow's array has no event, so its elements are ready.
+        if self.device.kind == "cuda":
+            stream = stream_of(self.device, 1)
+            self._memory.lend_on(stream, True)
+            stream.synchronize()
+            device = _CUDA, self.device.ordinal
+        else:
+            self.device.synchronize()
+            device = _CPU, -1
+        return _native.arrow_device_export(self._memory, self._size, self.dtype.str, device)
+
     def __repr__(self) -> str:
         return f"<lanetree.Array of {self._size} {self.dtype} on {self.device.name}>"
 
@@ -320,7 +344,7 @@ def producer_stream(array: Any, device: Device, stream: Any = None) -> _native.S
     if cupy is not None and isinstance(array, cupy.ndarray):
         return stream_of(device, cupy.cuda.get_current_stream().ptr)
     if not hasattr(array, "__dlpack__"):
-        return stream_of(device, array.__cuda_array_interface__.get("stream") or 1)
+        return stream_of(device, getattr(array, "__cuda_array_interface__", {}).get("stream") or 1)
     return stream_of(device, 1)
 
 
@@ -371,6 +395,8 @@ def to_device(
         made = array
     elif not on_device(array):
         raise TypeError(f"{what} are in host memory, where an array on {device.name} is needed: put all arrays of a call into one memory")
+    elif _is_arrow_of_device(array):
+        made = _import_arrow(array, device, stream)
     else:
         if _ordinal(array) != device.ordinal or device.kind != "cuda":
             raise ValueError(f"{what} are on GPU {_ordinal(array)}, but the index is on {device.name}: use one device for both")
@@ -411,6 +437,44 @@ def _import(array: Any, what: str, device: Device, stream: _native.Stream, is_te
     address, readonly = interface["data"]
     memory = _native.Memory.import_raw(address, interface["shape"][0], dtype.itemsize, stream, is_temporary, readonly, array)
     return Array(memory, dtype, device)
+
+
+def _import_arrow(array: Any, device: Device, stream: _native.Stream | None) -> Array:
+    """An array of Arrow's on a device, without a copy."""
+    if stream is None:
+        stream = stream_of(device, 1) if device.kind == "cuda" else _native.Stream(device._native)
+    handle = stream.handle
+
+    def wait(event: int) -> None:
+        # What is told is where the event's handle is.
+        cuda, its_handle = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p.from_address(event)
+        if cuda.cuStreamWaitEvent(ctypes.c_void_p(handle), its_handle, 0) != 0 and cuda.cuEventSynchronize(its_handle) != 0:
+            raise errors.Cuda("the event of an Arrow array cannot be waited for")
+
+    schema, capsule = array.__arrow_c_device_array__()
+    memory, kind = _native.arrow_device_import(schema, capsule, device._native, stream, wait)
+    return Array(memory, np.dtype(kind), device)
+
+
+class Found(NamedTuple):
+    """Values, and which of them there are: also an array of Arrow, if they are in host memory.
+
+    ``pyarrow.array(index.get(queries))``, or any other library's reader of ``__arrow_c_array__``, makes a column whose nulls are what was
+    not found. Without a copy of the values.
+    """
+
+    #: A value for each query; the default where there is none.
+    values: Any
+    #: Whether there is one.
+    found: Any
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        values, found = self
+        if isinstance(values, Array):
+            raise TypeError("results on a device are no array of Arrow in host memory: call numpy() of both")
+        values, found = np.atleast_1d(values), np.atleast_1d(found)
+        bits, absent = np.packbits(found, bitorder="little"), found.size - int(np.count_nonzero(found))
+        return _native.arrow_export(values, values.dtype.str, bits, absent)
 
 
 def joined(columns: tuple[Any, Any, Any], value: np.dtype[Any], device: Device) -> Any:

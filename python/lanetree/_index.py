@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _native, _progress, errors
-from ._arrays import Array, ArrayLike
+from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._progress import Progress
 
 Inclusive = Literal["both", "left", "right", "neither"]
+Direction = Literal["backward", "forward", "nearest"]
 _CLOSED = {"both": (True, True), "left": (True, False), "right": (False, True), "neither": (False, False)}
 _MOST = 2**64 - 1
 #: The dtypes of keys, by their native names.
@@ -171,7 +172,7 @@ class _Ordered:
     def _on(self, queries: ArrayLike, stream: Any, what: str = "the queries") -> tuple[Array, _native.Stream | None]:
         return _arrays.on_stream(queries, self.key_dtype, what, self.device, stream)
 
-    def _found(self, queries: ArrayLike, stream: Any) -> Any:
+    def _found(self, queries: ArrayLike, stream: Any, progress: Progress = None) -> Any:
         """Whether keys are present."""
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
@@ -180,10 +181,13 @@ class _Ordered:
             return found
         raw, shape = self._queries(queries)
         hits = np.empty(raw.size, np.bool_)
-        self._tree.get(raw, None, hits, 0)
+        if progress:
+            _progress.in_pieces(lambda part, hits: self._tree.get(part, None, hits, 0), (raw, hits), progress, "contains")
+        else:
+            self._tree.get(raw, None, hits, 0)
         return hits.reshape(shape)[()]
 
-    def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def contains(self, queries: ArrayLike, *, stream: Any = None, progress: Progress = None) -> Any:
         """Whether each of `queries` is a key of the index.
 
         Parameters
@@ -192,13 +196,15 @@ class _Ordered:
             Keys, of the index's dtype; any shape in host memory, one dimension on a device.
         stream : int or object with ``__cuda_stream__``, optional
             For queries on a device: the stream of the work; by default the producer's current one.
+        progress : bool or callable, optional
+            As in :meth:`Index.get`.
 
         Returns
         -------
         array of bool
             Of the shape of the queries; for queries on a device, an :class:`Array`.
         """
-        return self._found(queries, stream)
+        return self._found(queries, stream, progress)
 
     def searchsorted(
         self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None, progress: Progress = None
@@ -256,7 +262,7 @@ class _Ordered:
         starts, ends : array_like
             The bounds, of the index's dtype. A range that ends before it starts has none.
         inclusive : {"both", "left", "right", "neither"}, default "both"
-            Which bounds belong to a range, as in :meth:`pandas.Series.between`. On a device "both" only.
+            Which bounds belong to a range, as in :meth:`pandas.Series.between`.
         stream : optional
             As in :meth:`contains`.
 
@@ -266,12 +272,10 @@ class _Ordered:
         """
         closed = _closed(inclusive)
         if _arrays.on_device(starts):
-            if not all(closed):
-                raise ValueError("ranges on a device have inclusive='both'")
             first, on = self._on(starts, stream, "the starts")
             last, _ = self._on(ends, stream, "the ends")
             counts = _arrays.empty(self.device, first.size, np.dtype(np.int64))
-            self._tree.count(first._memory, last._memory, _MOST, counts._memory, on)
+            self._tree.count(first._memory, last._memory, closed, counts._memory, on)
             return counts
         lower = np.asarray(self.searchsorted(starts, "left" if closed[0] else "right"))
         upper = np.asarray(self.searchsorted(ends, "right" if closed[1] else "left"))
@@ -346,7 +350,8 @@ class _Ordered:
         """Save all pairs to a file, in place of one that is there; :meth:`load` makes an index of it.
 
         The file is written under another name in the same folder, synced, and renamed: after a crash the path has the old file or the
-        new one. It has sorted pairs with checksums, which every index of the Rust library over the same types loads, too.
+        new one. It has sorted pairs with checksums, which every index of the Rust library over the same types loads, too, and the
+        dtypes.
 
         Parameters
         ----------
@@ -360,7 +365,8 @@ class _Ordered:
         keys, values = self._pairs()
         key = _arrays.word_of(self.key_dtype, "keys")
         width = 0 if self._value is None else self._value.itemsize
-        _native.write_file(os.fspath(path), key, keys, values, width)
+        note = f"numpy {self.key_dtype.str} {'' if self._value is None else self._value.str}"
+        _native.write_file(os.fspath(path), key, keys, values, width, False, note)
 
     @property
     def nbytes(self) -> int:
@@ -457,7 +463,7 @@ class Index(_Ordered):
     --------
     >>> index = lanetree.Index(np.array([30, 10, 20]), np.array([3, 1, 2]), device="cpu")
     >>> index.get(np.array([10, 15]))
-    (array([1, 0]), array([ True, False]))
+    Found(values=array([1, 0]), found=array([ True, False]))
     """
 
     __slots__ = ("_value",)
@@ -476,7 +482,7 @@ class Index(_Ordered):
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        keys, values = _arrays.without_nulls(keys, values, nulls)
+        keys, values = _arrays.without_nulls(nulls, (keys, "the keys"), (values, "the values"))
         dtype = self._build(keys, values, True, device, fill, is_sorted, key_dtype, stream, progress)
         assert dtype is not None
         self._value = dtype
@@ -514,9 +520,9 @@ class Index(_Ordered):
 
         Returns
         -------
-        values : array
-            Of the shape of the queries. For queries on a device, an :class:`Array`.
-        found : array of bool
+        Found
+            ``(values, found)``, of the shape of the queries. For queries on a device, each an :class:`Array`; for others, both together
+            are an array of Arrow whose validity is `found`. With `out`, that.
         """
         miss = _arrays.word(default, self._value)
         if _arrays.on_device(queries):
@@ -525,7 +531,7 @@ class Index(_Ordered):
                 values = _arrays.empty(self.device, column.size, self._value)
                 found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
                 self._tree.get(column._memory, values._memory, found._memory, miss, on)
-                return values, found
+                return Found(values, found)
             values = _arrays.to_device(out[0], self._value, "the output of values", self.device, on)
             found = _arrays.to_device(out[1], np.dtype(np.bool_), "the output of hits", self.device, on)
             for array in (values, found):
@@ -546,7 +552,7 @@ class Index(_Ordered):
             self._tree.get(raw, host_values, hits, miss)
         if out is not None:
             return out
-        return host_values.reshape(shape)[()], hits.reshape(shape)[()]
+        return Found(host_values.reshape(shape)[()], hits.reshape(shape)[()])
 
     def __getitem__(self, key: Any) -> Any:
         """The value of one key, or a KeyError; the values of an array of keys, all of which must be present."""
@@ -558,8 +564,21 @@ class Index(_Ordered):
             raise KeyError(missing if np.ndim(key) == 0 else missing.flat[0])
         return values
 
-    def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+    def predecessor(
+        self, queries: ArrayLike, *, default: Any = 0, stream: Any = None, progress: Progress = None
+    ) -> tuple[Any, Any, Any]:
         """The last pair whose key is not above each of `queries`.
+
+        Parameters
+        ----------
+        queries : array_like
+            Keys, of the index's dtype.
+        default : scalar, default 0
+            The value where there is none.
+        stream : optional
+            As in :meth:`contains`.
+        progress : bool or callable, optional
+            As in :meth:`get`.
 
         Returns
         -------
@@ -567,11 +586,13 @@ class Index(_Ordered):
             Where there is none, the key is 0 in host memory and any on a device, and the value is `default`.
         found : array of bool
         """
-        return self._neighbor(queries, True, default, stream)
+        return self._neighbor(queries, True, default, stream, progress)
 
-    def successor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+    def successor(
+        self, queries: ArrayLike, *, default: Any = 0, stream: Any = None, progress: Progress = None
+    ) -> tuple[Any, Any, Any]:
         """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
-        return self._neighbor(queries, False, default, stream)
+        return self._neighbor(queries, False, default, stream, progress)
 
     def _neighbor(
         self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any, progress: Progress = None
@@ -588,7 +609,7 @@ class Index(_Ordered):
         outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
         if progress:
             search = lambda part, *results: self._tree.neighbor(part, predecessor, results[0], results[1], results[2], miss)
-            _progress.in_pieces(search, (raw, *outputs), progress, "asof")
+            _progress.in_pieces(search, (raw, *outputs), progress, "neighbours")
         else:
             self._tree.neighbor(raw, predecessor, *outputs, miss)
         near, host_values, hits = (array.reshape(shape)[()] for array in outputs)
@@ -598,22 +619,28 @@ class Index(_Ordered):
         self,
         at: ArrayLike,
         *,
-        direction: Literal["backward", "forward"] = "backward",
+        direction: Direction = "backward",
         tolerance: Any = None,
+        allow_exact_matches: bool = True,
         default: Any = 0,
         stream: Any = None,
         progress: Progress = None,
     ) -> tuple[Any, Any]:
         """The value of the nearest key on one side of each of `at`, as :func:`pandas.merge_asof` matches rows.
 
+        :class:`GroupedIndex` does so within groups (`by`).
+
         Parameters
         ----------
         at : array_like
             Keys, of the index's dtype.
-        direction : {"backward", "forward"}, default "backward"
-            The last key that is not above, or the first that is not below.
+        direction : {"backward", "forward", "nearest"}, default "backward"
+            The last key that is not above, the first that is not below, or the nearer of both; of two at the same distance the one
+            below. Not "nearest" for floats.
         tolerance : scalar, optional
-            The largest distance of a match; in host memory only.
+            The largest distance of a match, in the units of the keys, or a timedelta64. For floats in host memory only.
+        allow_exact_matches : bool, default True
+            Whether a key that equals the query counts.
         default : scalar, default 0
             The value where there is no match.
         stream : optional
@@ -623,20 +650,49 @@ class Index(_Ordered):
 
         Returns
         -------
-        values : array
-        found : array of bool
+        Found
+            ``(values, found)``, as of :meth:`get`.
+
+        Raises
+        ------
+        lanetree.errors.OptionValue
+            For distances of floats that are not measured.
         """
-        if direction not in ("backward", "forward"):
-            raise ValueError(f"direction is {direction!r}, where 'backward' or 'forward' is needed")
-        if tolerance is not None and _arrays.on_device(at):
-            raise ValueError("a tolerance is not supported for keys on a device: use predecessor or successor, which give the keys")
-        keys, values, found = self._neighbor(at, direction == "backward", default, stream, progress)
-        if tolerance is None:
-            return values, found
-        queries = _arrays.host(at, self.key_dtype, "the queries")
-        far = _distance(queries, keys, direction == "backward") > _tolerance(tolerance, self.key_dtype)
-        found = found & ~far
-        return np.where(found, values, np.asarray(default, self._value))[()].astype(self._value, copy=False), found
+        if direction in ("backward", "forward") and allow_exact_matches and tolerance is None:
+            _, values, found = self._neighbor(at, direction == "backward", default, stream, progress)
+            return Found(values, found)
+        is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
+        limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
+        if is_float and direction == "nearest":
+            # The native code would measure words.
+            raise errors.OptionValue("distances of floats are not measured, so direction='nearest' is not for float keys")
+        if is_float and limit is not None and on_gpu:
+            raise errors.OptionValue("distances of floats on a device are not measured: use predecessor or successor, which give the keys")
+        most = None if is_float else limit
+        miss, strict = _arrays.word(default, self._value), not allow_exact_matches
+        if on_gpu:
+            column, on = self._on(at, stream)
+            dtypes = (self.key_dtype, self._value, np.dtype(np.bool_))
+            near, made, hits = (_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
+            self._tree.asof(column._memory, direction, strict, most, near._memory, made._memory, hits._memory, miss, on)
+            return Found(made, hits)
+        raw, shape = self._queries(at)
+        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
+
+        def search(part: npt.NDArray[Any], keys: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
+            self._tree.asof(part, direction, strict, most, keys, values, found, miss)
+
+        if progress:
+            _progress.in_pieces(search, (raw, *outputs), progress, "asof")
+        else:
+            search(raw, *outputs)
+        keys, host_values, has = outputs
+        if limit is not None and is_float:
+            # NumPy's arithmetic measures these.
+            with np.errstate(invalid="ignore"):
+                has &= ~((raw - keys if direction == "backward" else keys - raw) > limit)
+            host_values[~has] = np.asarray(default, self._value)
+        return Found(host_values.reshape(shape)[()], has.reshape(shape)[()])
 
     def range(
         self,
@@ -697,10 +753,9 @@ class Index(_Ordered):
         path : path-like
         device, fill
             As for :class:`Index`.
-        key_dtype : dtype, optional
-            For keys of integers: another dtype of the same size to see them as, datetime64 say.
-        value_dtype : dtype, optional
-            The dtype of values. The file has words of 32 or 64 bits, and does not tell: by default they are int32 or int64.
+        key_dtype, value_dtype : dtype, optional
+            Other dtypes of the same size to see keys of integers and values as. By default they are what was saved; in a file of the
+            Rust library, which has words of 32 or 64 bits, values are int32 or int64.
 
         Raises
         ------
@@ -711,14 +766,20 @@ class Index(_Ordered):
         TypeError
             For a set's file, and for dtypes of another size.
         """
-        key, keys, values = _native.read_file(os.fspath(path))
+        keys, values, has_several = _read(path, key_dtype, value_dtype)
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
-        keys = _seen_as(keys, _KEY_OF[key], key_dtype, "keys")
-        values = _seen_as(values, np.dtype(f"i{values.itemsize}"), value_dtype, "values")
+        _refuse_several(has_several)
         return cls(keys, values, device, fill=fill, is_sorted=True)
 
-    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner", *, stream: Any = None) -> Any:
+    def join(
+        self,
+        probes: ArrayLike,
+        how: Literal["inner", "left", "semi", "anti"] = "inner",
+        *,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
         """Joins rows of probes with the index, by key.
 
         Parameters
@@ -728,6 +789,8 @@ class Index(_Ordered):
         how : {"inner", "left", "semi", "anti"}, default "inner"
         stream : optional
             As in :meth:`contains`. But for "left" the call waits, to learn how many matches there are.
+        progress : bool or callable, optional
+            As in :meth:`get`.
 
         Returns
         -------
@@ -740,7 +803,7 @@ class Index(_Ordered):
         if _arrays.on_device(probes):
             column, on = self._on(probes, stream, "the probes")
             return _arrays.joined(self._tree.join(column._memory, how, on), self._value, self.device)
-        values, found = self.get(probes)
+        values, found = self.get(probes, progress=progress)
         found = np.atleast_1d(found)
         if how == "inner":
             left = np.flatnonzero(found)
@@ -752,7 +815,7 @@ class Index(_Ordered):
         raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
 
     def range_join(
-        self, lows: ArrayLike, highs: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None
+        self, lows: ArrayLike, highs: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None, progress: Progress = None
     ) -> RangeMatches:
         """Joins ranges with the pairs whose keys are in them.
 
@@ -764,6 +827,8 @@ class Index(_Ordered):
             Which bounds belong to a range.
         stream : optional
             As in :meth:`contains`. The call waits, to learn how many matches there are.
+        progress : bool or callable, optional
+            As for a build: the call is one piece.
 
         Returns
         -------
@@ -777,9 +842,9 @@ class Index(_Ordered):
         >>> left, rows
         (array([0, 0, 1]), array([0, 1, 2]))
         """
-        return self._join_between(lows, highs, _closed(inclusive), None, stream)
+        return self._join_between(lows, highs, _closed(inclusive), None, stream, progress)
 
-    def band_join(self, probes: ArrayLike, distance: Any, *, stream: Any = None) -> RangeMatches:
+    def band_join(self, probes: ArrayLike, distance: Any, *, stream: Any = None, progress: Progress = None) -> RangeMatches:
         """Joins probes with the pairs whose keys are at most `distance` away; otherwise like :meth:`range_join`.
 
         Parameters
@@ -788,15 +853,21 @@ class Index(_Ordered):
             Keys, of the index's dtype, in one dimension. At the ends of the dtype nothing wraps around.
         distance : int or timedelta64
             Not below 0. Distances of floats are not measured: use :meth:`range_join`.
-        stream : optional
+        stream, progress : optional
             As in :meth:`range_join`.
         """
         if self.key_dtype.kind == "f":
             raise errors.OptionValue("distances of floats are not measured: use range_join with bounds of your own")
-        far = int(_tolerance(distance, self.key_dtype))
-        return self._join_between(probes, probes, (True, True), far, stream)
+        far = _tolerance(distance, self.key_dtype)
+        return self._join_between(probes, probes, (True, True), far, stream, progress)
 
     def _join_between(
+        self, lows: ArrayLike, highs: ArrayLike, closed: tuple[bool, bool], distance: int | None, stream: Any, progress: Progress
+    ) -> RangeMatches:
+        with _progress.waiting(progress, len(lows) if progress else 0, "joining"):
+            return self._joined_between(lows, highs, closed, distance, stream)
+
+    def _joined_between(
         self, lows: ArrayLike, highs: ArrayLike, closed: tuple[bool, bool], distance: int | None, stream: Any
     ) -> RangeMatches:
         if _arrays.on_device(lows):
@@ -825,7 +896,7 @@ class Index(_Ordered):
         keys, values = self._pairs()
         return keys, values.view(self._value)
 
-    def insert(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+    def insert(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None, progress: Progress = None) -> UpdateReport:
         """Insert pairs; the value of a key that is present is replaced. Of equal keys the last one's value is kept.
 
         Parameters
@@ -834,6 +905,8 @@ class Index(_Ordered):
             Of the index's dtypes.
         stream : optional
             As in :meth:`contains`. The call returns when the index is changed.
+        progress : bool or callable, optional
+            As for a build: the call is one piece.
 
         Raises
         ------
@@ -842,17 +915,19 @@ class Index(_Ordered):
         lanetree.errors.Lost
             The device failed half-way, and the index cannot be used any more.
         """
-        return self._change(INSERT, keys, values, stream)
+        return self._change(INSERT, keys, values, stream, progress)
 
-    def update(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+    def update(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None, progress: Progress = None) -> UpdateReport:
         """Replace the values of the keys that are present; otherwise like :meth:`insert`."""
-        return self._change(UPDATE, keys, values, stream)
+        return self._change(UPDATE, keys, values, stream, progress)
 
-    def remove(self, keys: ArrayLike, *, stream: Any = None) -> UpdateReport:
+    def remove(self, keys: ArrayLike, *, stream: Any = None, progress: Progress = None) -> UpdateReport:
         """Remove the keys that are present; otherwise like :meth:`insert`."""
-        return self._change(REMOVE, keys, None, stream)
+        return self._change(REMOVE, keys, None, stream, progress)
 
-    def apply(self, kinds: ArrayLike, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+    def apply(
+        self, kinds: ArrayLike, keys: ArrayLike, values: ArrayLike, *, stream: Any = None, progress: Progress = None
+    ) -> UpdateReport:
         """Apply a batch of operations, with the effect of one after another.
 
         Parameters
@@ -861,10 +936,20 @@ class Index(_Ordered):
             ``lanetree.INSERT``, ``UPDATE`` or ``REMOVE`` for each key.
         keys, values : array_like
             Of the index's dtypes; the values of removals are not read.
-        """
-        return self._change(kinds, keys, values, stream)
+        stream, progress : optional
+            As in :meth:`insert`.
 
-    def _change(self, kinds: Any, keys: ArrayLike, values: ArrayLike | None, stream: Any) -> UpdateReport:
+        Returns
+        -------
+        UpdateReport
+        """
+        return self._change(kinds, keys, values, stream, progress)
+
+    def _change(self, kinds: Any, keys: ArrayLike, values: ArrayLike | None, stream: Any, progress: Progress) -> UpdateReport:
+        with _progress.waiting(progress, len(keys) if progress else 0, "changing an index by"):
+            return self._changed(kinds, keys, values, stream)
+
+    def _changed(self, kinds: Any, keys: ArrayLike, values: ArrayLike | None, stream: Any) -> UpdateReport:
         raw_values: Any = None
         is_one = isinstance(kinds, int)
         if _arrays.on_device(keys):
@@ -926,7 +1011,7 @@ class Set(_Ordered):
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        keys, _ = _arrays.without_nulls(keys, None, nulls)
+        (keys,) = _arrays.without_nulls(nulls, (keys, "the keys"))
         self._build(keys, None, False, device, fill, is_sorted, key_dtype, stream, progress)
 
     @classmethod
@@ -939,8 +1024,9 @@ class Set(_Ordered):
         key_dtype: npt.DTypeLike | None = None,
     ) -> "Set":
         """A set of the keys of a file, whose values are left out if it has any; otherwise like :meth:`Index.load`."""
-        key, keys, _ = _native.read_file(os.fspath(path))
-        return cls(_seen_as(keys, _KEY_OF[key], key_dtype, "keys"), device, fill=fill, is_sorted=True)
+        keys, _, has_several = _read(path, key_dtype, None)
+        _refuse_several(has_several)
+        return cls(keys, device, fill=fill, is_sorted=True)
 
     def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
         """The last key that is not above each of `queries`, and whether there is one."""
@@ -1025,6 +1111,29 @@ def _restore(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float 
     return kind(*arrays, device=place, fill=fill, is_sorted=True)
 
 
+def _read(
+    path: str | os.PathLike[str], key_dtype: npt.DTypeLike | None, value_dtype: npt.DTypeLike | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, bool]:
+    """Keys and values of a file, and whether keys may occur several times. Dtypes are those asked for, or noted in the file."""
+    key, keys, values, has_several, note = _native.read_file(os.fspath(path))
+    noted = note.split(" ")
+    if len(noted) == 3 and noted[0] == "numpy":
+        try:
+            key_dtype = np.dtype(noted[1]) if key_dtype is None else key_dtype
+            value_dtype = np.dtype(noted[2]) if value_dtype is None and noted[2] else value_dtype
+        except TypeError as error:
+            raise errors.Damaged(f"the note of the file's dtypes is {note!r}, which NumPy does not know") from error
+    keys = _seen_as(keys, _KEY_OF[key], key_dtype, "keys")
+    if values is not None:
+        values = _seen_as(values, np.dtype(f"i{values.itemsize}"), value_dtype, "values")
+    return keys, values, has_several
+
+
+def _refuse_several(has_several: bool) -> None:
+    if has_several:
+        raise errors.Several("the file is of a multi-map, whose keys may have several values: use MultiIndex.load")
+
+
 def _seen_as(words: npt.NDArray[Any], dtype: np.dtype[Any], wanted: npt.DTypeLike | None, what: str) -> npt.NDArray[Any]:
     """A file's words as a dtype of the same size: by default `dtype`. Floats stay what they are, since they are ordered as such."""
     to = dtype if wanted is None else np.dtype(wanted)
@@ -1039,12 +1148,6 @@ def _seen_as(words: npt.NDArray[Any], dtype: np.dtype[Any], wanted: npt.DTypeLik
 def _one_dimension(array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
     if array.ndim != 1:
         raise ValueError(f"{what} have {array.ndim} dimensions, where one is needed")
-    return array
-
-
-def _in_host(array: ArrayLike, call: str) -> ArrayLike:
-    if _arrays.on_device(array):
-        raise ValueError(f"{call} is not supported for arrays on a device: use get, which is, or copy the array")
     return array
 
 
@@ -1087,22 +1190,12 @@ def _output(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], queries: n
     return array.reshape(-1)
 
 
-def _distance(queries: npt.NDArray[Any], keys: npt.NDArray[Any], backward: bool) -> npt.NDArray[Any]:
-    """How far each key is from its query, without overflow: unsigned for integers."""
-    high, low = (np.asarray(queries), np.asarray(keys)) if backward else (np.asarray(keys), np.asarray(queries))
-    if high.dtype.kind != "f":
-        unsigned = np.dtype(f"u{high.dtype.itemsize}")
-        high, low = high.view(unsigned), low.view(unsigned)
-    # Integers wrap as meant; of those without a match, it does not matter.
-    with np.errstate(over="ignore"):
-        far: npt.NDArray[Any] = np.subtract(high, low)
-    return far
-
-
 def _tolerance(tolerance: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "mM":
         unit = np.datetime_data(dtype)[0]
         tolerance = int(np.timedelta64(tolerance).astype(f"m8[{unit}]").astype(np.int64))
+    if dtype.kind != "f" and not isinstance(tolerance, (int, np.integer)):
+        raise TypeError(f"a tolerance of {tolerance!r} for keys of {dtype}: pass an integer")
     if tolerance < 0:
         raise ValueError(f"a tolerance of {tolerance} is below 0")
-    return tolerance if dtype.kind == "f" else np.uint64(tolerance)
+    return tolerance if dtype.kind == "f" else min(int(tolerance), _MOST)

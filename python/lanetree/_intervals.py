@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Iterator, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, errors
-from ._arrays import Array, ArrayLike
+from . import _arrays, _native, _progress, errors
+from ._arrays import Array, ArrayLike, Found
 from ._device import Device
-from ._index import _one_dimension
+from ._index import _one_dimension, _restore
+from ._progress import Progress
 
 
 class IntervalRows(NamedTuple):
@@ -35,8 +36,12 @@ class IntervalIndex:
         As for :class:`Index`.
     key_dtype : dtype, optional
         For bounds in lists: what they become.
+    nulls : {"error", "skip"}, default "error"
+        What becomes of intervals of which a bound or the row is null, as for :class:`Index`.
     stream : int or object with ``__cuda_stream__``, optional
         For arrays on a device: the stream in whose order they are read; by default the producer's current one.
+    progress : bool or callable, optional
+        As for :class:`Index`.
 
     Raises
     ------
@@ -56,7 +61,7 @@ class IntervalIndex:
     >>> networks.stab(np.array([90, 130]))
     IntervalRows(offsets=array([0, 3, 4]), rows=array([2, 1, 0, 0]))
     >>> networks.most_specific(np.array([100, 300]))
-    (array([1, 0]), array([ True, False]))
+    Found(values=array([1, 0]), found=array([ True, False]))
     """
 
     __slots__ = ("_index", "key_dtype", "row_dtype", "device", "__weakref__")
@@ -69,8 +74,11 @@ class IntervalIndex:
         device: str | Device | None = None,
         *,
         key_dtype: npt.DTypeLike | None = None,
+        nulls: Literal["error", "skip"] = "error",
         stream: Any = None,
+        progress: Progress = None,
     ) -> None:
+        starts, ends, rows = _arrays.without_nulls(nulls, (starts, "the starts"), (ends, "the ends"), (rows, "the rows"))
         wanted = None if key_dtype is None else np.dtype(key_dtype)
         on_gpu = _arrays.on_device(starts)
         if isinstance(starts, Array) and device is None:
@@ -110,13 +118,14 @@ class IntervalIndex:
         self.key_dtype = wanted
         word = _arrays.word_of(self.key_dtype, "bounds")
         _arrays.word_of(self.row_dtype, "rows")
-        self._index = _native.Intervals(self.device._native, word, bounds[0], bounds[1], raw_rows, self.row_dtype.itemsize, on)
+        with _progress.waiting(progress, len(bounds[0]), "building an index of"):
+            self._index = _native.Intervals(self.device._native, word, bounds[0], bounds[1], raw_rows, self.row_dtype.itemsize, on)
 
     def _host(self, keys: ArrayLike, what: str) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
         array = _arrays.host(keys, self.key_dtype, what)
         return _arrays.flat(array), array.shape
 
-    def most_specific(self, points: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any]:
+    def most_specific(self, points: ArrayLike, *, default: Any = 0, stream: Any = None) -> Found:
         """The row of the most specific interval around each of `points`, and whether there is one.
 
         The most specific one is that which starts last; of these, that which ends first.
@@ -132,17 +141,17 @@ class IntervalIndex:
 
         Returns
         -------
-        rows : array
-        found : array of bool
+        Found
+            ``(rows, found)``, as the values of :meth:`Index.get`.
         """
         miss = _arrays.word(default, self.row_dtype)
         if _arrays.on_device(points):
             column, on = _arrays.on_stream(points, self.key_dtype, "the points", self.device, stream)
             rows, found, _ = self._index.most_specific(column._memory, miss, on)
-            return Array(rows, self.row_dtype, self.device), Array(found, np.dtype(np.bool_), self.device, column.size)
+            return Found(Array(rows, self.row_dtype, self.device), Array(found, np.dtype(np.bool_), self.device, column.size))
         raw, shape = self._host(points, "the points")
         rows, found, _ = self._index.most_specific(raw, miss)
-        return rows.view(self.row_dtype).reshape(shape)[()], found.reshape(shape)[()]
+        return Found(rows.view(self.row_dtype).reshape(shape)[()], found.reshape(shape)[()])
 
     def stab(self, points: ArrayLike, *, stream: Any = None) -> IntervalRows:
         """All intervals that contain each of `points`, the most specific one first.
@@ -200,6 +209,31 @@ class IntervalIndex:
         out = np.empty(low.size, np.int64)
         self._index.count(low, high, out)
         return out.reshape(shape)[()]
+
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """All intervals: starts, ends and rows, three arrays in host memory, the most specific interval first."""
+        starts, ends, rows = self._index.intervals()
+        return starts.view(self.key_dtype), ends.view(self.key_dtype), rows.view(self.row_dtype)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        """The intervals, as ``(start, end, row)``, the most specific one first. Copies all of them first."""
+        starts, ends, rows = self.items()
+        return iter(zip(starts.tolist(), ends.tolist(), rows.tolist()))
+
+    def __contains__(self, point: object) -> bool:
+        """Whether an interval contains a point."""
+        return bool(self.count(point) > 0)
+
+    def to(self, device: str | Device) -> "IntervalIndex":
+        """A copy of the index on another device."""
+        return IntervalIndex(*self.items(), device)
+
+    def copy(self) -> "IntervalIndex":
+        """A copy of the index on the same device."""
+        return self.to(self.device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (IntervalIndex, self.items(), self.device.name)
 
     def __len__(self) -> int:
         return len(self._index)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Iterator, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _native, _progress
-from ._arrays import Array, ArrayLike
+from ._arrays import Array, ArrayLike, Found
 from ._device import Device
-from ._index import Inclusive, Ranges, _closed, _in_host, _limit, _one_dimension, _restore
+from ._index import Inclusive, Ranges, _closed, _limit, _one_dimension, _read, _restore
 from ._progress import Progress
 
 
@@ -64,7 +65,7 @@ class MultiIndex:
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        keys, values = _arrays.without_nulls(keys, values, nulls)
+        keys, values = _arrays.without_nulls(nulls, (keys, "the keys"), (values, "the values"))
         wanted = None if key_dtype is None else np.dtype(key_dtype)
         on_gpu = _arrays.on_device(keys)
         if isinstance(keys, Array) and device is None:
@@ -128,7 +129,7 @@ class MultiIndex:
         return ValueRows(offsets, values.view(self.value_dtype))
 
     def count(self, queries: ArrayLike, *, stream: Any = None) -> Any:
-        """How many values each of `queries` has: int64."""
+        """How many values each of `queries` has: int64, of the shape of the queries; otherwise like :meth:`Index.contains`."""
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream, "the queries")
             counts = _arrays.empty(self.device, column.size, np.dtype(np.int64))
@@ -139,34 +140,86 @@ class MultiIndex:
         self._map.count(_arrays.flat(array), out)
         return out.reshape(array.shape)[()]
 
-    def contains(self, queries: ArrayLike) -> Any:
-        """Whether each of `queries`, in host memory, is present."""
-        return np.asarray(self.count(_in_host(queries, "contains")) > 0)[()]
+    def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+        """Whether each of `queries` is a key of the index; otherwise like :meth:`Index.contains`."""
+        return self._first(queries, False, 0, stream)[1]
 
-    def first(self, queries: ArrayLike, *, default: Any = 0) -> tuple[Any, Any]:
-        """The value of each of `queries`, in host memory, that was inserted first, and whether there is one."""
-        offsets, values = self.get(_in_host(queries, "first"))
-        found = np.diff(offsets) > 0
-        out = np.full(found.size, default, self.value_dtype)
-        out[found] = values[offsets[:-1][found]]
-        shape = np.shape(queries)
-        return out.reshape(shape)[()], found.reshape(shape)[()]
+    def first(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
+        """The value of each of `queries` that was inserted first, and whether there is one; otherwise like :meth:`Index.get`.
+
+        Parameters
+        ----------
+        queries : array_like
+            Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+        default : scalar, default 0
+            The value of keys that are absent.
+        stream : optional
+            As in :meth:`Index.contains`.
+
+        Returns
+        -------
+        Found
+            ``(values, found)``
+        """
+        return self._first(queries, True, default, stream)
+
+    def _first(self, queries: ArrayLike, has_values: bool, default: Any, stream: Any) -> Found:
+        miss, is_there = _arrays.word(default, self.value_dtype), np.dtype(np.bool_)
+        values: Any = None
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream, "the queries")
+            values = _arrays.empty(self.device, column.size, self.value_dtype) if has_values else None
+            found = _arrays.empty(self.device, column.size, is_there)
+            self._map.first(column._memory, values._memory if has_values else None, found._memory, miss, on)
+            return Found(values, found)
+        array = _arrays.host(queries, self.key_dtype, "the queries")
+        values = np.empty(array.size, self.value_dtype) if has_values else None
+        hits = np.empty(array.size, is_there)
+        self._map.first(_arrays.flat(array), values, hits, miss)
+        return Found(values.reshape(array.shape)[()] if has_values else None, hits.reshape(array.shape)[()])
 
     def range(
-        self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", limit: int | None = None
+        self,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        *,
+        inclusive: Inclusive = "both",
+        limit: int | None = None,
+        stream: Any = None,
     ) -> Ranges:
-        """The pairs of each range; for arrays in host memory, otherwise like :meth:`Index.range`."""
-        first, last = self._host(_in_host(starts, "range"), "the starts"), self._host(_in_host(ends, "range"), "the ends")
-        offsets, keys, values = self._map.range(first, last, _closed(inclusive), _limit(limit))
+        """The pairs of each range; otherwise like :meth:`Index.range`."""
+        closed, most = _closed(inclusive), _limit(limit)
+        if _arrays.on_device(starts):
+            first, on = self._on(starts, stream, "the starts")
+            last = _arrays.to_device(ends, self.key_dtype, "the ends", self.device, on)
+            offsets, keys, values = self._map.range(first._memory, last._memory, closed, most, on)
+            columns = (offsets, np.dtype(np.int64)), (keys, self.key_dtype), (values, self.value_dtype)
+            return Ranges(*(Array(memory, dtype, self.device) for memory, dtype in columns))
+        offsets, keys, values = self._map.range(self._host(starts, "the starts"), self._host(ends, "the ends"), closed, most)
         return Ranges(offsets, keys.view(self.key_dtype), values.view(self.value_dtype))
 
-    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both") -> npt.NDArray[Any]:
-        """How many pairs each range has, for arrays in host memory."""
-        first, last = self._host(starts, "the starts"), self._host(ends, "the ends")
-        counts: npt.NDArray[Any] = self._map.count_range(first, last, _closed(inclusive))
-        return counts
+    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
+        """How many pairs each range has; otherwise like :meth:`Index.count_range`."""
+        closed = _closed(inclusive)
+        if _arrays.on_device(starts):
+            first, on = self._on(starts, stream, "the starts")
+            last = _arrays.to_device(ends, self.key_dtype, "the ends", self.device, on)
+            counts = _arrays.empty(self.device, first.size, np.dtype(np.int64))
+            self._map.count_range(first._memory, last._memory, closed, counts._memory, on)
+            return counts
+        array = _arrays.host(starts, self.key_dtype, "the starts")
+        out = np.empty(array.size, np.int64)
+        self._map.count_range(_arrays.flat(array), self._host(ends, "the ends"), closed, out)
+        return out.reshape(array.shape)[()]
 
-    def join(self, probes: ArrayLike, how: Literal["inner", "left", "semi", "anti"] = "inner", *, stream: Any = None) -> Any:
+    def join(
+        self,
+        probes: ArrayLike,
+        how: Literal["inner", "left", "semi", "anti"] = "inner",
+        *,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
         """Joins rows of probes with the index, by key.
 
         Parameters
@@ -176,6 +229,8 @@ class MultiIndex:
         how : {"inner", "left", "semi", "anti"}, default "inner"
         stream : optional
             As in :meth:`Index.contains`. The call waits, to learn how many matches there are.
+        progress : bool or callable, optional
+            As for a build: the call is one piece.
 
         Returns
         -------
@@ -185,6 +240,10 @@ class MultiIndex:
         left : array of int64
             For "semi" the probes that are present, for "anti" those that are not.
         """
+        with _progress.waiting(progress, len(probes) if progress else 0, "joining"):
+            return self._joined(probes, how, stream)
+
+    def _joined(self, probes: ArrayLike, how: str, stream: Any) -> Any:
         if _arrays.on_device(probes):
             column, on = self._on(probes, stream, "the probes")
             return _arrays.joined(self._map.join(column._memory, how, on), self.value_dtype, self.device)
@@ -216,7 +275,19 @@ class MultiIndex:
         return self.items()[1]
 
     def insert(self, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> ChangeReport:
-        """Insert pairs: each value goes after those that its key has. All or nothing."""
+        """Insert pairs: each value goes after those that its key has. All or nothing.
+
+        Parameters
+        ----------
+        keys, values : array_like
+            Of the index's dtypes.
+        stream : optional
+            As in :meth:`Index.contains`. The call returns when the index is changed.
+
+        Returns
+        -------
+        ChangeReport
+        """
         if _arrays.on_device(keys):
             column, on = self._on(keys, stream, "the keys")
             given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)
@@ -233,6 +304,31 @@ class MultiIndex:
             return ChangeReport(*self._map.remove(column._memory, None, on))
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
         return ChangeReport(*self._map.remove(self._host(keys, "the keys"), raw))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save all pairs to a file, in place of one that is there; otherwise like :meth:`Index.save`.
+
+        The file is one of a multi-map: :meth:`load` alone makes an index of it.
+        """
+        keys, values = self.items()
+        note = f"numpy {self.key_dtype.str} {self.value_dtype.str}"
+        name = _arrays.word_of(self.key_dtype, "keys")
+        _native.write_file(os.fspath(path), name, keys, values, self.value_dtype.itemsize, True, note)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        device: str | Device | None = None,
+        *,
+        key_dtype: npt.DTypeLike | None = None,
+        value_dtype: npt.DTypeLike | None = None,
+    ) -> "MultiIndex":
+        """An index over the pairs of a file, of a multi-map or of an index; otherwise like :meth:`Index.load`."""
+        keys, values, _ = _read(path, key_dtype, value_dtype)
+        if values is None:
+            raise TypeError("the file is a set's, without values: use Set.load")
+        return cls(keys, values, device)
 
     @property
     def nbytes(self) -> int:

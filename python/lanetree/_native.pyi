@@ -1,6 +1,6 @@
 """What the package is written on: arrays are contiguous, of one dimension, and of the right width."""
 
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,18 @@ def dlpack_export(memory: Memory, len: int, code: int, device: tuple[int, int], 
 
 def arrow_import(schema: object, array: object) -> Column: ...
 def arrow_stream(stream: object) -> list[Column]: ...
+def arrow_export(
+    array: npt.NDArray[Any], kind: str, validity: npt.NDArray[np.uint8], null_count: int
+) -> tuple[Any, Any]: ...
+def arrow_device_export(memory: Memory, len: int, kind: str, device: tuple[int, int]) -> tuple[Any, Any]: ...
+def arrow_device_import(
+    schema: object, array: object, device: Device, stream: Stream, wait: Callable[[int], None]
+) -> tuple[Memory, str]: ...
 
 def write_file(
-    path: str, key: str, keys: _Column, values: Optional[_Column], value_bytes: int
+    path: str, key: str, keys: _Column, values: Optional[_Column], value_bytes: int, has_several: bool, note: str
 ) -> None: ...
-def read_file(path: str) -> tuple[str, npt.NDArray[Any], Any]: ...
+def read_file(path: str) -> tuple[str, npt.NDArray[Any], Any, bool, str]: ...
 
 class Column:
     @property
@@ -126,7 +133,24 @@ class Tree:
         stream: Optional[Stream] = None,
     ) -> tuple[Any, Any, Any]: ...
     def count(
-        self, starts: _Column, ends: _Column, limit: int, counts: _Column, stream: Optional[Stream] = None
+        self,
+        starts: _Column,
+        ends: _Column,
+        closed: tuple[bool, bool],
+        counts: _Column,
+        stream: Optional[Stream] = None,
+    ) -> None: ...
+    def asof(
+        self,
+        queries: _Column,
+        direction: str,
+        is_strict: bool,
+        tolerance: Optional[int],
+        keys: _Column,
+        values: _Column,
+        found: _Column,
+        miss: int,
+        stream: Optional[Stream] = None,
     ) -> None: ...
     def scan(self, starts: _Column, limit: int, stream: Optional[Stream] = None) -> tuple[Any, Any, Any]: ...
     def join(
@@ -170,10 +194,30 @@ class Multi:
     def join(
         self, probes: _Column, how: str, stream: Optional[Stream] = None
     ) -> tuple[Memory, Optional[Memory], Optional[Memory]]: ...
+    def first(
+        self,
+        queries: _Column,
+        values: Optional[_Column],
+        found: _Column,
+        miss: int,
+        stream: Optional[Stream] = None,
+    ) -> None: ...
     def range(
-        self, starts: _Column, ends: _Column, closed: tuple[bool, bool], limit: int
+        self,
+        starts: _Column,
+        ends: _Column,
+        closed: tuple[bool, bool],
+        limit: int,
+        stream: Optional[Stream] = None,
     ) -> tuple[Any, Any, Any]: ...
-    def count_range(self, starts: _Column, ends: _Column, closed: tuple[bool, bool]) -> Any: ...
+    def count_range(
+        self,
+        starts: _Column,
+        ends: _Column,
+        closed: tuple[bool, bool],
+        counts: _Column,
+        stream: Optional[Stream] = None,
+    ) -> None: ...
     def insert(self, keys: _Column, values: _Column, stream: Optional[Stream] = None) -> tuple[int, int, int]: ...
     def remove(
         self, keys: _Column, values: Optional[_Column], stream: Optional[Stream] = None
@@ -203,6 +247,46 @@ class Intervals:
     def count(
         self, lows: _Column, highs: Optional[_Column], counts: _Column, stream: Optional[Stream] = None
     ) -> None: ...
+    def intervals(self) -> tuple[Any, Any, Any]: ...
+    def __len__(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def close(self) -> None: ...
+    @property
+    def is_closed(self) -> bool: ...
+
+class Groups:
+    def __init__(
+        self,
+        device: Device,
+        types: tuple[int, str, int],
+        groups: _Column,
+        keys: _Column,
+        values: _Column,
+        fill: float,
+        stream: Optional[Stream] = None,
+    ) -> None: ...
+    def get(
+        self,
+        groups: _Column,
+        keys: _Column,
+        direction: Optional[str],
+        is_strict: bool,
+        tolerance: Optional[int],
+        values: _Column,
+        found: _Column,
+        miss: int,
+        stream: Optional[Stream] = None,
+    ) -> None: ...
+    def apply(
+        self,
+        kind: int,
+        groups: _Column,
+        keys: _Column,
+        values: Optional[_Column],
+        stream: Optional[Stream] = None,
+    ) -> _Report: ...
+    def pairs(self) -> tuple[Any, Any, Any]: ...
     def __len__(self) -> int: ...
     @property
     def bytes(self) -> int: ...

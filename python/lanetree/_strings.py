@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
+from typing import Any, Iterable, Iterator, Literal, NamedTuple, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, errors
-from ._arrays import ArrayLike
+from . import _arrays, _native, _progress, errors
+from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._index import Inclusive, UpdateReport, _closed, _limit, _restore
+from ._progress import Progress
 
 Strings = Union[Sequence[str], Sequence[bytes], Iterable[str], Iterable[bytes], Any]
 
@@ -36,19 +37,43 @@ class StringIndex:
         numbers, int64.
     device : str, Device or None
         As for :class:`Device`.
+    nulls : {"error", "skip"}, default "error"
+        What becomes of pairs of which the key or the value is null: None in a list, or in columns of Arrow.
+    progress : bool or callable, optional
+        As for :class:`Index`.
+
+    Raises
+    ------
+    TypeError
+        For keys of str and of bytes in one index, and dtypes of values that indexes do not have.
+    lanetree.errors.LengthMismatch
+        Unless there is one value per key.
+
+    Notes
+    -----
+    Queries and changes are in host memory, whatever the device. What is said of threads at :class:`Index` is true here, too.
 
     Examples
     --------
     >>> index = lanetree.StringIndex(["car", "cart", "dog"], np.array([1, 2, 3]), device="cpu")
     >>> index.get(["cart", "cat"])
-    (array([2, 0]), array([ True, False]))
+    Found(values=array([2, 0]), found=array([ True, False]))
     >>> index.prefix(["car"]).keys
     ['car', 'cart']
     """
 
     __slots__ = ("_tree", "_is_text", "value_dtype", "device", "__weakref__")
 
-    def __init__(self, keys: Strings, values: ArrayLike | None = None, device: str | Device | None = None) -> None:
+    def __init__(
+        self,
+        keys: Strings,
+        values: ArrayLike | None = None,
+        device: str | Device | None = None,
+        *,
+        nulls: Literal["error", "skip"] = "error",
+        progress: Progress = None,
+    ) -> None:
+        keys, values = _without_nulls(nulls, keys, values)
         offsets, data, self._is_text = _packed(keys, None)
         if values is None:
             values = np.arange(offsets.size - 1, dtype=np.int64)
@@ -57,13 +82,14 @@ class StringIndex:
         self.device, self.value_dtype = Device(device), array.dtype
         if array.size != offsets.size - 1:
             raise errors.LengthMismatch(f"{offsets.size - 1} keys but {array.size} values: give one value per key")
-        self._tree = _native.Strings(self.device._native, offsets, data, array, array.dtype.itemsize)
+        with _progress.waiting(progress, array.size, "building an index of"):
+            self._tree = _native.Strings(self.device._native, offsets, data, array, array.dtype.itemsize)
 
     def _keys(self, keys: Strings) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         offsets, data, _ = _packed(keys, self._is_text)
         return offsets, data
 
-    def get(self, queries: Strings, *, default: Any = 0) -> tuple[Any, Any]:
+    def get(self, queries: Strings, *, default: Any = 0) -> Found:
         """The value of each of `queries`, and whether it is present.
 
         Parameters
@@ -74,15 +100,15 @@ class StringIndex:
 
         Returns
         -------
-        values : array
-        found : array of bool
+        Found
+            ``(values, found)``: also an array of Arrow whose validity is `found`.
         """
         offsets, data = self._keys(queries)
         values, found = np.empty(offsets.size - 1, self.value_dtype), np.empty(offsets.size - 1, np.bool_)
         miss = _arrays.from_python(default, self.value_dtype, "the default")
         word = int(np.asarray(miss).reshape(1).view(f"u{self.value_dtype.itemsize}")[0])
         self._tree.get(offsets, data, values, found, word)
-        return values, found
+        return Found(values, found)
 
     def contains(self, queries: Strings) -> npt.NDArray[np.bool_]:
         """Whether each of `queries` is present."""
@@ -239,6 +265,20 @@ def _packed(keys: Strings, is_text: bool | None) -> tuple[npt.NDArray[Any], npt.
     offsets = np.zeros(len(encoded) + 1, np.uint64)
     np.cumsum([len(string) for string in encoded], out=offsets[1:])
     return offsets, np.frombuffer(b"".join(encoded) or b"\0", np.uint8)[: int(offsets[-1])], text
+
+
+def _without_nulls(nulls: str, keys: Strings, values: ArrayLike | None) -> list[Any]:
+    """Keys and values; with nulls="skip" without the pairs of which one is null."""
+    if nulls != "skip" or isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
+        return _arrays.without_nulls("error" if nulls == "skip" else nulls, (keys, "the keys"), (values, "the values"))
+    strings = keys.to_pylist() if hasattr(keys, "to_pylist") else list(keys)
+    size = len(strings)
+    rows = np.array([i for i, string in enumerate(strings) if string is not None], np.int64)
+    if values is None:
+        return [[strings[i] for i in rows], rows if rows.size < size else None]
+    numbers, values = _arrays.without_nulls("skip", (np.arange(size), "the keys"), (values, "the values"))
+    kept = np.isin(numbers, rows)
+    return [[strings[i] for i in numbers[kept]], _arrays.host(values, None, "the values")[kept] if values is not None else None]
 
 
 def _check_text(text: bool, is_text: bool | None) -> None:

@@ -3,7 +3,7 @@
 use crate::errors::{check_not_forked, raise_file};
 use crate::memory::{In, Input, numpy};
 use crate::types::{PyKey, PyValue, ordered};
-use lanetree::files::{read_pairs, types_of, write_pairs};
+use lanetree::files::{Contents, types_of};
 use lanetree::{F32, F64};
 use lanetree_layout::{AnyKey, Key};
 use pyo3::exceptions::PyTypeError;
@@ -14,26 +14,34 @@ use std::path::{Path, PathBuf};
 /// Pairs as arrays of NumPy: the keys, and the values or nothing.
 type Arrays = (Py<PyAny>, Py<PyAny>);
 
+/// Whether a key may occur several times, and text for whoever reads the file.
+type About = (bool, String);
+
+/// What a file has: the name of its keys' type, its keys, its values, and about it.
+type Read = (String, Py<PyAny>, Py<PyAny>, bool, String);
+
 /// Writes keys of type `K` that NumPy has as words `W`.
 fn write<K: Key, W: PyKey, V: PyValue>(
     path: &Path,
     keys: In<'_>,
     values: Option<In<'_>>,
     floats: bool,
+    (has_several, note): About,
 ) -> PyResult<()> {
     let words = keys.host::<W>()?;
     let words = if floats { Cow::Owned(ordered(words)) } else { Cow::Borrowed(words) };
     let keys = bytemuck::cast_slice::<W, K>(&words);
-    match values {
-        Some(values) => write_pairs(path, keys, values.host::<V>()?),
-        None => write_pairs(path, keys, &vec![V::default(); keys.len()]),
-    }
-    .map_err(raise_file)
+    let values = match values {
+        Some(values) => Cow::Borrowed(values.host::<V>()?),
+        None => Cow::Owned(vec![V::default(); keys.len()]),
+    };
+    Contents { keys: keys.into(), values, has_several, note }.write(path).map_err(raise_file)
 }
 
-/// Writes pairs whose keys ascend strictly. Keys are named as for an index.
+/// Writes pairs whose keys ascend, strictly unless a key may occur several times. Keys are named as for an index.
 #[pyfunction]
-#[pyo3(signature = (path, key, keys, values, value_bytes))]
+#[pyo3(signature = (path, key, keys, values, value_bytes, has_several, note))]
+#[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
 pub(crate) fn write_file(
     py: Python<'_>,
     path: PathBuf,
@@ -41,6 +49,8 @@ pub(crate) fn write_file(
     keys: Input<'_>,
     values: Option<Input<'_>>,
     value_bytes: usize,
+    has_several: bool,
+    note: String,
 ) -> PyResult<()> {
     check_not_forked()?;
     let (keys, values, floats) = (keys.get(), values.as_ref().map(Input::get), key.starts_with('f'));
@@ -65,25 +75,26 @@ pub(crate) fn write_file(
         ("f64", 8) => write::<F64, u64, u64>,
         _ => return Err(PyTypeError::new_err(format!("no files of keys {key} and values of {value_bytes} bytes"))),
     };
-    py.detach(|| write(&path, keys, values, floats))
+    py.detach(|| write(&path, keys, values, floats, (has_several, note)))
 }
 
 /// Reads keys of type `K` as NumPy's words `W`.
-fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, floats: bool) -> PyResult<Arrays> {
-    let (keys, values) = py.detach(|| -> PyResult<_> {
-        let (keys, values) = read_pairs::<K, V>(path).map_err(raise_file)?;
-        let mut words = bytemuck::allocation::cast_vec::<K, W>(keys);
+fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, floats: bool) -> PyResult<(Arrays, About)> {
+    let (keys, values, about) = py.detach(|| -> PyResult<_> {
+        let Contents { keys, values, has_several, note } = Contents::<K, V>::read(path).map_err(raise_file)?;
+        let mut words = bytemuck::allocation::cast_vec::<K, W>(keys.into_owned());
         if floats {
             words.iter_mut().for_each(|word| *word = word.unorder());
         }
-        Ok((words, values))
+        Ok((words, values.into_owned(), (has_several, note)))
     })?;
-    Ok((numpy(py, keys).into_any().unbind(), V::array(py, values)))
+    Ok(((numpy(py, keys).into_any().unbind(), V::array(py, values)), about))
 }
 
-/// The pairs of a file, and the names of their types: of keys as for an index, of values as in the file.
+/// The pairs of a file, after the name of their keys' type, which is as for an index; then whether a key may occur several times, and
+/// the note.
 #[pyfunction]
-pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<(String, Py<PyAny>, Py<PyAny>)> {
+pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<Read> {
     check_not_forked()?;
     let [key, value] = py.detach(|| types_of(&path)).map_err(raise_file)?;
     let read = match (&*key, &*value) {
@@ -108,6 +119,6 @@ pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<(String, Py<P
         _ => return Err(raise_file(lanetree::files::Error::Types { keys: key, values: value })),
     };
     let floats = key.starts_with('f');
-    let (keys, values) = read(py, &path, floats)?;
-    Ok((key, keys, values))
+    let ((keys, values), (has_several, note)) = read(py, &path, floats)?;
+    Ok((key, keys, values, has_several, note))
 }

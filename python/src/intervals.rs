@@ -24,6 +24,8 @@ trait AnyIntervals: Send + Sync {
     /// Offsets and rows.
     fn find(&self, lows: In<'_>, highs: Option<In<'_>>, stream: &lanetree::Stream) -> PyResult<Found>;
     fn count(&self, lows: In<'_>, highs: Option<In<'_>>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    /// Starts, ends and rows.
+    fn intervals(&self) -> PyResult<Found>;
 }
 
 struct Typed<K: PyKey, V: Word> {
@@ -139,6 +141,16 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
             }
             .map_err(raise)
         })
+    }
+
+    fn intervals(&self) -> PyResult<Found> {
+        let (mut starts, mut ends, rows) = self.index.intervals().map_err(raise)?;
+        if self.floats {
+            starts.iter_mut().chain(&mut ends).for_each(|bound| *bound = bound.unorder());
+        }
+        Ok(Found::Host(Box::new(move |py| {
+            [numpy(py, starts).into_any().unbind(), numpy(py, ends).into_any().unbind(), V::array(py, rows)]
+        })))
     }
 }
 
@@ -259,6 +271,11 @@ impl Intervals {
     ) -> PyResult<()> {
         let (lows, highs, counts) = (lows.get(), highs.as_ref().map(Input::get), counts.get());
         self.with(py, stream, |index, stream| index.count(lows, highs, counts, stream))
+    }
+
+    /// Starts, ends and rows, the most specific interval first.
+    fn intervals(&self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
+        self.with(py, None, |index, _| index.intervals())?.objects(py)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -5,6 +5,7 @@ mod device;
 mod dlpack;
 mod errors;
 mod files;
+mod groups;
 mod intervals;
 mod join;
 mod memory;
@@ -20,7 +21,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use super::arrow::{Column, arrow_import, arrow_stream};
+    use super::arrow::{Column, arrow_device_export, arrow_device_import, arrow_export, arrow_import, arrow_stream};
     #[pymodule_export]
     use super::device::{Device, Stream};
     #[pymodule_export]
@@ -29,6 +30,8 @@ mod _native {
     use super::errors::after_fork_in_child;
     #[pymodule_export]
     use super::files::{read_file, write_file};
+    #[pymodule_export]
+    use super::groups::Groups;
     #[pymodule_export]
     use super::intervals::Intervals;
     #[pymodule_export]

@@ -3,10 +3,12 @@
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
 use crate::join::{self, How, Joined};
-use crate::memory::{Cache, HostSlice, In, Input, Memory, closed, numpy};
-use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
-use lanetree::multimap::{ChangeReport, DeviceRows, Scratch, Stats};
-use lanetree::{Buffer, FloatOrder, KeyRange, MultiMap, Ranges, number_matches};
+use crate::memory::{self, Cache, HostSlice, In, Input, Memory, closed, numpy};
+use crate::typed::{Results, with_results};
+use crate::types::{self, Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
+use lanetree::multimap::{ChangeReport, DeviceRows, RangeScratch, Scratch, Stats};
+use lanetree::{Buffer, DeviceRanges, FloatOrder, KeyRange, MultiMap, Ranges, number_matches};
+use lanetree_frame::JoinBounds;
 use lanetree_layout::Word;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -23,8 +25,16 @@ trait AnyMap: Send + Sync {
     fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
     /// Joins a device's probes by key.
     fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined>;
-    fn range(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Found>;
-    fn count_range(&self, bounds: [HostSlice; 2], closed: [bool; 2]) -> PyResult<Vec<u64>>;
+    /// The value of each key that was inserted first, and whether there is one.
+    fn first(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found>;
+    fn count_range(
+        &self,
+        bounds: [In<'_>; 2],
+        closed: [bool; 2],
+        counts: In<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()>;
     fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<ChangeReport>;
     fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<ChangeReport>;
     fn pairs(&self) -> PyResult<Found>;
@@ -38,8 +48,8 @@ struct Typed<K: PyKey, V: Word> {
 }
 
 impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
-    fn keys<'a>(&self, keys: HostSlice) -> PyResult<Cow<'a, [K]>> {
-        let keys = In::Host(keys).host::<K>()?;
+    fn keys<'a>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
+        let keys = keys.host::<K>()?;
         Ok(if self.floats { ordered(keys).into() } else { keys.into() })
     }
 
@@ -81,7 +91,28 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         join::numbers_of(stream, &self.cache, (&hits, count), is_present)
     }
 
-    fn ranges(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Vec<KeyRange<K>>> {
+    /// Calls a function with the inclusive bounds, as the map has them, of ranges whose bounds are a device's arrays.
+    fn with_bounds<R>(
+        &self,
+        [starts, ends]: [In<'_>; 2],
+        closed: [bool; 2],
+        stream: &lanetree::Stream,
+        call: impl FnOnce(&Buffer<K>, &Buffer<K>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let (device, count) = (self.map.device(), starts.len());
+        check_len(count, ends.len())?;
+        let bounds = JoinBounds::of_ranges(types::closed(closed));
+        self.with_keys(starts, stream, |starts| {
+            self.with_keys(ends, stream, |ends| {
+                let mut firsts = device.alloc(count).map_err(raise_runtime)?;
+                let mut lasts = device.alloc(count).map_err(raise_runtime)?;
+                bounds.on_stream(stream, (starts, ends), (&mut firsts, &mut lasts)).map_err(raise)?;
+                call(&firsts, &lasts)
+            })
+        })
+    }
+
+    fn ranges(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64) -> PyResult<Vec<KeyRange<K>>> {
         let (mut starts, mut ends) = (self.keys(bounds[0])?, self.keys(bounds[1])?);
         check_len(starts.len(), ends.len())?;
         if closed != [true; 2] {
@@ -149,8 +180,8 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
     }
 
     fn get(&self, queries: In<'_>, stream: &lanetree::Stream) -> PyResult<Found> {
-        if let In::Host(slice) = queries {
-            let rows = self.map.get_all_many(&self.keys(slice)?).map_err(raise)?;
+        if !queries.is_device() {
+            let rows = self.map.get_all_many(&self.keys(queries)?).map_err(raise)?;
             return Ok(Found::Host(Box::new(move |py| {
                 let offsets = bytemuck::allocation::cast_vec::<u64, i64>(rows.offsets);
                 [numpy(py, offsets).into_any().unbind(), py.None(), V::array(py, rows.values)]
@@ -164,8 +195,8 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
     }
 
     fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
-        if let In::Host(slice) = queries {
-            let found = self.map.count_many(&self.keys(slice)?).map_err(raise)?;
+        if !queries.is_device() {
+            let found = self.map.count_many(&self.keys(queries)?).map_err(raise)?;
             let counts = counts.host_mut::<u64>()?;
             check_len(found.len(), counts.len())?;
             counts.copy_from_slice(&found);
@@ -200,17 +231,85 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
-    fn range(&self, bounds: [HostSlice; 2], closed: [bool; 2], limit: u64) -> PyResult<Found> {
-        let ranges = self.map.range_many(self.ranges(bounds, closed, limit)?).map_err(raise)?;
-        Ok(self.found(ranges))
+    fn first(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        let (device, count) = (self.map.device(), queries.len());
+        if queries.is_device() {
+            let mut scratch = Scratch::new(device, count).map_err(raise)?;
+            return self.with_keys(queries, stream, |keys| {
+                with_results((device, &self.cache), count, results, stream, |values, hits, miss| {
+                    self.map.on(stream).first(keys, values, hits, miss, &mut scratch).map_err(raise)
+                })
+            });
+        }
+        let (firsts, miss) =
+            (self.map.first_many(&self.keys(queries)?).map_err(raise)?, <V as PyValue>::truncate(results.miss));
+        if let Some(values) = results.values {
+            let values = values.host_mut::<V>()?;
+            check_len(count, values.len())?;
+            values.iter_mut().zip(&firsts).for_each(|(value, first)| *value = first.unwrap_or(miss));
+        }
+        if let Some(found) = results.found {
+            let found = found.host_mut::<u8>()?;
+            check_len(count, found.len())?;
+            found.iter_mut().zip(&firsts).for_each(|(found, first)| *found = u8::from(first.is_some()));
+        }
+        Ok(())
     }
 
-    fn count_range(&self, bounds: [HostSlice; 2], closed: [bool; 2]) -> PyResult<Vec<u64>> {
-        self.map.count_range_many(self.ranges(bounds, closed, u64::MAX)?).map_err(raise)
+    fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
+        if !bounds[0].is_device() {
+            let ranges = self.map.range_many(self.ranges(bounds, closed, limit)?).map_err(raise)?;
+            return Ok(self.found(ranges));
+        }
+        let (device, count) = (self.map.device(), bounds[0].len());
+        let mut out = self.with_bounds(bounds, closed, stream, |starts, ends| {
+            let find = || -> lanetree::Result<DeviceRanges<K, V>> {
+                let (on, mut scratch) = (self.map.on(stream), RangeScratch::new(device, count, 0)?);
+                // Offsets alone, which say how many pairs there are.
+                let mut out = DeviceRanges::new(device, count, 0)?;
+                on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+                let mut total = [0];
+                out.offsets.copy_range_to(count, &mut total)?;
+                let total = total[0] as usize;
+                drop(scratch);
+                let mut scratch = RangeScratch::new(device, count, total)?;
+                (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
+                on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+                Ok(out)
+            };
+            find().map_err(raise)
+        })?;
+        if self.floats {
+            lanetree_frame::restore_floats(stream, &mut out.keys).map_err(raise)?;
+        }
+        let (offsets, keys) = (Memory::new(out.offsets), Memory::new(key_words(out.keys)));
+        Ok(Found::Device(Box::new((offsets, keys, V::memory(out.values)))))
+    }
+
+    fn count_range(
+        &self,
+        bounds: [In<'_>; 2],
+        closed: [bool; 2],
+        counts: In<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()> {
+        if !bounds[0].is_device() {
+            let found = self.map.count_range_many(self.ranges(bounds, closed, u64::MAX)?).map_err(raise)?;
+            let counts = counts.host_mut::<u64>()?;
+            check_len(found.len(), counts.len())?;
+            counts.copy_from_slice(&found);
+            return Ok(());
+        }
+        let mut counts = counts.device()?.write()?;
+        let counts = counts.as_mut().ok_or_else(memory::closed)?.write::<u64>()?;
+        self.with_bounds(bounds, closed, stream, |starts, ends| {
+            let mut scratch = RangeScratch::new(self.map.device(), starts.len(), 0).map_err(raise)?;
+            self.map.on(stream).count_range(starts, ends, None, u64::MAX, counts, &mut scratch).map_err(raise)
+        })
     }
 
     fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<ChangeReport> {
-        if let (In::Host(keys), In::Host(_)) = (keys, values) {
+        if let (In::Host(_), In::Host(_)) = (keys, values) {
             let keys = self.keys(keys)?;
             return self.map.insert_many(&keys, values.host()?).map_err(raise);
         }
@@ -223,11 +322,11 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
 
     fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<ChangeReport> {
         match (keys, values) {
-            (In::Host(keys), None) => {
+            (In::Host(_), None) => {
                 let keys = self.keys(keys)?;
                 self.map.remove_all_many(&keys).map_err(raise)
             }
-            (In::Host(keys), Some(values)) => {
+            (In::Host(_), Some(values)) => {
                 let (keys, values) = (self.keys(keys)?, In::Host(values).host::<V>()?);
                 if keys.len() != values.len() {
                     return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
@@ -383,6 +482,22 @@ impl Multi {
         self.with(py, |map| map.join(probes, how, stream))
     }
 
+    #[pyo3(signature = (queries, values, found, miss, stream=None))]
+    fn first(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        values: Option<Input<'_>>,
+        found: Input<'_>,
+        miss: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let results = Results { values: values.as_ref().map(Input::get), found: Some(found.get()), miss };
+        let (queries, stream) = (queries.get(), self.on(stream));
+        self.with(py, |map| map.first(queries, results, stream))
+    }
+
+    #[pyo3(signature = (starts, ends, closed, limit, stream=None))]
     fn range(
         &self,
         py: Python<'_>,
@@ -390,21 +505,24 @@ impl Multi {
         ends: Input<'_>,
         closed: [bool; 2],
         limit: u64,
+        stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<[Py<PyAny>; 3]> {
-        let bounds = [in_host(&starts)?, in_host(&ends)?];
-        self.with(py, |map| map.range(bounds, closed, limit))?.objects(py)
+        let (bounds, stream) = ([starts.get(), ends.get()], self.on(stream));
+        self.with(py, |map| map.range(bounds, closed, limit, stream))?.objects(py)
     }
 
+    #[pyo3(signature = (starts, ends, closed, counts, stream=None))]
     fn count_range(
         &self,
         py: Python<'_>,
         starts: Input<'_>,
         ends: Input<'_>,
         closed: [bool; 2],
-    ) -> PyResult<Py<PyAny>> {
-        let bounds = [in_host(&starts)?, in_host(&ends)?];
-        let counts = self.with(py, |map| map.count_range(bounds, closed))?;
-        Ok(numpy(py, bytemuck::allocation::cast_vec::<u64, i64>(counts)).into_any().unbind())
+        counts: Input<'_>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let (bounds, counts, stream) = ([starts.get(), ends.get()], counts.get(), self.on(stream));
+        self.with(py, |map| map.count_range(bounds, closed, counts, stream))
     }
 
     #[pyo3(signature = (keys, values, stream=None))]

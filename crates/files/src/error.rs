@@ -86,6 +86,12 @@ pub enum Error {
     /// The file is of a multi-map, and is loaded as an index.
     #[error("the file is of a multi-map, whose keys may have several values: load it as a multi-map")]
     Several,
+    /// A note that has no room in the header.
+    #[error("a note of {bytes} bytes: files have room for 64")]
+    NoteTooLong {
+        /// Its bytes.
+        bytes: usize,
+    },
     /// A log whose last write or sync failed.
     #[error("an earlier write of the log failed, so what is on disk is not known: open the log again")]
     LogFailed,

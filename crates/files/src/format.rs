@@ -31,7 +31,8 @@ const KEYS: Range<usize> = 16..48;
 const VALUES: Range<usize> = 48..80;
 const NUMBER: usize = 80;
 const TABLE: usize = 88;
-const ZEROS: usize = 92;
+/// In files of pairs: text of the program that wrote the file.
+const NOTE: Range<usize> = 92..156;
 const CHECKSUM: usize = ALIGNMENT as usize - 4;
 
 /// The bytes of a header.
@@ -46,6 +47,7 @@ pub(crate) struct Header {
     widths: [u64; 2],
     /// The number of pairs; in a log, the sequence number of its first batch.
     number: u64,
+    note: [u8; NOTE.end - NOTE.start],
 }
 
 /// Where sections begin, and where the file ends.
@@ -63,7 +65,22 @@ impl Header {
             return Err(Error::Composite);
         }
         let widths = [size_of::<K>() as u64, V::BYTES as u64];
-        Ok(Self { magic, flags, names: [K::NAME, V::NAME], widths, number })
+        Ok(Self { magic, flags, names: [K::NAME, V::NAME], widths, number, note: [0; NOTE.end - NOTE.start] })
+    }
+
+    /// With a note.
+    ///
+    /// # Errors
+    /// [`Error::NoteTooLong`].
+    pub(crate) fn with_note(mut self, note: &str) -> Result<Self> {
+        let room = self.note.get_mut(..note.len()).ok_or(Error::NoteTooLong { bytes: note.len() })?;
+        room.copy_from_slice(note.as_bytes());
+        Ok(self)
+    }
+
+    /// The note.
+    pub(crate) fn note(&self) -> String {
+        text(&self.note)
     }
 
     /// The number of pairs; in a log, the sequence number of its first batch.
@@ -94,6 +111,7 @@ impl Header {
         }
         header[NUMBER..][..8].copy_from_slice(&self.number.to_le_bytes());
         header[TABLE..][..4].copy_from_slice(&table.to_le_bytes());
+        header[NOTE].copy_from_slice(&self.note);
         let checksum = crc32c(&header[..CHECKSUM]);
         header[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         header
@@ -254,13 +272,18 @@ pub(crate) fn read_header_of<K: AnyKey, V: Value>(
     about: ([u8; 8], Section, u32),
 ) -> Result<(Header, HeaderBytes)> {
     let bytes = read_header(file, len, about)?;
-    let header = Header::of::<K, V>(about.0, word_at(&bytes, FLAGS), wide_at(&bytes, NUMBER))?;
+    let mut header = Header::of::<K, V>(about.0, word_at(&bytes, FLAGS), wide_at(&bytes, NUMBER))?;
     let expected = header.encode(word_at(&bytes, TABLE));
     if expected[..NUMBER] != bytes[..NUMBER] {
         let [keys, values] = names_in(&bytes);
         return Err(Error::Types { keys, values });
     }
-    check_zeros(about.1, ZEROS as u64, &bytes[ZEROS..CHECKSUM])?;
+    let mut zeros = NOTE.start;
+    if about.0 == MAGIC {
+        header.note.copy_from_slice(&bytes[NOTE]);
+        zeros = NOTE.end;
+    }
+    check_zeros(about.1, zeros as u64, &bytes[zeros..CHECKSUM])?;
     Ok((header, bytes))
 }
 
@@ -275,7 +298,12 @@ pub(crate) fn check_zeros(section: Section, offset: u64, bytes: &[u8]) -> Result
 
 /// The names of the types of keys and values in a header.
 fn names_in(header: &[u8]) -> [String; 2] {
-    [KEYS, VALUES].map(|place| String::from_utf8_lossy(&header[place]).trim_end_matches('\0').to_owned())
+    [KEYS, VALUES].map(|place| text(&header[place]))
+}
+
+/// Text that is padded with zeros.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
 }
 
 /// The names of the types of a file's keys and values.
@@ -312,6 +340,11 @@ impl<'a> Reader<'a> {
     /// The number of pairs.
     pub(crate) fn pairs(&self) -> usize {
         self.header.number as usize
+    }
+
+    /// Text of the program that wrote the file.
+    pub(crate) fn note(&self) -> String {
+        self.header.note()
     }
 
     /// Whether a key may occur several times.

@@ -24,9 +24,10 @@ mod sets;
 pub use error::{Error, Result, Section};
 pub use log::{Durability, Log, Opened, Replay, Torn};
 
-use format::{Header, MAGIC, Reader, Writer, bytes_of, write};
+use format::{Header, MAGIC, Reader, SEVERAL, Writer, bytes_of, write};
 use lanetree_frame::fixed::{FixedIndex, each_window};
 use lanetree_frame::{AnyKey, Buffer, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
+use std::borrow::Cow;
 use std::fs::File;
 use std::path::Path;
 
@@ -168,19 +169,72 @@ where
 /// [`NotDistinct`](lanetree_frame::Error::NotDistinct) unless the keys ascend strictly, and with
 /// [`LengthMismatch`](lanetree_frame::Error::LengthMismatch) unless there is one value per key.
 pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], values: &[V]) -> Result<()> {
-    if keys.len() != values.len() {
-        return Err(lanetree_frame::Error::LengthMismatch { keys: keys.len(), values: values.len() }.into());
-    }
-    if let Some(before) = keys.windows(2).position(|pair| pair[0] >= pair[1]) {
-        let (index, key, previous) = (before + 1, keys[before + 1].to_string(), keys[before].to_string());
-        return Err(match keys[before] == keys[before + 1] {
-            true => lanetree_frame::Error::NotDistinct { index, key },
-            false => lanetree_frame::Error::NotSorted { index, previous, key },
+    Contents { keys: keys.into(), values: values.into(), has_several: false, note: String::new() }.write(path)
+}
+
+/// All that a file of pairs has.
+///
+/// ```
+/// use lanetree_files::Contents;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("pairs");
+/// let note = "ids by hour".to_owned();
+/// Contents { keys: (&[10_u32, 10, 20]).into(), values: (&[1_u64, 2, 3]).into(), has_several: true, note }.write(&path)?;
+/// let read = Contents::<u32, u64>::read(&path)?;
+/// assert_eq!((&*read.keys, &*read.values), (&[10, 10, 20][..], &[1, 2, 3][..]));
+/// assert_eq!((read.has_several, &*read.note), (true, "ids by hour"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Contents<'a, K: AnyKey, V: Value> {
+    /// Keys in ascending order.
+    pub keys: Cow<'a, [K]>,
+    /// A value for each.
+    pub values: Cow<'a, [V]>,
+    /// Whether a key may occur several times: the file is a multi-map's.
+    pub has_several: bool,
+    /// Text of the program that writes the file, of at most 64 bytes. Indexes pass it by.
+    pub note: String,
+}
+
+impl<K: AnyKey, V: Value> Contents<'_, K, V> {
+    /// Writes them to a file, otherwise like [`Save::save`].
+    ///
+    /// # Errors
+    /// As [`write_pairs`], where keys may be equal if they may occur several times; [`Error::NoteTooLong`].
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let (keys, values) = (&*self.keys, &*self.values);
+        if keys.len() != values.len() {
+            return Err(lanetree_frame::Error::LengthMismatch { keys: keys.len(), values: values.len() }.into());
         }
-        .into());
+        let is_wrong = |pair: &[K]| pair[0] > pair[1] || !self.has_several && pair[0] == pair[1];
+        if let Some(before) = keys.windows(2).position(is_wrong) {
+            let (index, key, previous) = (before + 1, keys[before + 1].to_string(), keys[before].to_string());
+            return Err(match keys[before] == keys[before + 1] {
+                true => lanetree_frame::Error::NotDistinct { index, key },
+                false => lanetree_frame::Error::NotSorted { index, previous, key },
+            }
+            .into());
+        }
+        let flags = if self.has_several { SEVERAL } else { 0 };
+        let header = Header::of::<K, V>(MAGIC, flags, keys.len() as u64)?.with_note(&self.note)?;
+        write(path.as_ref(), header, bytes_of(keys), bytes_of(values))
     }
-    let header = Header::of::<K, V>(MAGIC, 0, keys.len() as u64)?;
-    write(path.as_ref(), header, bytemuck::cast_slice(keys), bytes_of(values))
+
+    /// Reads a file, of an index or of a multi-map.
+    ///
+    /// # Errors
+    /// As [`read_pairs`].
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let file = open(path)?;
+        let reader = Reader::new::<K, V>(&file)?;
+        let (keys, values) = reader.to_vecs()?;
+        let (has_several, note) = (reader.has_several(), reader.note());
+        Ok(Self { keys: keys.into(), values: values.into(), has_several, note })
+    }
 }
 
 /// Reads the pairs of a file, in ascending order of their keys.

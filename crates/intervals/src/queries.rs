@@ -42,6 +42,34 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         rows.into_par_iter().with_min_len(TASK).enumerate().map(|(i, row)| is_hit(i).then_some(row)).try_collect()
     }
 
+    /// All intervals: their starts, ends and rows, in the order in which [`IntervalIndex::stab_many`] gives them: in descending order of
+    /// their starts; those of one start in ascending order of their ends; equal ones as they were given. A build of these gives the
+    /// same index.
+    ///
+    /// ```
+    /// use lanetree::{Device, IntervalIndex};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let index = IntervalIndex::build(&Device::host(), &[10_i64, 20, 20], &[40, 28, 25])?;
+    /// assert_eq!(index.intervals()?, (vec![20, 20, 10], vec![25, 28, 40], vec![2, 1, 0]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if main memory has no room for them, or from the driver.
+    pub fn intervals(&self) -> Result<(Vec<K>, Vec<K>, Vec<V>)> {
+        let (ends, mut rows) = (self.intervals.ends.to_vec()?, self.intervals.rows.to_vec()?);
+        let mut starts = Vec::with_capacity(rows.len());
+        for (start, last) in self.started.pairs()? {
+            starts.resize(last as usize + 1, start);
+        }
+        starts.reverse();
+        rows.reverse();
+        let ends = ends[..rows.len()].iter().rev().map(|&end| K::decode(end)).collect();
+        Ok((starts, ends, rows))
+    }
+
     /// The rows of all intervals that contain each point, the most specific one first: in descending order of their starts; those of
     /// one start in ascending order of their ends; equal ones as they were given.
     ///

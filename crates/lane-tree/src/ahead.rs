@@ -1,5 +1,5 @@
-//! The kernels that operations launch, which are loaded ahead of them: [`Device::load_ahead`]. A test holds the lists together with
-//! what is launched.
+//! The kernels that operations launch, which are loaded ahead of them: [`Device::load_ahead`]. In each list, those that take long to
+//! compile come first. A test holds the lists together with what is launched.
 
 use lanetree_frame::{Device, DeviceKind};
 use lanetree_kernels_lane_tree::calls::*;
@@ -16,25 +16,29 @@ pub fn of_builds<K: AnyKey, V: Value>(unsorted: Option<usize>) -> Vec<&'static E
     kernels
 }
 
-/// Those of a batch of so many changes, whether nodes are divided or not. Without those of changes of several kinds.
+/// Those of a batch of so many changes, and then those of nodes that are divided. Without those of changes of several kinds.
 pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
-    let mut kernels = kernels_of_operations::<K::Bits>(count);
+    let mut kernels = vec![
+        write_nodes_entry::<K::Bits, V>(),
+        plan_nodes_entry::<K::Bits, V>(),
+        search_entry::<K::Bits, V>(),
+        plan_shifts_entry::<K::Bits, V>(),
+    ];
+    kernels.extend(kernels_of_operations::<K::Bits>(count));
+    kernels.extend([
+        kernel_of_scans::<u64>(),
+        write_shifts_entry::<K::Bits, V>(),
+        write_lines_entry::<K::Bits, V>(),
+        plan_lines_entry::<K::Bits, V>(),
+        list_nodes_entry::<K::Bits, V>(),
+        ranks_entry::<K::Bits, V>(),
+    ]);
     kernels.extend(of_nodes::<K, V>());
     kernels.extend([
-        search_entry::<K::Bits, V>(),
-        plan_lines_entry::<K::Bits, V>(),
-        plan_shifts_entry::<K::Bits, V>(),
-        list_nodes_entry::<K::Bits, V>(),
-        plan_nodes_entry::<K::Bits, V>(),
-        write_nodes_entry::<K::Bits, V>(),
-        write_lines_entry::<K::Bits, V>(),
-        write_shifts_entry::<K::Bits, V>(),
-        ranks_entry::<K::Bits, V>(),
-        plan_runs_entry::<K::Bits, V>(),
-        list_divided_entry(),
         move_pairs_entry::<K::Bits, V>(),
         move_inserts_entry::<K::Bits, V>(),
-        fits_entry(),
+        size_divided_entry::<K::Bits, V>(),
+        list_divided_entry(),
         place_parts_entry::<K::Bits, V>(),
         relocate_entry::<K::Bits, V>(),
         ends_entry::<K::Bits, V>(),
@@ -45,11 +49,11 @@ pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
 /// Those that make nodes of pairs.
 fn of_nodes<K: AnyKey, V: Value>() -> [&'static Entry; 6] {
     [
-        cut_entry::<K::Bits>(),
+        write_others_entry::<K::Bits, V>(),
         count_entry::<K::Bits, V>(),
         kernel_of_scans::<u64>(),
         write_entry::<K::Bits, V>(),
-        write_others_entry::<K::Bits, V>(),
+        cut_entry::<K::Bits>(),
         table_entry::<K::Bits>(),
     ]
 }

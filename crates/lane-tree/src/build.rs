@@ -199,7 +199,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         LaneTree { device, options, simd: Simd::detect(), parts, staging: Staging::default(), words: PhantomData }
     }
 
-    /// Checks the options, and begins to load the kernels of a build, of so many pairs if they are to be sorted on the device.
+    /// Checks the options, and begins to load the kernels of a build, of so many pairs if they are to be sorted on the device. A tree
+    /// that is not filled is to be changed, so those of changes follow.
     fn begin(&self, device: &Device, unsorted: Option<usize>) -> Result<()> {
         let Options { fill, table_nodes } = self.options;
         // Written so that a fill of NaN is also rejected.
@@ -210,7 +211,10 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
             let (what, value) = ("a number of nodes below the table", table_nodes.to_string());
             return Err(Error::OptionValue { what, value, allowed: "1 to 16384" });
         }
-        ahead::begin(device, || ahead::of_builds::<K, V>(unsorted));
+        ahead::begin(device, || {
+            let changes = if fill < 1.0 { ahead::of_changes::<K, V>(usize::MAX) } else { Vec::new() };
+            [ahead::of_builds::<K, V>(unsorted), changes].concat()
+        });
         Ok(())
     }
 }
@@ -277,6 +281,7 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
     let mut children = with_room(plans.len())?;
     make_room(&mut parts.nodes, plans.len() * lanetree_kernels_lane_tree::layout::NODE_WORDS as usize)?;
     make_room(&mut parts.records, plans.len() * record_words::<K, V>() as usize)?;
+    make_room(&mut parts.ends, plans.len())?;
     for (start, end, plan) in &plans {
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
@@ -284,6 +289,7 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
         plan.lines((keys, &values[*start..*end]), (first_line, spare(plan)), &mut parts.lines);
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;
+        parts.ends.push(first_line);
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
     let leaf_nodes = children.len() as u32;
@@ -296,6 +302,7 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
     parts.shape = Shape {
         len: len as u64,
         lines: line_count,
+        unused: 0,
         leaf_nodes,
         top_count: upper.top_count,
         top_first: upper.top_first,

@@ -21,6 +21,9 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 /// Threads for parts that are not one node, where there are not more parts: enough for all multiprocessors.
 const OTHERS_THREADS: u64 = 1 << 20;
 
+/// A tree that is not full has memory for one in so many lines more, for nodes that need others.
+const MORE: u32 = 16;
+
 /// No nodes that are divided: parts are of all pairs.
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
@@ -43,6 +46,7 @@ pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
 pub(crate) struct Outputs<'a, K: KeyWord> {
     pub(crate) nodes: &'a mut Buffer<u32>,
     pub(crate) records: &'a mut Buffer<u64>,
+    pub(crate) ends: &'a mut Buffer<u32>,
     pub(crate) lines: &'a mut Buffer<u64>,
     pub(crate) upper: &'a mut UpperScratch<K>,
 }
@@ -110,6 +114,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             targets: Global::null(),
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
+            ends: GlobalMut::null(),
             lines: GlobalMut::null(),
             firsts: GlobalMut::null(),
             lasts: GlobalMut::null(),
@@ -119,15 +124,10 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     }
 
     /// Nodes and lines of all parts. Waits for the stream.
-    fn total(&mut self) -> Result<(usize, u64)> {
+    pub(crate) fn total(&mut self) -> Result<(usize, u64)> {
         let total = read(&self.before, self.parts)?;
-        Ok(self.set_total(total))
-    }
-
-    /// As [`Planned::total`], where the last of [`Planned::before`] is known: does not wait.
-    pub(crate) fn set_total(&mut self, total: u64) -> (usize, u64) {
         self.nodes = (total >> LINE_BITS) as usize;
-        (self.nodes, total & ((1 << LINE_BITS) - 1))
+        Ok((self.nodes, total & ((1 << LINE_BITS) - 1)))
     }
 
     /// Nodes and lines before each part, and in all.
@@ -158,6 +158,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         }
         args.nodes = outputs.nodes.write_on(stream)?;
         args.records = outputs.records.write_on(stream)?;
+        args.ends = outputs.ends.write_on(stream)?;
         args.lines = outputs.lines.write_on(stream)?;
         args.firsts = outputs.upper.firsts.write_on(stream)?;
         args.lasts = outputs.upper.lasts.write_on(stream)?;
@@ -202,11 +203,13 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     let lines = line_count(lines, len as u64)?;
     let options = options.on::<K::Bits>(device, (len as u64, leaf_nodes))?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
-    let mut built = room::<_, V>(device, options, leaf_nodes, lines as usize)?;
+    let more = if filling.is_full() { 0 } else { lines / MORE };
+    let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(more) as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
-    let Parts { nodes, records, lines, .. } = &mut built;
+    let Parts { nodes, records, ends, lines, .. } = &mut built;
+    let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
     // SAFETY: there is room for the nodes and lines that were counted.
-    unsafe { planned.write(stream, None, Outputs { nodes, records, lines, upper: &mut upper })? };
+    unsafe { planned.write(stream, None, outputs)? };
     make_upper(stream, options, &mut built, &mut upper)?;
     Ok(built)
 }
@@ -225,6 +228,7 @@ pub(crate) fn room<K: KeyWord, V: Value>(
         lines: device.alloc(words_of_lines::<K, V>(lines as u64) as usize)?,
         nodes: device.alloc((leaf_nodes + most) * NODE_WORDS as usize)?,
         records: device.alloc(leaf_nodes * record_words::<K, V>() as usize)?,
+        ends: device.alloc(leaf_nodes)?,
         firsts: device.alloc(most)?,
         prefixes: device.alloc(most.min(table_nodes))?,
         table: device.alloc(TOP_BUCKETS as usize)?,

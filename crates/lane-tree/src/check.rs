@@ -7,6 +7,7 @@ use lanetree_kernels_lane_tree::layout::{
     pairs_of, record_words, words_of_lines,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
+use std::mem;
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Checks each node and each line: that the lines' keys ascend and their free slots repeat, that each key is in the line and
@@ -48,6 +49,7 @@ fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
 pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
     let lines = parts.lines.to_vec().unwrap();
     let (nodes, records) = (parts.nodes.to_vec().unwrap(), parts.records.to_vec().unwrap());
+    let line_ends = parts.ends.to_vec().unwrap();
     let shape = parts.shape;
     let words_of_record = record_words::<K, V>() as usize;
     assert!(lines.len() as u64 >= words_of_lines::<K, V>(shape.lines.into()), "{what}");
@@ -60,6 +62,7 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
             .flat_map(|at| pairs_of::<K, V>([lines[at], lines[at + 1]]).map(|pair| pair.0).into_iter().take(slots / 4))
             .collect()
     };
+    let mut has_node = vec![false; shape.lines as usize];
     let mut rank = 0;
     let mut before: Option<K> = None;
     // The first and the last key of each node.
@@ -72,10 +75,10 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
         let record = record_of(node);
         assert_eq!(record.rank, rank, "{what}: node {node}");
         let first = words[FIRST_CHILD as usize] as usize;
-        let end = match node + 1 < shape.leaf_nodes as usize {
-            true => nodes[(node + 1) * NODE_WORDS as usize + FIRST_CHILD as usize] as usize,
-            false => shape.lines as usize,
-        };
+        let end = line_ends[node] as usize;
+        for line in first..end {
+            assert!(!mem::replace(&mut has_node[line], true), "{what}: line {line} has two nodes");
+        }
         let quantiser = Quantiser(words[QUANTISER as usize]);
         let next_rank = match node + 1 < shape.leaf_nodes as usize {
             true => record_of(node + 1).rank,
@@ -103,6 +106,8 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
         ends.push((line_of(first)[0], before.expect("the node has pairs")));
     }
     assert_eq!(rank, shape.len, "{what}");
+    let unused = has_node.iter().filter(|&&has_node| !has_node).count();
+    assert_eq!(unused, shape.unused as usize, "{what}: lines without a node");
     validate_upper(parts, &nodes, ends, what);
 }
 

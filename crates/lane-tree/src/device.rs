@@ -29,7 +29,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole lines to shared
     /// memory: so many for each line that a part's lines, and some more, are in a window.
     fn sorted_own(&self, count: usize) -> Option<usize> {
-        let lines = u64::from(self.parts.known().shape.lines);
+        let shape = self.parts.known().shape;
+        let lines = u64::from(shape.lines - shape.unused);
         SORTED_OWN.into_iter().find(|&own| lines > 0 && count as u64 * 16 >= lines * 9 * own as u64)
     }
 }

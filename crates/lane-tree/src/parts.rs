@@ -10,7 +10,10 @@ use lanetree_runtime::Buffer;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape<K> {
     pub(crate) len: u64,
+    /// Lines, with those that no node has any more.
     pub(crate) lines: u32,
+    /// Lines that no node has any more.
+    pub(crate) unused: u32,
     /// Nodes of the lowest level.
     pub(crate) leaf_nodes: u32,
     /// Nodes of the highest level.
@@ -39,6 +42,8 @@ pub(crate) struct Parts<K> {
     pub(crate) lines: Buffer<u64>,
     pub(crate) nodes: Buffer<u32>,
     pub(crate) records: Buffer<u64>,
+    /// The line after the last one of each node of the lowest level.
+    pub(crate) ends: Buffer<u32>,
     /// The first keys of the nodes above the lowest level; if there are none, of those of the lowest. The last ones of them are
     /// the highest level's.
     pub(crate) firsts: Buffer<K>,
@@ -53,6 +58,7 @@ pub(crate) struct HostParts<K> {
     pub(crate) lines: Vec<u64>,
     pub(crate) nodes: Vec<u32>,
     pub(crate) records: Vec<u64>,
+    pub(crate) ends: Vec<u32>,
     pub(crate) firsts: Vec<K>,
     pub(crate) prefixes: Vec<u32>,
     pub(crate) table: Vec<u32>,
@@ -66,6 +72,7 @@ impl<K: KeyWord> HostParts<K> {
             lines: device.upload(&self.lines)?,
             nodes: device.upload(&self.nodes)?,
             records: device.upload(&self.records)?,
+            ends: device.upload(&self.ends)?,
             firsts: device.upload(&self.firsts)?,
             prefixes: device.upload(&self.prefixes)?,
             table: device.upload(&self.table)?,
@@ -76,12 +83,13 @@ impl<K: KeyWord> HostParts<K> {
 impl<K: KeyWord> Parts<K> {
     /// What a kernel in a stream needs to know of the tree.
     pub(crate) fn tree_ref(&self, stream: &Stream, flip: K) -> Result<TreeRef<K>> {
-        let Shape { len, lines, leaf_nodes, top_count, top_first, prefix_shift, bucket_shift, height, formats, origin } =
-            self.shape;
+        let Shape { len, lines, leaf_nodes, top_count, top_first, height, formats, origin, .. } = self.shape;
+        let Shape { prefix_shift, bucket_shift, .. } = self.shape;
         Ok(TreeRef {
             lines: self.lines.read_on(stream)?,
             nodes: self.nodes.read_on(stream)?,
             records: self.records.read_on(stream)?,
+            ends: self.ends.read_on(stream)?,
             firsts: self.firsts.read_on(stream)?,
             top: self.firsts.read_on(stream)?.byte_add((self.shape.top_start() * K::BYTES) as u64),
             prefixes: self.prefixes.read_on(stream)?,
@@ -100,11 +108,11 @@ impl<K: KeyWord> Parts<K> {
         })
     }
 
-    /// Bytes of the lines, of the lowest nodes, of the records, of the nodes above with their first keys, and of the table.
+    /// Bytes of the lines, of the lowest nodes, of their records and ends, of the nodes above with their first keys, and of the table.
     pub(crate) fn bytes(&self) -> [u64; 5] {
         let lowest = self.shape.leaf_nodes as usize * (NODE_WORDS as usize * size_of::<u32>());
         let upper = self.nodes.bytes() - lowest + self.firsts.bytes();
         let top = self.prefixes.bytes() + self.table.bytes();
-        [self.lines.bytes(), lowest, self.records.bytes(), upper, top].map(|bytes| bytes as u64)
+        [self.lines.bytes(), lowest, self.records.bytes() + self.ends.bytes(), upper, top].map(|bytes| bytes as u64)
     }
 }

@@ -13,13 +13,13 @@ pub struct Stats {
     pub height: u32,
     /// Nodes of the lowest level.
     pub leaf_nodes: u64,
-    /// Lines.
+    /// Lines that nodes have.
     pub lines: u64,
-    /// Bytes of the lines, which hold the pairs.
+    /// Bytes of the lines, which hold the pairs; with those that no node has any more, and what is reserved for more.
     pub line_bytes: u64,
     /// Bytes of the nodes of the lowest level.
     pub node_bytes: u64,
-    /// Bytes of the records, by which ordered queries know ranks.
+    /// Bytes of the records, by which ordered queries know ranks, and of where lines end.
     pub record_bytes: u64,
     /// Bytes of the nodes above, what is reserved for them included, and of their first keys.
     pub upper_bytes: u64,
@@ -44,7 +44,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             len: shape.len,
             height: shape.height,
             leaf_nodes: u64::from(shape.leaf_nodes),
-            lines: u64::from(shape.lines),
+            lines: u64::from(shape.lines - shape.unused),
             line_bytes,
             node_bytes,
             record_bytes,

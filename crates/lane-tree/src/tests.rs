@@ -183,7 +183,9 @@ fn every_distribution<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K::Bits>)
             let stats = tree.stats();
             let bytes = stats.bytes() - stats.top_bytes;
             let most = if V::IS_SOME { 2.0 } else { 2.5 };
-            assert!((bytes as f64) < most * filled + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
+            // Trees that are not full have memory for more lines.
+            let spare = if fill < 1.0 { filled / 16.0 * most } else { 0.0 };
+            assert!((bytes as f64) < most * filled + spare + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
         }
     }
 }

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 type Model<K, V> = BTreeMap<K, Vec<V>>;
 
 /// The pairs of a range.
-type Row<K, V> = Vec<(K, V)>;
 
 fn devices() -> [Device; 2] {
     [Device::host(), Device::emulated()]

@@ -1,4 +1,4 @@
-//! The kernels that operations launch, for indexes that load them ahead.
+//! The kernels that operations launch, for indexes that load them ahead; those that take long to compile come first.
 
 use crate::radix_sort::is_small;
 use lanetree_base::{KeyWord, Value, Word};
@@ -9,7 +9,7 @@ use lanetree_simt::Entry;
 fn sort_kernels<K: KeyWord, V: Word>(len: usize, values: bool) -> Vec<&'static Entry> {
     let mut kernels = match is_small(len) {
         true => vec![calls::small_sort_entry::<K, V>(values)],
-        false => vec![calls::histogram_entry::<K>(), calls::offsets_entry(), calls::onesweep_entry::<K, V>(values)],
+        false => vec![calls::onesweep_entry::<K, V>(values), calls::histogram_entry::<K>(), calls::offsets_entry()],
     };
     if values {
         kernels.push(calls::local_sort_entry::<K, V>());
@@ -25,10 +25,8 @@ pub fn kernels_of_operations<K: KeyWord>(count: usize) -> Vec<&'static Entry> {
 /// The kernels that make pairs ready for a build, so many where they are to be sorted, unless some keys are equal:
 /// [`BuildScratch`](crate::BuildScratch), [`build_from`](crate::build_from).
 pub fn kernels_of_builds<K: KeyWord, V: Value>(unsorted: Option<usize>) -> Vec<&'static Entry> {
-    let mut kernels = vec![calls::check_order_entry::<K>()];
-    if let Some(len) = unsorted {
-        kernels.extend(sort_kernels::<K, V::Word>(len, V::IS_SOME));
-    }
+    let mut kernels = unsorted.map_or_else(Vec::new, |len| sort_kernels::<K, V::Word>(len, V::IS_SOME));
+    kernels.push(calls::check_order_entry::<K>());
     kernels
 }
 

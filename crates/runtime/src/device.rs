@@ -289,7 +289,7 @@ impl Device {
     }
 
     /// Begins to load kernels that are soon to be launched, and returns at once: on a GPU, up to eight threads load those of which
-    /// no loading has begun, several at a time. A launch waits for its own kernel only, and has the errors. Does nothing where
+    /// no loading has begun, in this order and several at a time. A launch waits for its own kernel only, and has the errors. Does nothing where
     /// loading takes no time, where the process has one core, and with drivers before CUDA 12, which compile one kernel at a time.
     pub fn load_ahead(&self, kernels: &[&'static Entry]) {
         self.machine.clone().load_ahead(kernels);

@@ -1,4 +1,4 @@
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType};
 
 /// A result whose error is [`Error`] unless said otherwise.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -12,6 +12,10 @@ pub enum Error {
         "a column of type {0} can't be indexed: cast it to an integer, a float, a date, a time, a decimal of at most 128 bits, or a string"
     )]
     Type(DataType),
+
+    /// A dictionary whose values have no room in one array.
+    #[error("the values of a dictionary can't be written out: {0}: split the column, or use one of large strings")]
+    Dictionary(ArrowError),
 
     /// Probes of another type than the index.
     #[error("the index is over {index}, but these are {probes}: cast them to {index}")]

@@ -2,6 +2,7 @@ use crate::error::{Error, Result};
 use crate::keys::Kind;
 use crate::trees::NO_ROW;
 use crate::typed::{Bounds, Join, Typed};
+use crate::values::{Values, value_type};
 use arrow_array::{Array, ArrayRef, BooleanArray, LargeListArray, UInt64Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
@@ -62,7 +63,7 @@ macro_rules! each {
 impl ArrowIndex {
     /// Whether columns of this type can be indexed.
     pub fn supports(data_type: &DataType) -> bool {
-        Kind::of(data_type).is_some()
+        Kind::of(value_type(data_type)).is_some()
     }
 
     /// Builds an index over a column, in any order. Returns when it is complete.
@@ -70,6 +71,8 @@ impl ArrowIndex {
     /// # Errors
     /// [`Error::Type`]; [`Error::Null`] with [`Nulls::Refuse`]; [`Error::NoRoom`]; [`Error::Index`] if the device has no room.
     pub fn build(device: &Device, column: &dyn Array, nulls: Nulls) -> Result<Self> {
+        let values = Values::of(column)?;
+        let column = values.array();
         let data_type = column.data_type().clone();
         let Some(kind) = Kind::of(&data_type) else { return Err(Error::Type(data_type)) };
         if let (Nulls::Refuse, Some(nulls)) = (nulls, column.nulls())
@@ -91,7 +94,7 @@ impl ArrowIndex {
         Ok(Self { data_type, rows: column.len(), tree })
     }
 
-    /// The type of the column.
+    /// The type of the column's values: of a dictionary, that of what it stands for.
     pub fn data_type(&self) -> &DataType {
         &self.data_type
     }
@@ -142,6 +145,8 @@ impl ArrowIndex {
     /// # Errors
     /// [`Error::ProbeType`]; [`Error::NoRoom`]; [`Error::Index`] from the device.
     pub fn get(&self, probes: &dyn Array) -> Result<UInt64Array> {
+        let values = Values::of(probes)?;
+        let probes = values.array();
         self.check(probes)?;
         let rows = each!(&self.tree, tree => tree.get(probes)?);
         Ok(nullable(rows, probes.nulls()))
@@ -152,6 +157,8 @@ impl ArrowIndex {
     /// # Errors
     /// As [`ArrowIndex::get`].
     pub fn contains(&self, probes: &dyn Array) -> Result<BooleanArray> {
+        let values = Values::of(probes)?;
+        let probes = values.array();
         self.check(probes)?;
         let rows = each!(&self.tree, tree => tree.get(probes)?);
         Ok(BooleanArray::new(hits(&rows), probes.nulls().cloned()))
@@ -163,6 +170,8 @@ impl ArrowIndex {
     /// # Errors
     /// As [`ArrowIndex::get`].
     pub fn join(&self, probes: &dyn Array, join: Join) -> Result<(UInt64Array, UInt64Array)> {
+        let values = Values::of(probes)?;
+        let probes = values.array();
         self.check(probes)?;
         let (probes, rows) = each!(&self.tree, tree => tree.join(probes, join)?);
         let rows = if join == Join::Left { nullable(rows, None) } else { UInt64Array::new(rows.into(), None) };
@@ -186,6 +195,8 @@ impl ArrowIndex {
     }
 
     fn neighbor(&self, probes: &dyn Array, predecessor: bool) -> Result<UInt64Array> {
+        let values = Values::of(probes)?;
+        let probes = values.array();
         self.check(probes)?;
         let rows = each!(&self.tree, tree => tree.neighbor(probes, predecessor)?);
         Ok(nullable(rows, probes.nulls()))
@@ -216,7 +227,8 @@ impl ArrowIndex {
     /// # Errors
     /// As [`ArrowIndex::get`]; [`Error::BoundLengths`].
     pub fn range(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<LargeListArray> {
-        let (bounds, nulls) = self.bounds(starts, ends)?;
+        let (starts, ends) = (Values::of_bound(starts)?, Values::of_bound(ends)?);
+        let (bounds, nulls) = self.bounds(starts.as_ref().map(Values::array), ends.as_ref().map(Values::array))?;
         let is_null = |range| nulls.as_ref().is_some_and(|nulls| nulls.is_null(range));
         let (offsets, rows) = each!(&self.tree, tree => tree.range(&bounds, is_null)?);
         let offsets = ScalarBuffer::from(offsets).into_inner();
@@ -231,7 +243,8 @@ impl ArrowIndex {
     /// # Errors
     /// As [`ArrowIndex::range`].
     pub fn count_range(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<UInt64Array> {
-        let (bounds, nulls) = self.bounds(starts, ends)?;
+        let (starts, ends) = (Values::of_bound(starts)?, Values::of_bound(ends)?);
+        let (bounds, nulls) = self.bounds(starts.as_ref().map(Values::array), ends.as_ref().map(Values::array))?;
         let counts = each!(&self.tree, tree => tree.count_range(&bounds)?);
         Ok(UInt64Array::new(counts.into(), nulls))
     }

@@ -33,6 +33,9 @@
 //! | `FixedSizeBinary(16)` | [`Bytes16`](lanetree::Bytes16) | a word each |
 //! | `Utf8`, `Binary`, their large forms, `FixedSizeBinary` of other sizes | byte strings, in the order of bytes | no |
 //! | `Utf8View`, `BinaryView` | byte strings, in the order of bytes | packed |
+//! | `Dictionary` of one of these | those of its values | written out |
+//!
+//! A dictionary is its values: an index over one is asked by dictionaries and by plain arrays alike.
 //!
 //! Floats are in total order: -0.0 is below 0.0 and not equal to it (in SQL it is), NaNs are keys, and NaNs of
 //! different bits are different keys.
@@ -46,6 +49,7 @@ mod index;
 mod keys;
 mod trees;
 mod typed;
+mod values;
 
 pub use error::{Error, Result};
 pub use index::{ArrowIndex, Nulls};

@@ -87,14 +87,26 @@ fn column(data_type: &DataType, numbers: &[Option<i8>]) -> ArrayRef {
         Binary => Arc::new(n.iter().map(|number| number.map(prefix)).collect::<BinaryArray>()),
         LargeBinary => Arc::new(n.iter().map(|number| number.map(prefix)).collect::<LargeBinaryArray>()),
         BinaryView => Arc::new(n.iter().map(|number| number.map(prefix)).collect::<BinaryViewArray>()),
+        Dictionary(_, values) => return dictionary(values, numbers),
         other => panic!("no column of {other}"),
     };
     whole.slice(3, numbers.len())
 }
 
+/// A dictionary with a key per row, of values in another order, with equal values. Nulls are null keys, or keys of null values.
+fn dictionary(values: &DataType, numbers: &[Option<i8>]) -> ArrayRef {
+    let backwards: Numbers = numbers.iter().rev().copied().chain([Some(5), None]).collect();
+    let key = |row: usize| (numbers[row].is_some() || row % 2 == 0).then(|| (numbers.len() - 1 - row) as i32);
+    let keys: Int32Array = (0..numbers.len()).map(key).collect();
+    Arc::new(DictionaryArray::new(keys, column(values, &backwards)))
+}
+
 fn types() -> Vec<DataType> {
     use DataType::*;
     vec![
+        Dictionary(Int32.into(), Int64.into()),
+        Dictionary(Int32.into(), Utf8.into()),
+        Dictionary(Int32.into(), FixedSizeBinary(16).into()),
         Int8,
         Int16,
         Int32,
@@ -169,7 +181,8 @@ fn numbers(rng: &mut StdRng, len: usize, nulls: f64, distinct: bool) -> Numbers 
 fn check(device: &Device, data_type: &DataType, rows: &[Option<i8>], probes: &[Option<i8>], ends: &[Option<i8>]) {
     let index = ArrowIndex::build(device, &column(data_type, rows), Nulls::Skip).unwrap();
     let model = Model::new(rows);
-    assert_eq!(index.data_type(), data_type);
+    let values = if let DataType::Dictionary(_, values) = data_type { values } else { data_type };
+    assert_eq!(index.data_type(), values);
     assert_eq!(index.rows(), rows.len());
     assert_eq!(index.len() as usize, rows.iter().flatten().count());
     assert_eq!(index.keys_len() as usize, model.0.len());
@@ -260,6 +273,25 @@ fn empty_columns_and_empty_batches_are_answered() {
         check(&Device::best(), &data_type, &[None, None], &some, &some);
         check(&Device::best(), &data_type, &some, &[], &[]);
     }
+}
+
+#[test]
+fn dictionaries_and_plain_arrays_ask_one_index() {
+    let rows = [Some(3), None, Some(-4), Some(3)];
+    let utf8 = DataType::Utf8;
+    let plain = ArrowIndex::build(&Device::host(), &column(&utf8, &rows), Nulls::Skip).unwrap();
+    let of_dictionary = ArrowIndex::build(&Device::host(), &dictionary(&utf8, &rows), Nulls::Skip).unwrap();
+    let expected = UInt64Array::from(vec![Some(2), None, None, Some(0)]);
+    let probes = [Some(-4), Some(9), None, Some(3)];
+    for index in [plain, of_dictionary] {
+        assert_eq!(index.get(&column(&utf8, &probes)).unwrap(), expected);
+        assert_eq!(index.get(&dictionary(&utf8, &probes)).unwrap(), expected);
+        let error = index.get(&dictionary(&DataType::Int64, &probes)).unwrap_err().to_string();
+        assert_eq!(error, "the index is over Utf8, but these are Int64: cast them to Utf8");
+    }
+    // A null may be a key's or its value's.
+    let error = ArrowIndex::build(&Device::host(), &dictionary(&utf8, &rows), Nulls::Refuse).unwrap_err();
+    assert!(matches!(error, Error::Null { row: 1, nulls: 1 }), "{error}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! From SQL's conditions on the indexed column to ranges of its values.
 
-use crate::contents::{Contents, external};
+use crate::contents::{Indexed, external};
 use core::cmp::Ordering;
 use core::ops::{Bound, RangeBounds};
 use datafusion::arrow::array::{Array, ArrayRef, UInt64Array, cast::AsArray};
@@ -10,7 +10,7 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
-/// What one filter asks of the column. Values are of the column's type and not null.
+/// What one filter asks of the column. Values are of the index's type and not null.
 pub(crate) enum Condition {
     Range(Bound<ScalarValue>, Bound<ScalarValue>),
     Values(Vec<ScalarValue>),
@@ -25,6 +25,10 @@ impl Condition {
         let is_column = |expr: &Expr| matches!(expr, Expr::Column(it) if it.name == column);
         let value = |expr: &Expr| match expr {
             Expr::Literal(value, _) if value.data_type() == *data_type => Some(value.clone()),
+            // Beside a column of dictionaries.
+            Expr::Literal(ScalarValue::Dictionary(_, value), _) if value.data_type() == *data_type => {
+                Some((**value).clone())
+            }
             _ => None,
         };
         match filter {
@@ -120,16 +124,16 @@ impl Wanted {
     }
 
     /// How many rows there are.
-    pub(crate) fn count(&self, contents: &Contents) -> Result<usize> {
+    pub(crate) fn count(&self, indexed: &Indexed) -> Result<usize> {
         let Some((starts, ends)) = self.bounds()? else { return Ok(0) };
-        let counts = contents.index.count_range(given(&starts), given(&ends)).map_err(external)?;
+        let counts = indexed.index().count_range(given(&starts), given(&ends)).map_err(external)?;
         Ok(sum(&counts).unwrap_or(0) as usize)
     }
 
     /// Their numbers, in the order of their values.
-    pub(crate) fn rows(&self, contents: &Contents) -> Result<UInt64Array> {
+    pub(crate) fn rows(&self, indexed: &Indexed) -> Result<UInt64Array> {
         let Some((starts, ends)) = self.bounds()? else { return Ok(UInt64Array::from(Vec::<u64>::new())) };
-        let rows = contents.index.range(given(&starts), given(&ends)).map_err(external)?;
+        let rows = indexed.index().range(given(&starts), given(&ends)).map_err(external)?;
         // Lists of neighbours: together they are a part of their values.
         let (first, last) = (rows.offsets()[0] as usize, rows.offsets()[rows.len()] as usize);
         Ok(rows.values().as_primitive::<UInt64Type>().slice(first, last - first))

@@ -1,8 +1,9 @@
 //! Tables with an index of Lanetree's, for DataFusion.
 //!
-//! An [`IndexedTable`] is a table in memory with an [`ArrowIndex`](lanetree_arrow::ArrowIndex) on one column. Conditions on that
-//! column go through the index (`=`, `IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, and their conjunctions). With
-//! [`with_index_lookups`], joins on it do too: they look up keys of the other side, and build no hash table.
+//! An [`IndexedTable`] is a table in memory with an [`ArrowIndex`](lanetree_arrow::ArrowIndex) on each of some columns. Conditions
+//! on those go through an index (`=`, `IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, and their conjunctions). [`with_index_lookups`] adds
+//! to a session: joins that look up keys of the other side, and build no hash table, where that costs less; `CREATE INDEX`; and
+//! as-of, range and band joins.
 //!
 //! ```
 //! use datafusion::arrow::array::{Int64Array, RecordBatch, StringArray};
@@ -29,21 +30,68 @@
 //! # }
 //! ```
 //!
-//! # What goes through the index
-//! A condition that compares the column with values, without a cast of the column. An inner join, a left or right join
+//! # What goes through an index
+//! A condition that compares the column with values, without a cast of the column. If there are conditions on several indexed
+//! columns, the index that finds the fewest rows is asked, and the other conditions are tried on those. An inner join, a left or right join
 //! that keeps the rows of the *other* side, and a semi or anti join that returns rows of the other side, if its only
-//! condition equates the column with an expression over the other side, and nothing else restricts the table. All others are
-//! DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats are scanned: SQL and the index
-//! disagree about -0.0.
+//! condition equates the column with an expression over the other side, nothing else restricts the table, and by [`Costs`] it is
+//! cheaper; `EXPLAIN` shows both costs. All others are DataFusion's own, with the same results. The column may have nulls and
+//! equal values. Columns of floats are scanned: SQL and the index disagree about -0.0.
+//!
+//! # Changes
+//! `INSERT INTO` and `INSERT OVERWRITE` keep the indexes: see [`IndexedTable`]. `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON
+//! table [USING lanetree] (column)` adds an index to an `IndexedTable`, or puts one with the same rows in the place of another
+//! table; rows that are inserted into that other table meanwhile are lost. It is done when its result is read (`collect`), not
+//! when `sql` returns. An index that is not given a name has its column's. With `UNIQUE`, rows with equal values are refused,
+//! nulls apart, now and by each `INSERT`.
+//!
+//! # Joins by order
+//! Arguments are strings: names of tables or views, and of their columns. `table` is an `IndexedTable`; its columns follow those of
+//! `probes`, and one whose name those have, too, is named `table_column`. The columns must be of one type.
+//!
+//! | function | rows |
+//! |---|---|
+//! | `as_of('probes', 'column', 'table', 'indexed')` | each probe with the row of the largest value that is not above it; `'forward'`: of the smallest that is not below it. Of equal values, the last row, or the first. Without such a row there are nulls; `'inner'`: the probe is left out |
+//! | `range_join('probes', 'low', 'high', 'table', 'indexed')` | each probe with all rows from `low` to `high`, both included; `'left'`: a probe without rows is there, with nulls |
+//! | `band_join('probes', 'column', below, above, 'table', 'indexed')` | the same, from `column - below` to `column + above` |
+//!
+//! ```
+//! # use datafusion::arrow::array::Int64Array;
+//! # use datafusion::execution::SessionStateBuilder;
+//! # use datafusion::prelude::SessionContext;
+//! # use lanetree_datafusion::with_index_lookups;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> datafusion::error::Result<()> {
+//! # let context = SessionContext::new_with_state(with_index_lookups(SessionStateBuilder::new().with_default_features()).build());
+//! for statement in [
+//!     "CREATE TABLE prices AS SELECT column1 AS since, column2 AS price FROM (VALUES (100, 7), (200, 8))",
+//!     "CREATE INDEX ON prices (since)",
+//!     "CREATE TABLE orders AS SELECT column1 AS placed FROM (VALUES (150), (250))",
+//! ] {
+//!     context.sql(statement).await?.collect().await?;
+//! }
+//! let prices = "SELECT price FROM as_of('orders', 'placed', 'prices', 'since') ORDER BY placed";
+//! let prices = context.sql(prices).await?.collect().await?;
+//! assert_eq!(prices[0].column(0).as_ref(), &Int64Array::from(vec![7, 8]));
+//! # Ok(())
+//! # }
+//! ```
 
+mod catalog;
 mod contents;
+mod costs;
+mod ddl;
 mod filter;
+mod functions;
+mod insert;
 mod lookup;
 mod rule;
 mod scan;
+mod shape;
 mod table;
 
+pub use costs::Costs;
 pub use lookup::IndexLookupExec;
-pub use rule::{IndexLookups, with_index_lookups};
+pub use rule::{IndexLookups, with_index_lookups, with_index_lookups_on};
 pub use scan::IndexedScanExec;
 pub use table::IndexedTable;

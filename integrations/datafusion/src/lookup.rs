@@ -1,11 +1,16 @@
-use crate::contents::{Contents, batch_of, external};
+use crate::contents::{Indexed, batch_of, bytes_of, external};
+use crate::costs::{BATCH, Comparison};
+use crate::shape::{Kind, On, Shape, Source};
 use core::fmt;
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
-use datafusion::arrow::compute::{concat, filter, not, prep_null_mask_filter, take};
-use datafusion::arrow::datatypes::SchemaRef;
+use core::ops::Bound;
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, LargeListArray, RecordBatch, UInt64Array, UInt64Builder,
+};
+use datafusion::arrow::compute::{concat, filter, is_not_null, not, prep_null_mask_filter, sum, take};
+use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinSide, JoinType, Statistics, internal_err, project_schema};
+use datafusion::common::{JoinSide, Statistics, internal_err, project_schema};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -26,107 +31,38 @@ use lanetree_arrow::Join;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Probes that are looked up at a time, at least, while there are more: fewer would leave most of a GPU idle.
-const BATCH: usize = 1 << 16;
-
-/// A join with an [`IndexedTable`](crate::IndexedTable): looks up keys of its input, the probes, in the table's index. Keeps the
-/// order of the probes.
+/// A join with an [`IndexedTable`](crate::IndexedTable): looks up keys of its input, the probes, in one of the table's indexes.
+/// Keeps the order of the probes.
 #[derive(Clone, Debug)]
 pub struct IndexLookupExec {
-    contents: Arc<Contents>,
+    indexed: Indexed,
     probes: Arc<dyn ExecutionPlan>,
     shape: Arc<Shape>,
+    /// Why it is no hash join.
+    comparison: Option<Comparison>,
     /// Columns of the join's own schema that are returned.
     output: Vec<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// The join that an [`IndexLookupExec`] stands for.
-#[derive(Debug)]
-pub(crate) struct Shape {
-    /// As SQL has it: of a left and a right side.
-    pub(crate) join_type: JoinType,
-    /// The side of the probes.
-    pub(crate) probe_side: JoinSide,
-    /// The schema without a projection.
-    pub(crate) schema: SchemaRef,
-    /// The key, over the input.
-    pub(crate) key: PhysicalExprRef,
-    /// The indexed column, over the table's side.
-    pub(crate) indexed: Column,
-    /// The columns of the table on its side of the join.
-    pub(crate) columns: Vec<usize>,
-}
-
-/// What is done with probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Returned with their rows.
-    Pairs(Join),
-    /// Returned by themselves if they are in the table, or if they are not.
-    Filter { present: bool },
-}
-
-/// Where a column of the join comes from: a column of the input, or of the table.
-#[derive(Clone, Copy, Debug)]
-enum Source {
-    Probe(usize),
-    Table(usize),
-}
-
-impl Shape {
-    /// `None` for a join that returns rows of the table that no probe finds, or each row once.
-    fn kind(&self) -> Option<Kind> {
-        use JoinType::*;
-        Some(match (self.join_type, self.probe_side) {
-            (Inner, _) => Kind::Pairs(Join::Inner),
-            (Left, JoinSide::Left) | (Right, JoinSide::Right) => Kind::Pairs(Join::Left),
-            (LeftSemi, JoinSide::Left) | (RightSemi, JoinSide::Right) => Kind::Filter { present: true },
-            (LeftAnti, JoinSide::Left) | (RightAnti, JoinSide::Right) => Kind::Filter { present: false },
-            _ => return None,
-        })
-    }
-
-    /// Whether a look-up can stand for the join.
-    pub(crate) fn is_lookup(&self) -> bool {
-        self.kind().is_some()
-    }
-
-    /// Where column `at` of the join's schema comes from, given the number of columns of the input.
-    fn source(&self, at: usize, probes: usize) -> Source {
-        let from_table = |at: usize| Source::Table(self.columns[at]);
-        match (self.kind(), self.probe_side) {
-            (Some(Kind::Filter { .. }), _) => Source::Probe(at),
-            (_, JoinSide::Left) => {
-                if at < probes {
-                    Source::Probe(at)
-                } else {
-                    from_table(at - probes)
-                }
-            }
-            _ if at < self.columns.len() => from_table(at),
-            _ => Source::Probe(at - self.columns.len()),
-        }
-    }
-}
-
 impl IndexLookupExec {
     /// A join of this shape, with `output` of its columns.
     pub(crate) fn new(
-        contents: Arc<Contents>,
+        indexed: Indexed,
         probes: Arc<dyn ExecutionPlan>,
         shape: Arc<Shape>,
         output: Vec<usize>,
+        comparison: Option<Comparison>,
     ) -> Result<Self> {
-        let table = project_schema(contents.batch.schema_ref(), Some(&shape.columns))?;
-        let given = probes.equivalence_properties().clone();
-        let indexed: PhysicalExprRef = Arc::new(shape.indexed.clone());
-        let (table, key) = (EquivalenceProperties::new(table), shape.key.clone());
+        let table = project_schema(indexed.contents.batch.schema_ref(), Some(&shape.columns))?;
+        let (given, table) = (probes.equivalence_properties().clone(), EquivalenceProperties::new(table));
         let is_left = shape.probe_side == JoinSide::Left;
-        let (left, right, on) = match is_left {
-            true => (given, table, (key, indexed)),
-            false => (table, given, (indexed, key)),
+        let (left, right) = if is_left { (given, table) } else { (table, given) };
+        let on: Option<(PhysicalExprRef, PhysicalExprRef)> = match &shape.condition {
+            On::Equal { key, indexed } if is_left => Some((key.clone(), Arc::new(indexed.clone()))),
+            On::Equal { key, indexed } => Some((Arc::new(indexed.clone()), key.clone())),
+            _ => None,
         };
         let joined = join_equivalence_properties(
             left,
@@ -135,7 +71,7 @@ impl IndexLookupExec {
             shape.schema.clone(),
             &[is_left, !is_left],
             Some(shape.probe_side),
-            &[on],
+            on.as_slice(),
         )?;
         let mapping = ProjectionMapping::from_indices(&output, &shape.schema)?;
         let equivalences = joined.project(&mapping, project_schema(&shape.schema, Some(&output))?);
@@ -147,9 +83,10 @@ impl IndexLookupExec {
             probes.boundedness(),
         );
         Ok(Self {
-            contents,
+            indexed,
             probes,
             shape,
+            comparison,
             output,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -158,7 +95,12 @@ impl IndexLookupExec {
 
     /// How many rows the table has.
     pub(crate) fn table_rows(&self) -> usize {
-        self.contents.batch.num_rows()
+        self.indexed.contents.batch.num_rows()
+    }
+
+    /// The same join of other probes, or with other columns of the join's own schema.
+    fn with(&self, probes: Arc<dyn ExecutionPlan>, output: Vec<usize>) -> Result<Self> {
+        Self::new(self.indexed.clone(), probes, self.shape.clone(), output, self.comparison)
     }
 
     fn kind(&self) -> Result<Kind> {
@@ -171,9 +113,18 @@ impl IndexLookupExec {
 
 impl DisplayAs for IndexLookupExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { join_type, key, schema, .. } = &*self.shape;
-        let (index, device) = (self.contents.column_name(), self.contents.index.device());
-        write!(f, "IndexLookupExec: join_type={join_type}, key={key}, index={index}, device={device}")?;
+        let Shape { join_type, condition, schema, .. } = &*self.shape;
+        write!(f, "IndexLookupExec: join_type={join_type}, ")?;
+        match condition {
+            On::Equal { key, .. } => write!(f, "key={key}")?,
+            On::AsOf { key, forward: false } => write!(f, "last_up_to={key}")?,
+            On::AsOf { key, forward: true } => write!(f, "first_from={key}")?,
+            On::Between { low, high } => write!(f, "between={low} AND {high}")?,
+        }
+        write!(f, ", index={}, device={}", self.indexed.column_name(), self.indexed.index().device())?;
+        if let Some(comparison) = &self.comparison {
+            write!(f, ", {comparison}")?;
+        }
         let names: Vec<_> = self.output.iter().map(|at| format!("{}@{at}", schema.field(*at).name())).collect();
         write!(f, ", projection=[{}]", names.join(", "))
     }
@@ -200,14 +151,17 @@ impl ExecutionPlan for IndexLookupExec {
         let (Some(probes), true) = (children.pop(), children.is_empty()) else {
             return internal_err!("a look-up has one input");
         };
-        Ok(Arc::new(Self::new(self.contents.clone(), probes, self.shape.clone(), self.output.clone())?))
+        Ok(Arc::new(self.with(probes, self.output.clone())?))
     }
 
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        f(&self.shape.key)
+        match &self.shape.condition {
+            On::Equal { key, .. } | On::AsOf { key, .. } => f(key),
+            On::Between { low, high } => f(low)?.visit_sibling(|| f(high)),
+        }
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -215,12 +169,12 @@ impl ExecutionPlan for IndexLookupExec {
         let probe_columns = self.probes.schema().fields().len();
         let sources = self.output.iter().map(|at| self.shape.source(*at, probe_columns)).collect();
         let labelled = || {
-            let device = self.contents.index.device().to_string();
+            let device = self.indexed.index().device().to_string();
             MetricBuilder::new(&self.metrics).with_new_label("device", device)
         };
         let lookup = Lookup {
-            contents: self.contents.clone(),
-            key: self.shape.key.clone(),
+            indexed: self.indexed.clone(),
+            condition: self.shape.condition.clone(),
             kind: self.kind()?,
             sources,
             schema: self.schema(),
@@ -247,7 +201,12 @@ impl ExecutionPlan for IndexLookupExec {
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
         let probes = inputs.first().map_or(Precision::Absent, |input| input.num_rows);
-        statistics.num_rows = match (self.kind()?, self.contents.index.is_unique()) {
+        let has_one = match self.shape.condition {
+            On::Equal { .. } => self.indexed.index().is_unique(),
+            On::AsOf { .. } => true,
+            On::Between { .. } => false,
+        };
+        statistics.num_rows = match (self.kind()?, has_one) {
             (Kind::Pairs(Join::Left), true) => probes,
             _ => probes.to_inexact(),
         };
@@ -261,7 +220,7 @@ impl ExecutionPlan for IndexLookupExec {
             (column.name() == expr.alias).then(|| self.output[column.index()])
         };
         let Some(output) = projection.expr().iter().map(own).collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let lookup = Self::new(self.contents.clone(), self.probes.clone(), self.shape.clone(), output)?;
+        let lookup = self.with(self.probes.clone(), output)?;
         // An alias may have other metadata.
         Ok((lookup.schema() == projection.schema()).then(|| Arc::new(lookup) as _))
     }
@@ -269,8 +228,8 @@ impl ExecutionPlan for IndexLookupExec {
 
 /// What a partition's look-ups take.
 struct Lookup {
-    contents: Arc<Contents>,
-    key: PhysicalExprRef,
+    indexed: Indexed,
+    condition: On,
     kind: Kind,
     sources: Vec<Source>,
     schema: SchemaRef,
@@ -336,30 +295,16 @@ impl State {
     }
 }
 
-/// Bytes of a batch's own rows; it may be a part of a larger one.
-fn bytes_of(batch: &RecordBatch) -> Result<usize> {
-    batch.columns().iter().map(|column| Ok(column.to_data().get_slice_memory_size()?)).sum()
-}
-
 impl Lookup {
     /// Looks up batches together.
     fn find(&self, batches: Vec<RecordBatch>) -> Result<VecDeque<Found>> {
         let _timer = self.metrics.elapsed_compute().timer();
-        let keys: Result<Vec<ArrayRef>> =
-            batches.iter().map(|batch| self.key.evaluate(batch)?.into_array(batch.num_rows())).collect();
-        let keys = keys?;
-        let keys = match &keys[..] {
-            [keys] => keys.clone(),
-            many => concat(&many.iter().map(|keys| &**keys).collect::<Vec<_>>())?,
-        };
-        self.probe_rows.add(keys.len());
+        self.probe_rows.add(batches.iter().map(RecordBatch::num_rows).sum());
         self.probe_batches.add(1);
-        let index = &self.contents.index;
         let mut first = 0;
         Ok(match self.kind {
             Kind::Pairs(join) => {
-                let (mut probes, mut rows) = self.timed(|| index.join(&keys, join))?;
-                self.memory.try_grow(2 * size_of_val(&probes.values()[..]))?;
+                let (mut probes, mut rows) = self.pairs(&batches, join)?;
                 let mut found = VecDeque::with_capacity(batches.len());
                 for batch in batches {
                     let end = first + batch.num_rows() as u64;
@@ -376,7 +321,11 @@ impl Lookup {
                 found
             }
             Kind::Filter { present } => {
-                let mut mask = self.timed(|| index.contains(&keys))?;
+                let On::Equal { key, .. } = &self.condition else {
+                    return internal_err!("semi and anti joins are by equality");
+                };
+                let keys = keys_of(key, &batches)?;
+                let mut mask = self.timed(|| self.indexed.index().contains(&keys))?;
                 if mask.null_count() > 0 {
                     // A null is not in the table.
                     mask = prep_null_mask_filter(&mask);
@@ -392,6 +341,43 @@ impl Lookup {
                 each.collect()
             }
         })
+    }
+
+    /// The numbers of probes and of the rows that each one matches, in the order of the probes.
+    fn pairs(&self, batches: &[RecordBatch], join: Join) -> Result<(UInt64Array, UInt64Array)> {
+        let index = self.indexed.index();
+        let reserve = |pairs: usize| self.memory.try_grow(pairs * 2 * size_of::<u64>());
+        match &self.condition {
+            On::Equal { key, .. } => {
+                let keys = keys_of(key, batches)?;
+                let (probes, rows) = self.timed(|| index.join(&keys, join))?;
+                reserve(probes.len())?;
+                Ok((probes, rows))
+            }
+            On::AsOf { key, forward } => {
+                let keys = keys_of(key, batches)?;
+                reserve(keys.len())?;
+                let rows = self.timed(|| if *forward { index.successor(&keys) } else { index.predecessor(&keys) })?;
+                let probes = UInt64Array::from_iter_values(0..rows.len() as u64);
+                if join == Join::Left || rows.null_count() == 0 {
+                    return Ok((probes, rows));
+                }
+                let hits = is_not_null(&rows)?;
+                Ok((
+                    filter(&probes, &hits)?.as_primitive::<UInt64Type>().clone(),
+                    filter(&rows, &hits)?.as_primitive::<UInt64Type>().clone(),
+                ))
+            }
+            On::Between { low, high } => {
+                let (low, high) = (keys_of(low, batches)?, keys_of(high, batches)?);
+                let bounds = || (Bound::Included(&*low), Bound::Included(&*high));
+                // Few probes may match many rows: the pool is asked before those are there.
+                let counts = self.timed(|| index.count_range(bounds().0, bounds().1))?;
+                reserve(sum(&counts).unwrap_or(0) as usize + if join == Join::Left { low.len() } else { 0 })?;
+                let lists = self.timed(|| index.range(bounds().0, bounds().1))?;
+                Ok(pairs_of(&lists, join))
+            }
+        }
     }
 
     fn timed<T>(&self, look_up: impl FnOnce() -> lanetree_arrow::Result<T>) -> Result<T> {
@@ -417,7 +403,7 @@ impl Lookup {
                 let column = |source: &Source| match *source {
                     Source::Probe(at) if is_whole => Ok(batch.column(at).clone()),
                     Source::Probe(at) => Ok(take(batch.column(at), &own, None)?),
-                    Source::Table(at) => Ok(take(self.contents.batch.column(at), &own_rows, None)?),
+                    Source::Table(at) => Ok(take(self.indexed.contents.batch.column(at), &own_rows, None)?),
                 };
                 let columns = self.sources.iter().map(column).collect::<Result<_>>()?;
                 batch_of(&self.schema, columns, count).map(Some)
@@ -439,6 +425,32 @@ impl Lookup {
             }
         }
     }
+}
+
+/// What an expression is for all rows of batches.
+fn keys_of(key: &PhysicalExprRef, batches: &[RecordBatch]) -> Result<ArrayRef> {
+    let keys: Result<Vec<ArrayRef>> =
+        batches.iter().map(|batch| key.evaluate(batch)?.into_array(batch.num_rows())).collect();
+    Ok(match &keys?[..] {
+        [keys] => keys.clone(),
+        many => concat(&many.iter().map(|keys| &**keys).collect::<Vec<_>>())?,
+    })
+}
+
+/// The number of each list and of its rows. With [`Join::Left`], a list without rows has a null.
+fn pairs_of(lists: &LargeListArray, join: Join) -> (UInt64Array, UInt64Array) {
+    let values: &UInt64Array = lists.values().as_primitive();
+    let (mut probes, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
+    for (probe, ends) in lists.offsets().windows(2).enumerate() {
+        let own = if lists.is_null(probe) { &[] } else { &values.values()[ends[0] as usize..ends[1] as usize] };
+        probes.append_value_n(probe as u64, own.len());
+        rows.append_slice(own);
+        if own.is_empty() && join == Join::Left {
+            probes.append_value(probe as u64);
+            rows.append_null();
+        }
+    }
+    (probes.finish(), rows.finish())
 }
 
 /// The first `count` elements, and the others.

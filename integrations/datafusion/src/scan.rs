@@ -1,4 +1,5 @@
-use crate::contents::{Contents, batch_of};
+use crate::contents::{Contents, Indexed, batch_of};
+use crate::costs::Comparison;
 use crate::filter::Wanted;
 use core::fmt;
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
@@ -29,6 +30,8 @@ pub struct IndexedScanExec {
     /// How many rows are read.
     count: usize,
     is_limited: bool,
+    /// Why a join does not look up in the index.
+    not_looked_up: Option<Comparison>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -37,7 +40,7 @@ pub struct IndexedScanExec {
 enum Rows {
     All,
     /// With the filters as the plan shows them.
-    Wanted(Arc<Wanted>, Vec<String>),
+    Wanted(Indexed, Arc<Wanted>, Vec<String>),
 }
 
 impl IndexedScanExec {
@@ -54,16 +57,22 @@ impl IndexedScanExec {
         Self::new(contents, projection, Rows::All, (count, limit), partitions)
     }
 
-    /// A scan of what filters leave.
+    /// A scan of what filters leave, which is so many rows.
     pub(crate) fn of_some(
-        contents: Arc<Contents>,
+        indexed: Indexed,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
-        wanted: Wanted,
+        (wanted, count): (Wanted, usize),
         filters: Vec<String>,
     ) -> Result<Self> {
-        let count = limit.unwrap_or(usize::MAX).min(wanted.count(&contents)?);
-        Self::new(contents, projection, Rows::Wanted(Arc::new(wanted), filters), (count, limit), 1)
+        let count = limit.unwrap_or(usize::MAX).min(count);
+        let contents = indexed.contents.clone();
+        Self::new(contents, projection, Rows::Wanted(indexed, Arc::new(wanted), filters), (count, limit), 1)
+    }
+
+    /// The same scan, whose display says why a join does not look up in the index.
+    pub(crate) fn not_looked_up(&self, comparison: Comparison) -> Self {
+        Self { not_looked_up: Some(comparison), ..self.clone() }
     }
 
     fn new(
@@ -76,8 +85,10 @@ impl IndexedScanExec {
         let schema = project_schema(contents.batch.schema_ref(), projection)?;
         let columns = projection.cloned().unwrap_or_else(|| (0..contents.batch.num_columns()).collect());
         let mut equivalences = EquivalenceProperties::new(schema);
-        if let (Rows::Wanted(..), Some(at)) = (&rows, columns.iter().position(|column| *column == contents.column)) {
-            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(contents.column_name(), at));
+        if let Rows::Wanted(indexed, ..) = &rows
+            && let Some(at) = columns.iter().position(|column| *column == indexed.column())
+        {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(indexed.column_name(), at));
             // No null is found, so this is the other order, too; it is that of SQL's ORDER BY.
             equivalences.add_ordering([PhysicalSortExpr::new_default(column).nulls_last()]);
         }
@@ -90,6 +101,7 @@ impl IndexedScanExec {
             rows,
             count,
             is_limited: limit.is_some(),
+            not_looked_up: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -112,14 +124,23 @@ impl IndexedScanExec {
 
 impl DisplayAs for IndexedScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Contents { index, batch, .. } = &*self.contents;
-        write!(f, "IndexedScanExec: index={}, rows={}", self.contents.column_name(), self.count)?;
-        if let Rows::Wanted(_, filters) = &self.rows {
-            write!(f, ", filters=[{}], device={}", filters.join(", "), index.device())?;
+        match &self.rows {
+            Rows::All => {
+                write!(f, "IndexedScanExec: indexes=[{}], rows={}", self.contents.indexed_columns(), self.count)?
+            }
+            Rows::Wanted(indexed, _, filters) => {
+                let (column, device) = (indexed.column_name(), indexed.index().device());
+                write!(f, "IndexedScanExec: index={column}, rows={}", self.count)?;
+                write!(f, ", filters=[{}], device={device}", filters.join(", "))?
+            }
         }
-        let schema = batch.schema_ref();
+        let schema = self.contents.batch.schema_ref();
         let names: Vec<_> = self.columns.iter().map(|column| schema.field(*column).name().as_str()).collect();
-        write!(f, ", projection=[{}]", names.join(", "))
+        write!(f, ", projection=[{}]", names.join(", "))?;
+        match &self.not_looked_up {
+            Some(comparison) => write!(f, ", not looked up: {comparison}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -204,10 +225,10 @@ impl Reader {
         let IndexedScanExec { contents, columns, .. } = &self.scan;
         let batch = match &self.scan.rows {
             Rows::All => contents.batch.slice(self.next, rows).project(columns)?,
-            Rows::Wanted(wanted, _) => {
+            Rows::Wanted(indexed, wanted, _) => {
                 let found = match &mut self.found {
                     Some(found) => found,
-                    none => none.insert(wanted.rows(contents)?),
+                    none => none.insert(wanted.rows(indexed)?),
                 };
                 // (They were counted when the plan was made, and do not change.)
                 batch_of(&self.schema, contents.take(columns, &found.slice(self.next, rows))?, rows)?

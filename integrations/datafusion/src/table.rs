@@ -1,24 +1,32 @@
-use crate::contents::{Contents, external};
+use crate::contents::{Contents, Indexed, Shared};
 use crate::filter::{Condition, Wanted};
+use crate::insert::Insert;
 use crate::scan::IndexedScanExec;
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{Statistics, plan_datafusion_err};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema, SchemaExt, Statistics, not_impl_err, plan_datafusion_err};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExecBuilder;
 use lanetree::Device;
-use lanetree_arrow::{ArrowIndex, Nulls};
+use lanetree_arrow::ArrowIndex;
 use std::sync::Arc;
 
-/// A table in memory with an index on one column. Its rows do not change.
-#[derive(Debug)]
+/// A table in memory with indexes on some of its columns.
+///
+/// `INSERT INTO` and `INSERT OVERWRITE` change it: all rows of a statement are there at once, or none. The indexes are built
+/// again over all rows, so insert many at a time. A query sees the table as it was when the query was planned.
+#[derive(Clone, Debug)]
 pub struct IndexedTable {
-    contents: Arc<Contents>,
+    shared: Arc<Shared>,
 }
 
 impl IndexedTable {
@@ -29,39 +37,61 @@ impl IndexedTable {
     /// A plan error if there is no such column; [`lanetree_arrow::Error`] as an external error: for a type without keys, and if
     /// the device or main memory has no room; an Arrow error for batches of other schemas.
     pub fn new(device: &Device, schema: SchemaRef, batches: &[RecordBatch], column: &str) -> Result<Self> {
-        let column = schema.index_of(column).map_err(|_| {
-            let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            plan_datafusion_err!("no column {column} to index: choose one of {}", names.join(", "))
-        })?;
-        let batch = match batches {
-            [batch] if batch.schema_ref() == &schema => batch.clone(),
-            _ => concat_batches(&schema, batches)?,
-        };
-        let index = ArrowIndex::build(device, batch.column(column), Nulls::Skip).map_err(external)?;
-        Ok(Self { contents: Arc::new(Contents { batch, column, index }) })
+        let shared = Shared::new(schema, batches)?;
+        shared.add_index(device, column, column, false, false)?;
+        Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The index: from values of the column to numbers of rows.
-    pub fn index(&self) -> &ArrowIndex {
-        &self.contents.index
+    /// Adds an index on another column, named as the column is. Returns when it is complete.
+    ///
+    /// # Errors
+    /// As [`IndexedTable::new`]; a plan error if the column has an index.
+    pub fn add_index(&self, device: &Device, column: &str) -> Result<()> {
+        self.shared.add_index(device, column, column, false, false)
+    }
+
+    /// The index on a column: from its values to numbers of rows. It is that of the current [`IndexedTable::rows`], until rows
+    /// are inserted.
+    pub fn index(&self, column: &str) -> Option<Arc<ArrowIndex>> {
+        self.shared.contents().index_named(column).map(|indexed| indexed.shared_index())
     }
 
     /// All rows.
-    pub fn rows(&self) -> &RecordBatch {
-        &self.contents.batch
+    pub fn rows(&self) -> RecordBatch {
+        self.shared.contents().batch.clone()
     }
 
-    fn condition(&self, filter: &Expr) -> Option<Condition> {
-        let contents = &self.contents;
-        let condition = || Condition::of(filter, contents.column_name(), contents.index.data_type());
-        contents.is_sql().then(condition).flatten()
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
+
+    pub(crate) fn of(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+/// The index that answers a filter, and the condition on its column.
+fn condition(contents: &Arc<Contents>, filter: &Expr) -> Option<(Indexed, Condition)> {
+    let columns = filter.column_refs();
+    let (Some(column), 1) = (columns.iter().next(), columns.len()) else { return None };
+    let indexed = contents.index_named(&column.name).filter(Indexed::is_sql)?;
+    let condition = Condition::of(filter, indexed.column_name(), indexed.index().data_type())?;
+    Some((indexed, condition))
+}
+
+/// A filter on the table's own schema, whose columns have no qualifiers.
+fn unqualified(filter: Expr) -> Result<Expr> {
+    let bare = |expr: Expr| match expr {
+        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(column.name)))),
+        other => Ok(Transformed::no(other)),
+    };
+    filter.transform(bare).data()
 }
 
 #[async_trait]
 impl TableProvider for IndexedTable {
     fn schema(&self) -> SchemaRef {
-        self.contents.batch.schema()
+        self.shared.schema.clone()
     }
 
     fn table_type(&self) -> TableType {
@@ -75,26 +105,57 @@ impl TableProvider for IndexedTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut wanted = Wanted::default();
-        for filter in filters {
-            let condition = self.condition(filter).ok_or_else(|| {
-                plan_datafusion_err!("the index on {} can't answer {filter}", self.contents.column_name())
-            })?;
-            wanted.restrict(condition);
+        let contents = self.shared.contents();
+        if filters.is_empty() {
+            let (partitions, batch_size) = (state.config().target_partitions(), state.config().batch_size());
+            return Ok(Arc::new(IndexedScanExec::of_all(contents, projection, limit, partitions, batch_size)?));
         }
-        let filter = filters.iter().map(ToString::to_string).collect();
-        let partitions = state.config().target_partitions();
-        let batch_size = state.config().batch_size();
-        let contents = self.contents.clone();
-        let scan = match filters.is_empty() {
-            true => IndexedScanExec::of_all(contents, projection, limit, partitions, batch_size)?,
-            false => IndexedScanExec::of_some(contents, projection, limit, wanted, filter)?,
+        // What is wanted of each index, and by which filters.
+        let mut asked: Vec<(Indexed, Wanted, Vec<&Expr>)> = Vec::new();
+        for filter in filters {
+            let (indexed, condition) = condition(&contents, filter)
+                .ok_or_else(|| plan_datafusion_err!("no index on {} answers {filter}", contents.indexed_columns()))?;
+            let at = asked.iter().position(|(other, ..)| other.column() == indexed.column()).unwrap_or_else(|| {
+                asked.push((indexed, Wanted::default(), Vec::new()));
+                asked.len() - 1
+            });
+            asked[at].1.restrict(condition);
+            asked[at].2.push(filter);
+        }
+        // The index that finds the fewest rows; the others' filters are tried on those.
+        let mut best = (usize::MAX, 0);
+        for (at, (indexed, wanted, _)) in asked.iter().enumerate() {
+            best = best.min((wanted.count(indexed)?, at));
+        }
+        let (count, best) = best;
+        let (indexed, wanted, own) = asked.swap_remove(best);
+        let names = own.iter().map(ToString::to_string).collect();
+        let rest_columns: Vec<_> = asked.iter().map(|(indexed, ..)| indexed.column()).collect();
+        let rest = asked.into_iter().flat_map(|(.., filters)| filters).cloned().map(unqualified);
+        let Some(rest) = conjunction(rest.collect::<Result<Vec<_>>>()?) else {
+            return Ok(Arc::new(IndexedScanExec::of_some(indexed, projection, limit, (wanted, count), names)?));
         };
-        Ok(Arc::new(scan))
+        // They may need columns that are not wanted.
+        let wide = projection.map(|columns| {
+            let mut wide = columns.clone();
+            for column in rest_columns {
+                if !wide.contains(&column) {
+                    wide.push(column);
+                }
+            }
+            wide
+        });
+        let scan = IndexedScanExec::of_some(indexed, wide.as_ref(), None, (wanted, count), names)?;
+        let predicate = state.create_physical_expr(rest, &DFSchema::try_from(scan.schema())?)?;
+        // The wanted columns are the first ones.
+        let output = projection.map(|columns| (0..columns.len()).collect());
+        let filter = FilterExecBuilder::new(predicate, Arc::new(scan)).apply_projection(output)?;
+        Ok(Arc::new(filter.build()?))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let support = |filter: &&Expr| match self.condition(filter) {
+        let contents = self.shared.contents();
+        let support = |filter: &&Expr| match condition(&contents, filter) {
             Some(_) => TableProviderFilterPushDown::Exact,
             None => TableProviderFilterPushDown::Unsupported,
         };
@@ -102,8 +163,24 @@ impl TableProvider for IndexedTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let mut statistics = Statistics::new_unknown(self.contents.batch.schema_ref());
-        statistics.num_rows = Precision::Exact(self.contents.batch.num_rows());
+        let mut statistics = Statistics::new_unknown(&self.shared.schema);
+        statistics.num_rows = Precision::Exact(self.shared.contents().batch.num_rows());
         Some(statistics)
+    }
+
+    async fn insert_into(
+        &self,
+        _: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.shared.schema.logically_equivalent_names_and_types(&input.schema())?;
+        let overwrite = match insert_op {
+            InsertOp::Append => false,
+            InsertOp::Overwrite => true,
+            InsertOp::Replace => return not_impl_err!("REPLACE INTO a table with indexes"),
+        };
+        let insert = Insert { shared: self.shared.clone(), overwrite };
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(insert), None)))
     }
 }

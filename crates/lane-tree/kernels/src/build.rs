@@ -192,8 +192,7 @@ kernel_args! {
         pub parts: u64,
         /// The nodes that have the parts; without them, all parts are of all pairs.
         pub divided: Divided,
-        /// Pairs that a line is to have, in units of 1/256; more in a run of nodes that are divided, if its lines are enough only
-        /// then.
+        /// Pairs that a line is to have, in units of 1/256.
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
@@ -205,12 +204,14 @@ kernel_args! {
         /// Of [`Write`]: `[parts]`, the sums of the counts before each part.
         pub before: Global<u64>,
         /// Of [`Write`], for parts that lie among other nodes: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node
-        /// << [`LINE_BITS`] and its first line; the line after its last; the rank of its first pair. Otherwise null.
+        /// << [`LINE_BITS`] and its first line; the rank of its first pair. Otherwise null.
         pub targets: Global<u64>,
         /// Out, of [`Write`].
         pub nodes: GlobalMut<u32>,
         /// Out, of [`Write`].
         pub records: GlobalMut<u64>,
+        /// Out, of [`Write`]: the line after the last one of each node.
+        pub ends: GlobalMut<u32>,
         /// Out, of [`Write`].
         pub lines: GlobalMut<u64>,
         /// Out, of [`Write`]: the first key of each node.
@@ -282,7 +283,7 @@ impl<K: KeyWord, V: Value> Kernel for Write<K, V> {
             }
             simt.sync_warp(FULL_MASK);
             let target = target(simt, args, part, pairs.from);
-            write_node(simt, args, (pairs, len), Plan { quantiser, lines }, (target, true), memory);
+            write_node(simt, args, (pairs, len), Plan { quantiser, lines }, target, memory);
             if simt.lane() == 0 {
                 note_formats(simt, args.formats, quantiser.format() as u32);
             }
@@ -339,8 +340,6 @@ struct Target {
     number: u32,
     line: u32,
     rank: u64,
-    /// The line after the part's last.
-    end: u32,
 }
 
 /// Per thread. Where the first node of a part goes, whose first pair this is.
@@ -353,25 +352,22 @@ unsafe fn target<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
     unsafe {
         if args.targets.is_null() {
             let before = simt.load(args.before, part, Hint::ReadOnly);
-            return Target { number: (before >> LINE_BITS) as u32, line: before as u32, rank: from, end: 0 };
+            return Target { number: (before >> LINE_BITS) as u32, line: before as u32, rank: from };
         }
         let at = part * u64::from(TARGET_WORDS);
         let start = simt.load(args.targets, at, Hint::ReadOnly);
-        let end = simt.load(args.targets, at + 1, Hint::ReadOnly) as u32;
-        let rank = simt.load(args.targets, at + 2, Hint::ReadOnly);
-        Target { number: (start >> LINE_BITS) as u32, line: start as u32, rank, end }
+        let rank = simt.load(args.targets, at + 1, Hint::ReadOnly);
+        Target { number: (start >> LINE_BITS) as u32, line: start as u32, rank }
     }
 }
 
 /// How many lines a node gets.
 #[inline(always)]
 fn lines_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
-    let is_full = args.filling == line_slots::<K, V>() * 256 || args.divided.count > 0;
-    plan.lines + spare_lines(is_full, plan.lines)
+    plan.lines + spare_lines(args.filling == line_slots::<K, V>() * 256, plan.lines)
 }
 
-/// Warp collective (all lanes). Writes a node by its plan, which is in the memory. The last node of a part among others has all
-/// lines that are left to the part.
+/// Warp collective (all lanes). Writes a node by its plan, which is in the memory.
 ///
 /// # Safety
 /// As for the kernels.
@@ -381,13 +377,11 @@ unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     args: &NodesArgs<K, V>,
     (source, len): (T, u32),
     plan: Plan,
-    (target, is_last): (Target, bool),
+    Target { number, line, rank }: Target,
     memory: PlanMemory,
 ) {
-    let Target { number, line, rank, end } = target;
-    let lines = if is_last && !args.targets.is_null() { end - line } else { lines_of(args, plan) };
-    let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
-    let place = NodePlace { number, first_line: line, rank, lines, is_new: true };
+    let outputs = NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, lines: args.lines };
+    let place = NodePlace { number, first_line: line, rank, lines: lines_of(args, plan), is_new: true };
     // SAFETY: the caller's.
     unsafe {
         write(simt, source, len, plan, place, outputs, memory);
@@ -397,34 +391,6 @@ unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             simt.store(args.lasts, u64::from(number), last, Hint::Default);
         }
     }
-}
-
-/// Per thread. How many pairs a part's lines are to have, in units of 1/256; and how many lines there are for each of its pairs, in
-/// units of 2^-16, or 0 if it gets as many as it needs.
-///
-/// # Safety
-/// There is such a part.
-#[inline(always)]
-unsafe fn filling_of<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, part: u64) -> (u32, u32) {
-    let (filling, divided) = (args.filling, &args.divided);
-    if divided.count == 0 {
-        return (filling, 0);
-    }
-    // SAFETY: the node that has the part, and its run.
-    let (pairs, lines) = unsafe {
-        let (run, end) = divided.run_of(simt, divided.upto(simt, DividedWord::Parts, part) - 1);
-        let of = |word| divided.get(simt, end, word) - divided.get(simt, run, word);
-        (of(DividedWord::Pairs), of(DividedWord::Lines))
-    };
-    // Somewhat more than evenly, since some lines will be shorter than they are to be.
-    let even = (pairs * 272).div_ceil(lines.max(1));
-    if even > u64::from(line_slots::<K, V>() * 256) {
-        return (filling, 0);
-    }
-    let most = u64::from(BITMAP_CHILDREN) << 16;
-    let share = (lines << 16) / pairs.max(1);
-    let share = if share < most { share } else { most };
-    (if even < u64::from(filling) { filling } else { even as u32 }, share as u32)
 }
 
 /// Warp collective (all lanes). Divides a part into as few nodes as go, and counts them; or writes those of a part that is not one
@@ -442,24 +408,17 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
         let (pairs, len) = part_of(simt, args, part);
         let mut target = match writes {
             true => target(simt, args, part, pairs.from),
-            false => Target { number: 0, line: 0, rank: 0, end: 0 },
+            false => Target { number: 0, line: 0, rank: 0 },
         };
         let (mut start, mut formats) = (0, 0);
         while start < len {
             let source = From { source: pairs, from: start };
             let mut own = len - start;
-            // Not known yet.
-            let (mut line, mut share) = (0, 0);
             loop {
-                if line == 0 {
-                    (line, share) = filling_of(simt, args, part);
-                }
-                let planned = plan(simt, source, own, (Filling::new(line), None), BITMAP_CHILDREN, memory);
-                let has_room =
-                    |plan: &Plan| share == 0 || u64::from(plan.lines) <= (u64::from(own) * u64::from(share)) >> 16;
-                if let Some(plan) = planned.filter(has_room) {
+                let filling = Filling::new(args.filling);
+                if let Some(plan) = plan(simt, source, own, (filling, None), BITMAP_CHILDREN, memory) {
                     if writes {
-                        write_node(simt, args, (source, own), plan, (target, start + own == len), memory);
+                        write_node(simt, args, (source, own), plan, target, memory);
                     }
                     if !writes && own == len {
                         save(simt, plan, args.plans, at, memory);
@@ -470,13 +429,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
                     target.rank += u64::from(own);
                     break;
                 }
-                if share > 0 {
-                    // Into full lines, since its share is too small.
-                    (line, share) = (slots * 256, 0);
-                } else {
-                    own = widest_gap(simt, source, own);
-                    line = 0;
-                }
+                own = widest_gap(simt, source, own);
             }
             start += own;
         }

@@ -1,12 +1,12 @@
 //! The choice of a kernel by its words. Beside each call is its entry (`get_entry` of `get`), by which it is loaded ahead.
 
 use crate::{
-    CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Fits, FitsArgs, Gather,
-    GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs,
-    Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts,
-    PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate,
-    RelocateArgs, RunsArgs, Scan, ScanArgs, ScanWide, Search, SearchArgs, Table, TableArgs, UpperArgs, Write,
-    WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Gather, GatherArgs, Get,
+    GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, Locate, LocateArgs,
+    MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs, PlanLines,
+    PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanWide, Search,
+    SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
+    WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -163,8 +163,8 @@ without_values! {
     place_parts(PlacePartsArgs) by entry_by_slots => PlaceParts<K, V>;
     /// The kernel that plans lines.
     plan_lines(LineChangesArgs) by entry_by_slots => PlanLines<K, V>;
-    /// The kernel that decides which nodes are divided.
-    plan_runs(RunsArgs) by entry_by_slots => PlanRuns<K, V>;
+    /// The kernel that finds out how many pairs divided nodes have.
+    size_divided(SizeDividedArgs) by entry_by_slots => SizeDivided<K, V>;
     /// The kernel that gives nodes their ranks.
     ranks(RanksArgs) by entry_by_slots => Ranks<K, V>;
     /// The kernel that plans what lines hand to others.
@@ -193,16 +193,6 @@ by_key! {
     table(TableArgs) => Table<K>;
     /// The kernel that writes a level above the lowest.
     write_upper(UpperArgs) => WriteUpper<K>;
-}
-
-/// The kernel that counts runs of divided nodes that have too few lines.
-pub const fn fits_entry() -> &'static Entry {
-    entry_by_words!(=> Fits)
-}
-
-/// The kernel that counts runs of divided nodes that have too few lines.
-pub fn fits(args: &FitsArgs) -> Call<'_> {
-    Call::new(fits_entry(), args)
 }
 
 /// The kernel that lists divided nodes.

@@ -216,11 +216,18 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
     unsafe fn next_that(&self, cursor: &mut Cursor<K, V>, is_next: impl Fn(K) -> bool) {
         loop {
             cursor.slot += 1;
-            if cursor.slot >= line_slots::<K, V>() {
-                (cursor.line, cursor.slot) = (cursor.line + 1, 0);
+            // SAFETY: the caller's contract: a node and a slot of the tree.
+            unsafe {
+                if cursor.slot >= line_slots::<K, V>() {
+                    (cursor.line, cursor.slot) = (cursor.line + 1, 0);
+                    let walk = self.tree.walk(self.simt, cursor.node, cursor.line);
+                    if walk.line == walk.end {
+                        let next = self.tree.next_node(self.simt, walk);
+                        (cursor.node, cursor.line) = (next.node, next.line);
+                    }
+                }
+                self.load(cursor);
             }
-            // SAFETY: the caller's contract: a slot of the tree.
-            unsafe { self.load(cursor) };
             if is_next(cursor.word) {
                 break;
             }
@@ -245,13 +252,16 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
     unsafe fn seek(&self, key: K, upper: bool) -> Cursor<K, V> {
         let word = key.xor(self.tree.flip);
         let flip = self.tree.flip;
-        let mut cursor = Cursor { word, value: V::default(), flip, rank: 0, line: 0, slot: 0, is_at_pair: false };
+        let mut cursor =
+            Cursor { word, value: V::default(), flip, rank: 0, node: 0, line: 0, slot: 0, is_at_pair: false };
         // SAFETY: the same contract. If there are more keys than the rank, one of a slot from the position on is next.
         unsafe {
             // The same for all lanes.
             if self.tree.height > 0 {
                 let start = self.tree.start(self.simt, self.top, word);
-                let position = self.tree.find::<S, V>(self.simt, start, word, (upper, false), |_| ());
+                let mut node = 0;
+                let position = self.tree.find::<S, V>(self.simt, start, word, (upper, false), |own| node = own);
+                cursor.node = node;
                 (cursor.line, cursor.slot, cursor.rank) = (position.line, position.slot, position.rank);
                 let is_at_pair = cursor.rank < self.tree.len;
                 if is_at_pair {
@@ -284,6 +294,7 @@ pub struct Cursor<K, V> {
     value: V,
     flip: K,
     rank: u64,
+    node: u32,
     line: u32,
     slot: u32,
     is_at_pair: bool,

@@ -2,13 +2,12 @@
 //! values have one for all values with which lines are alike.
 
 use crate::{
-    CopyPairs, Count, CountUpper, Cut, Ends, Fits, Gather, Get, GetSorted, ListDivided, ListNodes, Locate, MoveInserts,
-    MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanRuns, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide,
-    Search, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    CopyPairs, Count, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes, Locate, MoveInserts,
+    MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide, Search,
+    SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
-instance!(lane_tree__fits, lane_tree, Fits);
 instance!(lane_tree__list_divided, lane_tree, ListDivided);
 
 macro_rules! keys {
@@ -94,8 +93,8 @@ macro_rules! slots {
             instance!([<$module __list_nodes>], $module, ListNodes<$k, $v>);
             instance!([<$module __place_parts>], $module, PlaceParts<$k, $v>);
             instance!([<$module __plan_lines>], $module, PlanLines<$k, $v>);
-            instance!([<$module __plan_runs>], $module, PlanRuns<$k, $v>);
             instance!([<$module __ranks>], $module, Ranks<$k, $v>);
+            instance!([<$module __size_divided>], $module, SizeDivided<$k, $v>);
         )*}
     };
 }

@@ -30,7 +30,7 @@ mod values;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
 pub use handle::{Cursor, Handle, Probe};
-pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, Spread, TARGET_WORDS};
+pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{
     Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, ordered_threads, query_shared,
     query_threads,
@@ -41,9 +41,9 @@ pub use scan_wide::{ScanWide, scan_wide_threads};
 pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
-    BLOCK_NODES, CHANGE_WARPS, Changes, DivideArgs, Draws, Ends, EndsArgs, Fits, FitsArgs, LINE_THREADS,
-    LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, MoveInserts, MovePairs, NodeChangesArgs,
-    PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanRuns, PlanShifts, RUN_WARPS, Ranks, RanksArgs, Relocate,
-    RelocateArgs, RunsArgs, SEARCH_THREADS, Search, SearchArgs, Windows, WriteLines, WriteNodes, WriteShifts,
+    CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
+    ListNodes, ListNodesArgs, MOVE_WARPS, MoveInserts, MovePairs, NODE_PLAN_WORDS, NodeChangesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
+    SearchArgs, SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
 };
 pub use upper::{CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};

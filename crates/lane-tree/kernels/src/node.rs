@@ -2,8 +2,8 @@
 //! of changes make nodes by this.
 
 use crate::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, QUANTISER,
-    Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS,
+    QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
     has_values_beside, line_slots, planes, record_words, value_at,
 };
 use crate::values;
@@ -300,6 +300,8 @@ unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: 
 pub(crate) struct NodeOutputs {
     pub(crate) nodes: GlobalMut<u32>,
     pub(crate) records: GlobalMut<u64>,
+    /// Of nodes that have other lines than before.
+    pub(crate) ends: GlobalMut<u32>,
     pub(crate) lines: GlobalMut<u64>,
 }
 
@@ -310,7 +312,7 @@ pub(crate) struct NodePlace {
     pub(crate) first_line: u32,
     pub(crate) rank: u64,
     pub(crate) lines: u32,
-    /// Whether it is not there yet. If it is, its first line stays, and others may read which that is.
+    /// Whether it has other lines than before, or was not there.
     pub(crate) is_new: bool,
 }
 
@@ -379,23 +381,12 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             });
             round += ROUNDS as u32 * WARP;
         }
-        // The record's planes: a lane has two lines.
-        let beyond = |line: u32| {
-            if line >= lines {
-                return 0;
-            }
-            simt.shared_load(memory.starts, line + 1) - simt.shared_load(memory.starts, line) - 1
-        };
-        let (low, high) = (beyond(lane), beyond(lane + WARP));
-        let plane = |bit: u32| {
-            let high = simt.ballot(FULL_MASK, high >> bit & 1 != 0);
-            let low = simt.ballot(FULL_MASK, low >> bit & 1 != 0);
-            u64::from(high) << 32 | u64::from(low)
-        };
-        let has_fourth = planes::<K, V>() > 3;
-        let planes = [plane(0), plane(1), plane(2), if has_fourth { plane(3) } else { 0 }];
+        let planes = planes_of::<S, K, V>(simt, lines, memory);
         let record = Record { first: source.key(simt, 0), rank, planes }.words::<V>();
         if lane == 0 {
+            if is_new {
+                simt.store(outputs.ends, u64::from(number), first_line + room, Hint::Default);
+            }
             let to = u64::from(number) * u64::from(record_words::<K, V>());
             simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
             simt.store_vector(outputs.records, to + 2, [record[2], record[3]], Hint::Default);
@@ -411,6 +402,57 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
         }
         simt.sync_warp(FULL_MASK);
     }
+}
+
+/// Warp collective (all lanes). The planes of a plan with so many lines, which is in the memory.
+///
+/// # Safety
+/// It is in the memory.
+#[inline(always)]
+pub(crate) unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(
+    simt: S,
+    lines: u32,
+    memory: PlanMemory,
+) -> [u64; MOST_PLANES] {
+    let lane = simt.lane();
+    // A lane has two lines.
+    let beyond = |line: u32| {
+        if line >= lines {
+            return 0;
+        }
+        // SAFETY: the starts of the lines, and the end.
+        unsafe { simt.shared_load(memory.starts, line + 1) - simt.shared_load(memory.starts, line) - 1 }
+    };
+    let (low, high) = (beyond(lane), beyond(lane + WARP));
+    let plane = |bit: u32| {
+        let high = simt.ballot(FULL_MASK, high >> bit & 1 != 0);
+        let low = simt.ballot(FULL_MASK, low >> bit & 1 != 0);
+        u64::from(high) << 32 | u64::from(low)
+    };
+    let has_fourth = planes::<K, V>() > 3;
+    [plane(0), plane(1), plane(2), if has_fourth { plane(3) } else { 0 }]
+}
+
+/// Warp collective (all lanes). Puts a plan with these planes into the memory, of so many lines and pairs.
+///
+/// # Safety
+/// The memory is the warp's own.
+#[inline(always)]
+pub(crate) unsafe fn put_planes<S: Simt, K: KeyWord, V: Value>(
+    simt: S,
+    planes: [u64; MOST_PLANES],
+    (lines, len): (u32, u32),
+    memory: PlanMemory,
+) {
+    let record = Record { first: K::MIN, rank: 0, planes };
+    let mut line = simt.lane();
+    while line <= lines {
+        let start = if line < lines { record.before::<V>(line) } else { len };
+        // SAFETY: the starts of the lines, and the end.
+        unsafe { simt.shared_store(memory.starts, line, start) };
+        line += WARP;
+    }
+    simt.sync_warp(FULL_MASK);
 }
 
 /// Warp collective (all lanes). The lane's word of a node, in the first lanes; `first_of` is the first key of a child, from

@@ -6,29 +6,10 @@ use lanetree_simt::{Global, Hint, Simt, kernel_args};
 pub const LINE_BITS: u32 = 34;
 
 /// 64-bit words that say where a part's nodes go.
-pub const TARGET_WORDS: u32 = 3;
+pub const TARGET_WORDS: u32 = 2;
 
-/// 64-bit words that say what is divided, for each node and once more for the end. Neighbouring nodes may be a run: then they
-/// share their lines.
-pub const DIVIDED_WORDS: u32 = 7;
-
-kernel_args! {
-    /// How lines that move make room: so many more for so many, the same everywhere.
-    pub struct Spread {
-        /// So many more.
-        pub more: u64,
-        /// Than there were; at least one.
-        pub lines: u64,
-    }
-}
-
-impl Spread {
-    /// Where a line goes, of which so many are before it; or, for the end, how many there are.
-    #[inline(always)]
-    pub fn to(&self, line: u64) -> u64 {
-        line + line * self.more / self.lines.max(1)
-    }
-}
+/// 64-bit words that say what is divided, for each node and once more for the end.
+pub const DIVIDED_WORDS: u32 = 5;
 
 /// A word of [`Divided::words`].
 #[derive(Clone, Copy)]
@@ -44,10 +25,6 @@ pub(crate) enum DividedWord {
     Parts = 3,
     /// Lines of divided nodes before its own.
     Lines = 4,
-    /// The first node of its run, by its place among divided ones.
-    RunFirst = 5,
-    /// The place after the run's last.
-    RunEnd = 6,
 }
 
 kernel_args! {
@@ -55,7 +32,7 @@ kernel_args! {
     pub struct Divided {
         /// `[count + 1]`, [`DIVIDED_WORDS`] each, ascending.
         pub words: Global<u64>,
-        /// How many. 0 for a tree without nodes: then all pairs are the batch's.
+        /// How many. Without any, all pairs are copied or built of, and no other node is divided.
         pub count: u64,
     }
 }
@@ -74,16 +51,6 @@ impl Divided {
     pub(crate) unsafe fn get<S: Simt>(&self, simt: S, at: u64, word: DividedWord) -> u64 {
         // SAFETY: the caller's.
         unsafe { simt.load(self.words, at * u64::from(DIVIDED_WORDS) + word as u64, Hint::ReadOnly) }
-    }
-
-    /// Per thread. The first node of a node's run, and the one after its last, by their places among divided ones.
-    ///
-    /// # Safety
-    /// There is such a node.
-    #[inline(always)]
-    pub(crate) unsafe fn run_of<S: Simt>(&self, simt: S, at: u64) -> (u64, u64) {
-        // SAFETY: the caller's.
-        unsafe { (self.get(simt, at, DividedWord::RunFirst), self.get(simt, at, DividedWord::RunEnd)) }
     }
 
     /// Per thread. How many of them, not counting the end, have at most this in a word that ascends.

@@ -341,8 +341,10 @@ impl<K: KeyWord> TreeRef<K> {
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
-            let lines = self.lines_of_any::<S, V>(simt, word);
-            let mut line = own(simt, lines);
+            let descent = self.descend_any::<S, V>(simt, word);
+            let lines = descent.children.numbers();
+            let (node, line) = (own(simt, descent.nodes), own(simt, lines));
+            let is_first_line = descent.children.before >> (8 * within) & 0xff == 0;
             let chunks = self.chunks::<S, V>(simt, lines);
             let (mut is_found, mut own_slot) = (false, 0);
             unroll!(QUAD as usize, round => {
@@ -374,17 +376,25 @@ impl<K: KeyWord> TreeRef<K> {
                 neighbor = Some((simt.shared_load(found.keys, own_place), found.values.load(simt, own_place)));
             } else if predecessor {
                 // The last slot of the line before has its last pair, whether or not it is free.
-                if line > 0 {
-                    neighbor = Some(self.pair(simt, line - 1, in_line - 1));
+                let mut end = line;
+                if is_first_line {
+                    end = if node > 0 { self.end_line(simt, node - 1) } else { 0 };
+                }
+                if end > 0 {
+                    neighbor = Some(self.pair(simt, end - 1, in_line - 1));
                 }
             } else {
                 // A line that is free repeats the pair before, and what follows of its node is free, too.
-                line += 1;
-                while neighbor.is_none() && line < self.line_count {
-                    let pair = self.pair::<S, V>(simt, line, 0);
-                    neighbor = Some(pair).filter(|pair| pair.0 >= word);
-                    if neighbor.is_none() {
-                        line = self.end_of_node(simt, line);
+                // The last one of all is loaded in its place, where there is no other: both loads overlap.
+                let next = self.walk(simt, node, line + 1);
+                let at = if next.line < self.line_count { next.line } else { line };
+                let pair = self.pair::<S, V>(simt, at, 0);
+                if next.line < next.end && pair.0 >= word {
+                    neighbor = Some(pair);
+                } else {
+                    let next = self.next_node(simt, next);
+                    if next.line < next.end {
+                        neighbor = Some(self.pair(simt, next.line, 0));
                     }
                 }
             }

@@ -1,10 +1,10 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
 //! pairs it has, [`Gather`] copies the pairs along the lines. [`CopyPairs`] copies all pairs in the same way.
 
-use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, line_slots, pairs_of};
+use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, pairs_of};
 use crate::quads::quad;
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{Start, TABLE_BYTES, TreeRef};
+use crate::search::{Start, TABLE_BYTES, TreeRef, Walk};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -27,7 +27,7 @@ kernel_args! {
         pub count: u64,
         /// Most pairs of a range.
         pub limit: u64,
-        /// Out: `[count]`, the cursor of each range's first pair: a slot's number. Null if only the counts are wanted.
+        /// Out: `[count]`, the cursor of each range's first pair. Null if only the counts are wanted.
         pub cursors: GlobalMut<u64>,
         /// Out: `[count]`, the pairs of each range.
         pub counts: GlobalMut<u64>,
@@ -75,9 +75,7 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
                             pairs = position.rank.saturating_sub(rank);
                             break;
                         }
-                        store_cursor(
-                            u64::from(position.line) * u64::from(line_slots::<K, V>()) + u64::from(position.slot),
-                        );
+                        store_cursor(Slot { node, line: position.line, slot: position.slot }.cursor());
                         rank = position.rank;
                         (word, is_end) = (tree.load(simt, args.ends, index, args.count), true);
                         // Whether the end is in a node or after it.
@@ -118,6 +116,60 @@ kernel_args! {
     }
 }
 
+/// A slot of a line of a node.
+#[derive(Clone, Copy)]
+struct Slot {
+    node: u32,
+    line: u32,
+    /// Slots of the line before it; if all are, it is the first one of the next line.
+    slot: u32,
+}
+
+/// Bits of a cursor for the slot, after those of the line and before those of the node.
+const SLOT_BITS: u32 = 5;
+
+impl Slot {
+    /// In a word, which has no more than the low bits of the node's number.
+    #[inline(always)]
+    fn cursor(self) -> u64 {
+        u64::from(self.line) | u64::from(self.node << SLOT_BITS | self.slot) << 32
+    }
+
+    /// Per thread. That of a cursor; 0 is that of the first pair.
+    ///
+    /// # Safety
+    /// The cursor is the tree's, which has pairs.
+    #[inline(always)]
+    unsafe fn of<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>, cursor: u64) -> Self {
+        let (high, mut line) = ((cursor >> 32) as u32, cursor as u32);
+        if cursor == 0 {
+            // SAFETY: there is a node.
+            line = unsafe { tree.first_line(simt, 0) };
+        }
+        Self { node: high >> SLOT_BITS, line, slot: high & ((1 << SLOT_BITS) - 1) }
+    }
+
+    /// Per thread. The lines of its node from its own on: the number of the node is found out, if a cursor has not all of its bits.
+    ///
+    /// # Safety
+    /// It is the tree's, from a cursor.
+    #[inline(always)]
+    unsafe fn walk<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Walk {
+        // SAFETY: nodes of the tree, of which one has the line.
+        unsafe {
+            let mut walk = tree.walk(simt, self.node, self.line);
+            // Nearly always there are no more nodes than those bits tell apart.
+            while tree.leaf_nodes > 1 << (32 - SLOT_BITS) && {
+                let first = tree.first_line(simt, walk.node);
+                self.line.wrapping_sub(first) >= walk.end.wrapping_sub(first)
+            } {
+                walk = tree.walk(simt, walk.node + (1 << (32 - SLOT_BITS)), self.line);
+            }
+            walk
+        }
+    }
+}
+
 /// Chunks of 16 bytes of a line.
 pub(crate) const CHUNKS: u32 = LINE_WORDS / 2;
 
@@ -151,26 +203,54 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
 /// A cursor of the tree, with so many pairs from it on, and one more.
 #[inline(always)]
 unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cursor: u64, pairs: u64) -> u64 {
-    let slots = u64::from(line_slots::<K, V>());
     // SAFETY: nodes and records of the tree.
     unsafe {
-        let first_line = |number: u32| u64::from(tree.first_line(simt, number));
-        let (line, slot) = (cursor / slots, cursor % slots);
-        let node = last_node(tree.leaf_nodes, |number| first_line(number) <= line);
-        let record = tree.record::<S, V>(simt, node);
-        let within = (line - first_line(node)) as u32;
-        let len = u64::from(record.len(within));
-        let slot = if slot < len { slot } else { len };
-        let rank = record.rank + u64::from(record.before::<V>(within)) + slot + pairs;
+        let slot = Slot::of(simt, tree, cursor);
+        let node = slot.walk(simt, tree).node;
+        let (record, within) = (tree.record::<S, V>(simt, node), slot.line - tree.first_line(simt, node));
+        let len = record.len(within);
+        let before = if slot.slot < len { slot.slot } else { len };
+        let rank = record.rank + u64::from(record.before::<V>(within) + before) + pairs;
         let node = last_node(tree.leaf_nodes, |number| tree.record::<S, V>(simt, number).rank <= rank);
-        let (record, mut within) = (tree.record::<S, V>(simt, node), 0);
-        let mut left = (rank - record.rank) as u32;
+        let (record, mut line) = (tree.record::<S, V>(simt, node), 0);
+        let mut slot = (rank - record.rank) as u32;
         // The node has this pair.
-        while left >= record.len(within) {
-            left -= record.len(within);
-            within += 1;
+        while slot >= record.len(line) {
+            slot -= record.len(line);
+            line += 1;
         }
-        (first_line(node) + u64::from(within)) * slots + u64::from(left)
+        Slot { node, line: tree.first_line(simt, node) + line, slot }.cursor()
+    }
+}
+
+/// The chunks of a node from one of them on.
+#[derive(Clone, Copy)]
+struct Chunks {
+    walk: Walk,
+    chunk: u64,
+    /// The one after the node's last.
+    end: u64,
+}
+
+impl Chunks {
+    /// Those of a walk's node.
+    #[inline(always)]
+    fn of(walk: Walk) -> Self {
+        let chunk = |line: u32| u64::from(line) * u64::from(CHUNKS);
+        Self { walk, chunk: chunk(walk.line), end: chunk(walk.end) }
+    }
+
+    /// Per thread. If there are no more, those of the next node; none after the last.
+    ///
+    /// # Safety
+    /// They are the tree's.
+    #[inline(always)]
+    unsafe fn normal<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Self {
+        if self.chunk < self.end {
+            return self;
+        }
+        // SAFETY: the caller's.
+        Self::of(unsafe { tree.next_node(simt, self.walk) })
     }
 }
 
@@ -192,33 +272,49 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     let slots = u64::from(chunk_slots::<K, V>());
     // SAFETY: the caller's.
     unsafe {
-        // The chunk of the first slot, and the slots before it are not wanted.
-        let mut chunk = cursor / slots;
-        let mut skip = cursor % slots;
-        let last_chunk = u64::from(tree.line_count) * u64::from(CHUNKS) - u64::from(tree.line_count > 0);
-        // The key before the chunk, if it is not the first: the line of the cursor may be free.
-        let mut before = K::MIN;
-        let mut has_before = false;
-        if at < end && chunk > 0 && skip == 0 {
-            let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunk - 1));
-            (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
-        }
-        let load = |chunk: u64, is_wanted: bool| {
-            let own = chunk + u64::from(within);
+        // The slots of the first chunk that are not wanted.
+        let mut skip = 0;
+        // Whatever comes after the node's lines is loaded with them, as where they end is not known yet.
+        let last_chunk = (u64::from(tree.line_count) * u64::from(CHUNKS)).saturating_sub(1);
+        let load = |chunks: Chunks, is_wanted: bool| {
+            let own = chunks.chunk + u64::from(within);
             let own = if own < last_chunk { own } else { last_chunk };
             if is_wanted { tree.chunk::<S, V>(simt, own) } else { [0; 2] }
         };
-        let mut words = load(chunk, at < end);
+        let mut chunks = Chunks { walk: tree.no_lines(), chunk: 0, end: 0 };
+        // The key before the first chunk, if that is not its line's first: the cursor's slot may be free.
+        let (mut before, mut has_before) = (K::MIN, false);
+        let mut words = [0; 2];
+        if at < end {
+            let start = Slot::of(simt, tree, cursor);
+            let of_line = u64::from(start.slot) / slots;
+            skip = u64::from(start.slot) % slots;
+            chunks.chunk = u64::from(start.line) * u64::from(CHUNKS) + of_line;
+            words = load(chunks, true);
+            if of_line > 0 && skip == 0 {
+                let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunks.chunk - 1));
+                (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
+            }
+            chunks = Chunks { chunk: chunks.chunk, ..Chunks::of(start.walk(simt, tree)) };
+            if chunks.chunk >= chunks.end {
+                chunks = chunks.normal(simt, tree);
+                words = load(chunks, true);
+            }
+        }
         while simt.any(FULL_MASK, at < end) {
             // What surely is not all: its loads overlap with these.
             let has_more = at < end && end - at + skip > u64::from(G) * slots;
-            let ahead = load(chunk + u64::from(G), has_more);
+            let mut following = Chunks { chunk: chunks.chunk + u64::from(G), ..chunks };
+            if has_more {
+                following = following.normal(simt, tree);
+            }
+            let ahead = load(following, has_more);
             let pairs = pairs_of::<K, V>(words);
             let last = pairs[MOST_CHUNK_SLOTS - 1].0;
             let left = simt.shuffle_up(FULL_MASK, last, 1);
             let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
             // Free slots repeat what is before them.
-            let is_chunk = chunk + u64::from(within) <= last_chunk;
+            let is_chunk = chunks.chunk + u64::from(within) < chunks.end;
             let mut new = [false; MOST_CHUNK_SLOTS];
             let (mut place, mut count) = (0, 0);
             unroll!(MOST_CHUNK_SLOTS, i => {
@@ -236,7 +332,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
                 let to = at + u64::from(place);
                 place += u32::from(new[i]);
                 if new[i] && to < end {
-                    let own = chunk + u64::from(within);
+                    let own = chunks.chunk + u64::from(within);
                     let (line, slot) = (own / u64::from(CHUNKS), own % u64::from(CHUNKS));
                     let value = tree.value(simt, line as u32, slot as u32, value);
                     simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
@@ -244,12 +340,19 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
                 }
             }
             at += u64::from(count);
-            before = simt.shuffle(FULL_MASK, last, leader + G - 1);
+            // The last one that there was.
+            let left = chunks.end.wrapping_sub(chunks.chunk);
+            let lane = if left < u64::from(G) { (left as u32).wrapping_sub(1) % G } else { G - 1 };
+            before = simt.shuffle(FULL_MASK, last, leader + lane);
             has_before = true;
-            chunk += u64::from(G);
             skip = 0;
-            // Slots that are free may make one more round.
-            words = if has_more || at >= end { ahead } else { load(chunk, true) };
+            words = ahead;
+            if at < end && !has_more {
+                // Slots that are free make one more round.
+                following = following.normal(simt, tree);
+                words = load(following, true);
+            }
+            chunks = following;
         }
     }
 }
@@ -284,10 +387,9 @@ impl<K: KeyWord, V: Value> Kernel for CopyPairs<K, V> {
         // SAFETY: a node of the tree, and the next one if there is one. Nodes have the pairs from their ranks on, of which the
         // outputs have all.
         unsafe {
-            let first_line = tree.first_line(simt, node);
             let at = tree.record::<S, V>(simt, node).rank;
             let end = if node + 1 < tree.leaf_nodes { tree.record::<S, V>(simt, node + 1).rank } else { tree.len };
-            let cursor = u64::from(first_line) * u64::from(line_slots::<K, V>());
+            let cursor = Slot { node, line: tree.first_line(simt, node), slot: 0 }.cursor();
             copy::<S, K, V, WARP>(simt, tree, cursor, (at, end), (args.keys, args.values));
         }
     }

@@ -2,7 +2,7 @@
 //! one kernel finds and copies them: nothing is to be summed up in between.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
-use crate::quads::QUAD;
+use crate::quads::{QUAD, own};
 use crate::queries::{Tiles, ordered_bounds};
 use crate::search::{TABLE_BYTES, TreeRef};
 use crate::values;
@@ -62,11 +62,13 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
         unsafe {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(word) = tiles.word(simt) {
-                // Scans that want no pairs, and those past the last one, begin after the last line.
-                let mut line = tree.line_count;
+                // Scans that want no pairs, and those past the last one, have no lines.
+                let (mut node, mut line) = (tree.leaf_nodes, 0);
                 if tree.height > 0 && limit > 0 {
-                    let of_word = tree.line_of_any::<S, V>(simt, word);
-                    line = if tiles.at < args.count { of_word } else { line };
+                    let descent = tree.descend_any::<S, V>(simt, word);
+                    if tiles.at < args.count {
+                        (node, line) = (own(simt, descent.nodes), own(simt, descent.children.numbers()));
+                    }
                 }
                 let first = tiles.at - u64::from(within);
                 let mut own_pairs = 0;
@@ -75,7 +77,8 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
                 while next < QUAD {
                     let scan = simt.opaque(next);
                     let source = leader + scan;
-                    let start = (simt.shuffle(FULL_MASK, word, source), simt.shuffle(FULL_MASK, line, source));
+                    let of_source = |word: u32| simt.shuffle(FULL_MASK, word, source);
+                    let start = (simt.shuffle(FULL_MASK, word, source), of_source(node), of_source(line));
                     let pairs = copy::<S, K, V>(simt, args, first + u64::from(scan), start);
                     if within == scan {
                         own_pairs = pairs;
@@ -91,17 +94,17 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
     }
 }
 
-/// Warp collective (all lanes), with four lanes for each scan, which agree on it. Copies a scan's pairs from a key on, which is in a
-/// line or would be; how many they were.
+/// Warp collective (all lanes), with four lanes for each scan, which agree on it. Copies a scan's pairs from a key on, which is in
+/// a line of a node or would be, or from none if there is no such node; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the line is that of the key or the end, and the outputs have the scan's places.
+/// The tree is valid, the line is that of the key, and the outputs have the scan's places.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &ScanArgs<K, V>,
     number: u64,
-    (mut from, mut line): (K, u32),
+    (mut from, mut node, mut line): (K, u32, u32),
 ) -> u32 {
     let (tree, limit) = (&args.tree, args.limit as u32);
     let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
@@ -111,9 +114,14 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     // SAFETY: the caller's.
     unsafe {
         loop {
+            let mut lines = if node < tree.leaf_nodes { tree.walk(simt, node, line) } else { tree.no_lines() };
+            if lines.line >= lines.end {
+                lines = tree.next_node(simt, lines);
+            }
+            (node, line) = (lines.node, lines.line);
             // As if no slot were free, and a line for slots that are; at first another one, for the pairs before the start.
             let wanted = left.div_ceil(line_slots::<K, V>()) + 1 + u32::from(is_first);
-            let reach = wanted.min(AT_ONCE).min(tree.line_count - line);
+            let reach = wanted.min(AT_ONCE).min(lines.end - line);
             let words: [[u64; 2]; AT_ONCE as usize] = core::array::from_fn(|round| {
                 let chunk = (u64::from(line) + round as u64) * u64::from(QUAD) + u64::from(within);
                 if (round as u32) < reach { tree.chunk::<S, V>(simt, chunk) } else { [0; 2] }
@@ -161,14 +169,9 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
             }
             // All lines but the first have pairs from the start on; so if there were none, the last one that was read is free, and so
             // is the rest of its node.
-            let at = line + reach.saturating_sub(1);
-            line += reach;
-            if simt.any(FULL_MASK, is_open && found == 0) {
-                let end = tree.end_of_node(simt, at);
-                line = if found == 0 { end } else { line };
-            }
+            line = if found == 0 { u32::MAX } else { line + reach };
             // A scan that has all its pairs reads no more.
-            line = if is_open { line } else { tree.line_count };
+            node = if is_open { node } else { tree.leaf_nodes };
             is_first = false;
         }
     }

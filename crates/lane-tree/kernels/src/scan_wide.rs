@@ -4,7 +4,7 @@ use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
 use crate::queries::Tiles;
 use crate::range::CHUNKS;
 use crate::scan::ScanArgs;
-use crate::search::{TABLE_BYTES, TreeRef};
+use crate::search::{TABLE_BYTES, TreeRef, Walk};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -43,18 +43,18 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(word) = tiles.word(simt) {
                 let first = tiles.at - u64::from(simt.lane());
-                // Scans that want no pairs, and those past the last one, begin after the last line.
-                let mut line = tree.line_count;
+                // Scans that want no pairs, and those past the last one, have no lines.
+                let mut lines = tree.no_lines();
                 if tree.height > 0 && limit > 0 {
-                    let of_word = tree.line_of_any::<S, V>(simt, word);
-                    line = if tiles.at < args.count { of_word } else { line };
+                    let of_word = tree.walk_of_any::<S, V>(simt, word);
+                    lines = if tiles.at < args.count { of_word } else { lines };
                 }
                 let mut own_pairs = 0;
                 let load = |scan: u32| {
-                    let line = simt.shuffle(FULL_MASK, line, scan % WARP);
-                    let reach = reach::<K, V>(tree, line, limit, true);
+                    let lines = lines.of_lane(simt, scan % WARP);
+                    let reach = reach::<K, V>(lines, limit, true);
                     let is_read = scan < WARP && simt.lane() < reach * CHUNKS;
-                    if is_read { chunk_from::<S, K, V>(simt, tree, line) } else { [0; 2] }
+                    if is_read { chunk_from::<S, K, V>(simt, tree, lines.line) } else { [0; 2] }
                 };
                 let mut ahead: [[u64; 2]; AHEAD] = core::array::from_fn(|i| load(i as u32));
                 let mut next = 0;
@@ -62,7 +62,7 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
                     unroll!(AHEAD, i => {
                         let (words, scan) = (ahead[i], next + i as u32);
                         ahead[i] = load(scan + AHEAD as u32);
-                        let start = (simt.shuffle(FULL_MASK, word, scan), simt.shuffle(FULL_MASK, line, scan));
+                        let start = (simt.shuffle(FULL_MASK, word, scan), lines.of_lane(simt, scan));
                         let pairs = copy::<S, K, V>(simt, args, first + u64::from(scan), start, words);
                         if simt.lane() == scan {
                             own_pairs = pairs;
@@ -79,10 +79,10 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
     }
 }
 
-/// How many lines a scan reads from one on, for so many pairs more; 0 from the end on.
+/// How many lines of a node a scan reads, for so many pairs more; 0 if there are no lines.
 #[inline(always)]
-fn reach<K: KeyWord, V: Value>(tree: &TreeRef<K>, line: u32, pairs: u32, is_first: bool) -> u32 {
-    lines_for::<K, V>(pairs, is_first).min(WARP / CHUNKS).min(tree.line_count - line)
+fn reach<K: KeyWord, V: Value>(lines: Walk, pairs: u32, is_first: bool) -> u32 {
+    lines_for::<K, V>(pairs, is_first).min(WARP / CHUNKS).min(lines.end - lines.line)
 }
 
 /// Per thread. The lane's chunk of a line and those after it.
@@ -98,13 +98,13 @@ unsafe fn chunk_from<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, 
 /// Warp collective (all lanes). Copies a scan's pairs, beginning with what the lanes have of its first lines; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the line is that of the key or the end, and the outputs have the scan's places.
+/// The tree is valid, the lines are those from the key on or none, and the outputs have the scan's places.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &ScanArgs<K, V>,
     number: u64,
-    (mut from, mut line): (K, u32),
+    (mut from, mut lines): (K, Walk),
     mut words: [u64; 2],
 ) -> u32 {
     let (tree, limit) = (&args.tree, args.limit as u32);
@@ -114,7 +114,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     // SAFETY: the caller's.
     unsafe {
         loop {
-            let reach = reach::<K, V>(tree, line, left, is_first);
+            let reach = reach::<K, V>(lines, left, is_first);
             let is_read = within < reach * CHUNKS;
             let pairs = pairs_of::<K, V>(words);
             let last = pairs[MOST_CHUNK_SLOTS - 1].0;
@@ -140,7 +140,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                 let own = place;
                 place += u32::from(new[slot]);
                 if new[slot] && own < left {
-                    let value = tree.value(simt, line + within / CHUNKS, within % CHUNKS, value);
+                    let value = tree.value(simt, lines.line + within / CHUNKS, within % CHUNKS, value);
                     simt.store(args.keys, to + u64::from(own), key.xor(tree.flip), Hint::Streaming);
                     values::store(simt, args.values, to + u64::from(own), value, Hint::Streaming);
                 }
@@ -156,10 +156,13 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
             from = if key > from { key } else { from };
             // All lines but the first have pairs from the start on; so if there were none, the last one that was read is free, and so
             // is the rest of its node.
-            line = if found == 0 { tree.end_of_node(simt, line + reach - 1) } else { line + reach };
+            lines.line = if found == 0 { lines.end } else { lines.line + reach };
+            if lines.line == lines.end {
+                lines = tree.next_node(simt, lines);
+            }
             is_first = false;
-            let wanted = self::reach::<K, V>(tree, line, left, is_first);
-            words = if within < wanted * CHUNKS { chunk_from::<S, K, V>(simt, tree, line) } else { [0; 2] };
+            let wanted = self::reach::<K, V>(lines, left, is_first);
+            words = if within < wanted * CHUNKS { chunk_from::<S, K, V>(simt, tree, lines.line) } else { [0; 2] };
         }
     }
 }

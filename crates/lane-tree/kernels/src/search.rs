@@ -7,8 +7,7 @@
 use crate::layout::{
     ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS, NODE_WORDS,
     Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots,
-    first_of_prefix, guarded, has_keys_alone, has_values_beside, last_node, line_at, pairs_of, prefix, record_words,
-    value_at,
+    first_of_prefix, guarded, has_keys_alone, has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
 };
 use crate::quads::{OfQuad, QUAD, own};
 use crate::values::{self, SharedValues};
@@ -18,12 +17,14 @@ use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Shared, Simt, kernel_args,
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
     pub struct TreeRef<K> {
-        /// The lines, in the order of their keys: those of [`words_of_lines`](crate::layout::words_of_lines) for `line_count`.
+        /// The lines, those of each node in the order of their keys: [`words_of_lines`](crate::layout::words_of_lines) for `line_count`.
         pub lines: Global<u64>,
         /// The nodes, level by level from the lowest: [`NODE_WORDS`] each.
         pub nodes: Global<u32>,
         /// A record for each node of the lowest level: [`record_words`] each.
         pub records: Global<u64>,
+        /// The line after the last one of each node of the lowest level.
+        pub ends: Global<u32>,
         /// The first key of each node above the lowest level.
         pub firsts: Global<K>,
         /// The first key of each node of the highest level: `[top_count]`.
@@ -35,7 +36,7 @@ kernel_args! {
         pub table: Global<u32>,
         /// Pairs.
         pub len: u64,
-        /// Lines.
+        /// Lines, with those that no node has.
         pub line_count: u32,
         /// Nodes of the lowest level.
         pub leaf_nodes: u32,
@@ -63,7 +64,7 @@ pub(crate) struct Children {
     /// The first child of each.
     firsts: OfQuad<u32>,
     /// How many children come before the one for the word: a byte each.
-    before: u32,
+    pub(crate) before: u32,
     /// Whether look-ups, which do not ask how far the lane's own word is from others, come to the same place.
     is_plain: bool,
 }
@@ -134,6 +135,26 @@ pub(crate) struct Position {
     /// Whether look-ups, which do not ask how far a word is from others, surely come to the same line, and whether the word is at
     /// least the first one of the node's record.
     pub(crate) is_plain: bool,
+}
+
+/// Lines in the order of their keys: those of a node follow one another, while the next node's may be anywhere.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk {
+    /// A node of the lowest level.
+    pub(crate) node: u32,
+    /// One of its lines, or the one after the last.
+    pub(crate) line: u32,
+    /// The line after its last.
+    pub(crate) end: u32,
+}
+
+impl Walk {
+    /// Warp collective (all lanes). That of a lane, which may be another for each.
+    #[inline(always)]
+    pub(crate) fn of_lane<S: Simt>(self, simt: S, lane: u32) -> Self {
+        let of = |word| simt.shuffle(FULL_MASK, word, lane);
+        Self { node: of(self.node), line: of(self.line), end: of(self.end) }
+    }
 }
 
 /// The separators that a word passes, in a quarter of a node. The last two words of the last quarter are none.
@@ -440,17 +461,44 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { simt.load(self.nodes, at, Hint::Default) }
     }
 
-    /// Per thread. The line after the last one of the node that has a line.
+    /// Per thread. The line after the last one of a node of the lowest level.
     ///
     /// # Safety
-    /// There is such a line.
+    /// There is such a node.
     #[inline(always)]
-    pub(crate) unsafe fn end_of_node<S: Simt>(&self, simt: S, line: u32) -> u32 {
-        // SAFETY: nodes; the first one has the first line.
-        unsafe {
-            let next = last_node(self.leaf_nodes, |number| self.first_line(simt, number) <= line) + 1;
-            if next < self.leaf_nodes { self.first_line(simt, next) } else { self.line_count }
+    pub(crate) unsafe fn end_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
+        // SAFETY: a node. Updates change where lines end, so this is no read-only load.
+        unsafe { simt.load(self.ends, u64::from(number), Hint::Default) }
+    }
+
+    /// No lines.
+    #[inline(always)]
+    pub(crate) fn no_lines(&self) -> Walk {
+        Walk { node: self.leaf_nodes, line: 0, end: 0 }
+    }
+
+    /// Per thread. From a line of a node of the lowest level on.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn walk<S: Simt>(&self, simt: S, node: u32, line: u32) -> Walk {
+        // SAFETY: the caller's.
+        Walk { node, line, end: unsafe { self.end_line(simt, node) } }
+    }
+
+    /// Per thread. The lines of the next node; none after the last.
+    ///
+    /// # Safety
+    /// The tree is valid.
+    #[inline(always)]
+    pub(crate) unsafe fn next_node<S: Simt>(&self, simt: S, walk: Walk) -> Walk {
+        let node = walk.node + 1;
+        if node >= self.leaf_nodes {
+            return self.no_lines();
         }
+        // SAFETY: a node.
+        unsafe { self.walk(simt, node, self.first_line(simt, node)) }
     }
 
     /// Warp collective (all lanes). The lines of the words of four lanes, in all of these lanes. A word may be absent only if
@@ -464,17 +512,29 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { self.descend::<S, false>(simt, self.start(simt, top, word), word, |_| K::MIN).children.numbers() }
     }
 
-    /// As [`TreeRef::lines`], for words that may be absent.
+    /// Warp collective (all lanes). The nodes of the lowest level, and their lines, of the words of four lanes, which may be absent.
     ///
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    pub(crate) unsafe fn lines_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> OfQuad<u32> {
+    pub(crate) unsafe fn descend_any<S: Simt, V: Value>(&self, simt: S, word: K) -> Descent {
         // SAFETY: the same contract.
         unsafe {
             let start = self.start(simt, self.first_top(), word);
-            let first_of = |number: u32| self.first_of::<S, V>(simt, number);
-            self.descend::<S, true>(simt, start, word, first_of).children.numbers()
+            self.descend::<S, true>(simt, start, word, |number| self.first_of::<S, V>(simt, number))
+        }
+    }
+
+    /// Warp collective (all lanes). The lines from that of each lane's word on, which may be absent.
+    ///
+    /// # Safety
+    /// As [`TreeRef::start`].
+    #[inline(always)]
+    pub(crate) unsafe fn walk_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> Walk {
+        // SAFETY: the same contract; a node of the tree.
+        unsafe {
+            let descent = self.descend_any::<S, V>(simt, word);
+            self.walk(simt, own(simt, descent.nodes), own(simt, descent.children.numbers()))
         }
     }
 
@@ -485,7 +545,7 @@ impl<K: KeyWord> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
         // SAFETY: the same contract.
-        own(simt, unsafe { self.lines_of_any::<S, V>(simt, word) })
+        own(simt, unsafe { self.descend_any::<S, V>(simt, word) }.children.numbers())
     }
 
     /// Per thread. The lane's part of four lines.

@@ -5,7 +5,7 @@ use crate::layout::{
     LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, has_values_beside, line_slots, pairs_of,
 };
 use crate::queries::{GetArgs, found_at, store_hits};
-use crate::search::{TABLE_BYTES, TreeRef, load_top};
+use crate::search::{TABLE_BYTES, TreeRef, Walk, load_top};
 use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -68,20 +68,21 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                 let index = tile + u64::from(simt.lane()) * of_part;
                 let index = if index < args.count { index } else { args.count - 1 };
                 let bound = tree.load(simt, args.queries, index, args.count);
-                let line = tree.line_of_any::<S, V>(simt, bound);
+                // Of the part that begins in the lane; of the last lane, none.
+                let lines = Lines::between(simt, tree, tree.walk_of_any::<S, V>(simt, bound));
                 let span = |part: u32| Span {
                     first: simt.shuffle(FULL_MASK, bound, part),
                     last: simt.shuffle(FULL_MASK, bound, part + 1),
-                    from: simt.shuffle(FULL_MASK, line, part),
-                    to: simt.shuffle(FULL_MASK, line, part + 1),
+                    lines: lines.of_lane(simt, part),
                 };
                 let start = |part: u32| tile + u64::from(part) * of_part;
-                let mut next = Part::<K, OWN>::load(simt, args, start(0), span(0));
+                let mut of_next = span(0);
+                let mut next = Part::<K, OWN>::load(simt, args, start(0), of_next);
                 // The parts that are not sorted, or whose lines are not in a window.
                 let mut others = 0_u32;
                 let mut part = 0;
                 while part < PARTS && start(part) < args.count {
-                    let (now, of_now) = (next, span(part));
+                    let (now, of_now) = (next, of_next);
                     let is_near = now.is_near(simt, of_now);
                     if is_near {
                         now.stage(simt, args, of_now);
@@ -91,8 +92,9 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                     simt.sync_warp(FULL_MASK);
                     // Its loads are on their way while this part is searched.
                     let after = part + 1;
+                    of_next = span(after.min(PARTS - 1));
                     next = match after < PARTS && start(after) < args.count {
-                        true => Part::load(simt, args, start(after), span(after)),
+                        true => Part::load(simt, args, start(after), of_next),
                         false => Part::NONE,
                     };
                     if is_near {
@@ -112,29 +114,86 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
     }
 }
 
+/// Most nodes that a window's first line may be before its last one's.
+const MOST_NODES: u32 = 3;
+
+/// [`Lines::first`] of lines that are in one piece.
+const ALL: u32 = 0xffff;
+
+/// Lines in the order of their keys, in two pieces of memory at most.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// How many, if they are in a window; otherwise 0.
+    count: u32,
+    /// How many of them are in the first piece, or [`ALL`].
+    first: u32,
+    /// Where each piece would begin if all of its lines before it were in it, too.
+    from: [u32; 2],
+}
+
+impl Lines {
+    /// Warp collective (all lanes). Those from the lane's first line to that of the next lane.
+    ///
+    /// # Safety
+    /// Lines of the tree.
+    #[inline(always)]
+    unsafe fn between<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>, walk: Walk) -> Self {
+        let (to_node, to) = (simt.shuffle_down(FULL_MASK, walk.node, 1), simt.shuffle_down(FULL_MASK, walk.line, 1));
+        let Walk { mut node, line, mut end } = walk;
+        let mut lines = Self { count: 0, first: ALL, from: [line, line] };
+        let mut is_near = to_node.wrapping_sub(node) <= MOST_NODES;
+        while is_near && node < to_node {
+            // SAFETY: nodes of the tree.
+            let next = unsafe { tree.next_node(simt, Walk { node, line, end }) };
+            if next.line != end {
+                is_near = lines.first == ALL;
+                lines.first = end.wrapping_sub(lines.from[0]);
+                lines.from[1] = next.line.wrapping_sub(lines.first);
+            }
+            (node, end) = (next.node, next.end);
+        }
+        let from = if lines.first == ALL { line } else { lines.from[1] };
+        let last = to.wrapping_sub(from);
+        lines.count = if is_near && last < WINDOW { last + 1 } else { 0 };
+        lines
+    }
+
+    /// Warp collective (all lanes). Those of a lane.
+    #[inline(always)]
+    fn of_lane<S: Simt>(self, simt: S, lane: u32) -> Self {
+        let of = |word| simt.shuffle(FULL_MASK, word, lane);
+        let counts = of(simt.opaque(self.count | self.first << 16));
+        Self { count: counts & 0xffff, first: counts >> 16, from: self.from.map(of) }
+    }
+
+    /// Where one of them is.
+    #[inline(always)]
+    fn line(self, line: u32) -> u32 {
+        line.wrapping_add(if line < self.first { self.from[0] } else { self.from[1] })
+    }
+}
+
 /// What sorted queries lie between.
 #[derive(Clone, Copy)]
 struct Span<K> {
     /// The first query, and one that is not below the last.
     first: K,
     last: K,
-    /// Their lines.
-    from: u32,
-    to: u32,
+    lines: Lines,
 }
 
 impl<K> Span<K> {
     /// Its chunks of 16 bytes, if they are in a window.
     #[inline(always)]
     fn chunks(&self) -> u32 {
-        let after = self.to.wrapping_sub(self.from);
-        if after < WINDOW { (after + 1) * (LINE_WORDS / 2) } else { 0 }
+        self.lines.count * (LINE_WORDS / 2)
     }
 
     /// The number of one of them, among all of the tree's.
     #[inline(always)]
     fn chunk(&self, chunk: u32) -> u64 {
-        u64::from(self.from) * u64::from(LINE_WORDS / 2) + u64::from(chunk)
+        const CHUNKS: u32 = LINE_WORDS / 2;
+        u64::from(self.lines.line(chunk / CHUNKS)) * u64::from(CHUNKS) + u64::from(chunk % CHUNKS)
     }
 }
 
@@ -269,7 +328,7 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
                 let slots = line_slots::<K, V>();
                 let value = match is_hit {
                     true if has_values_beside::<K, V>() => {
-                        args.tree.value(simt, span.from + below[j] / slots, below[j] % slots, args.miss)
+                        args.tree.value(simt, span.lines.line(below[j] / slots), below[j] % slots, args.miss)
                     }
                     true => values.load(simt, below[j]),
                     false => args.miss,

@@ -2,11 +2,11 @@
 
 use super::ranges::ranges_are_found;
 use super::{are_copied, distributions, validate, wide_distributions};
-use crate::LaneTree;
+use crate::{LaneTree, UpdateScratch};
 use core::ops::Bound;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
-use lanetree_frame::{Bytes16, Device, Error, KeyRange, Op, UpdatePath, UpdateReport, apply_to_map};
-use lanetree_kernels_lane_tree::layout::{Record, record_words};
+use lanetree_frame::{Buffer, Bytes16, Device, Error, KeyRange, Op, Stream, UpdatePath, UpdateReport, apply_to_map};
+use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, record_words};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Failure, Pool};
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn
             paths.push(both.apply(&ops, &format!("batch {batch}, fill {fill}")));
         }
         // Lines with room take the first batches; full ones do not.
-        assert_eq!(paths[0], if fill < 1.0 { UpdatePath::InPlace } else { UpdatePath::Moved }, "{paths:?}");
+        assert_eq!(paths[0] == UpdatePath::InPlace, fill < 1.0, "{paths:?}");
         // Values only, which is in place whatever the fill; a set has none.
         let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, value(u64::MAX))).collect();
         let in_place = if V::IS_SOME { UpdatePath::InPlace } else { UpdatePath::Unchanged };
@@ -96,7 +96,7 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn
         let ends = [K::Bits::MIN, K::Bits::MAX].map(|word| Op::Insert(K::decode(word), value(u64::MAX)));
         both.apply(&ends, "both ends");
         let ops: Vec<_> = both.map.keys().copied().step_by(3).map(Op::Remove).collect();
-        assert_eq!(both.apply(&ops, "removals"), UpdatePath::InPlace);
+        assert_ne!(both.apply(&ops, "removals"), UpdatePath::Moved);
         let ops: Vec<_> = both.map.keys().copied().map(Op::Remove).collect();
         assert_eq!(both.apply(&ops, "all removed"), UpdatePath::Rebuilt);
         assert_eq!(Iter::new(&both.tree).count(), 0);
@@ -175,10 +175,10 @@ fn batches_go_below_all_keys_and_to_both_ends() {
     for batch in 0..3_u64 {
         let below = |i: u64| first - 1 - batch * 400 - i;
         let ops: Vec<_> = (0..400).map(|i| Op::Insert(below(i), batch as u32)).collect();
-        assert_eq!(descending.apply(&ops, "descending"), UpdatePath::Moved);
+        assert_ne!(descending.apply(&ops, "descending"), UpdatePath::InPlace);
         let ends = |i| if i % 2 == 0 { below(i) } else { last + 1 + batch * 400 + i };
         let ops: Vec<_> = (0..400).map(|i| Op::Insert(ends(i), batch as u32)).collect();
-        assert_eq!(alternating.apply(&ops, "alternating"), UpdatePath::Moved);
+        assert_ne!(alternating.apply(&ops, "alternating"), UpdatePath::InPlace);
     }
 }
 
@@ -217,15 +217,23 @@ fn uniform_batches_find_room() {
 }
 
 impl<K: AnyKey, V: Word> Pair<K, V> {
-    /// Applies operations, and says whether all lines have moved.
-    fn moves_lines(&mut self, ops: &[Op<K, V>], what: &str) -> bool {
-        let at = |both: &Self| {
-            let stream = both.tree.device.stream().unwrap();
-            both.tree.parts.get().unwrap().lines.read_on(&stream).unwrap().as_ptr()
-        };
-        let before = at(self);
-        self.apply(ops, what);
-        at(self) != before
+    /// Where lines are.
+    fn lines_at(&self) -> u64 {
+        let stream = self.tree.device.stream().unwrap();
+        self.tree.parts.get().unwrap().lines.read_on(&stream).unwrap().as_ptr() as u64
+    }
+
+    /// The first line of each node of the lowest level.
+    fn first_lines(&self) -> Vec<u32> {
+        let parts = self.tree.parts.get().unwrap();
+        let nodes = parts.nodes.to_vec().unwrap();
+        let words = nodes.chunks(NODE_WORDS as usize).take(parts.shape.leaf_nodes as usize);
+        words.map(|words| words[FIRST_CHILD as usize]).collect()
+    }
+
+    /// Lines that no node has.
+    fn unused(&self) -> u32 {
+        self.tree.parts.get().unwrap().shape.unused
     }
 
     /// The keys of some nodes of the lowest level.
@@ -255,8 +263,8 @@ fn of_nodes<V: Word>(nodes: u64, fill: f64) -> Pair<u64, V> {
     both
 }
 
-/// A tree whose nodes are in more than two blocks.
-fn of_blocks<V: Word>(fill: f64) -> Pair<u64, V> {
+/// A tree of some nodes.
+fn of_some_nodes<V: Word>(fill: f64) -> Pair<u64, V> {
     of_nodes(150, fill)
 }
 
@@ -268,143 +276,145 @@ fn between(keys: &[u64], count: u64) -> impl Iterator<Item = Op<u64, u32>> {
 }
 
 #[test]
-fn nodes_that_are_divided_take_lines_from_those_beside() {
-    let mut both = of_blocks::<u32>(0.7);
-    // Half as many again into one node, which has room for a third; then into another, at the end of a block.
+fn nodes_that_are_divided_get_new_lines() {
+    let mut both = of_some_nodes::<u32>(0.7);
+    // As many again into each of some nodes, which have room for a third.
     let mut ops = Vec::new();
-    for node in [20, 63, 64] {
-        let keys = both.keys_of(node..node + 1);
-        ops.extend(between(&keys, 1).step_by(2));
-        assert!(keys.len() > 100);
+    for node in [0, 20, 63, 64] {
+        ops.extend(between(&both.keys_of(node..node + 1), 1));
     }
-    let lines = both.tree.stats().lines;
-    assert!(!both.moves_lines(&ops, "half as many again"));
-    // As many again, into all that node 20 has become.
-    let keys = both.keys_of(18..24);
-    assert!(!both.moves_lines(&between(&keys[150..400], 1).collect::<Vec<_>>(), "as many again"));
-    assert_eq!(both.tree.stats().lines, lines);
-    // Far more than a block has lines for.
+    let (lines, before) = (both.first_lines(), both.tree.stats());
+    assert_eq!(both.apply(&ops, "as many again"), UpdatePath::Moved);
+    let (now, stats) = (both.first_lines(), both.tree.stats());
+    // All other nodes have the lines that they had.
+    let end = (before.lines) as u32;
+    let kept = now.iter().filter(|&&line| line < end).copied();
+    assert!(
+        kept.eq(lines.iter().enumerate().filter(|(node, _)| ![0, 20, 63, 64].contains(node)).map(|(_, &line)| line))
+    );
+    assert!(stats.leaf_nodes >= before.leaf_nodes && stats.lines > before.lines, "{stats:?}");
+    assert!((4 * 32..4 * 65).contains(&both.unused()), "{}", both.unused());
+    // Far more than a node takes.
     let keys = both.keys_of(20..21);
-    assert!(both.moves_lines(&between(&keys, 60).collect::<Vec<_>>(), "far more"));
-    // There is room now.
-    let keys = both.keys_of(30..31);
-    assert!(!both.moves_lines(&between(&keys, 1).collect::<Vec<_>>(), "after that"));
+    assert_eq!(both.apply(&between(&keys, 60).collect::<Vec<_>>(), "far more"), UpdatePath::Moved);
+    // Of what was just divided, and beside it.
+    let keys = both.keys_of(18..24);
+    assert_eq!(both.apply(&between(&keys, 1).collect::<Vec<_>>(), "after that"), UpdatePath::Moved);
+}
+
+/// A few keys into one node of a full tree.
+fn few_more(both: &Pair<u64, u32>) -> Vec<Op<u64, u32>> {
+    between(&both.keys_of(1..2), 1).step_by(16).collect()
 }
 
 #[test]
-fn blocks_without_lines_draw_in_those_beside() {
-    let mut both = of_nodes::<u32>(560, 0.7);
-    let lines = both.tree.stats().lines;
-    // More than a block of 64 nodes has lines for: in the middle of one, and in the last node.
-    let nodes = both.tree.stats().leaf_nodes as u32;
-    for node in [100, nodes - 1] {
-        let ops: Vec<_> = between(&both.keys_of(node..node + 1), 26).collect();
-        assert!(!both.moves_lines(&ops, &format!("into node {node}")));
-    }
-    assert_eq!(both.tree.stats().lines, lines);
-    // Two blocks of one window, of which each has too few.
-    let mut ops = Vec::new();
-    for node in [400, 500] {
-        ops.extend(between(&both.keys_of(node..node + 1), 12));
-    }
-    assert!(!both.moves_lines(&ops, "one window"));
-    // More than windows have that may be built anew.
-    let ops: Vec<_> = between(&both.keys_of(300..301), 100).collect();
-    assert!(both.moves_lines(&ops, "too many"));
+fn a_node_with_too_few_lines_gets_more_of_them() {
+    let mut both = of_some_nodes::<u32>(1.0);
+    let (nodes, lines) = (both.tree.stats().leaf_nodes, both.first_lines());
+    let ops = few_more(&both);
+    assert_eq!(both.apply(&ops, "a few more"), UpdatePath::InPlace);
+    assert_eq!(both.tree.stats().leaf_nodes, nodes);
+    let others = both.first_lines().into_iter().zip(&lines).filter(|(now, before)| now != *before).count();
+    assert_eq!((others, both.unused()), (1, lines[2] - lines[1]));
+    assert!(both.first_lines()[1] >= lines[nodes as usize - 1]);
 }
 
 #[test]
-fn nodes_without_pairs_leave_their_lines_to_those_beside() {
-    let mut both = of_blocks::<u32>(0.7);
+fn lines_move_seldom_and_a_tree_with_many_unused_ones_is_built_anew() {
+    let mut both = of_some_nodes::<u32>(0.7);
+    let (mut paths, mut moves) = (Vec::new(), 0);
+    for batch in 0..24_u32 {
+        // A third of the keys between those of two nodes.
+        let node = batch * 37 % 140;
+        let ops: Vec<_> = between(&both.keys_of(node..node + 2), 2).collect();
+        let at = both.lines_at();
+        paths.push(both.apply(&ops, &format!("batch {batch}")));
+        moves += u32::from(both.lines_at() != at);
+        let shape = both.tree.parts.get().unwrap().shape;
+        assert!(shape.unused * 4 < shape.lines, "{shape:?}");
+    }
+    let rebuilt = paths.iter().filter(|&&path| path == UpdatePath::Rebuilt).count();
+    assert!((1..4).contains(&rebuilt) && moves < 8, "{moves} moves, {paths:?}");
+}
+
+#[test]
+fn nodes_without_pairs_leave_their_lines() {
+    let mut both = of_some_nodes::<u32>(0.7);
     let removals = |keys: Vec<u64>| keys.into_iter().map(Op::Remove).collect::<Vec<_>>();
-    // The first, one in the middle, several across the end of a block, and the last.
+    // The first, one in the middle, several in a row, and the last.
     let nodes = both.tree.stats().leaf_nodes;
     for of in [0..1, 30..31, 60..67] {
-        let ops = removals(both.keys_of(of.clone()));
-        assert!(!both.moves_lines(&ops, &format!("without {of:?}")));
+        assert_eq!(both.apply(&removals(both.keys_of(of.clone())), &format!("without {of:?}")), UpdatePath::Moved);
     }
     assert_eq!(both.tree.stats().leaf_nodes, nodes - 9);
     let last = nodes as u32 - 10;
-    assert!(!both.moves_lines(&removals(both.keys_of(last..last + 1)), "without the last"));
-    // Their lines are not lost: what was between two neighbouring keys comes back there.
-    let lines = both.tree.stats().lines;
+    assert_eq!(both.apply(&removals(both.keys_of(last..last + 1)), "without the last"), UpdatePath::Moved);
+    let unused = both.unused();
+    assert!((10 * 32..10 * 65).contains(&unused), "{unused}");
+    // What was between two neighbouring keys comes back there.
     let keys = both.keys_of(0..12);
-    assert!(!both.moves_lines(&between(&keys, 1).step_by(4).collect::<Vec<_>>(), "back again"));
-    assert_eq!(both.tree.stats().lines, lines);
-    // A whole block, and more.
-    assert!(both.moves_lines(&removals(both.keys_of(3..130)), "without a block"));
+    both.apply(&between(&keys, 1).step_by(4).collect::<Vec<_>>(), "back again");
+    // Most of them.
+    assert_eq!(both.apply(&removals(both.keys_of(3..130)), "without most"), UpdatePath::Rebuilt);
+    assert_eq!(both.unused(), 0);
 }
 
 #[test]
-fn uniform_batches_leave_lines_where_they_are() {
-    let mut both = of_blocks::<u32>(0.7);
+fn a_full_tree_is_built_anew_once_and_has_room_then() {
+    let mut both = of_some_nodes::<u32>(0.7);
     for batch in 0..3 {
         // A sixteenth each.
         let keys: Vec<u64> = both.map.keys().copied().collect();
         let ops: Vec<_> = between(&keys, 1).skip(batch).step_by(16).collect();
-        assert!(!both.moves_lines(&ops, &format!("batch {batch}")));
+        assert_ne!(both.apply(&ops, &format!("batch {batch}")), UpdatePath::Rebuilt);
     }
-    // A tree without any room takes some by moving, once.
-    let mut full = of_blocks::<u32>(1.0);
+    let mut full = of_some_nodes::<u32>(1.0);
     let keys: Vec<u64> = full.map.keys().copied().collect();
-    let moved: Vec<bool> = (0..3)
+    let rebuilt: Vec<bool> = (0..3)
         .map(|batch| {
             let ops: Vec<_> = between(&keys, 7).skip(5 * batch + 1).step_by(7 * 16).collect();
-            full.moves_lines(&ops, &format!("full, batch {batch}"))
+            full.apply(&ops, &format!("full, batch {batch}")) == UpdatePath::Rebuilt
         })
         .collect();
-    assert_eq!(moved, [true, false, false]);
+    assert_eq!(rebuilt, [true, false, false]);
 }
 
 #[test]
 fn appended_keys_take_lines_at_the_end() {
-    let mut both = of_blocks::<u32>(0.7);
+    let mut both = of_some_nodes::<u32>(0.7);
     let last = *both.map.keys().next_back().unwrap();
     let step = (u64::MAX - last) / 4000;
     let mut next = last;
-    let mut moves = Vec::new();
-    for batch in 0..8_u64 {
-        let ops: Vec<_> = (0..60 + batch)
+    let mut append = |both: &mut Pair<u64, u32>, count: u32, what: &str| {
+        let ops: Vec<_> = (0..count)
             .map(|i| {
                 next += step;
-                Op::Insert(next, i as u32)
+                Op::Insert(next, i)
             })
             .collect();
-        moves.push(both.moves_lines(&ops, &format!("appended, batch {batch}")));
-    }
-    // The first ones find room beside, later ones move all lines once and then have a sixteenth of all.
-    assert!(moves.iter().filter(|&&moved| moved).count() <= 1, "{moves:?}");
-    let stats = both.tree.stats();
-    let ops: Vec<_> = (0..1500)
-        .map(|i| {
-            next += step;
-            Op::Insert(next, i)
-        })
-        .collect();
-    both.moves_lines(&ops, "many");
-    assert!(both.tree.stats().lines > stats.lines);
+        let at = both.lines_at();
+        let path = both.apply(&ops, what);
+        (path, both.lines_at() != at)
+    };
+    let moves: Vec<_> = (0..8).map(|batch| append(&mut both, 60 + batch, &format!("batch {batch}"))).collect();
+    // The first one that needs lines gets memory for an eighth more.
+    assert!(moves.iter().filter(|(_, moved)| *moved).count() <= 1, "{moves:?}");
+    assert!(moves.iter().all(|&(path, _)| path != UpdatePath::Rebuilt), "{moves:?}");
+    assert_eq!(append(&mut both, 1500, "many").0, UpdatePath::Moved);
     let stats = both.tree.stats();
     assert!(stats.line_bytes > stats.lines * 64, "{stats:?}");
-    let ops: Vec<_> = (0..200)
-        .map(|i| {
-            next += step;
-            Op::Insert(next, i)
-        })
-        .collect();
-    assert!(!both.moves_lines(&ops, "few"));
 }
 
-#[test]
-fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
-    let keys: Vec<u64> = (0..600).map(|i| i << 30).collect();
-    let removals = |both: &Pair<u64, u32>| both.keys_of(1..2).into_iter().map(Op::Remove).collect::<Vec<_>>();
+/// Lets a batch that divides nodes fail at every point.
+fn takes_place_or_does_not(fill: f64, path: UpdatePath, ops: impl Fn(&Pair<u64, u32>) -> Vec<Op<u64, u32>>) {
+    let keys: Vec<u64> = (0..1600).map(|i| i << 30).collect();
     let failed = Failure::at_every_point(
         |device| {
-            let both = Pair::new(device, &keys, 0.7, 16384);
-            let ops = removals(&both);
+            let both = Pair::new(device, &keys, fill, 16384);
+            let ops = ops(&both);
             (both, ops)
         },
-        |(both, ops)| both.tree.apply(ops).map(|report| assert_eq!(report.path, UpdatePath::Moved)),
+        |(both, ops)| both.tree.apply(ops).map(|report| assert_eq!(report.path, path)),
         |(both, ops), error| match both.tree.get_many(&keys) {
             Ok(found) => {
                 assert!(found.into_iter().eq(both.map.values().map(|&value| Some(value))), "{error}");
@@ -414,6 +424,21 @@ fn a_batch_that_divides_runs_takes_place_or_does_not_whatever_fails() {
         },
     );
     assert!(failed.len() > 40, "{failed:?}");
+}
+
+#[test]
+fn a_batch_that_empties_a_node_takes_place_or_does_not_whatever_fails() {
+    takes_place_or_does_not(0.7, UpdatePath::Moved, |both| both.keys_of(1..2).into_iter().map(Op::Remove).collect());
+}
+
+#[test]
+fn a_batch_that_moves_lines_takes_place_or_does_not_whatever_fails() {
+    takes_place_or_does_not(0.7, UpdatePath::Moved, |both| between(&both.keys_of(1..2), 2).collect());
+}
+
+#[test]
+fn a_batch_that_gives_a_node_more_lines_takes_place_or_does_not_whatever_fails() {
+    takes_place_or_does_not(1.0, UpdatePath::InPlace, few_more);
 }
 
 /// A full tree, and a batch of inserts that divides all of its nodes.
@@ -432,37 +457,44 @@ fn batches_that_divide_many_nodes_make_the_tree_anew() {
     // There is room now.
     let few: Vec<_> = (1..3000).step_by(16).map(|i| Op::Insert(i << 32 | 1 << 30, 7)).collect();
     assert_eq!(both.apply(&few, "few"), UpdatePath::InPlace);
-    // Inserts only: what a union does.
+    // With other operations, too.
     let (mut both, mut ops) = full_tree_and_batch(&device);
-    ops.push(Op::Remove(1 << 32 | 1));
-    assert_eq!(both.apply(&ops, "with a removal"), UpdatePath::Moved);
+    ops.extend([Op::Remove(1 << 32 | 1), Op::Update(2 << 32 | 4, 9)]);
+    assert_eq!(both.apply(&ops, "with a removal"), UpdatePath::Rebuilt);
+}
+
+/// A full tree, and a batch on its device that rebuilds it.
+type OnDevice = (Pair<u64, u32>, Stream, Buffer<u64>, Buffer<u32>, UpdateScratch<u64>);
+
+fn full_tree_and_buffers(tree_on: &Device, device: &Device) -> OnDevice {
+    let (both, ops) = full_tree_and_batch(tree_on);
+    let batch = ops.iter().map(|op| if let Op::Insert(key, value) = *op { (key, value) } else { (0, 0) });
+    let (keys, values): (Vec<_>, Vec<_>) = batch.unzip();
+    let scratch = UpdateScratch::new(device, keys.len()).unwrap();
+    (both, device.stream().unwrap(), device.upload(&keys).unwrap(), device.upload(&values).unwrap(), scratch)
 }
 
 #[test]
-fn a_tree_that_is_made_anew_stays_in_its_pool() {
+fn a_tree_that_is_built_anew_stays_in_its_pool() {
     let device = Device::emulated();
     let pool = Pool::new(&device);
-    let (mut both, ops) = full_tree_and_batch(&pool.device());
-    let batch = ops.iter().map(|op| if let Op::Insert(key, value) = *op { (key, value) } else { (0, 0) });
-    let (keys, values): (Vec<_>, Vec<_>) = batch.unzip();
     // The stream is of the device itself.
-    let (stream, keys, values) =
-        (device.stream().unwrap(), device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-    both.tree.rebuild(&stream, (&keys, &values)).unwrap();
+    let (mut both, stream, keys, values, mut scratch) = full_tree_and_buffers(&pool.device(), &device);
+    let report = both.tree.apply_on(&stream, &keys, &values, None, &mut scratch).unwrap();
+    assert_eq!(report.path, UpdatePath::Rebuilt);
     let in_use = pool.stats().in_use as u64;
     assert!(in_use >= both.tree.stats().bytes(), "the pool has lent {in_use} bytes");
 }
 
 #[test]
-fn a_tree_that_could_not_be_made_anew_is_what_it_was() {
+fn a_tree_that_could_not_be_built_anew_is_what_it_was() {
     let failed = Failure::at_every_point(
-        |device| {
-            let (both, ops) = full_tree_and_batch(device);
-            let batch = ops.iter().map(|op| if let Op::Insert(key, value) = *op { (key, value) } else { (0, 0) });
-            let (keys, values): (Vec<_>, Vec<_>) = batch.unzip();
-            (both, device.stream().unwrap(), device.upload(&keys).unwrap(), device.upload(&values).unwrap())
+        |device| full_tree_and_buffers(device, device),
+        |(both, stream, keys, values, scratch)| {
+            both.tree.apply_on(stream, keys, values, None, scratch).map(|report| {
+                assert_eq!(report.path, UpdatePath::Rebuilt);
+            })
         },
-        |(both, stream, keys, values)| both.tree.rebuild(stream, (keys, values)),
         |(both, ..), error| {
             let keys: Vec<u64> = both.map.keys().copied().collect();
             let found = both.tree.get_many(&keys).unwrap();

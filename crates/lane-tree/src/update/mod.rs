@@ -1,10 +1,12 @@
 //! Batches of changes.
 
 mod divide;
+mod new_lines;
 mod scratch;
 
 pub use scratch::UpdateScratch;
 
+use self::new_lines::NewLines;
 use super::LaneTree;
 use crate::ahead;
 use crate::build::build;
@@ -12,19 +14,19 @@ use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
 use crate::node::Filling;
 use crate::options::Options;
-use lanetree_frame::fixed::{Combine, CombineScratch, SortedPairs, copied};
+use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
-    SEARCH_THREADS, SearchArgs, calls,
+    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, MOVE_WARPS, NodeChangesArgs,
+    RanksArgs, SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
-use lanetree_primitives::{BuildScratch, UploadedOperations, exclusive_scan};
+use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
-use scratch::{FOUND, FULL, LISTED, SORTED_AT, TALLY};
+use scratch::{FOUND, FULL, LISTED, NEW_LINES, OLD_LINES, SORTED_AT, TALLY};
 
 /// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
@@ -32,9 +34,17 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
 
-/// Where a batch of inserts would have more than one in so many nodes laid out anew, the tree is made anew: by the kernels' times in
+/// Where a batch would have more than two of so many nodes laid out anew, the tree is built anew: by the kernels' times in
 /// `docs/lab/24-lane-tree.md`, that takes about as long as to lay out so many.
 const MOST_LISTED: u64 = 3;
+
+/// Likewise, where more than one in so many nodes would be divided.
+const MOST_DIVIDED: u64 = 5;
+
+/// The most nodes of so many that are laid out anew.
+const fn most_listed(leaf_nodes: u64) -> u64 {
+    leaf_nodes * 2 / MOST_LISTED
+}
 
 /// A batch on a device: keys and values.
 type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
@@ -46,13 +56,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///
     /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
     /// by one; a node with a line that has none is laid out anew in its own lines. If these are too few, or keys so close that the
-    /// node cannot tell them apart, it is divided into several, together with nodes beside that have lines to spare; all nodes
-    /// then move to new memory, but not their lines. Only where that would take more than a quarter of all nodes, lines move too:
-    /// nodes that are divided are then filled to what the builder was told and at most to 0.75, free lines are added everywhere
-    /// until there are a fifth more than pairs would fill, and a sixteenth of all is kept free at the end for keys that are
-    /// appended. That takes memory for second nodes, for the pairs of the divided nodes and, if lines move, for second lines. If
-    /// more than a third of all nodes get more inserts than there is room for, and the batch has nothing else, the tree is made
-    /// anew of its pairs and the batch's, as full as divided nodes, which takes memory for both twice and for the new tree.
+    /// node cannot tell them apart, it is divided into nodes with new lines, filled to what the builder was told and at most to
+    /// 0.75; all nodes then move to new memory, but no lines. That takes memory for second nodes, for the pairs of the divided
+    /// nodes, and for new lines: where there is none, lines are copied to memory for an eighth more. If more than a third of all
+    /// nodes get more than there is room for, or more than a fifth must be divided, or an eighth of all lines would belong to no
+    /// node any more, the tree is built anew of its pairs and the batch's, as full as divided nodes, which takes memory for the
+    /// pairs and for a second tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
@@ -112,27 +121,25 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         }
         let (batch, growth) = ((keys, values), inserted.wrapping_sub(removed));
         let len = self.parts.get()?.shape.len;
-        if len == 0 || len.wrapping_add(growth) == 0 {
-            self.renew(stream, batch, inserted, scratch)?;
-            return Ok(report(UpdatePath::Rebuilt));
-        }
+        let new_len = len.wrapping_add(growth);
         let [listed, divided] = [LISTED, FOUND].map(|word| found[word]);
-        if listed > self.most_listed(kinds)? {
-            self.rebuild(stream, batch)?;
+        let lines = NewLines { new: found[NEW_LINES], old: found[OLD_LINES] };
+        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
+        let is_rebuilt = listed > most_listed(leaf_nodes) || divided > leaf_nodes / MOST_DIVIDED;
+        if len == 0 || new_len == 0 || is_rebuilt {
+            self.rebuild(stream, batch, new_len, scratch)?;
             return Ok(report(UpdatePath::Rebuilt));
         }
         if unreached + divided == 0 {
-            self.write(stream, batch, growth, listed, scratch)?;
-            return Ok(report(UpdatePath::InPlace));
+            if self.reserve_lines(stream, lines)? {
+                self.write(stream, batch, growth, (listed, lines), scratch)?;
+                return Ok(report(UpdatePath::InPlace));
+            }
+        } else if self.divide(stream, batch, growth, (listed, divided, lines), scratch)? {
+            return Ok(report(UpdatePath::Moved));
         }
-        self.divide(stream, batch, growth, (listed, divided), scratch)?;
-        Ok(report(UpdatePath::Moved))
-    }
-
-    /// How many nodes may be laid out anew at most: if there are more, the tree is made anew.
-    fn most_listed(&self, kinds: Option<&Buffer<u32>>) -> Result<u64> {
-        let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
-        Ok(if kinds.is_none() { leaf_nodes / MOST_LISTED } else { u64::MAX })
+        self.rebuild(stream, batch, new_len, scratch)?;
+        Ok(report(UpdatePath::Rebuilt))
     }
 
     /// Sorts a batch and finds out what it does, which nodes are to be laid out anew, and which of these must be divided: in the
@@ -184,7 +191,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 listed_count: findings.byte_add(LISTED as u64 * 8),
             };
             let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
-            nodes.most_listed = self.most_listed(kinds)?;
+            nodes.most_listed = most_listed(leaf_nodes as u64);
             let threads = (count as u64).min(SHIFT_THREADS);
             let warps = (count.min(leaf_nodes) as u64).min(PLAN_WARPS);
             // SAFETY: operations, and a bit for each node; there is room for all nodes that have operations.
@@ -253,12 +260,14 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             listed_count: findings.byte_add(LISTED as u64 * 8).as_const(),
             most_listed: u64::MAX,
             spans: lists.spans.read_on(stream)?,
-            sizes: lists.sizes.write_on(stream)?,
-            divided_count: findings.byte_add(FOUND as u64 * 8),
+            plans: lists.plans.write_on(stream)?,
+            counts: findings.byte_add(FOUND as u64 * 8),
+            new_line: u64::from(self.parts.get()?.shape.lines),
             divided: scratch.found.write_on(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),
+            ends: GlobalMut::null(),
             lines: GlobalMut::null(),
             formats: GlobalMut::null(),
         })
@@ -287,13 +296,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 
     /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `listed` the number of nodes
-    /// that are laid out anew.
+    /// that are laid out anew, some of them in new lines, for which there is room.
     fn write(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
         growth: u64,
-        listed: u64,
+        (listed, new_lines): (u64, NewLines),
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
         let mut lines = self.changes_of_lines(stream, batch, scratch)?;
@@ -305,15 +314,14 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
             (lines.nodes, lines.records, lines.lines) = places;
             (nodes.nodes, nodes.records, nodes.lines) = places;
+            nodes.ends = parts.ends.write_on(stream)?;
             let leaf_nodes = parts.shape.leaf_nodes;
             let ranks = RanksArgs {
                 changes: lines.changes,
                 divided: NOTHING_DIVIDED,
                 before: Global::null(),
-                leaf_nodes,
-                lines_move: 0,
+                leaf_nodes: u64::from(leaf_nodes),
                 records: lines.records,
-                nodes: nodes.nodes.as_const(),
                 moves: GlobalMut::null(),
             };
             // SAFETY: the lines and nodes have room.
@@ -323,36 +331,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             }
             let written = scratch.formats.to_vec()?[0];
             parts.shape.len = parts.shape.len.wrapping_add(growth);
+            new_lines.add_to(&mut parts.shape);
             parts.shape.formats |= written & ((1 << FORMAT_BITS) - 1);
             Ok(())
         })
-    }
-
-    /// Replaces the tree, which has no pairs before or after the batch, by one of those that the batch inserts.
-    fn renew(
-        &mut self,
-        stream: &Stream,
-        batch: Batch<'_, K, V>,
-        inserted: u64,
-        scratch: &mut UpdateScratch<K>,
-    ) -> Result<()> {
-        let len = inserted as usize;
-        if self.parts.get()?.shape.len > 0 || len == 0 {
-            self.parts.replace(build::<K, V>(&self.device, &SortedPairs::default(), self.options)?);
-            return Ok(());
-        }
-        let (mut keys, mut values) = (self.device.alloc::<K>(len)?, self.device.alloc::<V>(len)?);
-        let args = DivideArgs {
-            tree: self.tree_ref(stream)?,
-            changes: Self::changes(stream, batch, scratch)?,
-            divided: NOTHING_DIVIDED,
-            keys: keys.write_on(stream)?.cast::<K::Bits>(),
-            values: values.write_on(stream)?,
-        };
-        // SAFETY: there is room for all pairs after the batch.
-        unsafe { launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))? };
-        self.parts.replace(build_on(stream, &self.device, self.options, (&keys, &values, len))?);
-        Ok(())
     }
 
     /// How full the lines of divided nodes are: there will be more where these keys went.
@@ -366,16 +348,39 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Filling::new::<K::Bits, V>(self.divided_fill())
     }
 
-    /// Makes the tree anew, of its pairs and of those that a batch inserts. After an error it is what it was.
-    pub(crate) fn rebuild(&mut self, stream: &Stream, (keys, values): Batch<'_, K, V>) -> Result<()> {
-        let options = Options { fill: self.divided_fill(), ..self.options };
-        let mut batch = BuildScratch::for_unsorted(&self.device, keys.len())?;
-        let mut scratch = CombineScratch::new(&self.device)?;
-        let rebuilt = batch.unsorted(stream, (keys, values, keys.len()), |pairs| {
-            // From the tree's device, which may be a pool's, as opposed to the stream's.
-            self.united_sorted_on(stream, pairs, &mut scratch, |all| build_on(stream, &self.device, options, all))
-        })?;
-        self.parts.replace(rebuilt);
+    /// Builds the tree anew of the pairs that there are after a batch, so many. After an error it is what it was.
+    fn rebuild(
+        &mut self,
+        stream: &Stream,
+        batch: Batch<'_, K, V>,
+        len: u64,
+        scratch: &mut UpdateScratch<K>,
+    ) -> Result<()> {
+        let (old, len) = (self.parts.get()?.shape, len as usize);
+        if len == 0 {
+            self.parts.replace(build::<K, V>(&self.device, &SortedPairs::default(), self.options)?);
+            return Ok(());
+        }
+        let (mut keys, mut values) = (self.device.alloc::<K>(len)?, self.device.alloc::<V>(len)?);
+        let args = DivideArgs {
+            tree: self.tree_ref(stream)?,
+            changes: Self::changes(stream, batch, scratch)?,
+            divided: NOTHING_DIVIDED,
+            keys: keys.write_on(stream)?.cast::<K::Bits>(),
+            values: values.write_on(stream)?,
+        };
+        // SAFETY: there is room for all pairs after the batch.
+        unsafe {
+            if old.leaf_nodes > 0 {
+                launch::over(stream, u64::from(old.leaf_nodes), WARP, MOVE_WARPS * WARP)?
+                    .run(calls::move_pairs(&args))?;
+            }
+            launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
+        }
+        let fill = if old.len > 0 { self.divided_fill() } else { self.options.fill };
+        let options = Options { fill, ..self.options };
+        // From the tree's device, which may be a pool's, as opposed to the stream's.
+        self.parts.replace(build_on(stream, &self.device, options, (&keys, &values, len))?);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The scratch memory of batches.
 
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
-use lanetree_kernels_lane_tree::{BLOCK_NODES, Windows};
+use lanetree_kernels_lane_tree::NODE_PLAN_WORDS;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
@@ -9,22 +9,16 @@ use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 pub(super) const TALLY: usize = 0;
 /// How many nodes are listed, to be laid out anew.
 pub(super) const LISTED: usize = 5;
-/// How many of these must be divided.
+/// How many of these must be divided; then how many new lines others get, and how many they had instead.
 pub(super) const FOUND: usize = 6;
-/// How many are divided, with those that are drawn in.
-pub(super) const DIVIDED: usize = 7;
-/// How many blocks are in no window with enough lines, though they need one.
-pub(super) const STUCK: usize = 8;
-/// How many runs have too few lines.
-pub(super) const WITHOUT_LINES: usize = 9;
-/// How many lines the run with the last node takes from those after all others.
-pub(super) const APPENDED: usize = 10;
+/// See [`FOUND`].
+pub(super) const NEW_LINES: usize = 7;
+/// See [`FOUND`].
+pub(super) const OLD_LINES: usize = 8;
 /// How many lines have no room of their own.
-pub(super) const FULL: usize = 11;
-/// The nodes and lines that divided nodes become.
-pub(super) const TOTAL: usize = 12;
+pub(super) const FULL: usize = 9;
 /// From here on those of the sort.
-pub(super) const SORTED_AT: usize = 13;
+pub(super) const SORTED_AT: usize = 10;
 
 /// Scratch memory of batches in device form, reusable for the next batch: about 70 bytes per operation with keys of 8 bytes, and 30
 /// for each node of the tree's lowest level, but for no more nodes than operations. A batch that divides nodes takes about 32 more for each node of the tree.
@@ -54,7 +48,7 @@ pub struct UpdateScratch<K: AnyKey> {
     /// Likewise: whether it must be divided.
     pub(super) found: Buffer<u32>,
     pub(super) lists: NodeLists,
-    pub(super) runs: RunLists,
+    pub(super) sizes: NodeSizes,
 }
 
 /// What is known of nodes that are to be laid out anew.
@@ -66,13 +60,14 @@ pub(super) struct NodeLists {
     pub(super) listed: Buffer<u32>,
     /// The first operation of each, and the one after its last.
     pub(super) spans: Buffer<u64>,
-    /// The pairs and the lines of each.
-    pub(super) sizes: Buffer<u32>,
+    /// The plan of each.
+    pub(super) plans: Buffer<u32>,
 }
 
 impl NodeLists {
     fn new(device: &Device, len: usize) -> Result<Self> {
-        Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, sizes: device.alloc(2 * len)? })
+        let plans = device.alloc(NODE_PLAN_WORDS as usize * len)?;
+        Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, plans })
     }
 
     /// Makes room for so many nodes.
@@ -84,17 +79,15 @@ impl NodeLists {
     }
 
     fn bytes(&self) -> usize {
-        self.listed.bytes() + self.spans.bytes() + self.sizes.bytes()
+        self.listed.bytes() + self.spans.bytes() + self.plans.bytes()
     }
 }
 
-/// What is known of all nodes of the lowest level, where some are divided.
+/// The sizes of divided nodes, among all of the lowest level.
 #[derive(Debug)]
-pub(super) struct RunLists {
+pub(super) struct NodeSizes {
     /// Nodes that there is room for.
     len: usize,
-    /// A bit for each: whether it is divided.
-    pub(super) divided: Buffer<u32>,
     /// What each adds to the pairs that are divided.
     pub(super) pairs: Buffer<u64>,
     /// Their sums.
@@ -103,21 +96,17 @@ pub(super) struct RunLists {
     pub(super) parts: Buffer<u64>,
     /// Their sums.
     pub(super) parts_before: Buffer<u64>,
-    /// The windows that are chosen.
-    pub(super) windows: Buffer<u32>,
     pub(super) scan: ScanScratch,
 }
 
-impl RunLists {
+impl NodeSizes {
     fn new(device: &Device, len: usize) -> Result<Self> {
         Ok(Self {
             len,
-            divided: device.alloc(words_of_bits(len))?,
             pairs: device.alloc(len)?,
             pairs_before: device.alloc(len + 1)?,
             parts: device.alloc(len)?,
             parts_before: device.alloc(len + 1)?,
-            windows: device.alloc(Windows::words(Windows::levels_of(len as u32)))?,
             scan: ScanScratch::new(device, len)?,
         })
     }
@@ -133,14 +122,8 @@ impl RunLists {
 
     fn bytes(&self) -> usize {
         let sums = self.pairs_before.bytes() + self.parts_before.bytes();
-        let bits = self.divided.bytes() + self.windows.bytes();
-        bits + self.pairs.bytes() + self.parts.bytes() + sums + self.scan.bytes()
+        self.pairs.bytes() + self.parts.bytes() + sums + self.scan.bytes()
     }
-}
-
-/// Words of a bit for each of so many nodes, in whole blocks.
-fn words_of_bits(nodes: usize) -> usize {
-    nodes.div_ceil(BLOCK_NODES as usize) * (BLOCK_NODES / 32) as usize
 }
 
 impl<K: AnyKey> UpdateScratch<K> {
@@ -168,13 +151,13 @@ impl<K: AnyKey> UpdateScratch<K> {
             marks: device.alloc(0)?,
             found: device.alloc(0)?,
             lists: NodeLists::new(device, 0)?,
-            runs: RunLists::new(device, 0)?,
+            sizes: NodeSizes::new(device, 0)?,
         })
     }
 
     /// Makes room for a bit of each kind for each of so many nodes.
     pub(super) fn reserve_bits(&mut self, device: &Device, nodes: usize) -> Result<()> {
-        let words = words_of_bits(nodes);
+        let words = nodes.div_ceil(32);
         for bits in [&mut self.marks, &mut self.found] {
             if bits.len() < words {
                 *bits = device.alloc(words.next_power_of_two())?;
@@ -198,6 +181,6 @@ impl<K: AnyKey> UpdateScratch<K> {
             + self.found.bytes();
         let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes();
         let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes();
-        self.sort.bytes() + words + sums + rest + self.lists.bytes() + self.runs.bytes()
+        self.sort.bytes() + words + sums + rest + self.lists.bytes() + self.sizes.bytes()
     }
 }

@@ -92,10 +92,10 @@ impl Cuda {
         Ok(new)
     }
 
-    /// Loads kernels in the background: those of which no loading has begun. A launch waits for its own kernel, or loads it if no
-    /// thread has come to it. Errors are dropped: the launch, which loads the kernel again, has them.
+    /// Loads kernels in the background, in this order: those of which no loading has begun. A launch waits for its own kernel, or loads
+    /// it if no thread has come to it. Errors are dropped: the launch, which loads the kernel again, has them.
     pub(super) fn load_in_background(self: Arc<Self>, entries: &[&'static Entry]) {
-        // An older driver lets nobody launch meanwhile.
+        // An older driver would let nobody launch meanwhile.
         if Libraries::get().is_none() {
             return;
         }
@@ -116,9 +116,6 @@ impl Cuda {
             return;
         }
         let work = move || {
-            // The longest first, so that none is begun when the others are done.
-            let len = |entry: &&Entry| entry.module().kernel_text(entry.symbol()).map_or(0, |[_, text]| text.len());
-            new.sort_by_cached_key(|entry| core::cmp::Reverse(len(entry)));
             let next = AtomicUsize::new(0);
             let load = || {
                 if self.enter().is_err() {

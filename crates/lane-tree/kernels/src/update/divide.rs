@@ -1,12 +1,13 @@
 //! Nodes that are divided: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
 
-use super::{Changes, Effect};
-use crate::parts::{Divided, DividedWord, LINE_BITS, Spread, TARGET_WORDS};
+use super::lines::is_marked;
+use super::{Changes, Effect, first_of_node};
+use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use crate::search::TreeRef;
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, WARP, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args};
 
 kernel_args! {
     /// Arguments of [`MovePairs`] and [`MoveInserts`].
@@ -15,7 +16,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
-        /// The nodes that are divided.
+        /// The nodes that are divided, or all.
         pub divided: Divided,
         /// Out: the keys of all their pairs after the batch, ascending, in the caller's form.
         pub keys: GlobalMut<K>,
@@ -24,34 +25,127 @@ kernel_args! {
     }
 }
 
-/// Copies the pairs that stay in the nodes that are divided: a warp per node.
+/// Most operations of a node that are searched in shared memory.
+const STAGED: u32 = 64;
+
+/// Operations of a node, in shared memory.
+#[derive(Clone, Copy)]
+struct StagedChanges<K> {
+    keys: Shared<K>,
+    /// The effect of each in two bits, below by how much the node grows up to it, signed.
+    words: Shared<u32>,
+}
+
+impl<K: KeyWord> StagedChanges<K> {
+    /// Bytes of a warp's.
+    const BYTES: u32 = STAGED * (K::BYTES as u32 + 4);
+
+    /// Those of a warp.
+    #[inline(always)]
+    fn at(warp: u32) -> Self {
+        let keys = Shared::at(warp * Self::BYTES, STAGED);
+        Self { keys, words: Shared::at(keys.end(), STAGED) }
+    }
+
+    /// Warp collective (all lanes). Puts a node's operations there; the warp is to meet before they are read.
+    ///
+    /// # Safety
+    /// They are operations, no more than there is room for.
+    #[inline(always)]
+    unsafe fn put<S: Simt, V: Value>(self, simt: S, changes: &Changes<K, V>, flip: K, (from, to): (u64, u64)) {
+        let mut own = simt.lane();
+        // SAFETY: operations.
+        unsafe {
+            let growth_before = changes.growth(simt, from);
+            while u64::from(own) < to - from {
+                let at = from + u64::from(own);
+                let growth = changes.growth(simt, at + 1).wrapping_sub(growth_before) as u32;
+                simt.shared_store(self.keys, own, changes.key(simt, at, flip));
+                simt.shared_store(self.words, own, growth << 2 | changes.place(simt, at).effect() as u32);
+                own += WARP;
+            }
+        }
+    }
+
+    /// Per thread. As [`Changes::fate`], and by how much the node grows up to there; of so many operations.
+    ///
+    /// # Safety
+    /// They are there.
+    #[inline(always)]
+    unsafe fn fate<S: Simt>(self, simt: S, key: K, count: u32) -> (u32, Effect, u64) {
+        let (mut after, mut left) = (0, count);
+        // SAFETY: below the count.
+        unsafe {
+            while left > 0 {
+                let half = left / 2;
+                let is_upto = simt.shared_load(self.keys, after + half) <= key;
+                (after, left) = if is_upto { (after + half + 1, left - half - 1) } else { (after, half) };
+            }
+            if after == 0 {
+                return (0, Effect::None, 0);
+            }
+            let word = simt.shared_load(self.words, after - 1);
+            let is_own = simt.shared_load(self.keys, after - 1) == key;
+            let effect = if is_own { Effect::from_word(word & 3) } else { Effect::None };
+            (after, effect, (word as i32 >> 2) as u64)
+        }
+    }
+}
+
+/// Warps of a block of [`MovePairs`].
+pub const MOVE_WARPS: u32 = 8;
+
+/// Copies the pairs that stay in the nodes that are divided, or in all: a warp per node, in blocks of [`MOVE_WARPS`] at most.
 #[derive(Debug)]
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
     type Args = DivideArgs<K, V>;
+    const STATIC_SHARED: u32 = MOVE_WARPS * StagedChanges::<K>::BYTES;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (tree, changes, divided) = (&args.tree, &args.changes, &args.divided);
         let index = simt.global_index() / u64::from(WARP);
-        if index >= divided.count {
+        let count = if divided.count > 0 { divided.count } else { u64::from(tree.leaf_nodes) };
+        if index >= count {
             return;
         }
         // SAFETY: a node of the tree and its operations; there is room for all pairs after the batch.
         unsafe {
-            let number = divided.get(simt, index, DividedWord::Node) as u32;
-            let from = divided.get(simt, index, DividedWord::From);
+            let (number, from, first);
+            if divided.count > 0 {
+                number = divided.get(simt, index, DividedWord::Node) as u32;
+                from = divided.get(simt, index, DividedWord::From);
+                first = divided.get(simt, index, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
+            } else {
+                number = index as u32;
+                from = changes.of_node(simt, number);
+                first = tree.rank_of::<S, V>(simt, number);
+            }
             let to = changes.of_node(simt, number + 1);
             let len = tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number);
-            let first = divided.get(simt, index, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
+            let growth_before = changes.growth(simt, from);
+            let staged = StagedChanges::<K>::at(simt.warp());
+            if to - from <= u64::from(STAGED) {
+                staged.put(simt, changes, tree.flip, (from, to));
+            }
+            simt.sync_warp(FULL_MASK);
             tree.for_each_pair(simt, tree.lines_of(simt, number), len as u32, |place, key, value: V| {
-                let (after, effect) = changes.fate(simt, key, tree.flip, from, to);
+                let (after, effect, growth);
+                if to - from <= u64::from(STAGED) {
+                    let (own, of_own, growth_upto) = staged.fate(simt, key, (to - from) as u32);
+                    (after, effect) = (from + u64::from(own), of_own);
+                    growth = growth_before.wrapping_add(growth_upto);
+                } else {
+                    (after, effect) = changes.fate(simt, key, tree.flip, from, to);
+                    growth = changes.growth(simt, after);
+                }
                 if effect == Effect::Remove {
                     return;
                 }
                 let value = if effect == Effect::Replace { changes.value(simt, after - 1) } else { value };
-                let to = first.wrapping_add(u64::from(place)).wrapping_add(changes.growth(simt, after));
+                let to = first.wrapping_add(u64::from(place)).wrapping_add(growth);
                 simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
                 values::store(simt, args.values, to, value, Hint::Streaming);
             });
@@ -79,15 +173,17 @@ impl<K: KeyWord, V: Value> Kernel for MoveInserts<K, V> {
             if place.effect() != Effect::Insert {
                 return;
             }
-            let mut first = 0;
+            let (mut first, node) = (0, changes.node(simt, at));
             if divided.count > 0 {
-                let node = u64::from(changes.node(simt, at));
+                let node = u64::from(node);
                 let index = divided.upto(simt, DividedWord::Node, node);
                 if index == 0 || divided.get(simt, index - 1, DividedWord::Node) != node {
                     return;
                 }
                 let from = divided.get(simt, index - 1, DividedWord::From);
                 first = divided.get(simt, index - 1, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
+            } else if args.tree.leaf_nodes > 0 {
+                first = args.tree.rank_of::<S, V>(simt, node);
             }
             let to = first.wrapping_add(u64::from(place.before())).wrapping_add(changes.growth(simt, at));
             simt.store(args.keys, to, simt.load(changes.keys, at, Hint::ReadOnly), Hint::Streaming);
@@ -97,75 +193,115 @@ impl<K: KeyWord, V: Value> Kernel for MoveInserts<K, V> {
 }
 
 kernel_args! {
-    /// Arguments of [`Fits`].
-    pub struct FitsArgs {
-        /// The nodes that are divided.
-        pub divided: Divided,
-        /// Nodes << [`LINE_BITS`] and lines of the parts before each, and the total.
-        pub before: Global<u64>,
-        /// Nodes of the lowest level.
-        pub leaf_nodes: u64,
-        /// Lines that there is room for after all others: for the run that has the last node.
-        pub spare_lines: u64,
-        /// Out: the last of `before`.
-        pub total: GlobalMut<u64>,
-        /// In and out: how many runs have too few lines for the nodes into which they are divided; added to the former value.
-        pub without_lines: GlobalMut<u64>,
-        /// In and out: how many lines the run with the last node takes beyond its own; added to the former value.
-        pub appended: GlobalMut<u64>,
+    /// Arguments of [`SizeDivided`].
+    pub struct SizeDividedArgs<K, V> {
+        /// The tree.
+        pub tree: TreeRef<K>,
+        /// The batch.
+        pub changes: Changes<K, V>,
+        /// A bit for each node of the lowest level: whether it is divided.
+        pub found: Global<u32>,
+        /// Out: for each node that is divided 1 << [`LINE_BITS`], and its pairs after the batch; 0 for others: `[leaf_nodes]`.
+        pub pairs: GlobalMut<u64>,
+        /// Out: for each node that is divided the parts in which it is << [`LINE_BITS`], and its lines; 0 for others:
+        /// `[leaf_nodes]`.
+        pub parts: GlobalMut<u64>,
+        /// Pairs of a part, at least 1.
+        pub part: u64,
     }
 }
 
-/// Counts the runs of divided nodes that have too few lines: a thread for each node.
+/// Finds out how many pairs divided nodes have after the batch, and in how many parts they go: a thread for each node of the lowest
+/// level.
 #[derive(Debug)]
-pub struct Fits;
+pub struct SizeDivided<K, V>(PhantomData<(K, V)>);
 
-impl Kernel for Fits {
-    type Args = FitsArgs;
+impl<K: KeyWord, V: Value> Kernel for SizeDivided<K, V> {
+    type Args = SizeDividedArgs<K, V>;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (at, divided) = (simt.global_index(), &args.divided);
-        if at >= divided.count {
+        let (tree, at) = (&args.tree, simt.global_index());
+        if at >= u64::from(tree.leaf_nodes) {
             return;
         }
-        // SAFETY: a node that is divided, and its run; their parts.
+        let node = at as u32;
+        // SAFETY: a node of the tree and its operations; an element of each output.
         unsafe {
-            if at == 0 {
-                let parts = divided.get(simt, divided.count, DividedWord::Parts);
-                simt.store(args.total, 0, simt.load(args.before, parts, Hint::ReadOnly), Hint::Default);
+            let (mut own_pairs, mut own_parts) = (0, 0);
+            if is_marked(simt, args.found, node) {
+                let rank = |node: u32| {
+                    let growth = args.changes.growth(simt, args.changes.of_node(simt, node));
+                    tree.rank_of::<S, V>(simt, node).wrapping_add(growth)
+                };
+                let pairs = rank(node + 1).wrapping_sub(rank(node));
+                // As many parts as a build has for so many pairs.
+                let parts = pairs / args.part.max(1);
+                let parts = if parts == 0 && pairs > 0 { 1 } else { parts };
+                own_pairs = 1 << LINE_BITS | pairs;
+                own_parts = parts << LINE_BITS | u64::from(tree.lines_of(simt, node).1);
             }
-            let (run, end) = divided.run_of(simt, at);
-            if run != at {
-                return;
-            }
-            let (room, needed) = lines_of_run(simt, divided, args.before, (run, end));
-            let has_last = divided.get(simt, end - 1, DividedWord::Node) + 1 == args.leaf_nodes;
-            let spare = if has_last { args.spare_lines } else { 0 };
-            // A run without pairs has no parts: nobody would fill its lines.
-            if needed > room + spare || needed == 0 {
-                simt.atomic_add(args.without_lines, 0, 1, Order::Relaxed, Scope::Device);
-            } else if needed > room {
-                simt.atomic_add(args.appended, 0, needed - room, Order::Relaxed, Scope::Device);
-            }
+            simt.store(args.pairs, at, own_pairs, Hint::Default);
+            simt.store(args.parts, at, own_parts, Hint::Default);
         }
     }
 }
 
-/// Per thread. The lines that a run has, and those that its parts need.
-///
-/// # Safety
-/// There is such a run.
-#[inline(always)]
-unsafe fn lines_of_run<S: Simt>(simt: S, divided: &Divided, before: Global<u64>, (run, end): (u64, u64)) -> (u64, u64) {
-    // SAFETY: the caller's.
-    unsafe {
-        let lines_before = |at: u64| {
-            let part = divided.get(simt, at, DividedWord::Parts);
-            simt.load(before, part, Hint::ReadOnly) & ((1 << LINE_BITS) - 1)
-        };
-        let room = divided.get(simt, end, DividedWord::Lines) - divided.get(simt, run, DividedWord::Lines);
-        (room, lines_before(end) - lines_before(run))
+kernel_args! {
+    /// Arguments of [`ListDivided`].
+    pub struct ListDividedArgs {
+        /// A bit for each node of the lowest level: whether it is divided.
+        pub found: Global<u32>,
+        /// From [`SizeDivided`]: the sums of its pairs before each node, and the total: `[leaf_nodes + 1]`.
+        pub pairs_before: Global<u64>,
+        /// Sums of its parts, likewise.
+        pub parts_before: Global<u64>,
+        /// Nodes of the lowest level.
+        pub leaf_nodes: u64,
+        /// The nodes of the batch's operations, ascending: `[count]`.
+        pub nodes: Global<u32>,
+        /// How many operations.
+        pub count: u64,
+        /// Out: as [`Divided::words`].
+        pub words: GlobalMut<u64>,
+    }
+}
+
+/// Lists the nodes that are divided: a thread for each node of the lowest level, and one for the end.
+#[derive(Debug)]
+pub struct ListDivided;
+
+impl Kernel for ListDivided {
+    type Args = ListDividedArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let node = simt.global_index();
+        if node > args.leaf_nodes {
+            return;
+        }
+        // SAFETY: nodes of the tree, and the end; there is room for those that are divided, and the end.
+        unsafe {
+            let mut from = 0;
+            if node < args.leaf_nodes {
+                if !is_marked(simt, args.found, node as u32) {
+                    return;
+                }
+                from = first_of_node(simt, args.nodes, args.count, node as u32);
+            }
+            let pairs = simt.load(args.pairs_before, node, Hint::ReadOnly);
+            let parts = simt.load(args.parts_before, node, Hint::ReadOnly);
+            let low = (1 << LINE_BITS) - 1;
+            let at = pairs >> LINE_BITS;
+            let store = |word: DividedWord, value: u64| {
+                simt.store(args.words, at * u64::from(DIVIDED_WORDS) + word as u64, value, Hint::Default);
+            };
+            store(DividedWord::Node, node);
+            store(DividedWord::From, from);
+            store(DividedWord::Pairs, pairs & low);
+            store(DividedWord::Parts, parts >> LINE_BITS);
+            store(DividedWord::Lines, parts & low);
+        }
     }
 }
 
@@ -184,12 +320,10 @@ kernel_args! {
         pub cuts: Global<u64>,
         /// Parts.
         pub parts: u64,
-        /// 1 if lines move, so that each node has as many as it needs; 0 if they stay where they are, and runs share theirs.
-        pub lines_move: u64,
-        /// If they move.
-        pub spread: Spread,
-        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line; the
-        /// line after its last; the rank of its first pair.
+        /// The first of all parts' lines.
+        pub first_line: u64,
+        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line; the rank of
+        /// its first pair.
         pub targets: GlobalMut<u64>,
     }
 }
@@ -212,39 +346,15 @@ impl<K: KeyWord, V: Value> Kernel for PlaceParts<K, V> {
             // Nodes without parts come before the one that has the part.
             let index = divided.upto(simt, DividedWord::Parts, part) - 1;
             let number = divided.get(simt, index, DividedWord::Node);
-            let lines = divided.get(simt, index, DividedWord::Lines);
-            let before = |part: u64| {
-                let before = simt.load(args.before, part, Hint::ReadOnly);
-                (before >> LINE_BITS, before & ((1 << LINE_BITS) - 1))
-            };
-            let (own, after) = (before(part), before(part + 1));
-            let first_line = u64::from(args.tree.first_line(simt, number as u32));
-            // Where lines move, those of the parts follow one another.
-            let base = first_line.wrapping_sub(lines);
-            let (mut line, mut end) = (base.wrapping_add(own.1), base.wrapping_add(after.1));
-            if args.lines_move != 0 {
-                (line, end) = (args.spread.to(line), args.spread.to(end));
-            } else {
-                let (run, run_end) = divided.run_of(simt, index);
-                let (first_part, end_part) =
-                    (divided.get(simt, run, DividedWord::Parts), divided.get(simt, run_end, DividedWord::Parts));
-                let (room, needed) = lines_of_run(simt, divided, args.before, (run, run_end));
-                // Each part has its share of the lines that are left, so that later batches find some everywhere.
-                let left = room.saturating_sub(needed);
-                let share = |part: u64| left * (part - first_part) / (end_part - first_part).max(1);
-                let run_line = first_line - (lines - divided.get(simt, run, DividedWord::Lines));
-                let run_base = run_line.wrapping_sub(before(first_part).1);
-                line = run_base.wrapping_add(own.1 + share(part));
-                end = run_base.wrapping_add(after.1 + share(part + 1));
-            }
+            let before = simt.load(args.before, part, Hint::ReadOnly);
+            let line = args.first_line + (before & ((1 << LINE_BITS) - 1));
             let rank = args.tree.rank_of::<S, V>(simt, number as u32) + simt.load(args.cuts, part, Hint::ReadOnly)
                 - divided.get(simt, index, DividedWord::Pairs);
             let growth = args.changes.growth(simt, divided.get(simt, index, DividedWord::From));
             let to = part * u64::from(TARGET_WORDS);
-            let start = (number - index + own.0) << LINE_BITS | line;
+            let start = (number - index + (before >> LINE_BITS)) << LINE_BITS | line;
             simt.store(args.targets, to, start, Hint::Default);
-            simt.store(args.targets, to + 1, end, Hint::Default);
-            simt.store(args.targets, to + 2, rank.wrapping_add(growth), Hint::Default);
+            simt.store(args.targets, to + 1, rank.wrapping_add(growth), Hint::Default);
         }
     }
 }

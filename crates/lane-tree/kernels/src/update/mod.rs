@@ -2,10 +2,10 @@
 //!
 //! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
 //! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`],
-//! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines ([`PlanNodes`],
-//! [`WriteNodes`]); if these are too few, or keys too close, its pairs are divided into new nodes, with those of nodes beside that
-//! have lines to spare ([`PlanRuns`]), as in a build ([`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move
-//! aside ([`Relocate`]). Lines move only where a quarter of all nodes would have too few.
+//! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines or, if these are too few, in new ones
+//! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are divided into new nodes with new lines, as in a
+//! build ([`SizeDivided`], [`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Lines
+//! never move; where very many nodes would be divided, the tree is built anew.
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
@@ -14,14 +14,15 @@ mod line;
 mod lines;
 mod nodes;
 mod relocate;
-mod runs;
 mod search;
 
-pub use divide::{DivideArgs, Fits, FitsArgs, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs};
+pub use divide::{
+    DivideArgs, ListDivided, ListDividedArgs, MOVE_WARPS, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs,
+    SizeDivided, SizeDividedArgs,
+};
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
-pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NodeChangesArgs, PlanNodes, WriteNodes};
+pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
-pub use runs::{BLOCK_NODES, Draws, ListDivided, ListDividedArgs, PlanRuns, RUN_WARPS, RunsArgs, Windows};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
 use crate::layout::{
@@ -295,9 +296,7 @@ impl<K: KeyWord> TreeRef<K> {
         // SAFETY: nodes.
         unsafe {
             let first = self.first_line(simt, number);
-            let is_last = number + 1 == self.leaf_nodes;
-            let end = if is_last { self.line_count } else { self.first_line(simt, number + 1) };
-            (first, end - first)
+            (first, self.end_line(simt, number) - first)
         }
     }
 

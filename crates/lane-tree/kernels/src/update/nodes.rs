@@ -1,9 +1,11 @@
-//! Nodes that are laid out anew, each in its own lines.
+//! Nodes that are laid out anew, each in its own lines or, if these are too few, in new ones.
 
 use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, Effect, append};
-use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, line_slots};
-use crate::node::{Filling, NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, write};
+use crate::layout::{BITMAP_CHILDREN, MOST_PLANES, MOST_SLOTS, Quantiser, line_slots};
+use crate::node::{
+    Filling, NodeOutputs, NodePlace, Plan, PlanMemory, Source, note_formats, plan, planes_of, put_planes, write,
+};
 use crate::search::TreeRef;
 use crate::values::SharedValues;
 use core::marker::PhantomData;
@@ -120,10 +122,13 @@ kernel_args! {
         pub most_listed: u64,
         /// The first operation of each, and the one after its last.
         pub spans: Global<u64>,
-        /// The pairs and the lines of each, which [`PlanNodes`] notes, as [`WriteNodes`] changes the nodes beside.
-        pub sizes: GlobalMut<u32>,
-        /// In and out, of [`PlanNodes`]: how many nodes must be divided; added to the former value.
-        pub divided_count: GlobalMut<u64>,
+        /// [`NODE_PLAN_WORDS`] of each, which [`PlanNodes`] notes, in the order of [`PlanWord`].
+        pub plans: GlobalMut<u32>,
+        /// In and out, of [`PlanNodes`]: how many nodes must be divided, how many new lines nodes get, and how many they had instead;
+        /// added to the former values.
+        pub counts: GlobalMut<u64>,
+        /// Of [`WriteNodes`]: the first of all new lines.
+        pub new_line: u64,
         /// A bit for each node of the lowest level. [`PlanNodes`] sets those of nodes that must be divided; [`WriteNodes`] leaves
         /// nodes alone whose bits are set.
         pub divided: GlobalMut<u32>,
@@ -131,12 +136,37 @@ kernel_args! {
         pub nodes: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its records.
         pub records: GlobalMut<u64>,
+        /// Out, of [`WriteNodes`]: where the lines of its nodes end.
+        pub ends: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its lines.
         pub lines: GlobalMut<u64>,
         /// Out, of [`WriteNodes`]: the formats of all nodes.
         pub formats: GlobalMut<u32>,
     }
 }
+
+/// What [`PlanNodes`] notes of a node.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum PlanWord {
+    /// Its pairs before the batch.
+    Len = 0,
+    /// The new lines that it gets; 0 if it keeps its own.
+    NewLines = 1,
+    /// The new lines before them.
+    Before = 2,
+    Quantiser = 3,
+    /// Lines with pairs.
+    Lines = 4,
+    /// Planes as in its record, two words each.
+    Planes = 5,
+}
+
+/// Words of [`NodeChangesArgs::plans`] for each node.
+pub const NODE_PLAN_WORDS: u32 = PlanWord::Planes as u32 + 2 * MOST_PLANES as u32;
+
+/// New lines for each pair and slot, in units of 1/256, so that they are filled to 0.7.
+const MORE: u32 = 366;
 
 /// A node with more operations is divided, so that there is a thread for each of them.
 const MOST_CHANGES: u64 = 4096;
@@ -222,23 +252,22 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         }
         let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
         let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
-        let (rank, first_line) = (tree.rank_of::<S, V>(simt, number), tree.first_line(simt, number));
-        let (len, room) = if writes {
-            let sizes = args.sizes.as_const();
-            (simt.load(sizes, index * 2, Hint::ReadOnly), simt.load(sizes, index * 2 + 1, Hint::ReadOnly))
+        let (rank, (first_line, room)) = (tree.rank_of::<S, V>(simt, number), tree.lines_of(simt, number));
+        let word = |word: PlanWord| index * u64::from(NODE_PLAN_WORDS) + word as u64;
+        let noted = |at: PlanWord| simt.load(args.plans.as_const(), word(at), Hint::ReadOnly);
+        // The lines that it gets, if it gets new ones, and the first of them.
+        let (mut new_room, mut new_line) = (0, args.new_line as u32);
+        let len = if writes {
+            new_room = noted(PlanWord::NewLines);
+            new_line += noted(PlanWord::Before);
+            noted(PlanWord::Len)
         } else {
-            let len = (tree.rank_of::<S, V>(simt, number + 1) - rank) as u32;
-            let room = tree.lines_of(simt, number).1;
-            if lane == 0 {
-                simt.store(args.sizes, index * 2, len, Hint::Default);
-                simt.store(args.sizes, index * 2 + 1, room, Hint::Default);
-            }
-            (len, room)
+            (tree.rank_of::<S, V>(simt, number + 1) - rank) as u32
         };
         let growth_before = changes.growth(simt, from);
         let new_len = u64::from(len).wrapping_add(changes.growth(simt, to)).wrapping_sub(growth_before);
         let mut is_planned = None;
-        let has_slots = 0 < new_len && new_len <= u64::from(room.min(BITMAP_CHILDREN) * slots);
+        let has_slots = 0 < new_len && new_len <= u64::from(BITMAP_CHILDREN * slots);
         if has_slots && to - from <= MOST_CHANGES {
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
                 simt.shared_store(staged.keys, place, key);
@@ -323,21 +352,67 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 at += u64::from(WARP);
             }
             simt.sync_warp(FULL_MASK);
-            // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
             let new_len = new_len as u32;
-            let even = (new_len * 272).div_ceil(room.max(1)).max(256);
-            let full = Filling::new(slots * 256);
-            let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
-            is_planned = plan(simt, staged, new_len, fillings, room, memory);
+            // One after the other, as a plan is long: in its own lines; then in new ones, if it gets more.
+            let more = (new_len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN);
+            let mut lines = room;
+            while !writes {
+                // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
+                let even = (new_len * 272).div_ceil(lines.max(1)).max(256);
+                let full = Filling::new(slots * 256);
+                let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
+                is_planned = plan(simt, staged, new_len, fillings, lines, memory);
+                if is_planned.is_some() || more <= lines {
+                    break;
+                }
+                (lines, new_room) = (more, more);
+            }
+            if writes {
+                let plan = Plan { quantiser: Quantiser(noted(PlanWord::Quantiser)), lines: noted(PlanWord::Lines) };
+                let planes = core::array::from_fn(|plane| {
+                    let half = |half: u64| {
+                        let at = word(PlanWord::Planes) + 2 * plane as u64 + half;
+                        u64::from(simt.load(args.plans.as_const(), at, Hint::ReadOnly))
+                    };
+                    half(0) | half(1) << 32
+                });
+                put_planes::<S, K, V>(simt, planes, (plan.lines, new_len), memory);
+                is_planned = Some(plan);
+            }
         }
         if !writes {
-            if lane == 0 && is_planned.is_none() {
-                mark(simt, args.divided, number);
-                simt.atomic_add(args.divided_count, 0, 1, Order::Relaxed, Scope::Device);
+            let note = |at: PlanWord, value: u32| simt.store(args.plans, word(at), value, Hint::Default);
+            if let Some(plan) = is_planned {
+                let planes = planes_of::<S, K, V>(simt, plan.lines, memory);
+                if lane == 0 {
+                    note(PlanWord::Quantiser, plan.quantiser.0);
+                    note(PlanWord::Lines, plan.lines);
+                    unroll!(MOST_PLANES, plane => {
+                        let to = word(PlanWord::Planes) + 2 * plane as u64;
+                        simt.store(args.plans, to, planes[plane] as u32, Hint::Default);
+                        simt.store(args.plans, to + 1, (planes[plane] >> 32) as u32, Hint::Default);
+                    });
+                }
+            }
+            if lane == 0 {
+                let add = |word: u64, by: u32| {
+                    simt.atomic_add(args.counts, word, u64::from(by), Order::Relaxed, Scope::Device)
+                };
+                if is_planned.is_none() {
+                    mark(simt, args.divided, number);
+                    add(0, 1);
+                } else if new_room > 0 {
+                    note(PlanWord::Before, add(1, new_room) as u32);
+                    add(2, room);
+                }
+                note(PlanWord::Len, len);
+                note(PlanWord::NewLines, new_room);
             }
         } else if let Some(plan) = is_planned {
-            let outputs = NodeOutputs { nodes: args.nodes, records: args.records, lines: args.lines };
-            let place = NodePlace { number, first_line, rank, lines: room, is_new: false };
+            let outputs = NodeOutputs { nodes: args.nodes, records: args.records, ends: args.ends, lines: args.lines };
+            let is_new = new_room > 0;
+            let (first_line, lines) = if is_new { (new_line, new_room) } else { (first_line, room) };
+            let place = NodePlace { number, first_line, rank, lines, is_new };
             write(simt, staged, new_len as u32, plan, place, outputs, memory);
             if lane == 0 {
                 note_formats(simt, args.formats, plan.quantiser.format() as u32);

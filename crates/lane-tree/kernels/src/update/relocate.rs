@@ -1,13 +1,9 @@
 //! Ranks after a batch, and nodes that move aside.
 
 use super::Changes;
-use crate::layout::{
-    FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, chunk_at, chunk_of, has_values_beside, line_at,
-    pairs_of, record_words, value_at,
-};
-use crate::parts::{Divided, DividedWord, LINE_BITS, Spread};
+use crate::layout::{FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, line_at, pairs_of, record_words};
+use crate::parts::{Divided, DividedWord, LINE_BITS};
 use crate::search::TreeRef;
-use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, kernel_args};
@@ -22,15 +18,10 @@ kernel_args! {
         /// Nodes << [`LINE_BITS`] and lines of the parts before each of these nodes' parts.
         pub before: Global<u64>,
         /// Nodes of the lowest level.
-        pub leaf_nodes: u32,
-        /// 1 if lines move.
-        pub lines_move: u32,
+        pub leaf_nodes: u64,
         /// In and out: the tree's records.
         pub records: GlobalMut<u64>,
-        /// The tree's nodes.
-        pub nodes: Global<u32>,
-        /// Out, unless it is null: the new number of each node and its new first line, before lines are spread; [`u32::MAX`] if it
-        /// is divided.
+        /// Out, unless it is null: the new number of each node; [`u32::MAX`] if it is divided.
         pub moves: GlobalMut<u32>,
     }
 }
@@ -45,7 +36,7 @@ impl<K: KeyWord, V: Value> Kernel for Ranks<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let node = simt.global_index();
-        if node >= u64::from(args.leaf_nodes) {
+        if node >= args.leaf_nodes {
             return;
         }
         // SAFETY: the node's own record; the operations are sorted.
@@ -58,23 +49,17 @@ impl<K: KeyWord, V: Value> Kernel for Ranks<K, V> {
             if args.moves.is_null() {
                 return;
             }
-            let at = node * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
-            let mut to = [node as u32, simt.load(args.nodes, at, Hint::ReadOnly)];
+            let mut to = node as u32;
             let divided = &args.divided;
-            let index = divided.upto(simt, DividedWord::Node, node);
+            let index = if divided.count > 0 { divided.upto(simt, DividedWord::Node, node) } else { 0 };
             if index > 0 {
                 let before = simt.load(args.before, divided.get(simt, index, DividedWord::Parts), Hint::ReadOnly);
-                to[0] = to[0].wrapping_sub(index as u32).wrapping_add((before >> LINE_BITS) as u32);
-                if args.lines_move != 0 {
-                    let lines = divided.get(simt, index, DividedWord::Lines) as u32;
-                    to[1] = to[1].wrapping_sub(lines).wrapping_add(before as u32);
-                }
+                to = to.wrapping_sub(index as u32).wrapping_add((before >> LINE_BITS) as u32);
                 if divided.get(simt, index - 1, DividedWord::Node) == node {
-                    to[0] = u32::MAX;
+                    to = u32::MAX;
                 }
             }
-            simt.store(args.moves, 2 * node, to[0], Hint::Default);
-            simt.store(args.moves, 2 * node + 1, to[1], Hint::Default);
+            simt.store(args.moves, node, to, Hint::Default);
         }
     }
 }
@@ -90,10 +75,8 @@ kernel_args! {
         pub nodes: GlobalMut<u32>,
         /// Out: their records.
         pub records: GlobalMut<u64>,
-        /// Out: their lines; null if these stay where they are.
-        pub lines: GlobalMut<u64>,
-        /// If they move.
-        pub spread: Spread,
+        /// Out: the line after the last one of each.
+        pub ends: GlobalMut<u32>,
     }
 }
 
@@ -118,25 +101,17 @@ impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
         if node >= u64::from(args.tree.leaf_nodes) {
             return;
         }
-        // SAFETY: a node, its record and lines; there is room for them where they are to be.
+        // SAFETY: a node and its record; there is room for them where they are to be.
         unsafe {
-            let to = simt.load(args.moves, 2 * node, Hint::ReadOnly);
+            let to = simt.load(args.moves, node, Hint::ReadOnly);
             if to == u32::MAX {
                 return;
-            }
-            let mut to_line = simt.load(args.moves, 2 * node + 1, Hint::ReadOnly);
-            let (first, lines) = args.tree.lines_of(simt, node as u32);
-            let mut room = lines;
-            if !args.lines.is_null() {
-                let [line, end] = [0, lines].map(|after| args.spread.to(u64::from(to_line) + u64::from(after)));
-                (to_line, room) = (line as u32, (end - line) as u32);
             }
             let to = u64::from(to);
             let mut own = lane;
             while own < NODE_WORDS {
                 let at = |number: u64| number * u64::from(NODE_WORDS) + u64::from(own);
                 let word = simt.load(args.tree.nodes, at(node), Hint::ReadOnly);
-                let word = if own == FIRST_CHILD { to_line } else { word };
                 simt.store(args.nodes, at(to), word, Hint::Default);
                 own += LANES;
             }
@@ -145,28 +120,8 @@ impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
                 let word = simt.load(args.tree.records, at(node), Hint::ReadOnly);
                 simt.store(args.records, at(to), word, Hint::Default);
             }
-            if args.lines.is_null() {
-                return;
-            }
-            const CHUNKS: u32 = LINE_WORDS / 2;
-            let last = lines * CHUNKS - 1;
-            let mut chunk = lane;
-            while chunk < room * CHUNKS {
-                let own = if chunk < last { chunk } else { last };
-                let at =
-                    |line: u32, chunk: u32| chunk_at::<K, V>(u64::from(line) * u64::from(CHUNKS) + u64::from(chunk));
-                let mut words: [u64; 2] = simt.load_vector(args.tree.lines, at(first, own), Hint::Streaming);
-                if chunk > last {
-                    // Lines that are added are free: they repeat the last pair.
-                    words = chunk_of([pairs_of::<K, V>(words)[MOST_CHUNK_SLOTS - 1]; MOST_CHUNK_SLOTS]);
-                }
-                simt.store_vector(args.lines, at(to_line, chunk), words, Hint::Streaming);
-                if has_values_beside::<K, V>() {
-                    let at = |line: u32, chunk: u32| value_at::<K, V>(line + chunk / CHUNKS, chunk % CHUNKS);
-                    let value = values::load(simt, args.tree.lines.cast::<V>(), at(first, own), Hint::Streaming);
-                    values::store(simt, args.lines.cast::<V>(), at(to_line, chunk), value, Hint::Streaming);
-                }
-                chunk += LANES;
+            if lane == 0 {
+                simt.store(args.ends, to, args.tree.end_line(simt, node as u32), Hint::Default);
             }
         }
     }
@@ -177,12 +132,12 @@ kernel_args! {
     pub struct EndsArgs<K> {
         /// Nodes of the lowest level, each with at least one pair.
         pub nodes: Global<u32>,
+        /// The line after the last one of each.
+        pub ends: Global<u32>,
         /// Their lines.
         pub lines: Global<u64>,
         /// Nodes.
-        pub leaf_nodes: u32,
-        /// Lines.
-        pub line_count: u32,
+        pub leaf_nodes: u64,
         /// Out: the first key of each node.
         pub firsts: GlobalMut<K>,
         /// Out: the last key of each node.
@@ -200,18 +155,16 @@ impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let node = simt.global_index();
-        if node >= u64::from(args.leaf_nodes) {
+        if node >= args.leaf_nodes {
             return;
         }
         // SAFETY: a node, and its first and last line.
         unsafe {
-            let first_line = |node: u64| {
-                simt.load(args.nodes, node * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD), Hint::ReadOnly)
-            };
-            let is_last = node + 1 == u64::from(args.leaf_nodes);
-            let end = if is_last { args.line_count } else { first_line(node + 1) };
+            let at = node * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
+            let first = simt.load(args.nodes, at, Hint::ReadOnly);
+            let end = simt.load(args.ends, node, Hint::ReadOnly);
             let chunk = |at: u64| pairs_of::<K, V>(simt.load_vector(args.lines, at, Hint::NoAllocate));
-            let first = chunk(line_at::<K, V>(first_line(node)))[0].0;
+            let first = chunk(line_at::<K, V>(first))[0].0;
             // Lines that are free, and slots, repeat the last pair.
             let last = chunk(line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2))[MOST_CHUNK_SLOTS - 1].0;
             simt.store(args.firsts, node, first, Hint::Default);

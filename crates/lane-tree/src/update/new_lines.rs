@@ -1,0 +1,51 @@
+//! Room for lines after those of a tree.
+
+use crate::LaneTree;
+use crate::parts::Shape;
+use lanetree_frame::{Result, Stream};
+use lanetree_kernels_lane_tree::layout::{lines_in_words, words_of_lines};
+use lanetree_layout::{AnyKey, Value};
+
+/// Where lines have no room, they get memory for one in so many more than they need: all are copied there.
+const MORE: u64 = 4;
+
+/// Where more than one in so many lines would have no node, and there is no room for more lines, the tree is built anew; where there
+/// is, only if half of them would have none.
+const MOST_UNUSED: u64 = 8;
+
+/// The lines that nodes get, and those that they leave for them.
+#[derive(Clone, Copy)]
+pub(super) struct NewLines {
+    pub(super) new: u64,
+    pub(super) old: u64,
+}
+
+impl NewLines {
+    /// Notes them. There is room for so many lines.
+    pub(super) fn add_to<K>(self, shape: &mut Shape<K>) {
+        shape.lines += self.new as u32;
+        shape.unused += self.old as u32;
+    }
+}
+
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
+    /// Makes room for new lines after those of the tree. If too many would have no node then, makes none, and says so.
+    pub(super) fn reserve_lines(&mut self, stream: &Stream, NewLines { new, old }: NewLines) -> Result<bool> {
+        let device = self.device.clone();
+        let parts = self.parts.get_mut()?;
+        let (lines, needed) = (u64::from(parts.shape.lines), u64::from(parts.shape.lines) + new);
+        let unused = u64::from(parts.shape.unused) + old;
+        let has_room = needed <= lines_in_words::<K::Bits, V>(parts.lines.len() as u64);
+        if needed > u64::from(u32::MAX) || unused * if has_room { 2 } else { MOST_UNUSED } > needed {
+            return Ok(false);
+        }
+        if has_room {
+            return Ok(true);
+        }
+        let room = (needed + needed / MORE).min(u64::from(u32::MAX));
+        let mut to = device.alloc(words_of_lines::<K::Bits, V>(room) as usize)?;
+        to.copy_from_buffer(stream, 0, &parts.lines, 0..words_of_lines::<K::Bits, V>(lines) as usize)?;
+        parts.lines = to;
+        Ok(true)
+    }
+}

@@ -1,0 +1,84 @@
+//! Measures from where on a look-up costs less than a hash join, and prints the [`Costs`]:
+//! `cargo run --release -p lanetree-datafusion --example crossover`, with `--features cuda` for a GPU.
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use lanetree::Device;
+use lanetree_datafusion::{Costs, IndexedTable, with_index_lookups_on};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Sizes of tables, as powers of two.
+const SIZES: [u32; 4] = [10, 14, 18, 22];
+const PROBES: usize = 1 << 23;
+const RUNS: usize = 5;
+
+/// A batch of one column of keys, and one of numbers.
+fn batch(keys: Vec<i64>) -> Result<RecordBatch> {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..keys.len() as i64));
+    let keys: ArrayRef = Arc::new(Int64Array::from(keys));
+    // (Numbers of a column without nulls are counted without being read.)
+    Ok(RecordBatch::try_from_iter_with_nullable([("k", keys, false), ("n", numbers, true)])?)
+}
+
+fn contains(plan: &Arc<dyn ExecutionPlan>, name: &str) -> bool {
+    plan.name() == name || plan.children().into_iter().any(|child| contains(child, name))
+}
+
+/// The median of the nanoseconds that a join of so many probes with an indexed table of so many rows takes.
+async fn join(device: &Device, costs: Costs, probes: usize, rows: usize) -> Result<f64> {
+    let state = with_index_lookups_on(SessionStateBuilder::new().with_default_features(), device, costs).build();
+    let session = SessionContext::new_with_state(state);
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut keys: Vec<i64> = (0..rows as i64).collect();
+    keys.shuffle(&mut rng);
+    let table = batch(keys)?;
+    let table = IndexedTable::new(device, table.schema(), &[table], "k")?;
+    session.register_table("i", Arc::new(table))?;
+    let keys = (0..probes).map(|_| rng.random_range(0..rows as i64)).collect();
+    session.register_batch("t", batch(keys)?)?;
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let query = session.sql("SELECT count(t.n), count(i.n) FROM t JOIN i ON t.k = i.k").await?;
+        let plan = query.create_physical_plan().await?;
+        assert_eq!(contains(&plan, "IndexLookupExec"), costs == Costs::ALWAYS);
+        let start = Instant::now();
+        let found = collect(plan, session.task_ctx()).await?;
+        times.push(start.elapsed().as_nanos() as f64);
+        assert_eq!(found[0].column(0).as_ref(), &Int64Array::from(vec![probes as i64]));
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[RUNS / 2])
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let device = Device::best();
+    let never = Costs { batch: 1e15, ..Costs::ALWAYS };
+    // One row against one: what a query takes by itself.
+    let query = join(&device, never, 1, 1).await?;
+    let mut costs = Costs::ALWAYS;
+    costs.batch = (join(&device, Costs::ALWAYS, 1, 1).await? - query).max(0.0);
+    for (at, size) in SIZES.into_iter().enumerate() {
+        let rows = 1 << size;
+        let look_ups = join(&device, Costs::ALWAYS, PROBES, rows).await? - query;
+        costs.look_up[at] = (look_ups / PROBES as f64 - costs.batch / (1 << 16) as f64).max(0.0);
+        // Both build over the table: they differ by their probes.
+        let (few, all) = (join(&device, never, rows, rows).await?, join(&device, never, PROBES, rows).await?);
+        costs.hash[at] = ((all - few) / (PROBES - rows) as f64).max(0.0);
+        let build = ((few - query) / rows as f64 - costs.hash[at]).max(0.0);
+        println!(
+            "2^{size} rows: {:.1} ns to look up; {build:.1} ns to build, {:.1} ns to probe",
+            costs.look_up[at], costs.hash[at]
+        );
+        costs.build = if size == 18 { build } else { costs.build };
+    }
+    println!("{costs:#?} on {device}");
+    Ok(())
+}

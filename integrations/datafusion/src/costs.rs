@@ -1,0 +1,106 @@
+use core::fmt;
+use datafusion::common::stats::Precision;
+
+/// Probes that are looked up at a time, at least, while there are more: fewer would leave most of a GPU idle.
+pub(crate) const BATCH: usize = 1 << 16;
+
+/// The sizes of tables that [`Costs`] are of, as powers of two.
+const SIZES: [u32; 4] = [10, 14, 18, 22];
+
+/// Nanoseconds that joins take, by which a look-up in an index is chosen over a hash join, or not.
+///
+/// The example `crossover` measures them. The default was measured on two cores that others used, too: for look-ups, a `LaneTree`
+/// on the CPU and the reading of one value for each row that was found; for hash joins, those of DataFusion 55.0 as its package for
+/// Python has them. A machine with a GPU needs its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// One batch of up to 2^16 look-ups, beside its probes.
+    pub batch: f64,
+    /// One probe that is looked up in a table of 2^10, 2^14, 2^18 or 2^22 rows. Costs of other sizes are interpolated over the
+    /// logarithm of the size.
+    pub look_up: [f64; 4],
+    /// One row that is put into a hash table.
+    pub build: f64,
+    /// One row that is looked up in a hash table over 2^10, 2^14, 2^18 or 2^22 rows.
+    pub hash: [f64; 4],
+}
+
+impl Costs {
+    /// Each join that can be a look-up is one.
+    pub const ALWAYS: Self = Self { batch: 0.0, look_up: [0.0; 4], build: 0.0, hash: [0.0; 4] };
+
+    /// What joining so many probes with an indexed table takes.
+    pub(crate) fn compare(&self, probes: Precision<usize>, table: usize) -> Comparison {
+        let Some(&probes) = probes.get_value() else { return Comparison(None) };
+        let batches = probes.div_ceil(BATCH) as f64;
+        let look_up = batches * self.batch + probes as f64 * at(&self.look_up, table);
+        // The engine builds over the smaller side.
+        let (small, large) = (probes.min(table), probes.max(table));
+        let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small);
+        Comparison(Some((look_up, hash_join)))
+    }
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self { batch: 450.0, look_up: [165.0, 153.0, 125.0, 254.0], build: 47.0, hash: [5.0, 7.0, 17.0, 36.0] }
+    }
+}
+
+/// The cost at a table's size.
+fn at(costs: &[f64; 4], rows: usize) -> f64 {
+    let size = (rows.max(1) as f64).log2();
+    let above = SIZES.iter().position(|known| size < f64::from(*known)).unwrap_or(SIZES.len());
+    let (Some(&low), Some(&high)) = (above.checked_sub(1).and_then(|below| costs.get(below)), costs.get(above)) else {
+        return if above == 0 { costs[0] } else { costs[SIZES.len() - 1] };
+    };
+    let step = f64::from(SIZES[above] - SIZES[above - 1]);
+    low + (high - low) * (size - f64::from(SIZES[above - 1])) / step
+}
+
+/// Nanoseconds of a look-up and of a hash join; `None` if it is not known how many probes there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Comparison(Option<(f64, f64)>);
+
+impl Comparison {
+    /// If nothing is known, it does: it builds no hash table.
+    pub(crate) fn prefers_look_up(&self) -> bool {
+        self.0.is_none_or(|(look_up, hash_join)| look_up <= hash_join)
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((look_up, hash_join)) => {
+                write!(f, "cost={:.3} ms, hash_join_cost={:.3} ms", look_up / 1e6, hash_join / 1e6)
+            }
+            None => f.write_str("cost=unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_between_sizes_are_interpolated() {
+        let costs = [10.0, 20.0, 40.0, 80.0];
+        let found = [0, 1, 1 << 10, 1 << 12, 1 << 14, 1 << 15, 1 << 22, 1 << 30].map(|rows| at(&costs, rows));
+        assert_eq!(found, [10.0, 10.0, 10.0, 15.0, 20.0, 25.0, 80.0, 80.0]);
+    }
+
+    #[test]
+    fn the_smaller_side_is_what_a_hash_join_builds_over() {
+        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 30.0, hash: [2.0; 4] };
+        let compared = |probes, table| costs.compare(Precision::Exact(probes), table);
+        assert_eq!(compared(100, 1000), Comparison(Some((2000.0, 5000.0))));
+        assert_eq!(compared(1000, 100), Comparison(Some((11_000.0, 5000.0))));
+        assert_eq!(compared(0, 100).0.unwrap().0, 0.0);
+        assert!(compared(100, 1000).prefers_look_up() && !compared(1000, 100).prefers_look_up());
+        assert!(costs.compare(Precision::Absent, 100).prefers_look_up());
+        assert!(Costs::ALWAYS.compare(Precision::Exact(9), 9).prefers_look_up());
+        assert_eq!(compared(100, 1000).to_string(), "cost=0.002 ms, hash_join_cost=0.005 ms");
+    }
+}

@@ -1,0 +1,202 @@
+//! `CREATE INDEX`.
+
+use crate::catalog::schema_of;
+use crate::contents::{Shared, bytes_of};
+use crate::table::IndexedTable;
+use async_trait::async_trait;
+use core::fmt;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::{SchemaProvider, Session};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{internal_err, not_impl_err, plan_datafusion_err, plan_err};
+use datafusion::error::Result;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{CreateIndex, DdlStatement, Expr, LogicalPlan, TableType};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr, PlanProperties,
+};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use futures::{StreamExt, stream};
+use lanetree::Device;
+use std::sync::Arc;
+
+/// Plans `CREATE INDEX`, and leaves the rest to another planner.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    device: Device,
+    rest: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+}
+
+impl Planner {
+    /// Indexes are built on a device; without `rest`, the engine's own planner does the rest.
+    pub(crate) fn new(device: &Device, rest: Option<Arc<dyn QueryPlanner + Send + Sync>>) -> Self {
+        Self { device: device.clone(), rest }
+    }
+}
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        match (plan, &self.rest) {
+            (LogicalPlan::Ddl(DdlStatement::CreateIndex(index)), _) => {
+                Ok(Arc::new(CreateIndexExec::plan(&self.device, index, session).await?))
+            }
+            (_, Some(rest)) => rest.create_physical_plan(plan, session).await,
+            (_, None) => DefaultPhysicalPlanner::default().create_physical_plan(plan, session).await,
+        }
+    }
+}
+
+/// Builds an index when it is executed.
+#[derive(Clone, Debug)]
+struct CreateIndexExec {
+    device: Device,
+    name: String,
+    column: String,
+    is_unique: bool,
+    if_not_exists: bool,
+    table: Table,
+    properties: Arc<PlanProperties>,
+}
+
+/// What is indexed.
+#[derive(Clone, Debug)]
+enum Table {
+    Indexed(Arc<Shared>),
+    /// Another table, which an indexed one with the same rows takes the place of.
+    Other {
+        catalog: Arc<dyn SchemaProvider>,
+        name: String,
+        rows: Arc<dyn ExecutionPlan>,
+    },
+}
+
+impl CreateIndexExec {
+    async fn plan(device: &Device, statement: &CreateIndex, session: &dyn Session) -> Result<Self> {
+        let CreateIndex { name, table, using, columns, unique, if_not_exists, .. } = statement;
+        if let Some(using) = using
+            && using != "lanetree"
+        {
+            return plan_err!("there are no indexes of kind {using}: say USING lanetree, or leave it out");
+        }
+        let [column] = &columns[..] else {
+            return not_impl_err!("an index on {} columns: give one column", columns.len());
+        };
+        let Expr::Column(own) = &column.expr else {
+            return not_impl_err!("an index on {}: give the name of a column", column.expr);
+        };
+        if !column.asc {
+            return plan_err!("an index has no direction, and answers both: leave out DESC");
+        }
+        let (catalog, full_name) = schema_of(session, table.clone())?;
+        let provider = catalog.table(&full_name.table).await?;
+        let provider = provider.ok_or_else(|| plan_datafusion_err!("no table {table}"))?;
+        let table = match provider.downcast_ref::<IndexedTable>() {
+            Some(indexed) => Table::Indexed(indexed.shared().clone()),
+            None if provider.table_type() == TableType::View => {
+                return plan_err!("{table} is a view: make a table of it, by CREATE TABLE AS, to index it");
+            }
+            None => {
+                let rows = provider.scan(session, None, &[], None).await?;
+                Table::Other { catalog, name: full_name.table.to_string(), rows }
+            }
+        };
+        Ok(Self {
+            device: device.clone(),
+            name: name.clone().unwrap_or_else(|| own.name.clone()),
+            column: own.name.clone(),
+            is_unique: *unique,
+            if_not_exists: *if_not_exists,
+            table,
+            properties: Arc::new(PlanProperties::new(
+                EquivalenceProperties::new(Arc::new(Schema::empty())),
+                Partitioning::UnknownPartitioning(1),
+                EmissionType::Final,
+                Boundedness::Bounded,
+            )),
+        })
+    }
+
+    fn add_to(&self, shared: &Shared) -> Result<()> {
+        shared.add_index(&self.device, &self.name, &self.column, self.is_unique, self.if_not_exists)
+    }
+}
+
+/// All rows of a plan, in the order of its partitions.
+async fn read(rows: &Arc<dyn ExecutionPlan>, schema: SchemaRef, context: Arc<TaskContext>) -> Result<Shared> {
+    let memory = MemoryConsumer::new("CREATE INDEX: rows of the table").register(context.memory_pool());
+    let mut batches = Vec::new();
+    for partition in 0..rows.output_partitioning().partition_count() {
+        let mut input = rows.execute(partition, context.clone())?;
+        while let Some(batch) = input.next().await.transpose()? {
+            memory.try_grow(bytes_of(&batch)?)?;
+            batches.push(batch);
+        }
+    }
+    Shared::new(schema, &batches)
+}
+
+impl DisplayAs for CreateIndexExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CreateIndexExec: name={}, column={}, device={}", self.name, self.column, self.device)
+    }
+}
+
+impl ExecutionPlan for CreateIndexExec {
+    fn name(&self) -> &str {
+        "CreateIndexExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("CREATE INDEX has no inputs") }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("partition {partition} of 1");
+        }
+        let own = self.clone();
+        // Nothing, or an error.
+        let batches = stream::once(async move { own.run(context).await.err().map(Err) });
+        let batches = batches.filter_map(core::future::ready);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+}
+
+impl CreateIndexExec {
+    async fn run(&self, context: Arc<TaskContext>) -> Result<()> {
+        match &self.table {
+            Table::Indexed(shared) => self.add_to(shared),
+            Table::Other { catalog, name, rows } => {
+                let shared = read(rows, rows.schema(), context).await?;
+                self.add_to(&shared)?;
+                let old = catalog.deregister_table(name)?;
+                let added = catalog.register_table(name.clone(), Arc::new(IndexedTable::of(shared)));
+                if let (Err(_), Some(old)) = (&added, old) {
+                    catalog.register_table(name.clone(), old)?;
+                }
+                added.map(|_| ())
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which join a look-up stands for, and where its columns come from.
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{JoinSide, JoinType};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use lanetree_arrow::Join;
+
+/// The join that an [`IndexLookupExec`](crate::IndexLookupExec) stands for.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    /// As SQL has it: of a left and a right side.
+    pub(crate) join_type: JoinType,
+    /// The side of the probes.
+    pub(crate) probe_side: JoinSide,
+    /// The schema without a projection.
+    pub(crate) schema: SchemaRef,
+    pub(crate) condition: On,
+    /// The columns of the table on its side of the join.
+    pub(crate) columns: Vec<usize>,
+}
+
+/// Which rows of the table a probe matches. Expressions are over the input.
+#[derive(Clone, Debug)]
+pub(crate) enum On {
+    /// Those whose value is the key. The column is the indexed one, over the table's side.
+    Equal { key: PhysicalExprRef, indexed: Column },
+    /// The one whose value is the nearest that is not above the key, or not below it.
+    AsOf { key: PhysicalExprRef, forward: bool },
+    /// Those whose values are between two keys, both included.
+    Between { low: PhysicalExprRef, high: PhysicalExprRef },
+}
+
+/// What is done with probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Returned with their rows.
+    Pairs(Join),
+    /// Returned by themselves if they are in the table, or if they are not.
+    Filter { present: bool },
+}
+
+/// Where a column of the join comes from: a column of the input, or of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    Probe(usize),
+    Table(usize),
+}
+
+impl Shape {
+    /// `None` for a join that returns rows of the table that no probe finds, or each row once.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        use JoinType::*;
+        Some(match (self.join_type, self.probe_side) {
+            (Inner, _) => Kind::Pairs(Join::Inner),
+            (Left, JoinSide::Left) | (Right, JoinSide::Right) => Kind::Pairs(Join::Left),
+            (LeftSemi, JoinSide::Left) | (RightSemi, JoinSide::Right) => Kind::Filter { present: true },
+            (LeftAnti, JoinSide::Left) | (RightAnti, JoinSide::Right) => Kind::Filter { present: false },
+            _ => return None,
+        })
+    }
+
+    /// Whether a look-up can stand for the join.
+    pub(crate) fn is_lookup(&self) -> bool {
+        self.kind().is_some()
+    }
+
+    /// Where column `at` of the join's schema comes from, given the number of columns of the input.
+    pub(crate) fn source(&self, at: usize, probes: usize) -> Source {
+        let from_table = |at: usize| Source::Table(self.columns[at]);
+        match (self.kind(), self.probe_side) {
+            (Some(Kind::Filter { .. }), _) => Source::Probe(at),
+            (_, JoinSide::Left) => {
+                if at < probes {
+                    Source::Probe(at)
+                } else {
+                    from_table(at - probes)
+                }
+            }
+            _ if at < self.columns.len() => from_table(at),
+            _ => Source::Probe(at - self.columns.len()),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The choice between a look-up and a hash join.
+
+use crate::{config, plan, rows, sorted, table};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::datasource::MemTable;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
+use lanetree::Device;
+use lanetree_datafusion::{Costs, IndexedTable, with_index_lookups_on};
+use std::sync::Arc;
+
+/// `few` with 10 rows, `many` with 1000, and `i` with 100.
+fn session(costs: Costs) -> SessionContext {
+    let state = SessionStateBuilder::new().with_config(config()).with_default_features();
+    let session = SessionContext::new_with_state(with_index_lookups_on(state, &Device::best(), costs).build());
+    for (name, rows) in [("few", 10), ("many", 1000)] {
+        let keys: Vec<_> = (0..rows).map(|key| Some(key % 100)).collect();
+        let (schema, batches) = table(&keys, &DataType::Int64, true);
+        session.register_table(name, Arc::new(MemTable::try_new(schema, vec![batches]).unwrap())).unwrap();
+    }
+    let (schema, batches) = table(&(0..100).map(Some).collect::<Vec<_>>(), &DataType::Int64, true);
+    let indexed = IndexedTable::new(&Device::best(), schema, &batches, "k").unwrap();
+    session.register_table("i", Arc::new(indexed)).unwrap();
+    session
+}
+
+#[tokio::test]
+async fn the_join_that_costs_less_is_chosen_and_explained() {
+    // A look-up is as dear as five rows of a hash join.
+    let session = session(Costs { batch: 0.0, look_up: [500_000.0; 4], build: 0.0, hash: [100_000.0; 4] });
+    let (few, many) = ("SELECT * FROM few JOIN i ON few.k = i.k", "SELECT * FROM many JOIN i ON many.k = i.k");
+    let explained = plan(&session, few).await;
+    assert!(explained.contains("cost=5.000 ms, hash_join_cost=10.000 ms"), "{explained}");
+    let explained = plan(&session, many).await;
+    assert!(explained.contains("HashJoinExec") && !explained.contains("IndexLookupExec"), "{explained}");
+    assert!(explained.contains("not looked up: cost=500.000 ms, hash_join_cost=100.000 ms"), "{explained}");
+    assert_eq!(rows(&session, many).await.unwrap().len(), 1004);
+    assert_eq!(rows(&session, few).await.unwrap().len(), 14);
+}
+
+#[tokio::test]
+async fn both_choices_have_the_same_results() {
+    let never = Costs { batch: 1e12, ..Costs::ALWAYS };
+    for sql in ["SELECT * FROM many LEFT JOIN i ON many.k = i.k", "SELECT * FROM i JOIN i AS j ON i.k = j.k"] {
+        let (look_up, hash_join) = (session(Costs::ALWAYS), session(never));
+        assert!(plan(&look_up, sql).await.contains("IndexLookupExec"));
+        let explained = plan(&hash_join, sql).await;
+        assert!(!explained.contains("IndexLookupExec") && explained.contains("not looked up"), "{explained}");
+        assert_eq!(sorted(rows(&look_up, sql).await.unwrap()), sorted(rows(&hash_join, sql).await.unwrap()));
+    }
+}

@@ -1,0 +1,255 @@
+"""Keys in groups: :class:`GroupedIndex`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrays, _native, _progress
+from ._arrays import Array, ArrayLike, Found
+from ._device import Device
+from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _one_dimension, _restore, _tolerance
+from ._progress import Progress
+
+
+class GroupedIndex:
+    """An index of keys in groups, for as-of look-ups within a group: the last quote of the same stock, say.
+
+    Parameters
+    ----------
+    by : array_like
+        The group of each key: a number, uint32, uint64, int32, int64, datetime64 or timedelta64. Make numbers of names before, by
+        ``pandas.factorize``, say.
+    keys : array_like
+        A key for each, in any order: of the same dtypes, as that of the groups or another one. Of pairs with equal groups and keys the
+        last one's value is kept.
+    values : array_like, optional
+        A value for each, as for :class:`Index`; by default their row numbers, int64.
+    device, fill, nulls, stream, progress
+        As for :class:`Index`.
+
+    Raises
+    ------
+    TypeError
+        For groups or keys that are floats, or other dtypes that indexes do not have.
+    ValueError
+        Unless there is one group for each key.
+    lanetree.errors.LengthMismatch
+        Unless there is one value for each key.
+
+    Notes
+    -----
+    A pair takes 8 bytes for group and key if both have 32 bits, else 16. What is said of arrays and threads at :class:`Index` is true
+    here, too.
+
+    Examples
+    --------
+    >>> quotes = lanetree.GroupedIndex(np.array([7, 7, 9]), np.array([100, 160, 120]), device="cpu")
+    >>> quotes.asof(np.array([159, 500, 119]), by=np.array([7, 9, 9]))
+    Found(values=array([0, 2, 0]), found=array([ True,  True, False]))
+    """
+
+    __slots__ = ("_index", "by_dtype", "key_dtype", "value_dtype", "device", "fill", "__weakref__")
+
+    def __init__(
+        self,
+        by: ArrayLike,
+        keys: ArrayLike,
+        values: ArrayLike | None = None,
+        device: str | Device | None = None,
+        *,
+        fill: float = 1.0,
+        nulls: Literal["error", "skip"] = "error",
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> None:
+        by, keys, values = _arrays.without_nulls(nulls, (by, "the groups"), (keys, "the keys"), (values, "the values"))
+        on_gpu = _arrays.on_device(keys)
+        if isinstance(keys, Array) and device is None:
+            device = keys.device
+        elif on_gpu and device is None:
+            device = f"cuda:{_arrays._ordinal(keys)}"
+        self.device, self.fill = Device(device), float(fill)
+        on = _arrays.producer_stream(keys, self.device, stream) if on_gpu else None
+        dtypes: list[np.dtype[Any]] = []
+        columns: list[Any] = []
+        for array, what in ((by, "the groups"), (keys, "the keys"), (values, "the values")):
+            if array is None:
+                array = np.arange(len(columns[1]), dtype=np.int64)
+                array = _arrays.asarray(array, self.device) if on_gpu else array
+            if on_gpu:
+                column = _arrays.to_device(array, None, what, self.device, on)
+                dtypes.append(column.dtype)
+                columns.append(column._memory)
+            else:
+                made = _one_dimension(_arrays.host(array, None, what), what)
+                dtypes.append(made.dtype)
+                columns.append(_arrays.flat(made))
+        self.by_dtype, self.key_dtype, self.value_dtype = dtypes
+        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups", "keys", "values"))]
+        for name, dtype, what in zip(names, dtypes, ("groups", "keys")):
+            if name[0] == "f":
+                raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to integers")
+        types = (self.by_dtype.itemsize, names[1], self.value_dtype.itemsize)
+        with _progress.waiting(progress, len(columns[1]), "building an index of"):
+            self._index = _native.Groups(self.device._native, types, columns[0], columns[1], columns[2], self.fill, on)
+
+    def get(self, keys: ArrayLike, *, by: ArrayLike, default: Any = 0, stream: Any = None, progress: Progress = None) -> Found:
+        """The value of each of `keys` in its group, and whether it is there.
+
+        Parameters
+        ----------
+        keys, by : array_like
+            Keys and groups, of the index's dtypes; any shape in host memory, one dimension on a device.
+        default, stream, progress : optional
+            As in :meth:`Index.get`.
+
+        Returns
+        -------
+        Found
+            ``(values, found)``
+        """
+        return self._get(keys, by, (None, False, None), default, stream, progress)
+
+    def asof(
+        self,
+        at: ArrayLike,
+        *,
+        by: ArrayLike,
+        direction: Direction = "backward",
+        tolerance: Any = None,
+        allow_exact_matches: bool = True,
+        default: Any = 0,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Found:
+        """The value of the nearest key of the same group on one side of each of `at`, as :func:`pandas.merge_asof` matches rows.
+
+        Parameters
+        ----------
+        at : array_like
+            Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+        by : array_like
+            The group of each, of the index's dtype.
+        direction, tolerance, allow_exact_matches, default, stream, progress : optional
+            As in :meth:`Index.asof`.
+
+        Returns
+        -------
+        Found
+            ``(values, found)``
+        """
+        limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
+        return self._get(at, by, (direction, not allow_exact_matches, limit), default, stream, progress)
+
+    def _get(
+        self,
+        keys: ArrayLike,
+        by: ArrayLike,
+        how: tuple[str | None, bool, int | None],
+        default: Any,
+        stream: Any,
+        progress: Progress,
+    ) -> Found:
+        miss = _arrays.word(default, self.value_dtype)
+        if _arrays.on_device(keys):
+            column, on = _arrays.on_stream(keys, self.key_dtype, "the keys", self.device, stream)
+            groups = _arrays.to_device(by, self.by_dtype, "the groups", self.device, on)
+            values = _arrays.empty(self.device, column.size, self.value_dtype)
+            found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
+            self._index.get(groups._memory, column._memory, *how, values._memory, found._memory, miss, on)
+            return Found(values, found)
+        raw = _arrays.host(keys, self.key_dtype, "the keys")
+        group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
+        outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
+
+        def search(groups: Any, keys: Any, values: Any, found: Any) -> None:
+            self._index.get(groups, keys, *how, values, found, miss)
+
+        if progress and group.size == raw.size:
+            _progress.in_pieces(search, (group, _arrays.flat(raw), *outputs), progress, "look-ups in groups")
+        else:
+            search(group, _arrays.flat(raw), *outputs)
+        return Found(*(array.reshape(raw.shape)[()] for array in outputs))
+
+    def insert(self, by: ArrayLike, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Insert pairs into groups; otherwise like :meth:`Index.insert`."""
+        return self._change(INSERT, by, keys, values, stream)
+
+    def update(self, by: ArrayLike, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Replace the values of the keys that are present in their groups; otherwise like :meth:`Index.insert`."""
+        return self._change(UPDATE, by, keys, values, stream)
+
+    def remove(self, by: ArrayLike, keys: ArrayLike, *, stream: Any = None) -> UpdateReport:
+        """Remove the keys that are present in their groups; otherwise like :meth:`Index.insert`."""
+        return self._change(REMOVE, by, keys, None, stream)
+
+    def _change(self, kind: int, by: ArrayLike, keys: ArrayLike, values: ArrayLike | None, stream: Any) -> UpdateReport:
+        given: Any = None
+        if _arrays.on_device(keys):
+            column, on = _arrays.on_stream(keys, self.key_dtype, "the keys", self.device, stream)
+            groups = _arrays.to_device(by, self.by_dtype, "the groups", self.device, on)
+            if values is not None:
+                given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)._memory
+            return UpdateReport(*self._index.apply(kind, groups._memory, column._memory, given, on))
+        raw = _arrays.flat(_arrays.host(keys, self.key_dtype, "the keys"))
+        group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
+        if values is not None:
+            given = _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
+        return UpdateReport(*self._index.apply(kind, group, raw, given))
+
+    def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """Groups, keys and values of all pairs, by group, then by key; three arrays in host memory. Negative groups come last."""
+        by, keys, values = self._index.pairs()
+        return by.view(self.by_dtype), keys.view(self.key_dtype), values.view(self.value_dtype)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the device's memory that the index takes."""
+        return self._index.bytes
+
+    def describe(self) -> str:
+        """The index's size, as text."""
+        return f"{self!r}\n  {'in all':<16}{self.nbytes:>16,} B {self.nbytes / max(len(self), 1):9.2f} B/pair"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
+
+    def close(self) -> None:
+        """Free the index's memory now. Later calls are errors."""
+        self._index.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._index.is_closed
+
+    def __enter__(self) -> "GroupedIndex":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def to(self, device: str | Device) -> "GroupedIndex":
+        """A copy of the index on another device."""
+        return GroupedIndex(*self.items(), device, fill=self.fill)
+
+    def copy(self) -> "GroupedIndex":
+        """A copy of the index on the same device."""
+        return self.to(self.device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (GroupedIndex, self.items(), self.device.name)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<lanetree.GroupedIndex, closed>"
+        types = f"{self.by_dtype}, {self.key_dtype} -> {self.value_dtype}"
+        return f"<lanetree.GroupedIndex of {len(self):,} pairs, {types}, on {self.device.name}>"

@@ -1,0 +1,343 @@
+//! LaneTree over keys in groups behind one interface: composite keys of two columns, for as-of look-ups within a group.
+
+use crate::device::{Device, Stream};
+use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
+use crate::memory::{Cache, In, Input, Memory, closed, numpy};
+use crate::typed::{PIECE, Results, check_signals, with_results};
+use crate::types::{self, Found, PyKey, PyValue, check_len, report};
+use lanetree::lane_tree::UpdateScratch;
+use lanetree::{AsOf, Buffer, Composite, FixedIndex, HostForm, LaneTree, OnStream, Op, UpdateReport, Word, compose_on};
+use lanetree_frame::parallel::*;
+use lanetree_primitives::BuildScratch;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Groups and keys: the two columns of composite keys.
+type Columns<'a> = [In<'a>; 2];
+
+/// An index of groups, whatever its types are. Calls run without the GIL.
+trait AnyGroups: Send + Sync {
+    fn device(&self) -> &lanetree::Device;
+    fn len(&self) -> u64;
+    fn bytes(&self) -> u64;
+    /// Look-ups: as-of ones, or without `how` of the keys themselves.
+    fn get(
+        &self,
+        queries: Columns<'_>,
+        how: Option<&AsOf>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()>;
+    fn apply(
+        &mut self,
+        kind: u32,
+        keys: Columns<'_>,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport>;
+    /// Groups, keys and values.
+    fn pairs(&self) -> PyResult<Found>;
+}
+
+struct Typed<A: PyKey, B: PyKey, V: Word + PyValue> {
+    tree: LaneTree<Composite<A, B>, V>,
+    /// Memory of calls on a device.
+    cache: Arc<Cache>,
+}
+
+/// Composite keys of arrays of NumPy.
+fn composed<A: PyKey, B: PyKey>([groups, keys]: Columns<'_>) -> PyResult<Vec<Composite<A, B>>> {
+    let (groups, keys) = (groups.host::<A>()?, keys.host::<B>()?);
+    check_len(groups.len(), keys.len())?;
+    let mut made = vec![Composite::default(); keys.len()];
+    made.par_iter_mut().zip(groups).zip(keys).for_each(|((made, &group), &key)| *made = Composite::new(group, key));
+    Ok(made)
+}
+
+/// Composite keys of a device's arrays, in the stream's order.
+fn composed_on<A: PyKey, B: PyKey>(
+    stream: &lanetree::Stream,
+    [groups, keys]: Columns<'_>,
+) -> PyResult<Buffer<Composite<A, B>>> {
+    let (groups, keys) = (groups.device()?, keys.device()?);
+    check_len(groups.len(), keys.len())?;
+    let mut made = stream.device().alloc(keys.len()).map_err(raise_runtime)?;
+    let (groups, keys) = (groups.read()?, keys.read()?);
+    let groups = groups.as_ref().ok_or_else(closed)?.read::<A>()?;
+    let keys = keys.as_ref().ok_or_else(closed)?.read::<B>()?;
+    compose_on(stream, groups, keys, &mut made).map_err(raise)?;
+    Ok(made)
+}
+
+impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
+    fn device(&self) -> &lanetree::Device {
+        FixedIndex::device(&self.tree)
+    }
+
+    fn len(&self) -> u64 {
+        FixedIndex::len(&self.tree)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.tree.stats().bytes()
+    }
+
+    fn get(
+        &self,
+        queries: Columns<'_>,
+        how: Option<&AsOf>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()> {
+        let device = FixedIndex::device(&self.tree);
+        if queries[1].is_device() {
+            let keys = composed_on::<A, B>(stream, queries)?;
+            return with_results((device, &self.cache), keys.len(), results, stream, |values, hits, miss| {
+                let on = OnStream::new(&self.tree, stream);
+                match (how, hits) {
+                    (Some(how), Some(hits)) => {
+                        // Their keys are not wanted.
+                        let mut near = device.alloc(keys.len()).map_err(raise_runtime)?;
+                        on.asof(&keys, how, &mut near, values, hits, miss)
+                    }
+                    (_, hits) => on.get(&keys, values, hits, miss),
+                }
+                .map_err(raise)
+            });
+        }
+        let (keys, miss) = (composed::<A, B>(queries)?, <V as PyValue>::truncate(results.miss));
+        let (Some(values), Some(found)) = (results.values, results.found) else {
+            return Err(value_error("an output is missing"));
+        };
+        let (values, found) = (values.host_mut::<V>()?, found.host_mut::<u8>()?);
+        check_len(keys.len(), values.len())?;
+        check_len(keys.len(), found.len())?;
+        let outputs = values.chunks_mut(PIECE).zip(found.chunks_mut(PIECE));
+        for (piece, (keys, (values, found))) in keys.chunks(PIECE).zip(outputs).enumerate() {
+            if piece > 0 {
+                check_signals()?;
+            }
+            let mut fill =
+                |i: usize, value: Option<V>| (values[i], found[i]) = value.map_or((miss, 0), |value| (value, 1));
+            match how {
+                Some(how) => {
+                    let near = HostForm::asof_many(&self.tree, keys, how).map_err(raise)?;
+                    near.into_iter().enumerate().for_each(|(i, pair)| fill(i, pair.map(|(_, value)| value)));
+                }
+                None => {
+                    let hits = HostForm::get_many(&self.tree, keys).map_err(raise)?;
+                    hits.into_iter().enumerate().for_each(|(i, value)| fill(i, value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        kind: u32,
+        keys: Columns<'_>,
+        values: Option<In<'_>>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<UpdateReport> {
+        let count = keys[1].len();
+        if let Some(values) = values.filter(|values| values.len() != count) {
+            return Err(raise(lanetree::Error::LengthMismatch { keys: count, values: values.len() }));
+        }
+        if !keys[1].is_device() {
+            let keys = composed::<A, B>(keys)?;
+            let values = values.map(In::host::<V>).transpose()?;
+            let value = |i: usize| values.map_or(V::default(), |values| values[i]);
+            let op = |i: usize| match kind {
+                0 => Op::Insert(keys[i], value(i)),
+                1 => Op::Update(keys[i], value(i)),
+                _ => Op::Remove(keys[i]),
+            };
+            return FixedIndex::apply_each(&mut self.tree, count, op).map_err(raise);
+        }
+        let device = FixedIndex::device(&self.tree).clone();
+        let keys = composed_on::<A, B>(stream, keys)?;
+        let given = values.map(In::device).transpose()?.map(Memory::read).transpose()?;
+        let none;
+        let values = match &given {
+            Some(values) => values.as_ref().ok_or_else(closed)?.read::<V>()?,
+            None => {
+                // Of removals, which do not read them.
+                none = device.alloc_zeroed::<V>(count).map_err(raise_runtime)?;
+                &none
+            }
+        };
+        let kinds = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
+        let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
+        self.tree.apply_on(stream, &keys, values, Some(&kinds), &mut scratch).map_err(raise)
+    }
+
+    fn pairs(&self) -> PyResult<Found> {
+        let pairs = FixedIndex::pairs(&self.tree).map_err(raise)?;
+        let groups: Vec<A> = pairs.iter().map(|(key, _)| key.first()).collect();
+        let keys: Vec<B> = pairs.iter().map(|(key, _)| key.second()).collect();
+        let values: Vec<V> = pairs.into_iter().map(|(_, value)| value).collect();
+        Ok(Found::Host(Box::new(move |py| {
+            [numpy(py, groups).into_any().unbind(), numpy(py, keys).into_any().unbind(), V::array(py, values)]
+        })))
+    }
+}
+
+fn build<A: PyKey, B: PyKey, V: Word + PyValue>(
+    (device, cache): (&lanetree::Device, Arc<Cache>),
+    fill: f64,
+    (keys, values): (Columns<'_>, In<'_>),
+    stream: &lanetree::Stream,
+) -> PyResult<Box<dyn AnyGroups>> {
+    let (builder, count) = (LaneTree::<Composite<A, B>, V>::builder().fill(fill), keys[1].len());
+    if values.len() != count {
+        return Err(raise(lanetree::Error::LengthMismatch { keys: count, values: values.len() }));
+    }
+    let tree = if keys[1].is_device() {
+        let keys = composed_on::<A, B>(stream, keys)?;
+        let values = values.device()?.read()?;
+        let values = values.as_ref().ok_or_else(closed)?.read::<V>()?;
+        BuildScratch::for_unsorted(device, count)
+            .and_then(|mut scratch| builder.build_on(stream, (&keys, values), count, &mut scratch))
+    } else {
+        builder.build(device, &composed::<A, B>(keys)?, values.host::<V>()?)
+    };
+    Ok(Box::new(Typed { tree: tree.map_err(raise)?, cache }))
+}
+
+/// An index over keys in groups.
+#[pyclass(frozen, module = "lanetree._native")]
+pub(crate) struct Groups {
+    index: RwLock<Option<Box<dyn AnyGroups>>>,
+    /// The stream of calls that name none.
+    stream: lanetree::Stream,
+}
+
+impl Groups {
+    fn with<R: Send>(&self, py: Python<'_>, call: impl FnOnce(&dyn AnyGroups) -> PyResult<R> + Send) -> PyResult<R> {
+        check_not_forked()?;
+        py.detach(|| {
+            let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+            call(&**index.as_ref().ok_or_else(closed)?)
+        })
+    }
+
+    fn on<'a>(&'a self, stream: Option<&'a Bound<'_, Stream>>) -> &'a lanetree::Stream {
+        stream.map_or(&self.stream, |stream| stream.get().get())
+    }
+}
+
+#[pymethods]
+impl Groups {
+    /// An index over groups of 32 or 64 bits, keys ("u32", "u64", "i32", "i64") and values of 32 or 64 bits.
+    #[new]
+    #[pyo3(signature = (device, types, groups, keys, values, fill, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn new(
+        py: Python<'_>,
+        device: &Device,
+        types: (usize, &str, usize),
+        groups: Input<'_>,
+        keys: Input<'_>,
+        values: Input<'_>,
+        fill: f64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<Self> {
+        check_not_forked()?;
+        let (device, cache) = (device.get(), device.cache().clone());
+        let own = device.stream().map_err(raise_runtime)?;
+        let on = stream.map_or(&own, |stream| stream.get().get());
+        let pairs = ([groups.get(), keys.get()], values.get());
+        let build = match types {
+            (4, "u32", 4) => build::<u32, u32, u32>,
+            (4, "u32", 8) => build::<u32, u32, u64>,
+            (4, "i32", 4) => build::<u32, i32, u32>,
+            (4, "i32", 8) => build::<u32, i32, u64>,
+            (4, "u64", 4) => build::<u32, u64, u32>,
+            (4, "u64", 8) => build::<u32, u64, u64>,
+            (4, "i64", 4) => build::<u32, i64, u32>,
+            (4, "i64", 8) => build::<u32, i64, u64>,
+            (8, "u32", 4) => build::<u64, u32, u32>,
+            (8, "u32", 8) => build::<u64, u32, u64>,
+            (8, "i32", 4) => build::<u64, i32, u32>,
+            (8, "i32", 8) => build::<u64, i32, u64>,
+            (8, "u64", 4) => build::<u64, u64, u32>,
+            (8, "u64", 8) => build::<u64, u64, u64>,
+            (8, "i64", 4) => build::<u64, i64, u32>,
+            (8, "i64", 8) => build::<u64, i64, u64>,
+            (_, key, _) => return Err(PyTypeError::new_err(format!("no index of groups and keys {key}"))),
+        };
+        let index = py.detach(|| build((device, cache), fill, pairs, on))?;
+        let stream = index.device().stream().map_err(raise_runtime)?;
+        Ok(Self { index: RwLock::new(Some(index)), stream })
+    }
+
+    /// The values of keys, or, with a direction, of their neighbours in their groups.
+    #[pyo3(signature = (groups, keys, direction, is_strict, tolerance, values, found, miss, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn get(
+        &self,
+        py: Python<'_>,
+        groups: Input<'_>,
+        keys: Input<'_>,
+        direction: Option<&str>,
+        is_strict: bool,
+        tolerance: Option<u64>,
+        values: Input<'_>,
+        found: Input<'_>,
+        miss: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let how = direction.map(|direction| types::asof(direction, is_strict, tolerance)).transpose()?;
+        let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
+        let (queries, stream) = ([groups.get(), keys.get()], self.on(stream));
+        self.with(py, |index| index.get(queries, how.as_ref(), results, stream))
+    }
+
+    /// Inserts (0), updates (1) or removes (2) keys.
+    #[pyo3(signature = (kind, groups, keys, values, stream=None))]
+    fn apply(
+        &self,
+        py: Python<'_>,
+        kind: u32,
+        groups: Input<'_>,
+        keys: Input<'_>,
+        values: Option<Input<'_>>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<(u64, u64, u64, u64, String)> {
+        check_not_forked()?;
+        let (keys, values, stream) = ([groups.get(), keys.get()], values.as_ref().map(Input::get), self.on(stream));
+        let done = py.detach(|| {
+            let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+            index.as_mut().ok_or_else(closed)?.apply(kind, keys, values, stream)
+        })?;
+        Ok(report(&done))
+    }
+
+    /// Groups, keys and values, in order.
+    fn pairs(&self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
+        self.with(py, |index| index.pairs())?.objects(py)
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |index| Ok(index.len() as usize))
+    }
+
+    /// Bytes of the device's memory that it takes.
+    #[getter]
+    fn bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |index| Ok(index.bytes()))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_not_forked()?;
+        py.detach(|| drop(self.index.write().unwrap_or_else(PoisonError::into_inner).take()));
+        Ok(())
+    }
+
+    #[getter]
+    fn is_closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.index.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    }
+}

@@ -1,0 +1,152 @@
+"""GroupedIndex against pandas, and loops."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lanetree
+
+from conftest import DEVICES
+from test_index import draw
+
+GROUPS = ["int32", "uint32", "int64", "uint64"]
+KEYS = ["int32", "uint32", "int64", "uint64", "datetime64[ns]"]
+
+
+def neighbour(pairs: dict[tuple[int, int], int], group: int, at: int, direction: str, exact: bool, limit: int | None) -> int:
+    """The value of the match, or -1."""
+    inside = [key for other, key in pairs if other == group and (exact or key != at)]
+    inside = [key for key in inside if limit is None or abs(key - at) <= limit]
+    below = [key for key in inside if key <= at]
+    above = [key for key in inside if key >= at]
+    if direction == "backward":
+        best = max(below, default=None)
+    elif direction == "forward":
+        best = min(above, default=None)
+    else:
+        # Of two at the same distance the one below.
+        best = min(inside, key=lambda key: (abs(key - at), key), default=None)
+    return -1 if best is None else pairs[group, best]
+
+
+@pytest.mark.parametrize("where", ["cpu", "emulated", "arrays"])
+@pytest.mark.parametrize("by", GROUPS)
+@pytest.mark.parametrize("key", KEYS)
+def test_groups_agree_with_a_loop(where: str, by: str, key: str) -> None:
+    if where != "cpu" and "emulated" not in DEVICES:
+        pytest.skip("the wheel has no emulator")
+    rng = np.random.default_rng(3)
+    groups, keys, values = draw(rng, by, 200, 6), draw(rng, key, 200, 90), np.arange(200, dtype=np.int32)
+    asked_by, at = draw(rng, by, 80, 7), draw(rng, key, 80, 100)
+    put: Any = (lambda array: lanetree.asarray(array, "emulated")) if where == "arrays" else lambda array: array
+    take: Any = (lambda array: array.numpy()) if where == "arrays" else lambda array: array
+    index = lanetree.GroupedIndex(put(groups), put(keys), put(values), device="cpu" if where == "cpu" else "emulated")
+    whole = lambda array: array.astype(np.int64).tolist()
+    pairs = dict(zip(zip(whole(groups), whole(keys)), values.tolist()))
+
+    def check() -> None:
+        assert len(index) == len(pairs)
+        for direction in ("backward", "forward", "nearest"):
+            for exact in (True, False):
+                for limit in (None, 0, 5):
+                    tolerance = np.timedelta64(limit, "ns") if limit is not None and key.startswith("d") else limit
+                    got, found = index.asof(
+                        put(at), by=put(asked_by), direction=direction, tolerance=tolerance, allow_exact_matches=exact, default=-1  # type: ignore[arg-type]
+                    )
+                    expected = [neighbour(pairs, *probe, direction, exact, limit) for probe in zip(whole(asked_by), whole(at))]
+                    assert take(got).tolist() == expected, (direction, exact, limit)
+                    assert take(found).tolist() == [value >= 0 for value in expected]
+        got, found = index.get(put(at), by=put(asked_by), default=-1)
+        assert take(got).tolist() == [pairs.get(probe, -1) for probe in zip(whole(asked_by), whole(at))]
+        assert take(found).tolist() == [probe in pairs for probe in zip(whole(asked_by), whole(at))]
+        all_groups, all_keys, all_values = index.items()
+        assert (all_groups.dtype, all_keys.dtype, all_values.dtype) == (groups.dtype, keys.dtype, np.int32)
+        assert dict(zip(zip(whole(all_groups), whole(all_keys)), all_values.tolist())) == pairs
+
+    check()
+    report = index.insert(put(groups[:1]), put(keys[:1] + 500), put(np.array([7], np.int32)))
+    assert report.inserted == 1
+    pairs[whole(groups)[0], whole(keys[:1] + 500)[0]] = 7
+    assert index.update(put(groups[5:6]), put(keys[5:6]), put(np.array([9], np.int32))).replaced == 1
+    pairs[whole(groups)[5], whole(keys)[5]] = 9
+    gone = dict.fromkeys(zip(whole(groups[10:40]), whole(keys[10:40])))
+    assert index.remove(put(groups[10:40]), put(keys[10:40])).removed == len(gone)
+    pairs = {pair: value for pair, value in pairs.items() if pair not in gone}
+    check()
+    again = pickle.loads(pickle.dumps(index))
+    assert again.device == index.device and all(np.array_equal(a, b) for a, b in zip(again.items(), index.items()))
+
+
+def test_groups_are_those_of_pandas(device: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(9)
+    # Groups 3 and 5 have no quotes, and group 7 no trades. Times are whole nanoseconds since 1970.
+    quote_by, trade_by = rng.choice([0, 1, 2, 4, 6, 7], 300), rng.integers(0, 7, 200)
+    start = np.datetime64("2026-01-05T09:30", "ns")
+    quote_at, trade_at = (start + np.sort(rng.permutation(3000)[:size]).astype("m8[ms]") for size in (300, 200))
+    left = pandas.DataFrame({"at": trade_at, "by": trade_by})
+    right = pandas.DataFrame({"at": quote_at, "by": quote_by, "row": np.arange(300)})
+    index = lanetree.GroupedIndex(quote_by, quote_at, device=device)
+    for direction in ("backward", "forward", "nearest"):
+        for milliseconds in (None, 40):
+            tolerance = None if milliseconds is None else np.timedelta64(milliseconds, "ms")
+            for exact in (True, False):
+                options: Any = {"direction": direction, "allow_exact_matches": exact}
+                limit = None if tolerance is None else pandas.Timedelta(tolerance)
+                expected = pandas.merge_asof(left, right, on="at", by="by", tolerance=limit, **options)["row"]
+                got, found = index.asof(left["at"], by=left["by"], tolerance=tolerance, **options)
+                assert [int(row) if has else None for row, has in zip(got, found)] == [None if pandas.isna(row) else int(row) for row in expected]
+
+
+def test_groups_of_python(device: str) -> None:
+    index = lanetree.GroupedIndex([7, 7, 9], [100, 160, 120], device=device)
+    assert [array.tolist() for array in index.asof([[159, 500], [119, 120]], by=[[7, 9], [9, 9]])] == [[[0, 2], [0, 2]], [[True, True], [False, True]]]
+    assert index.asof(100, by=7) == (0, True) and index.get(101, by=7, default=5) == (5, False)
+    assert "3 pairs, int64, int64 -> int64" in repr(index) and "in all" in index.describe() and "<pre>" in index._repr_html_()
+    assert len(index.copy()) == len(index.to("cpu")) == 3 and index.nbytes > 0
+    empty = lanetree.GroupedIndex(np.zeros(0, np.int32), np.zeros(0, np.int64), device=device)
+    assert empty.asof(np.array([1]), by=np.array([1], np.int32)).found.tolist() == [False]
+    assert index.asof(np.zeros(0, np.int64), by=np.zeros(0, np.int64)).values.size == 0
+    with index:
+        pass
+    assert index.closed and "closed" in repr(index)
+    with pytest.raises(RuntimeError, match="closed"):
+        index.asof([1], by=[7])
+
+
+def test_wrong_groups(device: str) -> None:
+    with pytest.raises(TypeError, match="groups of dtype float64 are not supported"):
+        lanetree.GroupedIndex([1.0], [1], device=device)
+    with pytest.raises(TypeError, match="keys of dtype float64 are not supported"):
+        lanetree.GroupedIndex([1], [1.0], device=device)
+    with pytest.raises(ValueError, match="arrays of 2 and of 1 elements"):
+        lanetree.GroupedIndex([1, 2], [1], device=device)
+    with pytest.raises(lanetree.errors.LengthMismatch, match="1 keys but 2 values"):
+        lanetree.GroupedIndex([1], [1], [1, 2], device=device)
+    index = lanetree.GroupedIndex([1, 2], [1, 2], device=device)
+    with pytest.raises(ValueError, match="arrays of 1 and of 2 elements"):
+        index.asof([1, 2], by=[1])
+    with pytest.raises(TypeError, match="the groups have dtype int32, but int64 is needed"):
+        index.asof([1], by=np.array([1], np.int32))
+    with pytest.raises(ValueError, match="direction is 'up', where"):
+        index.asof([1], by=[1], direction="up")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a tolerance of -1 is below 0"):
+        index.asof([1], by=[1], tolerance=-1)
+    with pytest.raises(TypeError, match="a tolerance of 0.5 for keys of int64"):
+        index.asof([1], by=[1], tolerance=0.5)
+    with pytest.raises(lanetree.errors.LengthMismatch):
+        index.insert([1], [1], [1, 2])
+    assert index.items()[2].tolist() == [0, 1]
+
+
+def test_nulls_in_groups() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    by, keys = pyarrow.array([1, None, 1, 1]), pyarrow.array([10, 20, None, 40])
+    with pytest.raises(ValueError, match="the groups have 1 nulls"):
+        lanetree.GroupedIndex(by, keys, device="cpu")
+    index = lanetree.GroupedIndex(by, keys, device="cpu", nulls="skip")
+    assert [array.tolist() for array in index.items()] == [[1, 1], [10, 40], [0, 3]]
