@@ -16,7 +16,7 @@ pub fn of_builds<K: AnyKey, V: Value>(unsorted: Option<usize>) -> Vec<&'static E
     kernels
 }
 
-/// Those of a batch of so many changes, and then those of nodes that are divided. Without those of changes of several kinds.
+/// Those of a batch of so many changes that divides no nodes. Without those of changes of several kinds.
 pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     let mut kernels = vec![
         write_nodes_entry::<K::Bits, V>(),
@@ -33,7 +33,12 @@ pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
         list_nodes_entry::<K::Bits, V>(),
         ranks_entry::<K::Bits, V>(),
     ]);
-    kernels.extend(of_nodes::<K, V>());
+    kernels
+}
+
+/// Those of a batch that divides nodes, beside those of changes.
+pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
+    let mut kernels = of_nodes::<K, V>().to_vec();
     kernels.extend([
         move_pairs_entry::<K::Bits, V>(),
         move_inserts_entry::<K::Bits, V>(),
@@ -58,8 +63,8 @@ fn of_nodes<K: AnyKey, V: Value>() -> [&'static Entry; 6] {
     ]
 }
 
-/// Begins to load kernels for a device on which that takes long.
-pub(crate) fn begin(device: &Device, kernels: impl FnOnce() -> Vec<&'static Entry>) {
+/// Loads kernels ahead on a device where that takes long.
+pub(crate) fn load(device: &Device, kernels: impl FnOnce() -> Vec<&'static Entry>) {
     if device.kind() == DeviceKind::Cuda {
         device.load_ahead(&kernels());
     }

@@ -73,7 +73,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         if keys.len() == values.len() && keys.par_windows(2).all(|pair| pair[0] <= pair[1]) {
             return self.build_sorted(device, keys, values);
         }
-        self.begin(device, None)?;
+        self.begin(device, keys.len(), false)?;
         self.upload(device, &SortedPairs::sort(keys, values)?)
     }
 
@@ -82,7 +82,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     /// # Errors
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
     pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
-        self.begin(device, None)?;
+        self.begin(device, keys.len(), false)?;
         check_lengths(keys, values)?;
         if device.kind() == DeviceKind::Host || keys.is_empty() {
             return self.upload(device, &SortedPairs::from_sorted(keys, values)?);
@@ -113,7 +113,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
-        self.begin(stream.device(), Some(len))?;
+        self.begin(stream.device(), len, true)?;
         scratch.check(stream, (keys, values, len))?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
@@ -135,7 +135,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
-        self.begin(stream.device(), None)?;
+        self.begin(stream.device(), len, false)?;
         scratch.check(stream, (keys, values, len))?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
@@ -169,7 +169,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         (keys, values): (Buffer<K>, Buffer<V>),
         len: usize,
     ) -> Result<LaneTree<K, V>> {
-        self.begin(stream.device(), Some(len))?;
+        self.begin(stream.device(), len, true)?;
         if stream.device().kind() == DeviceKind::Host {
             return self.build_on(stream, (&keys, &values), len, &mut BuildScratch::for_sorted(stream.device())?);
         }
@@ -199,9 +199,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         LaneTree { device, options, simd: Simd::detect(), parts, staging: Staging::default(), words: PhantomData }
     }
 
-    /// Checks the options, and begins to load the kernels of a build, of so many pairs if they are to be sorted on the device. A tree
-    /// that is not filled is to be changed, so those of changes follow.
-    fn begin(&self, device: &Device, unsorted: Option<usize>) -> Result<()> {
+    /// Checks the options, and loads the kernels of a build of so many pairs, which the device sorts or not.
+    fn begin(&self, device: &Device, len: usize, sorts: bool) -> Result<()> {
         let Options { fill, table_nodes } = self.options;
         // Written so that a fill of NaN is also rejected.
         if !(fill > 0.0 && fill <= 1.0) {
@@ -211,10 +210,9 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
             let (what, value) = ("a number of nodes below the table", table_nodes.to_string());
             return Err(Error::OptionValue { what, value, allowed: "1 to 16384" });
         }
-        ahead::begin(device, || {
-            let changes = if fill < 1.0 { ahead::of_changes::<K, V>(usize::MAX) } else { Vec::new() };
-            [ahead::of_builds::<K, V>(unsorted), changes].concat()
-        });
+        if len > 0 {
+            ahead::load(device, || ahead::of_builds::<K, V>(sorts.then_some(len)));
+        }
         Ok(())
     }
 }

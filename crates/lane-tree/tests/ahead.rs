@@ -3,7 +3,7 @@
 use lanetree::lane_tree::{BuildScratch, UpdateScratch};
 use lanetree::runtime::{record_kernels, recorded_kernels};
 use lanetree::{AnyKey, Bytes16, Device, LaneTree, Result, UpdatePath, Value};
-use lanetree_lane_tree::ahead::{of_builds, of_changes};
+use lanetree_lane_tree::ahead::{of_builds, of_changes, of_divisions};
 use std::collections::BTreeSet;
 
 /// Symbols that no operation so far has launched.
@@ -40,24 +40,25 @@ fn the_kernels_of_first_operations_are_loaded_ahead() -> Result<()> {
     LaneTree::<u64, u64>::builder().build_on(&stream, (&k, &v), keys.len(), &mut scratch)?;
     check(&new(&mut before), &symbols(of_builds::<u64, u64>(Some(keys.len()))));
 
-    let mut paths = BTreeSet::new();
+    let mut paths = Vec::new();
     for batch in [(5..2_000_u64).map(|i| i * 100 + 1).collect::<Vec<_>>(), vec![777, 12_345]] {
         let mut scratch = UpdateScratch::new(&device, batch.len())?;
         for fill in [1.0, 0.5] {
             tree = LaneTree::<u64, u64>::builder().fill(fill).build(&device, &keys, &keys)?;
             let (k, v) = (device.upload(&batch)?, device.upload(&batch)?);
             let path = tree.apply_on(&stream, &k, &v, None, &mut scratch)?.path;
-            check(&new(&mut before), &symbols(of_changes::<u64, u64>(batch.len())));
-            paths.insert(format!("{path:?}"));
+            let mut ahead = of_changes::<u64, u64>(batch.len());
+            if path != UpdatePath::InPlace {
+                ahead.extend(of_divisions::<u64, u64>());
+            }
+            check(&new(&mut before), &symbols(ahead));
+            paths.push(path);
         }
     }
-    assert!(
-        paths.contains(&format!("{:?}", UpdatePath::InPlace)) && paths.contains(&format!("{:?}", UpdatePath::Moved)),
-        "{paths:?}"
-    );
+    assert!([UpdatePath::InPlace, UpdatePath::Moved].iter().all(|path| paths.contains(path)), "{paths:?}");
     // All that is loaded ahead exists, whatever the words.
     fn exist<K: AnyKey, V: Value>() {
-        for kernel in [of_builds::<K, V>(Some(1 << 20)), of_changes::<K, V>(1 << 10)].concat() {
+        for kernel in [of_builds::<K, V>(Some(1 << 20)), of_changes::<K, V>(1 << 10), of_divisions::<K, V>()].concat() {
             assert!(kernel.symbol().starts_with(kernel.module().name));
         }
     }

@@ -288,11 +288,12 @@ impl Device {
         self.machine.load(I::ENTRY)
     }
 
-    /// Begins to load kernels that are soon to be launched, and returns at once: on a GPU, up to eight threads load those of which
-    /// no loading has begun, in this order and several at a time. A launch waits for its own kernel only, and has the errors. Does nothing where
-    /// loading takes no time, where the process has one core, and with drivers before CUDA 12, which compile one kernel at a time.
+    /// Loads kernels that are soon to be launched: on a GPU, by up to eight threads, which begin them in this order and compile at the
+    /// same time. Kernels of which loading has begun are left out, so a later call costs a few look-ups. Errors are left to the
+    /// launches. Does nothing where loading takes no time, where the process has one core, and with drivers before CUDA 12, which
+    /// compile one kernel at a time.
     pub fn load_ahead(&self, kernels: &[&'static Entry]) {
-        self.machine.clone().load_ahead(kernels);
+        self.machine.load_ahead(kernels);
     }
 
     /// Runs `work`, and counts what the kernels do that any thread launches on this device meanwhile. Memory

@@ -51,7 +51,7 @@
 //! [`Buffer::into_raw`]. The table above holds for all of these, except for what their contracts leave to the caller.
 //!
 //! The driver compiles each kernel at its first launch, in 10 to 400 milliseconds, unless its own cache on disk has the
-//! result. Drivers from CUDA 12 on compile several at once, so indexes can have theirs compiled in the background:
+//! result. Drivers from CUDA 12 on compile several at once, so an index has those of an operation compiled together:
 //! [`Device::load_ahead`]. Where every start is a cold one, compile ahead of time: the program
 //! `lanetree-compile-kernels` (`cargo install --path crates/lanetree --features cuda`) fills a folder with machine code, and the environment
 //! variable [`MACHINE_CODE`] names it.

@@ -317,8 +317,8 @@ pub(crate) trait Machine: Any + Send + Sync {
 
     /// Makes the kernel ready to launch.
     fn load(&self, entry: &'static Entry) -> Result<()>;
-    /// [`Machine::load`] of several kernels in the background, where loading takes long.
-    fn load_ahead(self: Arc<Self>, _entries: &[&'static Entry]) {}
+    /// [`Machine::load`] of kernels that are soon to be launched, where several at a time are faster.
+    fn load_ahead(&self, _entries: &[&'static Entry]) {}
     /// # Safety
     /// The stream is a live one of this machine, and the kernel's own contract holds.
     unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()>;

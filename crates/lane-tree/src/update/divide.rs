@@ -1,9 +1,9 @@
 //! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
 
 use super::{Batch, NewLines, UpdateScratch};
-use crate::LaneTree;
 use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, make_upper, room};
 use crate::parts::{Parts, Shape};
+use crate::{LaneTree, ahead};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_lane_tree::{
@@ -93,6 +93,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ) -> Result<bool> {
         let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
         let len = old.len.wrapping_add(growth);
+        ahead::load(&device, ahead::of_divisions::<K, V>);
         let list = self.list_divided(stream, batch, found as usize, scratch)?;
         let divided = list.divided(stream)?;
         let changes = Self::changes(stream, batch, scratch)?;

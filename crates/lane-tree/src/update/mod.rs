@@ -105,7 +105,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if keys.is_empty() {
             return Ok(UpdateReport::default());
         }
-        ahead::begin(&self.device, || ahead::of_changes::<K, V>(keys.len()));
+        ahead::load(&self.device, || ahead::of_changes::<K, V>(keys.len()));
         let found = loop {
             self.plan(stream, (keys, values, kinds), scratch)?;
             let found = scratch.findings.to_vec()?;

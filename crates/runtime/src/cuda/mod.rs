@@ -297,8 +297,8 @@ impl Machine for Cuda {
         self.enter()?;
         self.function(entry).map(drop)
     }
-    fn load_ahead(self: Arc<Self>, entries: &[&'static Entry]) {
-        self.load_in_background(entries);
+    fn load_ahead(&self, entries: &[&'static Entry]) {
+        self.load_together(entries);
     }
     unsafe fn launch(&self, stream: RawStream, call: Call<'_>, shape: LaunchShape) -> Result<()> {
         // SAFETY: the caller's contract.

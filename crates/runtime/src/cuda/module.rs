@@ -1,4 +1,4 @@
-//! Kernels, each compiled by the driver and loaded at its first launch on a device, or ahead of it by threads in the background.
+//! Kernels, each compiled by the driver and loaded at its first launch on a device, or ahead of it, several at a time.
 //! The driver compiles all that is in a text: a whole module would take seconds, most of them for kernels that the program never
 //! launches. `cuModuleLoadDataEx` compiles one text at a time, whatever the threads, and lets no other thread launch meanwhile;
 //! `cuLibraryLoadData`, of CUDA 12, does neither. Both find the same in the driver's cache on disk.
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
-/// Threads that load kernels ahead, at most. With eight, the kernels of a LaneTree's first inserts take little longer than the longest.
+/// Threads that load kernels ahead, at most: with eight, 30 kernels take little longer than the longest.
 const MOST_THREADS: usize = 8;
 
 /// Shared memory, in bytes, that a block may have without asking for more.
@@ -46,8 +46,8 @@ pub(super) struct Modules {
     machine_code: Option<PathBuf>,
     /// By symbol. The path of every launch: a shared lock and one look-up.
     functions: RwLock<HashMap<&'static str, Arc<Function>>>,
-    /// A lock for each kernel whose loading has begun, or is to begin in the background, by symbol. Held while it is loaded, so that
-    /// two threads do not compile the same.
+    /// A lock for each kernel that is loaded, or is to be, by symbol. Held while it is loaded, so that two threads do not compile the
+    /// same.
     begun: Mutex<HashMap<&'static str, Arc<Mutex<()>>>>,
     /// Machine code that is loaded, by module; `None` where there is none.
     loaded: Mutex<HashMap<&'static str, Option<Handle>>>,
@@ -92,10 +92,11 @@ impl Cuda {
         Ok(new)
     }
 
-    /// Loads kernels in the background, in this order: those of which no loading has begun. A launch waits for its own kernel, or loads
-    /// it if no thread has come to it. Errors are dropped: the launch, which loads the kernel again, has them.
-    pub(super) fn load_in_background(self: Arc<Self>, entries: &[&'static Entry]) {
-        // An older driver would let nobody launch meanwhile.
+    /// Loads kernels, in this order and several at a time: those of which no loading has begun. Errors are dropped: the launch, which
+    /// loads the kernel again, has them. No thread goes on after this: one that is in the driver's compiler when the process ends
+    /// crashes it.
+    pub(super) fn load_together(&self, entries: &[&'static Entry]) {
+        // An older driver compiles one at a time, and perhaps some that no launch needs.
         if Libraries::get().is_none() {
             return;
         }
@@ -109,33 +110,32 @@ impl Cuda {
                 }
             }
         }
-        // The core of the thread that launches is its own.
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = (cores - 1).min(MOST_THREADS).min(new.len());
-        if threads == 0 {
+        if new.is_empty() {
             return;
         }
-        let work = move || {
-            let next = AtomicUsize::new(0);
-            let load = || {
-                if self.enter().is_err() {
-                    return;
-                }
-                // Relaxed: a number only.
-                while let Some(entry) = new.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let _ = self.function(entry);
-                }
-            };
-            thread::scope(|scope| {
-                for _ in 1..threads {
-                    // Without it, the others have more to do.
-                    let _ = thread::Builder::new().spawn_scoped(scope, load);
-                }
-                load();
-            });
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(MOST_THREADS).min(new.len());
+        if threads == 1 {
+            // Launches are as fast, and load only what they need.
+            return;
+        }
+        let next = AtomicUsize::new(0);
+        let load = || {
+            if self.enter().is_err() {
+                return;
+            }
+            // Relaxed: a number only.
+            while let Some(entry) = new.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let _ = self.function(entry);
+            }
         };
-        // If there are no threads, launches load what they need.
-        let _ = thread::Builder::new().name("lanetree kernels".into()).spawn(work);
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // Without it, the others have more to do.
+                let _ = thread::Builder::new().spawn_scoped(scope, load);
+            }
+            load();
+        });
     }
 
     /// Loads a kernel: from machine code if there is some, else from its PTX.

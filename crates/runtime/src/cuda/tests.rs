@@ -156,10 +156,10 @@ fn a_kernel_that_the_driver_rejects_says_why_loaded_ahead_or_not() {
 fn launches_share_what_is_loaded_ahead() {
     // Another one, on which nothing is loaded.
     let Some(device) = gpu_or_skip(Cuda::new(0)).map(|new| Device::of(Arc::new(new))) else { return };
-    device.load_ahead(&[Missing::ENTRY, Broken::ENTRY, AddIndex::ENTRY, ThroughShared::ENTRY, AddIndex::ENTRY]);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
+                device.load_ahead(&[Missing::ENTRY, Broken::ENTRY, AddIndex::ENTRY, ThroughShared::ENTRY]);
                 let mut buffer = device.alloc_zeroed(1000).unwrap();
                 launch::<AddIndex>(&device, (10, 128, 0), &mut buffer, 1000).unwrap();
                 assert_eq!(buffer.to_vec().unwrap(), (5..1005).collect::<Vec<_>>());
@@ -168,7 +168,6 @@ fn launches_share_what_is_loaded_ahead() {
             });
         }
     });
-    device.load_ahead(&[Missing::ENTRY, AddIndex::ENTRY]);
 }
 
 #[test]
