@@ -221,6 +221,26 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         unsafe { first_of_node(simt, self.nodes, self.count, node) }
     }
 
+    /// Warp collective (all lanes, for the same node). As [`Changes::of_node`], in fewer steps.
+    ///
+    /// # Safety
+    /// The operations are sorted.
+    #[inline(always)]
+    unsafe fn of_node_by_warp<S: Simt>(&self, simt: S, node: u32) -> u64 {
+        let (mut base, mut left) = (0, self.count);
+        // The same for all lanes, and the compiler knows it.
+        while simt.any(FULL_MASK, left > 0) {
+            let step = left.div_ceil(u64::from(WARP) + 1);
+            let at = (u64::from(simt.lane()) + 1) * step - 1;
+            // SAFETY: an operation.
+            let is_before = at < left && unsafe { self.node(simt, base + at) } < node;
+            let before = u64::from(simt.ballot(FULL_MASK, simt.opaque(u32::from(is_before)) != 0).count_ones()) * step;
+            let rest = left - before;
+            (base, left) = (base + before, if rest < step { rest } else { step - 1 });
+        }
+        base
+    }
+
     /// Per thread. What becomes of a key's pair by the operations from `from` to `to`: the first operation after those of its
     /// key, and the one that removes or replaces it, if there is one.
     ///
