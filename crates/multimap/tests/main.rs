@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 
 type Model<K, V> = BTreeMap<K, Vec<V>>;
 
-/// The pairs of a range.
-
 fn devices() -> [Device; 2] {
     [Device::host(), Device::emulated()]
 }

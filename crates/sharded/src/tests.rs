@@ -122,8 +122,8 @@ fn numbers_of_devices_that_are_not_possible_are_errors() {
 #[test]
 fn a_shard_that_fails_takes_the_others_back() -> Result<()> {
     let map: Map = (0..60).map(|i| (i * 10, i)).collect();
-    let ops: Vec<Op<u64, u64>> =
-        (0..60).flat_map(|i| [Op::Insert(i * 10 + 5, i), Op::Update(i * 10, i + 1), Op::Remove(i * 20)]).collect();
+    // All of them in place: a shard that is built again is not lost.
+    let ops: Vec<Op<u64, u64>> = (0..60).flat_map(|i| [Op::Update(i * 10, i + 1), Op::Remove(i * 20)]).collect();
     let (mut taken_back, mut lost) = (0, 0);
     for failing in 0..3 {
         for at in 0.. {

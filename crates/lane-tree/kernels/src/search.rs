@@ -389,6 +389,16 @@ impl<K: KeyWord> TreeRef<K> {
         let mut is_plain = true;
         // SAFETY: nodes of the tree, level by level.
         unsafe {
+            if K::BITS == 32 && !ORDERED {
+                // A copy for the lowest level, as look-ups of these are bound by instructions: see `docs/lab/28-buckets-anywhere.md`.
+                while level > 0 {
+                    let formats = self.formats >> (FORMAT_BITS * level);
+                    numbers = self.children::<S, ORDERED>(simt, numbers, word, |_| known, formats).numbers();
+                    level -= 1;
+                }
+                let children = self.children::<S, ORDERED>(simt, numbers, word, |_| known, self.formats);
+                return Descent { nodes: numbers, children, is_plain };
+            }
             loop {
                 let formats = self.formats >> (FORMAT_BITS * level);
                 let (is_highest, is_lowest) = (level + 1 == self.height, level == 0);

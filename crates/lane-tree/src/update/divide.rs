@@ -191,7 +191,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 unsafe { planned.write(stream, Some(&targets), outputs)? };
             }
             let args = EndsArgs {
-                nodes: built.nodes.read_on(stream)?,
+                records: built.records.read_on(stream)?,
                 ends: built.ends.read_on(stream)?,
                 lines: built.lines.read_on(stream)?,
                 leaf_nodes: u64::from(built.shape.leaf_nodes),

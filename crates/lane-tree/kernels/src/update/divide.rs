@@ -120,10 +120,10 @@ impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
                 first = divided.get(simt, index, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
             } else {
                 number = index as u32;
-                from = changes.of_node(simt, number);
+                from = changes.of_node_by_warp(simt, number);
                 first = tree.rank_of::<S, V>(simt, number);
             }
-            let to = changes.of_node(simt, number + 1);
+            let to = changes.of_node_by_warp(simt, number + 1);
             let len = tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number);
             let growth_before = changes.growth(simt, from);
             let staged = StagedChanges::<K>::at(simt.warp());

@@ -131,6 +131,16 @@ unsafe fn first_of_node<S: Simt>(simt: S, nodes: Global<u32>, count: u64, node: 
     first_not(0, count, |at| unsafe { simt.load(nodes, at, Hint::ReadOnly) } < node)
 }
 
+/// Of a search of which lane `i` has looked at element `(i + 1) * step - 1`, if there is one, and the first `held` lanes found that
+/// something holds there: how many elements it holds for at least, and how many after these are left.
+#[inline(always)]
+const fn narrowed(left: u64, step: u64, held: u32) -> (u64, u64) {
+    let before = held as u64 * step;
+    let rest = left - before;
+    // Past the last lane's element, or to before that of the first lane for which it doesn't hold.
+    (before, if held == WARP || rest < step { rest } else { step - 1 })
+}
+
 /// Elements that a block appends to a list, and the list's before them.
 const APPENDED: Shared<u32> = Shared::at(0, 2);
 
@@ -219,6 +229,27 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
     unsafe fn of_node<S: Simt>(&self, simt: S, node: u32) -> u64 {
         // SAFETY: the nodes of the operations.
         unsafe { first_of_node(simt, self.nodes, self.count, node) }
+    }
+
+    /// Warp collective (all lanes, for the same node). As [`Changes::of_node`], in fewer steps.
+    ///
+    /// # Safety
+    /// The operations are sorted.
+    #[inline(always)]
+    unsafe fn of_node_by_warp<S: Simt>(&self, simt: S, node: u32) -> u64 {
+        let (mut base, mut left) = (0, self.count);
+        // The same for all lanes, and the compiler knows it.
+        while simt.any(FULL_MASK, left > 0) {
+            let step = left.div_ceil(u64::from(WARP) + 1);
+            let at = (u64::from(simt.lane()) + 1) * step - 1;
+            // SAFETY: an operation.
+            let is_before = at < left && unsafe { self.node(simt, base + at) } < node;
+            let held = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_before)) != 0).count_ones();
+            let before;
+            (before, left) = narrowed(left, step, held);
+            base += before;
+        }
+        base
     }
 
     /// Per thread. What becomes of a key's pair by the operations from `from` to `to`: the first operation after those of its
@@ -381,6 +412,29 @@ impl<K: KeyWord> TreeRef<K> {
                 before = simt.shuffle(FULL_MASK, last, WARP - 1);
             });
             round += TOGETHER as u32 * WARP;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warp_finds_where_something_ends_to_hold() {
+        for count in (0..200_u64).chain([1023, 1024, 1088, 1089, 1090, 35_936, 35_937, 35_938]) {
+            let all = 0..=count;
+            for holds_for in all.step_by(count as usize / 200 + 1).chain([count]) {
+                let (mut base, mut left) = (0, count);
+                while left > 0 {
+                    let step = left.div_ceil(u64::from(WARP) + 1);
+                    let elements = (1..=u64::from(WARP)).map(|lane| lane * step - 1).filter(|&at| at < left);
+                    let held = elements.filter(|at| base + at < holds_for).count() as u32;
+                    let (before, after) = narrowed(left, step, held);
+                    (base, left) = (base + before, after);
+                }
+                assert_eq!(base, holds_for, "of {count}");
+            }
         }
     }
 }

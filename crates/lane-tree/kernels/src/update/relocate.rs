@@ -1,7 +1,7 @@
 //! Ranks after a batch, and nodes that move aside.
 
 use super::Changes;
-use crate::layout::{FIRST_CHILD, LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, line_at, pairs_of, record_words};
+use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, line_at, pairs_of, record_words};
 use crate::parts::{Divided, DividedWord, LINE_BITS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
@@ -130,22 +130,22 @@ impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
 kernel_args! {
     /// Arguments of [`Ends`].
     pub struct EndsArgs<K> {
-        /// Nodes of the lowest level, each with at least one pair.
-        pub nodes: Global<u32>,
+        /// The records of nodes of the lowest level, each with at least one pair.
+        pub records: Global<u64>,
         /// The line after the last one of each.
         pub ends: Global<u32>,
         /// Their lines.
         pub lines: Global<u64>,
         /// Nodes.
         pub leaf_nodes: u64,
-        /// Out: the first key of each node.
+        /// Out: at most the first key of each node, and above those of the node before.
         pub firsts: GlobalMut<K>,
         /// Out: the last key of each node.
         pub lasts: GlobalMut<K>,
     }
 }
 
-/// Finds the first and the last key of every node of the lowest level: a thread for each.
+/// Finds out from where to where the keys of every node of the lowest level are: a thread for each.
 #[derive(Debug)]
 pub struct Ends<K, V>(PhantomData<(K, V)>);
 
@@ -158,15 +158,17 @@ impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
         if node >= args.leaf_nodes {
             return;
         }
-        // SAFETY: a node, and its first and last line.
+        // SAFETY: a node's record, and its last line.
         unsafe {
-            let at = node * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
-            let first = simt.load(args.nodes, at, Hint::ReadOnly);
+            let at = node * u64::from(record_words::<K, V>());
+            let first = match K::BITS {
+                128 => K::from_parts(simt.load_vector(args.records, at, Hint::ReadOnly)),
+                _ => K::truncate(simt.load(args.records, at, Hint::ReadOnly)),
+            };
             let end = simt.load(args.ends, node, Hint::ReadOnly);
-            let chunk = |at: u64| pairs_of::<K, V>(simt.load_vector(args.lines, at, Hint::NoAllocate));
-            let first = chunk(line_at::<K, V>(first))[0].0;
             // Lines that are free, and slots, repeat the last pair.
-            let last = chunk(line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2))[MOST_CHUNK_SLOTS - 1].0;
+            let last = line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2);
+            let last = pairs_of::<K, V>(simt.load_vector(args.lines, last, Hint::NoAllocate))[MOST_CHUNK_SLOTS - 1].0;
             simt.store(args.firsts, node, first, Hint::Default);
             simt.store(args.lasts, node, last, Hint::Default);
         }
