@@ -76,8 +76,8 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
         assert_eq!(record.rank, rank, "{what}: node {node}");
         let first = words[FIRST_CHILD as usize] as usize;
         let end = line_ends[node] as usize;
-        for line in first..end {
-            assert!(!mem::replace(&mut has_node[line], true), "{what}: line {line} has two nodes");
+        for (line, has_node) in has_node.iter_mut().enumerate().take(end).skip(first) {
+            assert!(!mem::replace(has_node, true), "{what}: line {line} has two nodes");
         }
         let quantiser = Quantiser(words[QUANTISER as usize]);
         let next_rank = match node + 1 < shape.leaf_nodes as usize {

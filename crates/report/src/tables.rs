@@ -41,7 +41,7 @@ struct Column {
 struct Row {
     /// The texts of the first columns.
     texts: Vec<String>,
-    /// The record that has the row's numbers.
+    /// The record that has the row's numbers; of another card than most, after its name and a slash.
     record: String,
     /// What the record's rows say.
     rows: Filter,
@@ -120,7 +120,8 @@ impl Number {
     fn of(&self, row: &Row, store: &Store) -> Result<String, String> {
         let filter = self.rows.or(&row.rows);
         let record = self.record.as_ref().unwrap_or(&row.record);
-        let rows = store.rows(CARD, record).ok_or_else(|| format!("no record {record}"))?;
+        let (card, name) = record.split_once('/').unwrap_or((CARD, record));
+        let rows = store.rows(card, name).ok_or_else(|| format!("no record {record}"))?;
         let rows: Vec<&Facts> = rows.iter().filter(|facts| filter.takes(facts)).collect();
         let [facts] = rows[..] else {
             return Err(format!("{} rows of {record} with {}", rows.len(), filter.describe()));

@@ -346,7 +346,8 @@ fn a_build_or_a_query_that_fails_says_so_and_the_next_one_answers() {
         },
         |device, _| assert_answers(&build(device, &model), &model),
     );
-    assert_eq!(failed.len(), 4, "{failed:?}");
+    // A transfer of both columns, and an allocation for each.
+    assert_eq!(failed.len(), 3, "{failed:?}");
     type Call = fn(&SortedArray<i32, u64>, &[i32]) -> Result<()>;
     let calls: [Call; 6] = [
         |it, keys| it.get_many(keys).map(drop),

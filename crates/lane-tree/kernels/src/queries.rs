@@ -341,9 +341,9 @@ impl<K: KeyWord> TreeRef<K> {
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
         // SAFETY: nodes, lines and slots of the tree.
         unsafe {
-            let descent = self.descend_any::<S, V>(simt, word);
+            let (descent, node) = self.descend_any::<S, V>(simt, word);
             let lines = descent.children.numbers();
-            let (node, line) = (own(simt, descent.nodes), own(simt, lines));
+            let line = own(simt, lines);
             let is_first_line = descent.children.before >> (8 * within) & 0xff == 0;
             let chunks = self.chunks::<S, V>(simt, lines);
             let (mut is_found, mut own_slot) = (false, 0);

@@ -226,31 +226,24 @@ unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cur
 /// The chunks of a node from one of them on.
 #[derive(Clone, Copy)]
 struct Chunks {
-    walk: Walk,
+    node: u32,
+    /// How many there are.
+    left: u32,
     chunk: u64,
-    /// The one after the node's last.
-    end: u64,
 }
 
 impl Chunks {
-    /// Those of a walk's node.
-    #[inline(always)]
-    fn of(walk: Walk) -> Self {
-        let chunk = |line: u32| u64::from(line) * u64::from(CHUNKS);
-        Self { walk, chunk: chunk(walk.line), end: chunk(walk.end) }
-    }
+    const NONE: Self = Self { node: 0, left: 0, chunk: 0 };
 
-    /// Per thread. If there are no more, those of the next node; none after the last.
+    /// Per thread. Those of the next node; none after the last.
     ///
     /// # Safety
     /// They are the tree's.
     #[inline(always)]
-    unsafe fn normal<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Self {
-        if self.chunk < self.end {
-            return self;
-        }
+    unsafe fn next<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Self {
         // SAFETY: the caller's.
-        Self::of(unsafe { tree.next_node(simt, self.walk) })
+        let Walk { node, line, end } = unsafe { tree.next_node(simt, Walk { node: self.node, line: 0, end: 0 }) };
+        Self { node, left: (end - line) * CHUNKS, chunk: u64::from(line) * u64::from(CHUNKS) }
     }
 }
 
@@ -269,60 +262,70 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
 ) {
     let (within, leader) = (simt.lane() % G, simt.lane() / G * G);
     let lanes = if G == WARP { FULL_MASK } else { ((1 << G) - 1) << leader };
-    let slots = u64::from(chunk_slots::<K, V>());
+    let slots = chunk_slots::<K, V>();
     // SAFETY: the caller's.
     unsafe {
         // The slots of the first chunk that are not wanted.
         let mut skip = 0;
-        // Whatever comes after the node's lines is loaded with them, as where they end is not known yet.
-        let last_chunk = (u64::from(tree.line_count) * u64::from(CHUNKS)).saturating_sub(1);
-        let load = |chunks: Chunks, is_wanted: bool| {
-            let own = chunks.chunk + u64::from(within);
-            let own = if own < last_chunk { own } else { last_chunk };
-            if is_wanted { tree.chunk::<S, V>(simt, own) } else { [0; 2] }
+        let mut chunks = Chunks::NONE;
+        // Lanes past the last chunk have that one again, which is nothing new.
+        let load = |chunks: Chunks, is_wanted: bool| match is_wanted && chunks.left > 0 {
+            true => {
+                let own = if within < chunks.left { within } else { chunks.left - 1 };
+                tree.chunk::<S, V>(simt, chunks.chunk + u64::from(own))
+            }
+            false => [0; 2],
         };
-        let mut chunks = Chunks { walk: tree.no_lines(), chunk: 0, end: 0 };
         // The key before the first chunk, if that is not its line's first: the cursor's slot may be free.
         let (mut before, mut has_before) = (K::MIN, false);
         let mut words = [0; 2];
         if at < end {
             let start = Slot::of(simt, tree, cursor);
-            let of_line = u64::from(start.slot) / slots;
-            skip = u64::from(start.slot) % slots;
-            chunks.chunk = u64::from(start.line) * u64::from(CHUNKS) + of_line;
-            words = load(chunks, true);
+            let of_line = start.slot / slots;
+            skip = start.slot % slots;
+            chunks.chunk = u64::from(start.line) * u64::from(CHUNKS) + u64::from(of_line);
+            // Whatever comes after the node's lines is loaded with them, as where they end is not known yet.
+            let own = chunks.chunk + u64::from(within);
+            let last_chunk = u64::from(tree.line_count) * u64::from(CHUNKS) - 1;
+            words = tree.chunk::<S, V>(simt, if own < last_chunk { own } else { last_chunk });
             if of_line > 0 && skip == 0 {
                 let pairs = pairs_of::<K, V>(tree.chunk::<S, V>(simt, chunks.chunk - 1));
                 (before, has_before) = (pairs[MOST_CHUNK_SLOTS - 1].0, true);
             }
-            chunks = Chunks { chunk: chunks.chunk, ..Chunks::of(start.walk(simt, tree)) };
-            if chunks.chunk >= chunks.end {
-                chunks = chunks.normal(simt, tree);
+            let Walk { node, line, end } = start.walk(simt, tree);
+            (chunks.node, chunks.left) = (node, (end - line) * CHUNKS - of_line);
+            if chunks.left == 0 {
+                chunks = chunks.next(simt, tree);
+                words = load(chunks, true);
+            } else if within >= chunks.left {
                 words = load(chunks, true);
             }
         }
         while simt.any(FULL_MASK, at < end) {
-            // What surely is not all: its loads overlap with these.
-            let has_more = at < end && end - at + skip > u64::from(G) * slots;
-            let mut following = Chunks { chunk: chunks.chunk + u64::from(G), ..chunks };
-            if has_more {
-                following = following.normal(simt, tree);
+            let here = chunks.chunk + u64::from(within);
+            // What surely is not all: the loads of what follows overlap with these. Few lanes are for short ranges, and are to have
+            // few registers.
+            let has_more = G == WARP && at < end && end - at + u64::from(skip) > u64::from(G * slots);
+            chunks.chunk += u64::from(G);
+            chunks.left = chunks.left.saturating_sub(G);
+            if has_more && chunks.left == 0 {
+                chunks = chunks.next(simt, tree);
             }
-            let ahead = load(following, has_more);
+            let ahead = load(chunks, has_more);
             let pairs = pairs_of::<K, V>(words);
             let last = pairs[MOST_CHUNK_SLOTS - 1].0;
             let left = simt.shuffle_up(FULL_MASK, last, 1);
             let (left, has_left) = if within == 0 { (before, has_before) } else { (left, true) };
             // Free slots repeat what is before them.
-            let is_chunk = chunks.chunk + u64::from(within) < chunks.end;
             let mut new = [false; MOST_CHUNK_SLOTS];
             let (mut place, mut count) = (0, 0);
             unroll!(MOST_CHUNK_SLOTS, i => {
-                if (i as u64) < slots {
+                if (i as u32) < slots {
                     let is_first = i == 0 && !has_left;
                     let before = if i == 0 { left } else { pairs[i.saturating_sub(1)].0 };
-                    let is_skipped = within == 0 && (i as u64) < skip;
-                    new[i] = is_chunk && (is_first || pairs[i].0 > before) && !is_skipped;
+                    let is_skipped = within == 0 && (i as u32) < skip;
+                    let is_next = pairs[i].0 > before && (i == 0 || !has_left || pairs[i].0 > left);
+                    new[i] = (is_first || is_next) && !is_skipped;
                     let mask = simt.ballot(FULL_MASK, new[i]) & lanes;
                     place += (mask & simt.lanes_below()).count_ones();
                     count += mask.count_ones();
@@ -332,27 +335,24 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
                 let to = at + u64::from(place);
                 place += u32::from(new[i]);
                 if new[i] && to < end {
-                    let own = chunks.chunk + u64::from(within);
-                    let (line, slot) = (own / u64::from(CHUNKS), own % u64::from(CHUNKS));
+                    let (line, slot) = (here / u64::from(CHUNKS), here % u64::from(CHUNKS));
                     let value = tree.value(simt, line as u32, slot as u32, value);
                     simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
                     values::store(simt, to_values, to, value, Hint::Streaming);
                 }
             }
             at += u64::from(count);
-            // The last one that there was.
-            let left = chunks.end.wrapping_sub(chunks.chunk);
-            let lane = if left < u64::from(G) { (left as u32).wrapping_sub(1) % G } else { G - 1 };
-            before = simt.shuffle(FULL_MASK, last, leader + lane);
+            before = simt.shuffle(FULL_MASK, last, leader + G - 1);
             has_before = true;
             skip = 0;
             words = ahead;
             if at < end && !has_more {
                 // Slots that are free make one more round.
-                following = following.normal(simt, tree);
-                words = load(following, true);
+                if chunks.left == 0 {
+                    chunks = chunks.next(simt, tree);
+                }
+                words = load(chunks, true);
             }
-            chunks = following;
         }
     }
 }

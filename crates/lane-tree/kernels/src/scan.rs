@@ -65,9 +65,9 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
                 // Scans that want no pairs, and those past the last one, have no lines.
                 let (mut node, mut line) = (tree.leaf_nodes, 0);
                 if tree.height > 0 && limit > 0 {
-                    let descent = tree.descend_any::<S, V>(simt, word);
+                    let (descent, own_node) = tree.descend_any::<S, V>(simt, word);
                     if tiles.at < args.count {
-                        (node, line) = (own(simt, descent.nodes), own(simt, descent.children.numbers()));
+                        (node, line) = (own_node, own(simt, descent.children.numbers()));
                     }
                 }
                 let first = tiles.at - u64::from(within);

@@ -522,16 +522,22 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { self.descend::<S, false>(simt, self.start(simt, top, word), word, |_| K::MIN).children.numbers() }
     }
 
-    /// Warp collective (all lanes). The nodes of the lowest level, and their lines, of the words of four lanes, which may be absent.
+    /// Warp collective (all lanes). The nodes of the lowest level, and their lines, of the words of four lanes, which may be absent;
+    /// and the lane's own node.
     ///
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    pub(crate) unsafe fn descend_any<S: Simt, V: Value>(&self, simt: S, word: K) -> Descent {
+    pub(crate) unsafe fn descend_any<S: Simt, V: Value>(&self, simt: S, word: K) -> (Descent, u32) {
+        let mut node = 0;
         // SAFETY: the same contract.
         unsafe {
             let start = self.start(simt, self.first_top(), word);
-            self.descend::<S, true>(simt, start, word, |number| self.first_of::<S, V>(simt, number))
+            let descent = self.descend::<S, true>(simt, start, word, |number| {
+                node = number;
+                self.first_of::<S, V>(simt, number)
+            });
+            (descent, node)
         }
     }
 
@@ -543,8 +549,8 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn walk_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> Walk {
         // SAFETY: the same contract; a node of the tree.
         unsafe {
-            let descent = self.descend_any::<S, V>(simt, word);
-            self.walk(simt, own(simt, descent.nodes), own(simt, descent.children.numbers()))
+            let (descent, node) = self.descend_any::<S, V>(simt, word);
+            self.walk(simt, node, own(simt, descent.children.numbers()))
         }
     }
 
@@ -555,7 +561,7 @@ impl<K: KeyWord> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
         // SAFETY: the same contract.
-        own(simt, unsafe { self.descend_any::<S, V>(simt, word) }.children.numbers())
+        own(simt, unsafe { self.descend_any::<S, V>(simt, word) }.0.children.numbers())
     }
 
     /// Per thread. The lane's part of four lines.

@@ -193,7 +193,11 @@ impl<K> Span<K> {
     #[inline(always)]
     fn chunk(&self, chunk: u32) -> u64 {
         const CHUNKS: u32 = LINE_WORDS / 2;
-        u64::from(self.lines.line(chunk / CHUNKS)) * u64::from(CHUNKS) + u64::from(chunk % CHUNKS)
+        let base = |piece: usize| u64::from(self.lines.from[piece]) * u64::from(CHUNKS);
+        let is_first = chunk < self.lines.first * CHUNKS;
+        let at = if is_first { base(0) } else { base(1) } + u64::from(chunk);
+        // Where the second piece would begin may be below the first line of all.
+        at & ((u64::from(CHUNKS) << 32) - 1)
     }
 }
 

@@ -356,16 +356,18 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             // One after the other, as a plan is long: in its own lines; then in new ones, if it gets more.
             let more = (new_len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN);
             let mut lines = room;
-            while !writes {
-                // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
-                let even = (new_len * 272).div_ceil(lines.max(1)).max(256);
-                let full = Filling::new(slots * 256);
-                let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
-                is_planned = plan(simt, staged, new_len, fillings, lines, memory);
-                if is_planned.is_some() || more <= lines {
-                    break;
+            if !writes {
+                loop {
+                    // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
+                    let even = (new_len * 272).div_ceil(lines.max(1)).max(256);
+                    let full = Filling::new(slots * 256);
+                    let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
+                    is_planned = plan(simt, staged, new_len, fillings, lines, memory);
+                    if is_planned.is_some() || more <= lines {
+                        break;
+                    }
+                    (lines, new_room) = (more, more);
                 }
-                (lines, new_room) = (more, more);
             }
             if writes {
                 let plan = Plan { quantiser: Quantiser(noted(PlanWord::Quantiser)), lines: noted(PlanWord::Lines) };
