@@ -5,8 +5,9 @@ use super::cases::Mode;
 use super::compare::{Output, Sabotage, Written, bits_differ, items_differ};
 use super::data::{self, Distribution};
 use super::types::with_types;
+use core::ops::Range;
 use core::time::Duration;
-use lanetree::{Device, DeviceKind, Key, KeyWord, LaneSet, LaneTree, Result, Word};
+use lanetree::{Device, DeviceKind, Error, Key, KeyWord, LaneSet, LaneTree, Result, Word};
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join, star_join};
 use rand::Rng;
 use std::collections::BTreeMap;
@@ -45,6 +46,11 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     cases
 }
 
+/// Some keys of a tree that follow one another, more than a node takes if there are enough.
+fn run_of(len: usize) -> Range<usize> {
+    len / 3..len / 3 + (len / 4).min(1200)
+}
+
 impl Case {
     pub(crate) fn name(&self) -> String {
         let Self { key, value, distribution, len } = self;
@@ -70,12 +76,20 @@ impl Case {
         let maps = [map(even), map(odd.into_iter().chain(keys.iter().enumerate().step_by(6)).collect())];
         let lacking = usize::from(sabotage == Some(Sabotage::Tree));
         let tree = |map: &BTreeMap<K, V>, fill| {
-            let (keys, values): (Vec<K>, Vec<V>) = map.iter().skip(lacking).unzip();
-            LaneTree::builder().fill(fill).build_sorted(device, &keys, &values)
+            let (mut keys, mut values): (Vec<K>, Vec<V>) = map.iter().skip(lacking).unzip();
+            // A run of them comes later, and splits nodes, so that buckets lie in another order than keys.
+            let later = run_of(keys.len());
+            let (of_run, values_of_run): (Vec<K>, Vec<V>) =
+                (keys.drain(later.clone()).collect(), values.drain(later).collect());
+            let mut tree = LaneTree::builder().fill(fill).build_sorted(device, &keys, &values)?;
+            tree.insert_many(&of_run, &values_of_run)?;
+            Ok::<_, Error>(tree)
         };
         let trees = [tree(&maps[0], 1.0)?, tree(&maps[1], 0.7)?];
-        let of_set: Vec<K> = maps[1].keys().skip(lacking).copied().collect();
-        let set = LaneSet::builder().fill(0.9).build_sorted(device, &of_set)?;
+        let mut of_set: Vec<K> = maps[1].keys().skip(lacking).copied().collect();
+        let of_run: Vec<K> = of_set.drain(run_of(of_set.len())).collect();
+        let mut set = LaneSet::builder().fill(0.9).build_sorted(device, &of_set)?;
+        set.insert_many(&of_run)?;
         let mut row = |i: usize| {
             let key = match rng.next_u32() % 4 {
                 0 => K::decode(K::Bits::truncate(rng.next_u64())),

@@ -34,16 +34,19 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
 
-/// Where a batch would have more than two of so many nodes laid out anew, the tree is built anew: by the kernels' times in
+/// Where a batch would have more than two of so many nodes laid out anew, and [more than a few](FEW_NODES), the tree is built anew: by the kernels' times in
 /// `docs/lab/24-lane-tree.md`, that takes about as long as to lay out so many.
 const MOST_LISTED: u64 = 3;
 
 /// Likewise, where more than one in so many nodes would be divided.
 const MOST_DIVIDED: u64 = 5;
 
+/// So few nodes are no reason to build a tree anew.
+const FEW_NODES: u64 = 8;
+
 /// The most nodes of so many that are laid out anew.
 const fn most_listed(leaf_nodes: u64) -> u64 {
-    leaf_nodes * 2 / MOST_LISTED
+    leaf_nodes * 2 / MOST_LISTED + FEW_NODES
 }
 
 /// A batch on a device: keys and values.
@@ -125,7 +128,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let [listed, divided] = [LISTED, FOUND].map(|word| found[word]);
         let lines = NewLines { new: found[NEW_LINES], old: found[OLD_LINES] };
         let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
-        let is_rebuilt = listed > most_listed(leaf_nodes) || divided > leaf_nodes / MOST_DIVIDED;
+        let is_rebuilt = listed > most_listed(leaf_nodes) || divided > leaf_nodes / MOST_DIVIDED + FEW_NODES;
         if len == 0 || new_len == 0 || is_rebuilt {
             self.rebuild(stream, batch, new_len, scratch)?;
             return Ok(report(UpdatePath::Rebuilt));

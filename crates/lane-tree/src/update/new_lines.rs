@@ -13,6 +13,9 @@ const MORE: u64 = 4;
 /// is, only if half of them would have none.
 const MOST_UNUSED: u64 = 8;
 
+/// So few lines without a node are no reason: 16 KiB.
+const FEW_UNUSED: u64 = 256;
+
 /// The lines that nodes get, and those that they leave for them.
 #[derive(Clone, Copy)]
 pub(super) struct NewLines {
@@ -36,7 +39,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let (lines, needed) = (u64::from(parts.shape.lines), u64::from(parts.shape.lines) + new);
         let unused = u64::from(parts.shape.unused) + old;
         let has_room = needed <= lines_in_words::<K::Bits, V>(parts.lines.len() as u64);
-        if needed > u64::from(u32::MAX) || unused * if has_room { 2 } else { MOST_UNUSED } > needed {
+        let counted = unused.saturating_sub(FEW_UNUSED);
+        if needed > u64::from(u32::MAX) || counted * if has_room { 2 } else { MOST_UNUSED } > needed {
             return Ok(false);
         }
         if has_room {
