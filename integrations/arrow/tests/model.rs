@@ -96,7 +96,7 @@ fn column(data_type: &DataType, numbers: &[Option<i8>]) -> ArrayRef {
 /// A dictionary with a key per row, of values in another order, with equal values. Nulls are null keys, or keys of null values.
 fn dictionary(values: &DataType, numbers: &[Option<i8>]) -> ArrayRef {
     let backwards: Numbers = numbers.iter().rev().copied().chain([Some(5), None]).collect();
-    let key = |row: usize| (numbers[row].is_some() || row % 2 == 0).then(|| (numbers.len() - 1 - row) as i32);
+    let key = |row: usize| (numbers[row].is_some() || row.is_multiple_of(2)).then(|| (numbers.len() - 1 - row) as i32);
     let keys: Int32Array = (0..numbers.len()).map(key).collect();
     Arc::new(DictionaryArray::new(keys, column(values, &backwards)))
 }
