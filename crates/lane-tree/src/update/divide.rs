@@ -81,7 +81,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 
     /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping; `listed` how
-    /// many nodes are to be laid out anew, `found` how many of these must be divided, and `moved` which lines others get. Does nothing,
+    /// many nodes are to be rewritten, `found` how many of these must be divided, and `moved` which lines others get. Does nothing,
     /// and says so, if too many lines would have no node.
     pub(super) fn divide(
         &mut self,

@@ -34,17 +34,17 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
 
-/// Where a batch would have more than two of so many nodes laid out anew, and [more than a few](FEW_NODES), the tree is built anew: by the kernels' times in
-/// `docs/lab/24-lane-tree.md`, that takes about as long as to lay out so many.
+/// Where a batch would have more than two of so many nodes rewritten, and [more than a few](FEW_NODES), the tree is rebuilt: by the kernels' times in
+/// `docs/lab/24-lane-tree.md`, that takes about as long as to rewrite so many.
 const MOST_LISTED: u64 = 3;
 
 /// Likewise, where more than one in so many nodes would be divided.
 const MOST_DIVIDED: u64 = 5;
 
-/// So few nodes are no reason to build a tree anew.
+/// So few nodes are no reason to rebuild a tree.
 const FEW_NODES: u64 = 8;
 
-/// The most nodes of so many that are laid out anew.
+/// The most nodes of so many that are rewritten.
 const fn most_listed(leaf_nodes: u64) -> u64 {
     leaf_nodes * 2 / MOST_LISTED + FEW_NODES
 }
@@ -58,12 +58,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// as if they were applied one after another.
     ///
     /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
-    /// by one; a node with a line that has none is laid out anew in its own lines. If these are too few, or keys so close that the
+    /// by one; a node with a line that has none is rewritten in its own lines. If these are too few, or keys so close that the
     /// node cannot tell them apart, it is divided into nodes with new lines, filled to what the builder was told and at most to
     /// 0.75; all nodes then move to new memory, but no lines. That takes memory for second nodes, for the pairs of the divided
     /// nodes, and for new lines: where there is none, lines are copied to memory for an eighth more. If more than a third of all
     /// nodes get more than there is room for, or more than a fifth must be divided, or an eighth of all lines would belong to no
-    /// node any more, the tree is built anew of its pairs and the batch's, as full as divided nodes, which takes memory for the
+    /// node any more, the tree is rebuilt of its pairs and the batch's, as full as divided nodes, which takes memory for the
     /// pairs and for a second tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
@@ -145,7 +145,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(report(UpdatePath::Rebuilt))
     }
 
-    /// Sorts a batch and finds out what it does, which nodes are to be laid out anew, and which of these must be divided: in the
+    /// Sorts a batch and finds out what it does, which nodes are to be rewritten, and which of these must be divided: in the
     /// stream's order.
     fn plan(
         &self,
@@ -299,7 +299,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 
     /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `listed` the number of nodes
-    /// that are laid out anew, some of them in new lines, for which there is room.
+    /// that are rewritten, some of them in new lines, for which there is room.
     fn write(
         &mut self,
         stream: &Stream,
@@ -351,7 +351,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Filling::new::<K::Bits, V>(self.divided_fill())
     }
 
-    /// Builds the tree anew of the pairs that there are after a batch, so many. After an error it is what it was.
+    /// Rebuilds the tree of the pairs that there are after a batch, so many. After an error it is what it was.
     fn rebuild(
         &mut self,
         stream: &Stream,

@@ -9,7 +9,7 @@ use lanetree_layout::{AnyKey, Value};
 /// Where lines have no room, they get memory for one in so many more than they need: all are copied there.
 const MORE: u64 = 4;
 
-/// Where more than one in so many lines would have no node, and there is no room for more lines, the tree is built anew; where there
+/// Where more than one in so many lines would have no node, and there is no room for more lines, the tree is rebuilt; where there
 /// is, only if half of them would have none.
 const MOST_UNUSED: u64 = 8;
 

@@ -7,7 +7,7 @@ use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 /// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
 /// do not reach.
 pub(super) const TALLY: usize = 0;
-/// How many nodes are listed, to be laid out anew.
+/// How many nodes are listed, to be rewritten.
 pub(super) const LISTED: usize = 5;
 /// How many of these must be divided; then how many new lines others get, and how many they had instead.
 pub(super) const FOUND: usize = 6;
@@ -43,7 +43,7 @@ pub struct UpdateScratch<K: AnyKey> {
     /// The formats of nodes that were written.
     pub(super) formats: Buffer<u32>,
     pub(super) scan: ScanScratch,
-    /// A bit for each node of the tree: whether it is to be laid out anew.
+    /// A bit for each node of the tree: whether it is to be rewritten.
     pub(super) marks: Buffer<u32>,
     /// Likewise: whether it must be divided.
     pub(super) found: Buffer<u32>,
@@ -51,7 +51,7 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) sizes: NodeSizes,
 }
 
-/// What is known of nodes that are to be laid out anew.
+/// What is known of nodes that are to be rewritten.
 #[derive(Debug)]
 pub(super) struct NodeLists {
     /// Nodes that there is room for.
