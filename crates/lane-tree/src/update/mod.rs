@@ -34,8 +34,8 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
 
-/// Where a batch would have more than two of so many nodes rewritten, and [more than a few](FEW_NODES), the tree is rebuilt: by the kernels' times in
-/// `docs/lab/24-lane-tree.md`, that takes about as long as to rewrite so many.
+/// Where a batch would have more than two of so many nodes rewritten, and [a few](FEW_NODES), the tree is rebuilt: by the kernels'
+/// times in `docs/lab/28-buckets-anywhere.md`, that takes about as long.
 const MOST_LISTED: u64 = 3;
 
 /// Likewise, where more than one in so many nodes would be divided.
@@ -58,13 +58,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// as if they were applied one after another.
     ///
     /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
-    /// by one; a node with a line that has none is rewritten in its own lines. If these are too few, or keys so close that the
-    /// node cannot tell them apart, it is divided into nodes with new lines, filled to what the builder was told and at most to
-    /// 0.75; all nodes then move to new memory, but no lines. That takes memory for second nodes, for the pairs of the divided
-    /// nodes, and for new lines: where there is none, lines are copied to memory for an eighth more. If more than a third of all
-    /// nodes get more than there is room for, or more than a fifth must be divided, or an eighth of all lines would belong to no
-    /// node any more, the tree is rebuilt of its pairs and the batch's, as full as divided nodes, which takes memory for the
-    /// pairs and for a second tree.
+    /// by one; a node with a line that has none is rewritten in its own lines or, if these are too few, in new ones. A node that
+    /// needs more than 64, or whose keys are so close that it cannot tell them apart, is divided into nodes with new lines, filled to
+    /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no lines. That takes memory for second
+    /// nodes, for the pairs of the divided nodes, and for new lines: where there is none, lines are copied to memory for a quarter
+    /// more. The tree is rebuilt, as full as divided nodes, if more than two thirds of all nodes (and eight) would be rewritten, more
+    /// than a fifth (and eight) divided, or more than an eighth of all lines would belong to no node any more where there is no room
+    /// for others. That takes memory for the pairs and for a second tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
     /// remembers from batch to batch whether they are random.
