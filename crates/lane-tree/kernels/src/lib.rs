@@ -27,6 +27,7 @@ mod sorted;
 mod update;
 mod upper;
 mod values;
+mod walk;
 
 pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
 pub use handle::{Cursor, Handle, Probe};

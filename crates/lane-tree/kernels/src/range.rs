@@ -4,8 +4,9 @@
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, pairs_of};
 use crate::quads::quad;
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{Start, TABLE_BYTES, TreeRef, Walk};
+use crate::search::{Start, TABLE_BYTES, TreeRef};
 use crate::values;
+use crate::walk::Walk;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{

@@ -5,8 +5,9 @@ use crate::layout::{
     LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, has_values_beside, line_slots, pairs_of,
 };
 use crate::queries::{GetArgs, found_at, store_hits};
-use crate::search::{TABLE_BYTES, TreeRef, Walk, load_top};
+use crate::search::{TABLE_BYTES, TreeRef, load_top};
 use crate::values::{self, SharedValues};
+use crate::walk::Walk;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt, WARP, unroll};

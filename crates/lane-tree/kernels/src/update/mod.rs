@@ -2,10 +2,10 @@
 //!
 //! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
 //! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`],
-//! [`WriteShifts`]). Where that does not go, a node is to be laid out anew in its own lines or, if these are too few, in new ones
+//! [`WriteShifts`]). Where that does not go, a node is to be rewritten in its own lines or, if these are too few, in new ones
 //! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are divided into new nodes with new lines, as in a
 //! build ([`SizeDivided`], [`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Lines
-//! never move; where very many nodes would be divided, the tree is built anew.
+//! never move; where very many nodes would be divided, the tree is rebuilt.
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 

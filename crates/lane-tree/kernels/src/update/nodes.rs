@@ -1,4 +1,4 @@
-//! Nodes that are laid out anew, each in its own lines or, if these are too few, in new ones.
+//! Nodes that are rewritten, each in its own lines or, if these are too few, in new ones.
 
 use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, Effect, append};

@@ -1,0 +1,81 @@
+//! Walks along lines: from node to node, since the lines of the next one may be anywhere.
+
+use crate::quads::own;
+use crate::search::TreeRef;
+use lanetree_layout::Value;
+use lanetree_simt::{FULL_MASK, Hint, KeyWord, Simt};
+
+/// Lines in the order of their keys: those of a node follow one another, while the next node's may be anywhere.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk {
+    /// A node of the lowest level.
+    pub(crate) node: u32,
+    /// One of its lines, or the one after the last.
+    pub(crate) line: u32,
+    /// The line after its last.
+    pub(crate) end: u32,
+}
+
+impl Walk {
+    /// Warp collective (all lanes). That of a lane, which may be another for each.
+    #[inline(always)]
+    pub(crate) fn of_lane<S: Simt>(self, simt: S, lane: u32) -> Self {
+        let of = |word| simt.shuffle(FULL_MASK, word, lane);
+        Self { node: of(self.node), line: of(self.line), end: of(self.end) }
+    }
+}
+
+impl<K: KeyWord> TreeRef<K> {
+    /// Per thread. The line after the last one of a node of the lowest level.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn end_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
+        // SAFETY: a node. Updates change where lines end, so this is no read-only load.
+        unsafe { simt.load(self.ends, u64::from(number), Hint::Default) }
+    }
+
+    /// No lines.
+    #[inline(always)]
+    pub(crate) fn no_lines(&self) -> Walk {
+        Walk { node: self.leaf_nodes, line: 0, end: 0 }
+    }
+
+    /// Per thread. From a line of a node of the lowest level on.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn walk<S: Simt>(&self, simt: S, node: u32, line: u32) -> Walk {
+        // SAFETY: the caller's.
+        Walk { node, line, end: unsafe { self.end_line(simt, node) } }
+    }
+
+    /// Per thread. The lines of the next node; none after the last.
+    ///
+    /// # Safety
+    /// The tree is valid.
+    #[inline(always)]
+    pub(crate) unsafe fn next_node<S: Simt>(&self, simt: S, walk: Walk) -> Walk {
+        let node = walk.node + 1;
+        if node >= self.leaf_nodes {
+            return self.no_lines();
+        }
+        // SAFETY: a node.
+        unsafe { self.walk(simt, node, self.first_line(simt, node)) }
+    }
+
+    /// Warp collective (all lanes). The lines from that of each lane's word on, which may be absent.
+    ///
+    /// # Safety
+    /// As [`TreeRef::start`].
+    #[inline(always)]
+    pub(crate) unsafe fn walk_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> Walk {
+        // SAFETY: the same contract; a node of the tree.
+        unsafe {
+            let (descent, node) = self.descend_any::<S, V>(simt, word);
+            self.walk(simt, node, own(simt, descent.children.numbers()))
+        }
+    }
+}
