@@ -1,9 +1,9 @@
 //! [`Sharded`] as an [`OrderedIndex`].
 
 use crate::on_devices::OnDevices;
+use crate::ranges;
 use crate::route::Route;
 use crate::sharded::Sharded;
-use crate::{host, ranges};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{
     AnyKey, Batch, Buffer, Device, DeviceForm, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result,
@@ -32,27 +32,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         self.group().is_lost()
     }
     fn get_many(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
-        if let Some(found) = host::get_many(self, keys)? {
-            return Ok(found);
-        }
         self.answer(keys, |shard, shards, keys| shards[shard].get_many(keys))
     }
     fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        if let Some(ranks) = host::rank_many(self, keys, false)? {
-            return Ok(ranks);
-        }
         self.rank(keys, I::lower_bound_many)
     }
     fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        if let Some(ranks) = host::rank_many(self, keys, true)? {
-            return Ok(ranks);
-        }
         self.rank(keys, I::upper_bound_many)
     }
     fn predecessor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        if let Some(found) = host::neighbor_many(self, keys, true)? {
-            return Ok(found);
-        }
         self.neighbor(keys, I::predecessor_many, |shards, shard| {
             match shards[..shard].iter().rev().find(|shard| !shard.is_empty()) {
                 Some(shard) => Ok(shard.predecessor_many(&[K::MAX])?[0]),
@@ -61,9 +49,6 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         })
     }
     fn successor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        if let Some(found) = host::neighbor_many(self, keys, false)? {
-            return Ok(found);
-        }
         self.neighbor(keys, I::successor_many, |shards, shard| {
             match shards[shard + 1..].iter().find(|shard| !shard.is_empty()) {
                 Some(shard) => Ok(shard.successor_many(&[K::MIN])?[0]),

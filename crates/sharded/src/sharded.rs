@@ -248,10 +248,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ways
     }
 
-    /// The most queries of a piece, and the fewest of a host batch that devices divide.
+    /// The most queries of a piece.
     #[cfg(test)]
-    pub(crate) fn set_lengths(&mut self, piece: usize, few: usize) {
-        (self.router.piece, self.ways.few) = (piece, few);
+    pub(crate) fn set_piece(&mut self, piece: usize) {
+        self.router.piece = piece;
     }
 
     /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or
