@@ -3,9 +3,12 @@
 //! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and lines
 //! ([`Count`]), a second writes them ([`Write`]), since a part may take more than one node.
 
-use crate::layout::{BITMAP_CHILDREN, Quantiser, line_slots, spare_lines};
-use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, STARTS, Source, note_formats, plan, write};
+use crate::layout::{BITMAP_CHILDREN, line_slots, spare_lines};
+use crate::node::{
+    From, NodeOutputs, NodePlace, Plan, PlanMemory, SAVED_WORDS, Source, note_formats, plan, save, saved, write,
+};
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::stretch::Filling;
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -64,26 +67,6 @@ unsafe fn widest_gap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, so
         step /= 2;
     }
     at
-}
-
-/// Warp collective (all lanes). Notes a plan that is in the memory.
-///
-/// # Safety
-/// There is room.
-#[inline(always)]
-unsafe fn save<S: Simt>(simt: S, plan: Plan, to: GlobalMut<u32>, at: u64, memory: PlanMemory) {
-    // SAFETY: the starts of the lines, and the end.
-    unsafe {
-        let mut own = simt.lane();
-        while own <= plan.lines {
-            simt.store(to, at + 2 + u64::from(own), simt.shared_load(memory.starts, own), Hint::Default);
-            own += WARP;
-        }
-        if simt.lane() == 0 {
-            simt.store(to, at, plan.quantiser.0, Hint::Default);
-            simt.store(to, at + 1, plan.lines, Hint::Default);
-        }
-    }
 }
 
 kernel_args! {
@@ -196,8 +179,8 @@ kernel_args! {
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
-        /// Out, of [`Count`], and read by [`Write`]: `[parts * PLAN_WORDS]`, the plan of each part that is one node: its quantiser,
-        /// its lines, or 0 for parts of several nodes, and where the lines begin.
+        /// Out, of [`Count`], and read by [`Write`]: `[parts * PLAN_WORDS]`, the plan of each part that is one node: as it is
+        /// saved, or with 0 lines for parts of several nodes.
         pub plans: GlobalMut<u32>,
         /// Out, of [`Count`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their lines.
         pub counts: GlobalMut<u64>,
@@ -226,7 +209,7 @@ kernel_args! {
 }
 
 /// Words of a part's plan.
-pub const PLAN_WORDS: u32 = 2 + STARTS;
+pub const PLAN_WORDS: u32 = SAVED_WORDS;
 
 /// Counts the nodes and lines of each part: a warp per part; blocks of [`BUILD_WARPS`] warps.
 #[derive(Debug)]
@@ -269,23 +252,14 @@ impl<K: KeyWord, V: Value> Kernel for Write<K, V> {
         // SAFETY: a part of the keys, and its plan.
         unsafe {
             let (pairs, len) = part_of(simt, args, part);
-            let (plans, at) = (args.plans.as_const(), part * u64::from(PLAN_WORDS));
-            let lines = simt.load(plans, at + 1, Hint::ReadOnly);
-            if lines == 0 {
+            let plan = saved::<S, K, V>(simt, (args.plans.as_const(), part * u64::from(PLAN_WORDS)), len, memory);
+            if plan.lines == 0 {
                 return;
             }
-            let quantiser = Quantiser(simt.load(plans, at, Hint::ReadOnly));
-            let mut own = simt.lane();
-            while own <= lines {
-                let start = simt.load(plans, at + 2 + u64::from(own), Hint::ReadOnly);
-                simt.shared_store(memory.starts, own, start);
-                own += WARP;
-            }
-            simt.sync_warp(FULL_MASK);
             let target = target(simt, args, part, pairs.from);
-            write_node(simt, args, (pairs, len), Plan { quantiser, lines }, target, memory);
+            write_node(simt, args, (pairs, len), plan, target, memory);
             if simt.lane() == 0 {
-                note_formats(simt, args.formats, quantiser.format() as u32);
+                note_formats(simt, args.formats, plan.quantiser.format() as u32);
             }
         }
     }
@@ -421,7 +395,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
                         write_node(simt, args, (source, own), plan, target, memory);
                     }
                     if !writes && own == len {
-                        save(simt, plan, args.plans, at, memory);
+                        save::<S, K, V>(simt, plan, (args.plans, at), memory);
                     }
                     formats |= plan.quantiser.format() as u32;
                     target.number += 1;

@@ -24,6 +24,7 @@ mod scan;
 mod scan_wide;
 mod search;
 mod sorted;
+mod stretch;
 mod update;
 mod upper;
 mod values;

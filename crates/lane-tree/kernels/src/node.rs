@@ -6,9 +6,10 @@ use crate::layout::{
     QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
     has_values_beside, line_slots, planes, record_words, value_at,
 };
+use crate::stretch::{Filling, LineCut, Stretch};
 use crate::values;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
 
 /// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
 const fn rounds(slots: u32) -> usize {
@@ -19,9 +20,7 @@ const fn rounds(slots: u32) -> usize {
 #[derive(Clone, Copy)]
 pub(crate) struct PlanMemory {
     /// A bit for each pair: a line may begin with it; and one after the last.
-    begins: Shared<u32>,
-    /// For each pair the one with which the next line begins, if a line begins with it.
-    next: Shared<u32>,
+    pub(crate) begins: Shared<u32>,
     /// The first pair of each line, and the number of pairs after the last.
     pub(crate) starts: Shared<u32>,
     /// A node's words.
@@ -35,12 +34,12 @@ const fn begin_words(slots: u32) -> u32 {
 }
 
 /// Words of [`PlanMemory::starts`], an even number.
-pub(crate) const STARTS: u32 = BITMAP_CHILDREN + 2;
+const STARTS: u32 = BITMAP_CHILDREN + 2;
 
 impl PlanMemory {
     /// Bytes of a warp's, for lines of so many slots.
     pub(crate) const fn bytes(slots: u32) -> u32 {
-        let words = begin_words(slots) + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS;
+        let words = begin_words(slots) + STARTS + NODE_WORDS;
         // The next warp's may have keys of 16 bytes before it.
         (words * 4).next_multiple_of(16)
     }
@@ -49,9 +48,8 @@ impl PlanMemory {
     #[inline(always)]
     pub(crate) fn at(offset: u32, slots: u32) -> Self {
         let begins = Shared::at(offset, begin_words(slots));
-        let next = Shared::at(begins.end(), rounds(slots) as u32 * WARP);
-        let starts = Shared::at(next.end(), STARTS);
-        Self { begins, next, starts, node: Shared::at(starts.end(), NODE_WORDS) }
+        let starts = Shared::at(begins.end(), STARTS);
+        Self { begins, starts, node: Shared::at(starts.end(), NODE_WORDS) }
     }
 }
 
@@ -94,39 +92,6 @@ impl<K: KeyWord, V: Value, T: Source<K, V>> Source<K, V> for From<T> {
 pub(crate) struct Plan {
     pub(crate) quantiser: Quantiser,
     pub(crate) lines: u32,
-}
-
-/// How lines are to be filled.
-#[derive(Clone, Copy)]
-pub(crate) struct Filling {
-    /// Pairs of a line, in units of 1/256.
-    line: u32,
-    /// 2^22 divided by that.
-    inverse: u32,
-}
-
-impl Filling {
-    #[inline(always)]
-    pub(crate) fn new(line: u32) -> Self {
-        Self { line, inverse: (1 << 22) / line.max(1) }
-    }
-
-    /// How many pairs a line that begins with a pair is to have: it is to be full, or to end at the next of equal distances.
-    #[inline(always)]
-    fn from(self, start: u32, slots: u32) -> u32 {
-        if self.line == slots * 256 {
-            return slots;
-        }
-        // The division by the distance may be one too low.
-        let before = match slots {
-            0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
-            // Of so many pairs, the product may have more than 32 bits.
-            _ => ((u64::from(start * 256 + 255) * u64::from(self.inverse)) >> 22) as u32,
-        };
-        let end = |distances: u32| (distances * self.line) >> 8;
-        let next = if end(before + 1) > start { end(before + 1) } else { end(before + 2) };
-        (next - start).min(slots)
-    }
 }
 
 /// Warp collective (all lanes). A plan for one node of at most so many lines with all of `len` pairs, at least one, if there is
@@ -175,9 +140,10 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             unroll!(TOGETHER, i => {
                 let at = (round + i as u32) * WARP + lane;
                 let place = quantiser.place(keys[i]);
-                let before = simt.shuffle_up(FULL_MASK, place, 1);
-                let before = if lane == 0 { carry } else { before };
-                carry = simt.shuffle(FULL_MASK, place, WARP - 1);
+                // The first lane gets the last one's, for the next round.
+                let rotated = simt.shuffle(FULL_MASK, place, (lane + WARP - 1) % WARP);
+                let before = if lane == 0 { carry } else { rotated };
+                carry = rotated;
                 let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
                 let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
                 if lane == 0 && round + (i as u32) < begin_words(slots) {
@@ -188,53 +154,18 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             round += TOGETHER as u32;
         }
         simt.sync_warp(FULL_MASK);
+        // SAFETY: the beginnings of the pairs and their end are in the memory.
+        let stretch = unsafe { Stretch::of(simt, len, slots, memory) };
         let (mut filling, mut otherwise) = (filling, otherwise);
         let is_crowded = loop {
-            let mut round = 0;
-            while round * WARP < len {
-                let start = round * WARP + lane;
-                // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
-                unsafe {
-                    let low = simt.shared_load(memory.begins, round);
-                    let high = simt.shared_load(memory.begins, round + 1);
-                    // Bit `i`: a line that begins here may have `i + 1` pairs.
-                    let following = u64::from(high) << 32 | u64::from(low);
-                    let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
-                    let wanted = filling.from(start, slots);
-                    let short = ends & ((1 << wanted) - 1);
-                    let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
-                    // A line that cannot end leads past the end.
-                    simt.shared_store(memory.next, start, if ends == 0 { len + 1 } else { start + pairs });
-                }
-                round += 1;
-            }
-            simt.sync_warp(FULL_MASK);
-            // All lanes follow the lines, one after the other: as few instructions as go.
-            let (mut start, mut lines) = (0, 0);
-            while start < len && lines < most {
-                // SAFETY: one more than the lines; a pair of the source.
-                unsafe {
-                    if lane == 0 {
-                        simt.shared_store(memory.starts, lines, start);
-                    }
-                    start = simt.shared_load(memory.next, start);
-                }
-                lines += 1;
-            }
-            simt.sync_warp(FULL_MASK);
-            if start == len {
-                // SAFETY: as above.
-                unsafe {
-                    if lane == 0 {
-                        simt.shared_store(memory.starts, lines, len);
-                    }
-                }
-                simt.sync_warp(FULL_MASK);
-                return Some(Plan { quantiser, lines });
-            }
-            match otherwise {
-                Some(other) if start < len => (filling, otherwise) = (other, None),
-                _ => break start > len,
+            // SAFETY: the same memory.
+            match unsafe { stretch.cut(simt, filling, most, memory) } {
+                LineCut::Into(lines) => return Some(Plan { quantiser, lines }),
+                LineCut::Crowded => break true,
+                LineCut::TooMany => match otherwise {
+                    Some(other) => (filling, otherwise) = (other, None),
+                    None => break false,
+                },
             }
         };
         if attempt == 0 && is_crowded {
@@ -409,11 +340,7 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
 /// # Safety
 /// It is in the memory.
 #[inline(always)]
-pub(crate) unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(
-    simt: S,
-    lines: u32,
-    memory: PlanMemory,
-) -> [u64; MOST_PLANES] {
+unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(simt: S, lines: u32, memory: PlanMemory) -> [u64; MOST_PLANES] {
     let lane = simt.lane();
     // A lane has two lines.
     let beyond = |line: u32| {
@@ -433,26 +360,67 @@ pub(crate) unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(
     [plane(0), plane(1), plane(2), if has_fourth { plane(3) } else { 0 }]
 }
 
-/// Warp collective (all lanes). Puts a plan with these planes into the memory, of so many lines and pairs.
+/// Words of a plan that a kernel leaves to another: its quantiser, its lines, and planes of two words each.
+pub(crate) const SAVED_WORDS: u32 = 2 + 2 * MOST_PLANES as u32;
+
+/// Warp collective (all lanes). Saves a plan that is in the memory, for [`saved`].
 ///
 /// # Safety
-/// The memory is the warp's own.
+/// There is room for [`SAVED_WORDS`].
 #[inline(always)]
-pub(crate) unsafe fn put_planes<S: Simt, K: KeyWord, V: Value>(
+pub(crate) unsafe fn save<S: Simt, K: KeyWord, V: Value>(
     simt: S,
-    planes: [u64; MOST_PLANES],
-    (lines, len): (u32, u32),
+    plan: Plan,
+    (to, at): (GlobalMut<u32>, u64),
     memory: PlanMemory,
 ) {
-    let record = Record { first: K::MIN, rank: 0, planes };
-    let mut line = simt.lane();
-    while line <= lines {
-        let start = if line < lines { record.before::<V>(line) } else { len };
-        // SAFETY: the starts of the lines, and the end.
-        unsafe { simt.shared_store(memory.starts, line, start) };
-        line += WARP;
+    // SAFETY: the plan is in the memory.
+    let all = unsafe { planes_of::<S, K, V>(simt, plan.lines, memory) };
+    if simt.lane() == 0 {
+        // SAFETY: the caller's.
+        let store = |word: u32, value: u32| unsafe { simt.store(to, at + u64::from(word), value, Hint::Default) };
+        store(0, plan.quantiser.0);
+        store(1, plan.lines);
+        unroll!(MOST_PLANES, plane => {
+            if (plane as u32) < planes::<K, V>() {
+                store(2 + 2 * plane as u32, all[plane] as u32);
+                store(3 + 2 * plane as u32, (all[plane] >> 32) as u32);
+            }
+        });
     }
-    simt.sync_warp(FULL_MASK);
+}
+
+/// Warp collective (all lanes). A plan of `len` pairs that was saved, or no lines if they are 0; the memory has it then.
+///
+/// # Safety
+/// It was saved; the memory is the warp's own.
+#[inline(always)]
+pub(crate) unsafe fn saved<S: Simt, K: KeyWord, V: Value>(
+    simt: S,
+    (from, at): (Global<u32>, u64),
+    len: u32,
+    memory: PlanMemory,
+) -> Plan {
+    // SAFETY: the caller's; the starts of the lines, and the end.
+    unsafe {
+        let load = |word: u32| simt.load(from, at + u64::from(word), Hint::ReadOnly);
+        let plan = Plan { quantiser: Quantiser(load(0)), lines: load(1) };
+        let mut record = Record { first: K::MIN, rank: 0, planes: [0; MOST_PLANES] };
+        unroll!(MOST_PLANES, plane => {
+            if (plane as u32) < planes::<K, V>() {
+                let half = |half: u32| u64::from(load(2 + 2 * plane as u32 + half));
+                record.planes[plane] = half(0) | half(1) << 32;
+            }
+        });
+        let mut line = simt.lane();
+        while line <= plan.lines {
+            let start = if line < plan.lines { record.before::<V>(line) } else { len };
+            simt.shared_store(memory.starts, line, start);
+            line += WARP;
+        }
+        simt.sync_warp(FULL_MASK);
+        plan
+    }
 }
 
 /// Warp collective (all lanes). The lane's word of a node, in the first lanes; `first_of` is the first key of a child, from
