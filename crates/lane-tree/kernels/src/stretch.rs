@@ -23,28 +23,33 @@ impl Filling {
         Self { line, inverse: (1 << 22) / line.max(1) }
     }
 
-    /// How many pairs a line that begins with a pair is to have: it is to be full, or to end at the next of equal distances.
+    /// Where lines are to end among the pairs after this one, up to so many: bit `i` says that one may end after `i` pairs. Lines are
+    /// to be full, and then there is no such bit, or to end at equal distances from the node's first pair on.
     #[inline(always)]
-    fn from(self, start: u32, slots: u32) -> u32 {
-        if self.line == slots * 256 {
-            return slots;
+    fn ends(self, start: u32, most: u32, slots: u32) -> u64 {
+        let mut ends = 0;
+        if self.line < slots * 256 {
+            // The division may be one too low.
+            let mut distances = match slots {
+                0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
+                // Of so many pairs, the product may have more than 32 bits.
+                _ => ((u64::from(start * 256 + 255) * u64::from(self.inverse)) >> 22) as u32,
+            };
+            let mut end = 0;
+            while end <= start + most {
+                ends |= if end > start { 1 << (end - start) } else { 0 };
+                distances += 1;
+                end = (distances * self.line) >> 8;
+            }
         }
-        // The division by the distance may be one too low.
-        let before = match slots {
-            0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
-            // Of so many pairs, the product may have more than 32 bits.
-            _ => ((u64::from(start * 256 + 255) * u64::from(self.inverse)) >> 22) as u32,
-        };
-        let end = |distances: u32| (distances * self.line) >> 8;
-        let next = if end(before + 1) > start { end(before + 1) } else { end(before + 2) };
-        (next - start).min(slots)
+        ends
     }
 }
 
 /// What becomes of a node's pairs.
 pub(crate) enum LineCut {
-    /// So many lines, whose first pairs are in the memory, with the number of pairs after the last.
-    Into(u32),
+    /// So many lines, and which of its stretch's pairs they begin with in the lane.
+    Into { lines: u32, begun: u32 },
     /// More lines than there may be.
     TooMany,
     /// A line that begins with one of the pairs may not end within its slots.
@@ -113,7 +118,7 @@ impl Stretch {
     /// Warp collective (all lanes). The lane's stretch. The memory's beginnings may be written again then.
     ///
     /// # Safety
-    /// The memory has the beginnings of so many pairs, at least one and at most those of 64 lines and 64, and the word after that
+    /// The memory has the beginnings of so many pairs, at least one and at most 32 for each lane, and the word after that
     /// with the end.
     #[inline(always)]
     pub(crate) unsafe fn of<S: Simt>(simt: S, len: u32, slots: u32, memory: PlanMemory) -> Self {
@@ -137,36 +142,31 @@ impl Stretch {
         Self { slots, len, share, first, begins }
     }
 
-    /// Pairs of a line that begins with one of the stretch's pairs; 0 if it may not end within its slots.
+    /// Pairs of a line that begins with one of the stretch's pairs: as many as go up to where it is to end, or more if it may not
+    /// end before; 0 if it may not end within its slots.
     #[inline(always)]
-    fn line(self, at: u32, filling: Filling) -> u32 {
+    fn line(self, at: u32, wanted: u64) -> u32 {
         // Bit `i`: it may have `i + 1` pairs.
-        let after = if self.slots > 8 { (self.begins >> (at + 1)) as u32 } else { self.begins as u32 >> (at + 1) };
-        let ends = after & ((1 << self.slots) - 1);
-        let short = ends & ((1 << filling.from(self.first + at, self.slots)) - 1);
-        if short != 0 {
-            32 - short.leading_zeros()
-        } else if ends != 0 {
-            ends.trailing_zeros() + 1
-        } else {
-            0
-        }
+        let after = |bits: u64| if self.slots > 8 { (bits >> (at + 1)) as u32 } else { bits as u32 >> (at + 1) };
+        let ends = after(self.begins) & ((1 << self.slots) - 1);
+        let lowest = |bits: u32| bits & bits.wrapping_neg();
+        let wanted = lowest(after(wanted));
+        let short = ends & (wanted | wanted.wrapping_sub(1));
+        let end = if short != 0 { short } else { lowest(ends) };
+        32 - end.leading_zeros()
     }
 
-    /// Warp collective (all lanes). Cuts the node's pairs into at most so many lines: the same in all lanes.
-    ///
-    /// # Safety
-    /// The memory is that of the stretch.
+    /// Warp collective (all lanes). Cuts the node's pairs into at most so many lines.
     #[inline(always)]
-    pub(crate) unsafe fn cut<S: Simt>(self, simt: S, filling: Filling, most: u32, memory: PlanMemory) -> LineCut {
+    pub(crate) fn cut<S: Simt>(self, simt: S, filling: Filling, most: u32) -> LineCut {
         let (lane, slots) = (simt.lane(), self.slots);
+        let wanted = filling.ends(self.first, self.share + slots, slots);
         let mut exits = Exits::NONE;
         let mut at = self.share;
         while at > 0 {
             at -= 1;
-            let pairs = self.line(at, filling);
-            // What cannot end leads anywhere: it is found below.
-            exits = exits.with(exits.of(if pairs == 0 { slots - 1 } else { pairs - 1 }, slots));
+            // A line that cannot end leads anywhere: it is found below.
+            exits = exits.with(exits.of(self.line(at, wanted).wrapping_sub(1), slots));
         }
         let mut step = 1;
         while step < WARP {
@@ -179,42 +179,52 @@ impl Stretch {
         let entry = simt.shuffle_up(FULL_MASK, exits.low, 1) & 15;
         let mut at = if lane == 0 { 0 } else { entry };
         let end = self.share.min(self.len.saturating_sub(self.first));
-        let (mut begun, mut is_stuck) = (0_u64, false);
+        let (mut begun, mut is_stuck) = (0_u32, false);
         while at < end && !is_stuck {
             begun |= 1 << at;
-            let pairs = self.line(at, filling);
+            let pairs = self.line(at, wanted);
             is_stuck = pairs == 0;
             at += pairs;
         }
         let own = begun.count_ones();
-        let mut upto = own;
-        let mut step = 1;
-        while step < WARP {
-            let before = simt.shuffle_up(FULL_MASK, upto, step);
-            upto += if lane >= step { before } else { 0 };
-            step *= 2;
+        let stuck = simt.ballot(FULL_MASK, is_stuck);
+        if stuck != 0 {
+            // After the first lane that is stuck, nothing is right.
+            let is_right = lane <= stuck.trailing_zeros();
+            let upto = simt.reduce_add(FULL_MASK, if is_right { own } else { 0 });
+            return if upto <= most { LineCut::Crowded } else { LineCut::TooMany };
         }
-        // After the first lane that is stuck, nothing is right.
-        if simt.any(FULL_MASK, is_stuck && upto <= most) {
-            return LineCut::Crowded;
-        }
-        let lines = simt.shuffle(FULL_MASK, upto, WARP - 1);
-        if lines > most {
-            return LineCut::TooMany;
-        }
-        let mut line = upto - own;
-        // SAFETY: an element for each line, and one more.
-        unsafe {
-            while begun != 0 {
-                simt.shared_store(memory.starts, line, self.first + begun.trailing_zeros());
-                begun &= begun - 1;
-                line += 1;
-            }
-            if lane == 0 {
-                simt.shared_store(memory.starts, lines, self.len);
-            }
-        }
-        simt.sync_warp(FULL_MASK);
-        LineCut::Into(lines)
+        let lines = simt.reduce_add(FULL_MASK, own);
+        if lines > most { LineCut::TooMany } else { LineCut::Into { lines, begun } }
     }
+}
+
+/// Warp collective (all lanes). Puts the first pair of each line into the memory, and the number of pairs after the last:
+/// `begun` says which of its stretch's pairs lines begin with.
+///
+/// # Safety
+/// The memory is the warp's own.
+#[inline(always)]
+pub(crate) unsafe fn put_starts<S: Simt>(simt: S, begun: u32, (lines, len): (u32, u32), memory: PlanMemory) {
+    let (lane, own) = (simt.lane(), begun.count_ones());
+    let mut upto = own;
+    let mut step = 1;
+    while step < WARP {
+        let before = simt.shuffle_up(FULL_MASK, upto, step);
+        upto += if lane >= step { before } else { 0 };
+        step *= 2;
+    }
+    let (first, mut begun, mut line) = (lane * len.div_ceil(WARP), begun, upto - own);
+    // SAFETY: an element for each line, and one more.
+    unsafe {
+        while begun != 0 {
+            simt.shared_store(memory.starts, line, first + begun.trailing_zeros());
+            begun &= begun - 1;
+            line += 1;
+        }
+        if lane == 0 {
+            simt.shared_store(memory.starts, lines, len);
+        }
+    }
+    simt.sync_warp(FULL_MASK);
 }

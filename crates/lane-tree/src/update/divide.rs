@@ -117,7 +117,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             }
             let (pairs, filling) = ((&keys, &values, list.pairs), self.divided_filling());
             let mut made = Planned::new(stream, &device, pairs, filling, (divided, list.parts))?;
-            (nodes, lines) = made.total()?;
+            (nodes, lines) = made.total()?.expect("pairs that ascend strictly");
             planned = Some(made);
         }
         let new_lines = NewLines { new: moved.new + lines, old: moved.old + list.lines };
