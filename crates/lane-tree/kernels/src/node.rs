@@ -160,14 +160,20 @@ pub(crate) unsafe fn plan_bitmap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>
     len: u32,
     filling: Filling,
     memory: PlanMemory,
-    look: impl FnMut(u32, K),
+    mut look: impl FnMut(u32, K),
 ) -> Option<Plan> {
-    if len > BITMAP_CHILDREN * line_slots::<K, V>() {
-        return None;
-    }
     // SAFETY: pairs of the source; the caller's.
     unsafe {
         let last = source.key(simt, len - 1);
+        if len > BITMAP_CHILDREN * line_slots::<K, V>() {
+            let mut from = 0;
+            while from < len {
+                let at = from + simt.lane();
+                look(at, if at < len { source.key(simt, at) } else { last });
+                from += WARP;
+            }
+            return None;
+        }
         let quantiser = Quantiser::bitmap(source.key(simt, 0), last, 0);
         match cut(simt, source, (len, last), quantiser, (filling, None), BITMAP_CHILDREN, memory, look) {
             LineCut::Into { lines, begun } => Some(Plan { quantiser, lines, begun }),
@@ -437,7 +443,7 @@ pub(crate) unsafe fn save<S: Simt, K: KeyWord, V: Value>(simt: S, plan: Plan, (t
     let (mut word, mut begun, mut is_stored) = (lane, plan.begun, true);
     if has_short_stretches::<K, V>() {
         begun |= simt.shuffle_down(FULL_MASK, begun, 1) << 16;
-        (word, is_stored) = (lane / 2, lane % 2 == 0);
+        (word, is_stored) = (lane / 2, lane & 1 == 0);
     }
     // SAFETY: the caller's.
     unsafe {
