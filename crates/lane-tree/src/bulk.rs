@@ -21,10 +21,10 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 /// Threads for parts that are not one node, where there are not more parts: enough for all multiprocessors.
 const OTHERS_THREADS: u64 = 1 << 20;
 
-/// A tree that is not full has memory for one in so many lines more, for nodes that need others.
+/// A tree that is not full has memory for one in so many buckets more, for nodes that need others.
 const MORE: u32 = 16;
 
-/// No nodes that are divided: parts are of all pairs.
+/// No nodes that are split: parts are of all pairs.
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
 /// Pairs on a device, in parts that are to become nodes.
@@ -36,7 +36,7 @@ pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
     cuts: Buffer<u64>,
     counts: Buffer<u64>,
     plans: Buffer<u32>,
-    /// Nodes and lines before each part.
+    /// Nodes and buckets before each part.
     before: Buffer<u64>,
     /// Nodes of all parts, once they are known; until then 0. If they are as many, every part is one node.
     nodes: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Outputs<'a, K: KeyWord> {
 }
 
 impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
-    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are divided,
+    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are split,
     /// if there are any.
     pub(crate) fn new(
         stream: &Stream,
@@ -123,14 +123,14 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         })
     }
 
-    /// Nodes and lines of all parts. Waits for the stream.
+    /// Nodes and buckets of all parts. Waits for the stream.
     pub(crate) fn total(&mut self) -> Result<(usize, u64)> {
         let total = read(&self.before, self.parts)?;
         self.nodes = (total >> LINE_BITS) as usize;
         Ok((self.nodes, total & ((1 << LINE_BITS) - 1)))
     }
 
-    /// Nodes and lines before each part, and in all.
+    /// Nodes and buckets before each part, and in all.
     pub(crate) fn before(&self) -> &Buffer<u64> {
         &self.before
     }
@@ -140,7 +140,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         &self.cuts
     }
 
-    /// Writes the nodes, with their records and lines, where `targets` says, or one after the other.
+    /// Writes the nodes, with their records and buckets, where `targets` says, or one after the other.
     ///
     /// # Safety
     /// There is room for them.
@@ -177,7 +177,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     }
 }
 
-/// The number of lines of a tree.
+/// The number of buckets of a tree.
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`].
@@ -208,13 +208,13 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
     let Parts { nodes, records, ends, lines, .. } = &mut built;
     let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
-    // SAFETY: there is room for the nodes and lines that were counted.
+    // SAFETY: there is room for the nodes and buckets that were counted.
     unsafe { planned.write(stream, None, outputs)? };
     make_upper(stream, options, &mut built, &mut upper)?;
     Ok(built)
 }
 
-/// Memory for a tree of so many nodes of the lowest level and lines.
+/// Memory for a tree of so many nodes of the lowest level and buckets.
 pub(crate) fn room<K: KeyWord, V: Value>(
     device: &Device,
     options: Options,

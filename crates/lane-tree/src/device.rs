@@ -26,8 +26,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole lines to shared
-    /// memory: so many for each line that a part's lines, and some more, are in a window.
+    /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole buckets to shared
+    /// memory: so many for each bucket that a part's buckets, and some more, are in a window.
     fn sorted_own(&self, count: usize) -> Option<usize> {
         let shape = self.parts.known().shape;
         let lines = u64::from(shape.lines - shape.unused);

@@ -17,7 +17,7 @@ const MOST_LEVELS: u32 = u32::BITS / FORMAT_BITS;
 /// one table has as many with 128 bytes each, which is the most that a kernel needs: its latency would show with fewer.
 const LEAST_THREADS: u32 = 256;
 
-/// What a tree is built with, and built anew after changes.
+/// What a tree is built with, and rebuilt with after changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) fill: f64,

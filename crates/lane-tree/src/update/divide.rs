@@ -1,4 +1,4 @@
-//! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
+//! Batches that split nodes: their pairs go the way of a build, and the other nodes move aside.
 
 use super::{Batch, NewLines, UpdateScratch};
 use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, make_upper, room};
@@ -14,14 +14,14 @@ use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_simt::WARP;
 
-/// The nodes that are divided.
+/// The nodes that are split.
 struct List {
     words: Buffer<u64>,
     count: usize,
     /// Their pairs, after the batch.
     pairs: usize,
     parts: usize,
-    /// Their lines.
+    /// Their buckets.
     lines: u64,
 }
 
@@ -35,7 +35,7 @@ impl List {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Lists the nodes that are divided, of which there are so many. Waits for the stream.
+    /// Lists the nodes that are split, of which there are so many. Waits for the stream.
     fn list_divided(
         &self,
         stream: &Stream,
@@ -71,7 +71,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             count: batch.0.len() as u64,
             words: words.write_on(stream)?,
         };
-        // SAFETY: the nodes of the tree, of which so many are divided.
+        // SAFETY: the nodes of the tree, of which so many are split.
         unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
         // Those of the end are of all.
         let mut all = [0; DIVIDED_WORDS as usize];
@@ -80,9 +80,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, lines })
     }
 
-    /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping; `listed` how
-    /// many nodes are to be rewritten, `found` how many of these must be divided, and `moved` which lines others get. Does nothing,
-    /// and says so, if too many lines would have no node.
+    /// Splits nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping; `listed` how
+    /// many nodes are to be rewritten, `found` how many of these must be split, and `moved` which buckets others get. Does nothing,
+    /// and says so, if too many buckets would have no node.
     pub(super) fn divide(
         &mut self,
         stream: &Stream,
@@ -100,7 +100,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         // Their pairs, in order.
         let (mut keys, mut values) = (device.alloc::<K>(list.pairs)?, device.alloc::<V>(list.pairs)?);
         let mut planned = None;
-        // Nodes and lines that the divided nodes become.
+        // Nodes and buckets that the split nodes become.
         let (mut nodes, mut lines) = (0, 0);
         if list.pairs > 0 {
             let args = DivideArgs {
@@ -176,7 +176,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 ends: built.ends.write_on(stream)?,
             };
             let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
-            // SAFETY: what is not divided has room where it is, and all nodes have it where they are to be.
+            // SAFETY: what is not split has room where it is, and all nodes have it where they are to be.
             unsafe {
                 Self::launch_changes(stream, &line_changes, (&node_changes, listed))?;
                 over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;

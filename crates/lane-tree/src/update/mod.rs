@@ -17,7 +17,7 @@ use crate::options::Options;
 use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
+use lanetree_frame::{Buffer, DeviceKind, Op, OpKind, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
     CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, MOVE_WARPS, NodeChangesArgs,
@@ -28,7 +28,7 @@ use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, LISTED, NEW_LINES, OLD_LINES, SORTED_AT, TALLY};
 
-/// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
+/// Threads for buckets that have no room: enough for all multiprocessors. How many buckets there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
 
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
@@ -38,7 +38,7 @@ const PLAN_WARPS: u64 = 1 << 13;
 /// times in `docs/lab/28-buckets-anywhere.md`, that takes about as long.
 const MOST_LISTED: u64 = 3;
 
-/// Likewise, where more than one in so many nodes would be divided.
+/// Likewise, where more than one in so many nodes would be split.
 const MOST_DIVIDED: u64 = 5;
 
 /// So few nodes are no reason to rebuild a tree.
@@ -54,16 +54,16 @@ type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
-    /// removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`]. The effect is
+    /// removal) and, unless all are inserts, `kinds[i]`, which says whether it inserts, updates or removes. The effect is
     /// as if they were applied one after another.
     ///
-    /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
-    /// by one; a node with a line that has none is rewritten in its own lines or, if these are too few, in new ones. A node that
-    /// needs more than 64, or whose keys are so close that it cannot tell them apart, is divided into nodes with new lines, filled to
-    /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no lines. That takes memory for second
-    /// nodes, for the pairs of the divided nodes, and for new lines: where there is none, lines are copied to memory for a quarter
-    /// more. The tree is rebuilt, as full as divided nodes, if more than two thirds of all nodes (and eight) would be rewritten, more
-    /// than a fifth (and eight) divided, or more than an eighth of all lines would belong to no node any more where there is no room
+    /// The batch is sorted and planned while the tree is only read. Buckets that have room for their operations are then changed one
+    /// by one; a node with a bucket that has none is rewritten in its own buckets or, if these are too few, in new ones. A node that
+    /// needs more than 64, or whose keys are so close that it cannot tell them apart, is split into nodes with new buckets, filled to
+    /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no buckets. That takes memory for second
+    /// nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are copied to memory for a quarter
+    /// more. The tree is rebuilt, as full as split nodes, if more than two thirds of all nodes (and eight) would be rewritten, more
+    /// than a fifth (and eight) split, or more than an eighth of all buckets would belong to no node any more where there is no room
     /// for others. That takes memory for the pairs and for a second tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
@@ -71,14 +71,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///
     /// ```
     /// use lanetree::lane_tree::UpdateScratch;
-    /// use lanetree::{Device, LaneTree, Pool};
+    /// use lanetree::{Device, LaneTree, OpKind, Pool};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Pool::new(&Device::emulated()).device();
     /// let mut tree = LaneTree::build(&device, &[1_u64, 3], &[10_u32, 30])?;
     /// let mut scratch = UpdateScratch::new(&device, 2)?;
     /// // Insert 2, remove 3.
-    /// let (keys, values, kinds) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?, device.upload(&[0, 2])?);
+    /// let (keys, values) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?);
+    /// let kinds = device.upload(&[OpKind::INSERT, OpKind::REMOVE])?;
     /// let report = tree.apply_on(&device.stream()?, &keys, &values, Some(&kinds), &mut scratch)?;
     /// assert_eq!((report.inserted, report.removed), (1, 1));
     /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(10), Some(20), None]);
@@ -100,7 +101,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         stream: &Stream,
         keys: &Buffer<K>,
         values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.parts.check()?;
@@ -145,12 +146,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(report(UpdatePath::Rebuilt))
     }
 
-    /// Sorts a batch and finds out what it does, which nodes are to be rewritten, and which of these must be divided: in the
+    /// Sorts a batch and finds out what it does, which nodes are to be rewritten, and which of these must be split: in the
     /// stream's order.
     fn plan(
         &self,
         stream: &Stream,
-        (keys, values, kinds): (&Buffer<K>, &Buffer<V>, Option<&Buffer<u32>>),
+        (keys, values, kinds): (&Buffer<K>, &Buffer<V>, Option<&Buffer<OpKind>>),
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
         let count = keys.len();
@@ -226,7 +227,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// What becomes of lines; not yet to be written.
+    /// What becomes of buckets; not yet to be written.
     fn changes_of_lines(
         &self,
         stream: &Stream,
@@ -276,7 +277,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// Launches the changes of lines, and of nodes that are listed and not divided, of which there are at most so many. Records
+    /// Launches the changes of buckets, and of nodes that are listed and not split, of which there are at most so many. Records
     /// keep the ranks of before.
     ///
     /// # Safety
@@ -298,8 +299,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(())
     }
 
-    /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `listed` the number of nodes
-    /// that are rewritten, some of them in new lines, for which there is room.
+    /// Changes buckets and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `listed` the number of nodes
+    /// that are rewritten, some of them in new buckets, for which there is room.
     fn write(
         &mut self,
         stream: &Stream,
@@ -327,7 +328,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 records: lines.records,
                 moves: GlobalMut::null(),
             };
-            // SAFETY: the lines and nodes have room.
+            // SAFETY: the buckets and nodes have room.
             unsafe {
                 Self::launch_changes(stream, &lines, (&nodes, listed))?;
                 launch::over(stream, u64::from(leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
@@ -340,7 +341,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// How full the lines of divided nodes are: there will be more where these keys went.
+    /// How full the buckets of split nodes are: there will be more where these keys went.
     fn divided_fill(&self) -> f64 {
         const MOST: f64 = 0.75;
         self.options.fill.min(MOST)

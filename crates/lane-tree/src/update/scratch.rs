@@ -9,19 +9,19 @@ use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 pub(super) const TALLY: usize = 0;
 /// How many nodes are listed, to be rewritten.
 pub(super) const LISTED: usize = 5;
-/// How many of these must be divided; then how many new lines others get, and how many they had instead.
+/// How many of these must be split; then how many new buckets others get, and how many they had instead.
 pub(super) const FOUND: usize = 6;
 /// See [`FOUND`].
 pub(super) const NEW_LINES: usize = 7;
 /// See [`FOUND`].
 pub(super) const OLD_LINES: usize = 8;
-/// How many lines have no room of their own.
+/// How many buckets have no room of their own.
 pub(super) const FULL: usize = 9;
 /// From here on those of the sort.
 pub(super) const SORTED_AT: usize = 10;
 
 /// Scratch memory of batches in device form, reusable for the next batch: about 70 bytes per operation with keys of 8 bytes, and 30
-/// for each node of the tree's lowest level, but for no more nodes than operations. A batch that divides nodes takes about 32 more for each node of the tree.
+/// for each node of the tree's lowest level, but for no more nodes than operations. A batch that splits nodes takes about 32 more for each node of the tree.
 #[derive(Debug)]
 pub struct UpdateScratch<K: AnyKey> {
     pub(super) sort: OperationSort<K>,
@@ -29,15 +29,15 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) nodes: Buffer<u32>,
     /// Its place there, and its effect.
     pub(super) places: Buffer<u32>,
-    /// Its line.
+    /// Its bucket.
     pub(super) lines: Buffer<u32>,
     /// What it adds and removes.
     pub(super) counts: Buffer<u64>,
     /// Their sums.
     pub(super) before: Buffer<u64>,
-    /// The first operations of lines that have no room.
+    /// The first operations of buckets that have no room.
     pub(super) full: Buffer<u32>,
-    /// What the line of an operation hands to another.
+    /// What the bucket of an operation hands to another.
     pub(super) shifts: Buffer<u32>,
     pub(super) findings: Buffer<u64>,
     /// The formats of nodes that were written.
@@ -45,7 +45,7 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) scan: ScanScratch,
     /// A bit for each node of the tree: whether it is to be rewritten.
     pub(super) marks: Buffer<u32>,
-    /// Likewise: whether it must be divided.
+    /// Likewise: whether it must be split.
     pub(super) found: Buffer<u32>,
     pub(super) lists: NodeLists,
     pub(super) sizes: NodeSizes,
@@ -83,16 +83,16 @@ impl NodeLists {
     }
 }
 
-/// The sizes of divided nodes, among all of the lowest level.
+/// The sizes of split nodes, among all of the lowest level.
 #[derive(Debug)]
 pub(super) struct NodeSizes {
     /// Nodes that there is room for.
     len: usize,
-    /// What each adds to the pairs that are divided.
+    /// What each adds to the pairs that are split.
     pub(super) pairs: Buffer<u64>,
     /// Their sums.
     pub(super) pairs_before: Buffer<u64>,
-    /// What each adds to parts and lines.
+    /// What each adds to parts and buckets.
     pub(super) parts: Buffer<u64>,
     /// Their sums.
     pub(super) parts_before: Buffer<u64>,
