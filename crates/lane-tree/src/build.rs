@@ -287,14 +287,14 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
         parts.records.extend(&plan.record(keys, *start as u64).words::<V>()[..record_words::<K, V>() as usize]);
-        plan.lines((keys, &values[*start..*end]), (first_line, spare(plan)), &mut parts.lines);
+        plan.lines(keys, &values[*start..*end], first_line, spare(plan), &mut parts.lines);
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;
         parts.ends.push(first_line);
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
     let leaf_nodes = children.len() as u32;
-    let options = options.on::<K>(device, (len as u64, children.len()))?;
+    let options = options.on::<K>(device, len as u64, children.len())?;
     let upper = Upper::new(children, formats, options.table_nodes);
     let top_start = upper.firsts.len() - upper.top_count as usize;
     let table = Table::new(&upper.firsts[top_start..]);

@@ -59,7 +59,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         device: &Device,
         pairs: DevicePairs<'a, K, V>,
         filling: Filling,
-        (divided, parts): (Divided, usize),
+        divided: Divided,
+        parts: usize,
     ) -> Result<Self> {
         let mut planned = Self {
             pairs,
@@ -198,10 +199,10 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
 ) -> Result<Parts<K::Bits>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
     let len = pairs.2;
-    let mut planned = Planned::new(stream, device, pairs, filling, (NOTHING_DIVIDED, filling.parts(len)))?;
+    let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_DIVIDED, filling.parts(len))?;
     let (leaf_nodes, lines) = planned.total()?;
     let lines = line_count(lines, len as u64)?;
-    let options = options.on::<K::Bits>(device, (len as u64, leaf_nodes))?;
+    let options = options.on::<K::Bits>(device, len as u64, leaf_nodes)?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
     let more = if filling.is_full() { 0 } else { lines / MORE };
     let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(more) as usize)?;

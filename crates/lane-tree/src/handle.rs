@@ -52,5 +52,5 @@ pub fn shape_for_rows(
         let (what, value) = ("a number of threads of a block", most_threads.to_string());
         return Err(Error::OptionValue { what, value, allowed: "multiples of 32 from 128 to 1024" });
     }
-    shape_over(stream, rows.max(1), most_threads, (0, shared_bytes))
+    shape_over(stream, rows.max(1), most_threads, 0, shared_bytes)
 }

@@ -109,8 +109,10 @@ impl Plan {
     /// Writes the node's buckets, from this one on, and some that are free.
     pub(crate) fn lines<K: KeyWord, V: Value>(
         &self,
-        (keys, values): (&[K], &[V]),
-        (first_line, spare): (u32, usize),
+        keys: &[K],
+        values: &[V],
+        first_line: u32,
+        spare: usize,
         lines: &mut [u64],
     ) {
         let slots = chunk_slots::<K, V>() as usize;
