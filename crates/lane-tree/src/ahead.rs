@@ -16,7 +16,7 @@ pub fn of_builds<K: AnyKey, V: Value>(unsorted: Option<usize>) -> Vec<&'static E
     kernels
 }
 
-/// Those of a batch of so many changes that divides no nodes. Without those of changes of several kinds.
+/// Those of a batch of so many changes that splits no nodes. Without those of changes of several kinds.
 pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     let mut kernels = vec![
         write_nodes_entry::<K::Bits, V>(),
@@ -36,7 +36,7 @@ pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     kernels
 }
 
-/// Those of a batch that divides nodes, beside those of changes.
+/// Those of a batch that splits nodes, beside those of changes.
 pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
     let mut kernels = of_nodes::<K, V>().to_vec();
     kernels.extend([

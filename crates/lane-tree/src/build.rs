@@ -46,7 +46,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         Self { options, words: PhantomData }
     }
 
-    /// The part of each line that a build fills, in (0, 1]; 1 by default. A line gets at least one pair. With 0.7, batches of
+    /// The part of each bucket that a build fills, in (0, 1]; 1 by default. A bucket gets at least one pair. With 0.7, batches of
     /// inserts find room.
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
@@ -68,7 +68,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no tree has; [`Error::TooManyLeaves`] for more than 2^32
-    /// lines; [`Error::Runtime`] if the device has no room.
+    /// buckets; [`Error::Runtime`] if the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
         if keys.len() == values.len() && keys.par_windows(2).all(|pair| pair[0] <= pair[1]) {
             return self.build_sorted(device, keys, values);
@@ -95,7 +95,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         let mut scratch = BuildScratch::for_sorted(device)?;
         // Not kept for the tree's batches: it may have none.
         drop(staging);
-        self.build_sorted_on(&device.stream()?, (&to_keys, &to_values), len, &mut scratch)
+        self.build_sorted_on(&device.stream()?, &to_keys, &to_values, len, &mut scratch)
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
@@ -109,7 +109,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     pub fn build_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
@@ -131,7 +132,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     pub fn build_sorted_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
@@ -155,7 +157,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Device::emulated();
     /// let (keys, values) = (device.upload(&[3_u32, 1, 2, 1])?, device.upload(&[30_u32, 10, 20, 11])?);
-    /// let tree = LaneTree::builder().build_owned_on(&device.stream()?, (keys, values), 4)?;
+    /// let tree = LaneTree::builder().build_owned_on(&device.stream()?, keys, values, 4)?;
     /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(11), Some(20), Some(30)]);
     /// # Ok(())
     /// # }
@@ -166,12 +168,13 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     pub fn build_owned_on(
         &self,
         stream: &Stream,
-        (keys, values): (Buffer<K>, Buffer<V>),
+        keys: Buffer<K>,
+        values: Buffer<V>,
         len: usize,
     ) -> Result<LaneTree<K, V>> {
         self.begin(stream.device(), len, true)?;
         if stream.device().kind() == DeviceKind::Host {
-            return self.build_on(stream, (&keys, &values), len, &mut BuildScratch::for_sorted(stream.device())?);
+            return self.build_on(stream, &keys, &values, len, &mut BuildScratch::for_sorted(stream.device())?);
         }
         build_from(stream, (keys, values), len, |pairs| self.build_distinct_on(stream, pairs))
     }
@@ -304,14 +307,14 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
         parts.records.extend(&plan.record(keys, *start as u64).words::<V>()[..record_words::<K, V>() as usize]);
-        plan.lines((keys, &values[*start..*end]), (first_line, spare(plan)), &mut parts.lines);
+        plan.lines(keys, &values[*start..*end], first_line, spare(plan), &mut parts.lines);
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;
         parts.ends.push(first_line);
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
     let leaf_nodes = children.len() as u32;
-    let options = options.on::<K>(device, (len as u64, children.len()))?;
+    let options = options.on::<K>(device, len as u64, children.len())?;
     let upper = Upper::new(children, formats, options.table_nodes);
     let top_start = upper.firsts.len() - upper.top_count as usize;
     let table = Table::new(&upper.firsts[top_start..]);

@@ -21,10 +21,10 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 /// Warps for parts that are not one node, where there are not fewer parts: enough for all multiprocessors.
 const OTHERS_WARPS: usize = 1 << 13;
 
-/// A tree that is not full has memory for one in so many lines more, for nodes that need others.
+/// A tree that is not full has memory for one in so many buckets more, for nodes that need others.
 const MORE: u32 = 16;
 
-/// No nodes that are divided: parts are of all pairs.
+/// No nodes that are split: parts are of all pairs.
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
 /// Pairs on a device, in parts that are to become nodes.
@@ -36,7 +36,7 @@ pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
     cuts: Buffer<u64>,
     counts: Buffer<u64>,
     plans: Buffer<u32>,
-    /// Nodes and lines before each part and in all; then [`NodesArgs::found`].
+    /// Nodes and buckets before each part and in all; then [`NodesArgs::found`].
     before: Buffer<u64>,
     /// From [`NodesArgs::others`].
     others: Buffer<u32>,
@@ -54,14 +54,15 @@ pub(crate) struct Outputs<'a, K: KeyWord> {
 }
 
 impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
-    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are divided,
+    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are split,
     /// if there are any.
     pub(crate) fn new(
         stream: &Stream,
         device: &Device,
         pairs: DevicePairs<'a, K, V>,
         filling: Filling,
-        (divided, parts): (Divided, usize),
+        divided: Divided,
+        parts: usize,
     ) -> Result<Self> {
         let mut planned = Self {
             pairs,
@@ -145,7 +146,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         })
     }
 
-    /// Nodes and lines of all parts; `None` if the pairs do not ascend strictly. Waits for the stream.
+    /// Nodes and buckets of all parts; `None` if the pairs do not ascend strictly. Waits for the stream.
     pub(crate) fn total(&mut self) -> Result<Option<(usize, u64)>> {
         let mut found = [0; 2];
         self.before.copy_range_to(self.parts, &mut found)?;
@@ -155,7 +156,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         Ok((words as u32 == 0).then_some((self.nodes, total & ((1 << LINE_BITS) - 1))))
     }
 
-    /// Nodes and lines before each part, and in all.
+    /// Nodes and buckets before each part, and in all.
     pub(crate) fn before(&self) -> &Buffer<u64> {
         &self.before
     }
@@ -165,7 +166,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         &self.cuts
     }
 
-    /// Writes the nodes, with their records and lines, where `targets` says, or one after the other.
+    /// Writes the nodes, with their records and buckets, where `targets` says, or one after the other.
     ///
     /// # Safety
     /// There is room for them.
@@ -201,7 +202,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     }
 }
 
-/// The number of lines of a tree.
+/// The number of buckets of a tree.
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`].
@@ -222,23 +223,23 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
 ) -> Result<Option<Parts<K::Bits>>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
     let len = pairs.2;
-    let mut planned = Planned::new(stream, device, pairs, filling, (NOTHING_DIVIDED, filling.parts(len)))?;
+    let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_DIVIDED, filling.parts(len))?;
     let Some((leaf_nodes, lines)) = planned.total()? else { return Ok(None) };
     let lines = line_count(lines, len as u64)?;
-    let options = options.on::<K::Bits>(device, (len as u64, leaf_nodes))?;
+    let options = options.on::<K::Bits>(device, len as u64, leaf_nodes)?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
     let more = if filling.is_full() { 0 } else { lines / MORE };
     let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(more) as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
     let Parts { nodes, records, ends, lines, .. } = &mut built;
     let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
-    // SAFETY: there is room for the nodes and lines that were counted.
+    // SAFETY: there is room for the nodes and buckets that were counted.
     unsafe { planned.write(stream, None, outputs)? };
     make_upper(stream, options, &mut built, &mut upper)?;
     Ok(Some(built))
 }
 
-/// Memory for a tree of so many nodes of the lowest level and lines.
+/// Memory for a tree of so many nodes of the lowest level and buckets.
 pub(crate) fn room<K: KeyWord, V: Value>(
     device: &Device,
     options: Options,
