@@ -7,7 +7,7 @@ use crate::memory::{Cache, In, Memory, Words, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::lane_tree::{Stats, UpdateScratch};
 use lanetree::{
-    AsOf, Buffer, Closed, DeviceRanges, FloatOrder, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport,
+    AsOf, Buffer, Closed, DeviceRanges, FloatOrder, KeyRange, LaneTree, Op, OpKind, RangeScratch, Ranges, UpdateReport,
     number_matches,
 };
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
@@ -797,9 +797,9 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             Kinds::All(_) => None,
         };
         let kinds = match (&each, kinds) {
-            (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<u32>()?),
+            (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<OpKind>()?),
             (None, Kinds::All(kind @ 1..)) => {
-                all = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
+                all = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
                 Some(&all)
             }
             _ => None,
