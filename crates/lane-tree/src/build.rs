@@ -121,7 +121,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         {
             return self.build(stream.device(), &keys[..len], &values[..len]);
         }
-        scratch.unsorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        scratch.in_order(stream, (keys, values, len), |scratch, pairs| self.build_ascending_on(stream, pairs, scratch))
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
@@ -144,7 +144,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         {
             return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
         }
-        scratch.sorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        self.build_ascending_on(stream, (keys, values, len), scratch)
     }
 
     /// As [`Builder::build_on`], but takes the buffers, sorts the pairs where they are if they are not sorted, and frees them
@@ -179,18 +179,37 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         build_from(stream, (keys, values), len, |pairs| self.build_distinct_on(stream, pairs))
     }
 
+    /// Builds a tree over pairs that should ascend, with options that were checked.
+    fn build_ascending_on(
+        &self,
+        stream: &Stream,
+        pairs: DevicePairs<'_, K, V>,
+        scratch: &mut BuildScratch<K, V>,
+    ) -> Result<LaneTree<K, V>> {
+        // Nearly always they ascend strictly, and the build sees it: without a pass over all keys only to check that.
+        if let Some(tree) = self.try_build_on(stream, pairs)? {
+            return Ok(tree);
+        }
+        scratch.sorted(stream, pairs, |pairs| self.build_distinct_on(stream, pairs))
+    }
+
     /// Builds a tree over pairs that ascend strictly, with options that were checked.
     pub(crate) fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<LaneTree<K, V>> {
+        Ok(self.try_build_on(stream, pairs)?.expect("pairs that ascend strictly"))
+    }
+
+    /// Builds a tree over pairs that ascend strictly; `None` if they turn out not to.
+    fn try_build_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Option<LaneTree<K, V>>> {
         let device = stream.device();
         if let (DeviceKind::Host, (Some(keys), Some(values))) =
             (device.kind(), (pairs.0.as_slice(), pairs.1.as_slice()))
         {
-            return self.upload(device, &SortedPairs::from_sorted(&keys[..pairs.2], &values[..pairs.2])?);
+            return self.upload(device, &SortedPairs::from_sorted(&keys[..pairs.2], &values[..pairs.2])?).map(Some);
         }
         if pairs.2 == 0 {
-            return self.upload(device, &SortedPairs::default());
+            return self.upload(device, &SortedPairs::default()).map(Some);
         }
-        Ok(self.tree(device, build_on(stream, device, self.options, pairs)?))
+        Ok(build_on(stream, device, self.options, pairs)?.map(|parts| self.tree(device, parts)))
     }
 
     fn upload(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<LaneTree<K, V>> {
@@ -239,7 +258,8 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     }
     let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
     let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
-    build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))
+    let built = build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))?;
+    Ok(built.expect("pairs that ascend strictly"))
 }
 
 /// The tree in main memory, for a device.

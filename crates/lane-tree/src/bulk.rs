@@ -10,16 +10,16 @@ use lanetree_kernels_lane_tree::layout::{
     words_of_lines,
 };
 use lanetree_kernels_lane_tree::{
-    BUILD_WARPS, CutArgs, Divided, LINE_BITS, NodesArgs, PLAN_WORDS, SUMMARY_WORDS, TableArgs, UPPER_WARPS, UpperArgs,
-    calls,
+    BUILD_WARPS, CutArgs, Divided, FOUND_WORDS, LINE_BITS, NodesArgs, SUMMARY_WORDS, TableArgs, UPPER_WARPS, UpperArgs,
+    calls, plan_words,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
 
-/// Threads for parts that are not one node, where there are not more parts: enough for all multiprocessors.
-const OTHERS_THREADS: u64 = 1 << 20;
+/// Warps for parts that are not one node, where there are not fewer parts: enough for all multiprocessors.
+const OTHERS_WARPS: usize = 1 << 13;
 
 /// A tree that is not full has memory for one in so many buckets more, for nodes that need others.
 const MORE: u32 = 16;
@@ -36,8 +36,10 @@ pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
     cuts: Buffer<u64>,
     counts: Buffer<u64>,
     plans: Buffer<u32>,
-    /// Nodes and buckets before each part.
+    /// Nodes and buckets before each part and in all; then [`NodesArgs::found`].
     before: Buffer<u64>,
+    /// From [`NodesArgs::others`].
+    others: Buffer<u32>,
     /// Nodes of all parts, once they are known; until then 0. If they are as many, every part is one node.
     nodes: usize,
 }
@@ -69,8 +71,9 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             parts,
             cuts: device.alloc(parts + 1)?,
             counts: device.alloc(parts)?,
-            plans: device.alloc(parts * PLAN_WORDS as usize)?,
-            before: device.alloc(parts + 1)?,
+            plans: device.alloc(parts * plan_words::<K::Bits, V>() as usize)?,
+            before: device.alloc(parts + 1 + FOUND_WORDS as usize / 2)?,
+            others: device.alloc(parts)?,
             nodes: 0,
         };
         let args = CutArgs {
@@ -80,6 +83,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             reach: filling.reach() as u32,
             reserved: 0,
             cuts: planned.cuts.write_on(stream)?,
+            found: planned.found(stream)?,
             divided,
             flip: K::FLIP,
         };
@@ -88,8 +92,13 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         let mut args = planned.args(stream)?;
         args.plans = planned.plans.write_on(stream)?;
         args.counts = planned.counts.write_on(stream)?;
+        args.found = planned.found(stream)?;
+        args.others = planned.others.write_on(stream)?;
         // SAFETY: the cuts are those of the pairs.
-        unsafe { planned.over_parts(stream)?.run(calls::count(&args))? };
+        unsafe {
+            planned.over_parts(stream)?.run(calls::count(&args))?;
+            planned.over_others(stream)?.run(calls::count_others(&args))?;
+        }
         let mut scratch = ScanScratch::new(device, parts)?;
         exclusive_scan(stream, &planned.counts, parts, &mut planned.before, &mut scratch)?;
         Ok(planned)
@@ -97,6 +106,17 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
 
     fn over_parts<'s>(&self, stream: &'s Stream) -> Result<Launch<'s>> {
         launch::over(stream, self.parts as u64, WARP, BUILD_WARPS * WARP)
+    }
+
+    /// Few parts are not one node, and a warp takes one after the other.
+    fn over_others<'s>(&self, stream: &'s Stream) -> Result<Launch<'s>> {
+        launch::over(stream, self.parts.min(OTHERS_WARPS) as u64, WARP, BUILD_WARPS * WARP)
+    }
+
+    /// Where [`NodesArgs::found`] is.
+    fn found(&mut self, stream: &Stream) -> Result<GlobalMut<u32>> {
+        let after = size_of::<u64>() * (self.parts + 1);
+        Ok(self.before.write_on(stream)?.cast::<u32>().byte_add(after as u64))
     }
 
     /// What both passes have in common.
@@ -111,6 +131,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             reserved: 0,
             plans: GlobalMut::null(),
             counts: GlobalMut::null(),
+            found: GlobalMut::null(),
+            others: GlobalMut::null(),
             before: self.before.read_on(stream)?,
             targets: Global::null(),
             nodes: GlobalMut::null(),
@@ -124,11 +146,14 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         })
     }
 
-    /// Nodes and buckets of all parts. Waits for the stream.
-    pub(crate) fn total(&mut self) -> Result<(usize, u64)> {
-        let total = read(&self.before, self.parts)?;
+    /// Nodes and buckets of all parts; `None` if the pairs do not ascend strictly. Waits for the stream.
+    pub(crate) fn total(&mut self) -> Result<Option<(usize, u64)>> {
+        let mut found = [0; 2];
+        self.before.copy_range_to(self.parts, &mut found)?;
+        let [total, words] = found;
         self.nodes = (total >> LINE_BITS) as usize;
-        Ok((self.nodes, total & ((1 << LINE_BITS) - 1)))
+        // The first of the words that were found is that of disorder.
+        Ok((words as u32 == 0).then_some((self.nodes, total & ((1 << LINE_BITS) - 1))))
     }
 
     /// Nodes and buckets before each part, and in all.
@@ -168,10 +193,9 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         unsafe {
             self.over_parts(stream)?.run(calls::write(&args))?;
             if self.nodes != self.parts {
-                // Few parts have a warp each, as a warp writes one after the other.
-                let parts = self.parts as u64;
-                let threads = (parts * u64::from(WARP)).min(OTHERS_THREADS).max(parts);
-                launch::over(stream, threads, 1, BUILD_WARPS * WARP)?.run(calls::write_others(&args))?;
+                args.found = self.found(stream)?;
+                args.others = self.others.write_on(stream)?;
+                self.over_others(stream)?.run(calls::write_others(&args))?;
             }
         }
         Ok(())
@@ -186,8 +210,8 @@ pub(crate) fn line_count(lines: u64, pairs: u64) -> Result<u32> {
     u32::try_from(lines).map_err(|_| Error::TooManyLeaves { pairs, most: u64::from(u32::MAX) })
 }
 
-/// A tree over strictly ascending pairs, at least one, that are on a device which runs kernels. Its memory comes from `device`.
-/// Waits for the stream.
+/// A tree over strictly ascending pairs, at least one, that are on a device which runs kernels; `None` if they turn out not to ascend
+/// so. Its memory comes from `device`. Waits for the stream.
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`]; [`Error::Runtime`] where the device has no room.
@@ -196,11 +220,11 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     device: &Device,
     options: Options,
     pairs: DevicePairs<'_, K, V>,
-) -> Result<Parts<K::Bits>> {
+) -> Result<Option<Parts<K::Bits>>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
     let len = pairs.2;
     let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_DIVIDED, filling.parts(len))?;
-    let (leaf_nodes, lines) = planned.total()?;
+    let Some((leaf_nodes, lines)) = planned.total()? else { return Ok(None) };
     let lines = line_count(lines, len as u64)?;
     let options = options.on::<K::Bits>(device, len as u64, leaf_nodes)?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
@@ -212,7 +236,7 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     // SAFETY: there is room for the nodes and buckets that were counted.
     unsafe { planned.write(stream, None, outputs)? };
     make_upper(stream, options, &mut built, &mut upper)?;
-    Ok(built)
+    Ok(Some(built))
 }
 
 /// Memory for a tree of so many nodes of the lowest level and buckets.

@@ -8,6 +8,7 @@ mod sets;
 
 use crate::check::validate;
 use crate::{BuildScratch, LaneTree, Simd};
+use lanetree_frame::Error;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, OnStream};
 use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange};
 use lanetree_kernels_lane_tree::layout::{line_slots, words_of_lines};
@@ -389,4 +390,32 @@ fn keys_of_128_bits_take_few_bytes_beside_their_pairs() {
     let narrow = LaneTree::build(&Device::host(), &keys, &vec![1_u32; keys.len()]).unwrap();
     let [wide, narrow] = [tree.stats(), narrow.stats()].map(|stats| stats.bytes() as f64 / stats.len as f64);
     assert!(wide < 26.7 && narrow < 22.4, "{wide} bytes with a value of 64 bits, {narrow} with one of 32");
+}
+
+/// A build looks at the order of the keys while it plans nodes, of which each has a warp.
+#[test]
+fn a_build_from_sorted_pairs_sees_equal_keys_and_descents_wherever_they_are() {
+    let device = Device::emulated();
+    let (stream, mut scratch) = (device.stream().unwrap(), BuildScratch::for_sorted(&device).unwrap());
+    let sorted: Vec<u64> = (1..=1000).map(|key| key << 40).collect();
+    let values: Vec<u32> = (0..1000).collect();
+    let on_values = device.upload(&values).unwrap();
+    let mut build = |keys: &[u64]| {
+        let keys = device.upload(keys).unwrap();
+        LaneTree::builder().build_sorted_on(&stream, &keys, &on_values, values.len(), &mut scratch)
+    };
+    for at in (1..1000).step_by(37).chain([1, 31, 32, 33, 255, 256, 257, 998, 999]) {
+        let mut keys = sorted.clone();
+        keys[at] = keys[at - 1];
+        let tree = build(&keys).unwrap();
+        let map: BTreeMap<u64, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
+        assert_eq!(tree.pairs().unwrap(), map.into_iter().collect::<Vec<_>>(), "equal at {at}");
+        keys[at] = keys[at - 1] - 1;
+        let error = build(&keys).unwrap_err();
+        assert!(matches!(error, Error::NotSorted { index, .. } if index == at), "{error} at {at}");
+    }
+    // The smallest keys that there are, and no order at all.
+    assert_eq!(build(&[0; 1000]).unwrap().pairs().unwrap(), [(0, 999)]);
+    let descending: Vec<u64> = sorted.iter().rev().copied().collect();
+    assert!(matches!(build(&descending).unwrap_err(), Error::NotSorted { index: 1, .. }));
 }

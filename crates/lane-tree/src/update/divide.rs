@@ -116,7 +116,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             }
             let (pairs, filling) = ((&keys, &values, list.pairs), self.divided_filling());
             let mut made = Planned::new(stream, &device, pairs, filling, divided, list.parts)?;
-            (nodes, lines) = made.total()?;
+            (nodes, lines) = made.total()?.expect("pairs that ascend strictly");
             planned = Some(made);
         }
         let others = found.new_lines;

@@ -377,7 +377,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let fill = if old.len > 0 { self.divided_fill() } else { self.options.fill };
         let options = Options { fill, ..self.options };
         // From the tree's device, which may be a pool's, as opposed to the stream's.
-        self.parts.replace(build_on(stream, &self.device, options, (&keys, &values, len))?);
+        let built = build_on(stream, &self.device, options, (&keys, &values, len))?;
+        self.parts.replace(built.expect("pairs that ascend strictly"));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::new_lines::NewLines;
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result, UpdatePath, UpdateReport};
-use lanetree_kernels_lane_tree::NODE_PLAN_WORDS;
+use lanetree_kernels_lane_tree::MOST_NODE_PLAN_WORDS;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings, from which [`Findings`] are read: the operations' tally.
@@ -98,7 +98,7 @@ pub(super) struct NodeLists {
 
 impl NodeLists {
     fn new(device: &Device, len: usize) -> Result<Self> {
-        let plans = device.alloc(NODE_PLAN_WORDS as usize * len)?;
+        let plans = device.alloc(MOST_NODE_PLAN_WORDS as usize * len)?;
         Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, plans })
     }
 
