@@ -113,6 +113,19 @@ class Tree:
         miss: int,
         stream: Optional[Stream] = None,
     ) -> None: ...
+    def get_of(
+        self, exchange: Exchange, queries: object, device: Device, number: int, value_bytes: int, miss: int
+    ) -> Optional[tuple[Optional[Memory], Memory, int]]: ...
+    def get_into(
+        self,
+        exchange: Exchange,
+        queries: object,
+        out: tuple[object, object],
+        device: Device,
+        numbers: tuple[int, int, int],
+        miss: int,
+    ) -> bool: ...
+    def rank_of(self, exchange: Exchange, queries: object, device: Device, number: int, upper: bool) -> Optional[Memory]: ...
     def rank(self, queries: _Column, upper: bool, ranks: _Column, stream: Optional[Stream] = None) -> None: ...
     def neighbor(
         self,

@@ -193,7 +193,12 @@ pub(crate) fn with_results<V: PyValue>(
     stream: &lanetree::Stream,
     call: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>, V) -> PyResult<()>,
 ) -> PyResult<()> {
-    let mut hits = match results.found {
+    // Before anything is written.
+    let mut found = match results.found {
+        Some(found) => Some(found.device()?.write()?),
+        None => None,
+    };
+    let mut hits = match found {
         Some(_) => Some(cache.alloc(device, count.div_ceil(32), 4)?),
         None => None,
     };
@@ -212,8 +217,7 @@ pub(crate) fn with_results<V: PyValue>(
             cache.put(values);
         }
     }
-    if let (Some(hits), Some(found)) = (hits, results.found) {
-        let mut found = found.device()?.write()?;
+    if let (Some(hits), Some(found)) = (hits, &mut found) {
         let found = found.as_mut().ok_or_else(closed)?.write::<u8>()?;
         // The kernel writes words.
         let room = count.next_multiple_of(4);

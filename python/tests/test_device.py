@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lanetree
-from lanetree import _native
+from lanetree import _arrays, _native
 
 from conftest import DEVICES
 from test_index import KEYS, draw, model
@@ -244,6 +244,60 @@ def test_arrays_are_taken_by_a_table_of_functions() -> None:
     assert _native.Exchange.of(producer(major=2)[0], True) is None
     assert _native.Exchange.of(producer(major=2, earlier=table)[0], True) is not None
     assert _native.Exchange.of(int, True) is None
+
+
+def test_look_ups_take_their_arrays_in_one_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, _ = producer()
+    exchange = _native.Exchange.of(kind, True)
+    keys, values = np.arange(0, 200, 2), np.arange(100).astype(np.float32)
+    index, numbers = lanetree.Index(put(keys), put(values)), lanetree.Set(put(keys))
+    # As if the emulator were a GPU, which has asked for an array of this type before.
+    monkeypatch.setitem(_arrays.exchanges, kind, exchange)
+    for it in (index, numbers):
+        it._numbers = 64, 2 << 8 | 32, 6 << 8 | 8
+    source = np.array([4, 5, 198, -1, 0])
+    found, there = index.get(kind(source), default=0.5)
+    assert found.dtype == np.float32 and found.numpy().tolist() == [2.0, 0.5, 99.0, 0.5, 0.0]
+    assert there.dtype == np.bool_ and there.size == 5 and there.numpy().tolist() == [True, False, True, False, True]
+    for it in (index, numbers):
+        assert it.contains(kind(source)).numpy().tolist() == [True, False, True, False, True]
+        assert it.searchsorted(kind(source)).numpy().tolist() == [2, 3, 99, 0, 0]
+        assert it.searchsorted(kind(source), "right").numpy().tolist() == [3, 3, 100, 0, 1]
+    room = np.zeros(1024, np.uint8)
+    at = -room.ctypes.data % 256
+    # Kernels write to arrays that begin at a multiple of 256 bytes.
+    out = kind(room[at : at + 20].view(np.float32)), kind(room[at + 256 : at + 261].view(np.bool_))
+    aslant = kind(room[at + 260 : at + 265].view(np.bool_))
+    references = sys.getrefcount(source)
+    assert index.get(kind(source), out=out) is out
+    index.device.synchronize()
+    gc.collect()
+    assert out[0].array.tolist() == [2.0, 0.0, 99.0, 0.0, 0.0] and out[1].array.tolist() == there.numpy().tolist()
+    assert sys.getrefcount(source) == references, "the producer's deleter has run"
+    # What does not fit is left to the general way, which has the messages, and nothing is written.
+    for queries, results in (
+        (np.zeros(5, np.int32), out),
+        (np.zeros((5, 1), np.int64), out),
+        (source, (kind(np.zeros(6, np.float32)), out[1])),
+        (source, (out[0], kind(np.zeros(4, np.bool_)))),
+        (source, (kind(np.zeros(5)), out[1])),
+    ):
+        arrays = tuple(array.array.copy() for array in results)
+        native = kind(queries), results, index.device._native, index._numbers, 0
+        assert exchange is not None and not index._index.get_into(exchange, *native)
+        assert all(np.array_equal(array.array, before) for array, before in zip(results, arrays))
+    for other in (np.zeros(5, np.int32), np.zeros(10, np.int64)[::2]):
+        assert index._index.get_of(exchange, kind(other), index.device._native, 64, 4, 0) is None
+        assert index._index.rank_of(exchange, kind(other), index.device._native, 64, False) is None
+    before = room.copy()
+    for one in ((out[0], aslant), (kind(room[at + 4 : at + 24].view(np.float32)), out[1])):
+        with pytest.raises(ValueError, match="does not begin at a multiple of 256 bytes"):
+            index.get(kind(source + 1), out=one)
+    index.device.synchronize()
+    assert np.array_equal(room, before)
+    index.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        index.get(kind(source))
 
 
 def test_joins_agree_with_those_in_host_memory() -> None:
