@@ -4,7 +4,7 @@
     python python/benches/overhead.py --device cpu --json cpu.json # NumPy on the CPU
 
 Medians over rounds of calls. "native" is the part in Rust alone: arrays that are imported and allocated before. The difference of a call
-to it is what Python adds.
+to it is what Python adds, with the import of the queries and the memory of the results.
 """
 
 from __future__ import annotations
@@ -106,6 +106,10 @@ def main() -> None:
     calls, wait = (on_gpu if device.kind == "cuda" else on_cpu)(1 << options.log_n, device)
     record = {"device": device.description, "lanetree": lanetree.__version__, "python": platform.python_version()}
     rows = measure(calls, options.rounds, options.number, wait)
+    seconds = {row["what"]: row["seconds"] for row in rows}
+    for name, native in (("Index.get", "native get"), ("Index.get, out=", "native get"), ("Index.searchsorted", "native searchsorted")):
+        rows.append({"what": f"{name}, above {native}", "seconds": seconds[name] - seconds[native]})
+        print(f"{rows[-1]['what']:<40}{rows[-1]['seconds'] * 1e6:10.2f} us")
     if options.json:
         with open(options.json, "w") as file:
             json.dump({**record, "rows": rows}, file, indent=1)

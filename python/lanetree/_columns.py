@@ -59,6 +59,9 @@ def columns(
 
 def _with_validity(array: ArrayLike, dtype: np.dtype[Any] | None, what: str) -> tuple[ArrayLike, npt.NDArray[np.bool_] | None]:
     """A column, and which elements are there, unless all are; nulls are those of Arrow, and None in a list."""
+    if isinstance(getattr(array, "dtype", None), np.dtype) and array.dtype.kind in "iu":
+        # A Series of pandas has none then, and gives no column of Arrow without pyarrow.
+        return array, None
     if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         return _arrays.from_arrow(array, what)
     if isinstance(array, (list, tuple)) and any(item is None for item in array):

@@ -149,33 +149,45 @@ class _Ordered(Keyed):
             self._value = other._value
         return self
 
-    def _found(self, queries: ArrayLike, stream: Any, progress: Progress = None) -> Any:
+    def _results(self, out: tuple[Any, ...] | None, dtypes: tuple[np.dtype[Any], ...], size: int, on: _native.Stream | None) -> list[Array]:
+        """Arrays on the device for results: the caller's, or new ones."""
+        if out is None:
+            return [_arrays.empty(self.device, size, dtype) for dtype in dtypes]
+        arrays = [_arrays.to_device(array, dtype, "the output", self.device, on) for array, dtype in zip(out, dtypes)]
+        for array in arrays:
+            if array.size != size:
+                raise ValueError(f"an output of {array.size} elements for {size} queries")
+        return arrays
+
+    def _found(self, queries: ArrayLike, out: Any, stream: Any, progress: Progress = None) -> Any:
         """Whether keys are present."""
         exchange = _arrays.exchanges.get(type(queries))
-        if exchange is not None and stream is None and self._numbers is not None:
+        if exchange is not None and stream is None and out is None and self._numbers is not None:
             made = self._index.get_of(exchange, queries, self.device._native, self._numbers[0], 0, 0)
             if made is not None:
                 return Array(made[1], _BOOL, self.device, made[2])
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
-            found = _arrays.empty(self.device, column.size, _BOOL)
+            (found,) = self._results(None if out is None else (out,), (_BOOL,), column.size, on)
             self._index.get(column._memory, None, found._memory, 0, on)
-            return found
+            return found if out is None else out
         raw, shape = self._queries(queries)
-        hits = np.empty(raw.size, np.bool_)
+        hits = np.empty(raw.size, _BOOL) if out is None else _output(out, _BOOL, shape, raw)
         if progress:
             _progress.in_pieces(lambda part, hits: self._index.get(part, None, hits, 0), (raw, hits), progress, "contains")
         else:
             self._index.get(raw, None, hits, 0)
-        return hits.reshape(shape)[()]
+        return hits.reshape(shape)[()] if out is None else out
 
-    def contains(self, queries: ArrayLike, *, stream: Any = None, progress: Progress = None) -> Any:
+    def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
         """Whether each of `queries` is a key of the index.
 
         Parameters
         ----------
         queries : array_like
             Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+        out : array of bool, optional
+            What takes the results, as in :meth:`Index.get`.
         stream : int or object with ``__cuda_stream__``, optional
             For queries on a device: the stream of the work; by default the producer's current one.
         progress : bool or callable, optional
@@ -184,12 +196,18 @@ class _Ordered(Keyed):
         Returns
         -------
         array of bool
-            Of the shape of the queries; for queries on a device, an :class:`Array`.
+            Of the shape of the queries; for queries on a device, an :class:`Array`. With `out`, that.
         """
-        return self._found(queries, stream, progress)
+        return self._found(queries, out, stream, progress)
 
     def searchsorted(
-        self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None, progress: Progress = None
+        self,
+        queries: ArrayLike,
+        side: Literal["left", "right"] = "left",
+        *,
+        out: Any = None,
+        stream: Any = None,
+        progress: Progress = None,
     ) -> Any:
         """The rank of each of `queries`, with the meaning of :func:`numpy.searchsorted` over the sorted keys.
 
@@ -199,6 +217,8 @@ class _Ordered(Keyed):
             Keys, of the index's dtype.
         side : {"left", "right"}, default "left"
             "left" counts the keys below a query, "right" those not above it.
+        out : array of int64, optional
+            What takes the results, as in :meth:`Index.get`.
         stream : optional
             As in :meth:`contains`.
         progress : bool or callable, optional
@@ -212,22 +232,22 @@ class _Ordered(Keyed):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
         upper = side == "right"
         exchange = _arrays.exchanges.get(type(queries))
-        if exchange is not None and stream is None and self._numbers is not None:
+        if exchange is not None and stream is None and out is None and self._numbers is not None:
             taken = self._index.rank_of(exchange, queries, self.device._native, self._numbers[0], upper)
             if taken is not None:
                 return Array(taken, _INT64, self.device)
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
-            ranks = _arrays.empty(self.device, column.size, _INT64)
+            (ranks,) = self._results(None if out is None else (out,), (_INT64,), column.size, on)
             self._index.rank(column._memory, upper, ranks._memory, on)
-            return ranks
+            return ranks if out is None else out
         raw, shape = self._queries(queries)
-        out = np.empty(raw.size, np.int64)
+        made = np.empty(raw.size, _INT64) if out is None else _output(out, _INT64, shape, raw)
         if progress:
-            _progress.in_pieces(lambda part, ranks: self._index.rank(part, upper, ranks), (raw, out), progress, "searchsorted")
+            _progress.in_pieces(lambda part, ranks: self._index.rank(part, upper, ranks), (raw, made), progress, "searchsorted")
         else:
-            self._index.rank(raw, upper, out)
-        return out.reshape(shape)[()]
+            self._index.rank(raw, upper, made)
+        return made.reshape(shape)[()] if out is None else out
 
     def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """How many keys are below each of `queries`: ``searchsorted(queries, "left")``."""
@@ -326,7 +346,7 @@ class _Ordered(Keyed):
         return self.difference(other) if isinstance(other, _Ordered) else NotImplemented
 
     def __contains__(self, key: object) -> bool:
-        return bool(self._found(key, None))
+        return bool(self._found(key, None, None))
 
     def __iter__(self) -> Iterator[Any]:
         """The keys in ascending order. Copies all of them first."""
@@ -485,21 +505,12 @@ class Index(_Ordered):
                     return Found(Array(made[0], self._value, self.device), Array(made[1], _BOOL, self.device, made[2]))  # type: ignore[arg-type]
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
-            if out is None:
-                values = _arrays.empty(self.device, column.size, self._value)
-                found = _arrays.empty(self.device, column.size, _BOOL)
-                self._index.get(column._memory, values._memory, found._memory, miss, on)
-                return Found(values, found)
-            values = _arrays.to_device(out[0], self._value, "the output of values", self.device, on)
-            found = _arrays.to_device(out[1], _BOOL, "the output of hits", self.device, on)
-            for array in (values, found):
-                if array.size != column.size:
-                    raise ValueError(f"an output of {array.size} elements for {column.size} queries")
+            values, found = self._results(out, (self._value, _BOOL), column.size, on)
             self._index.get(column._memory, values._memory, found._memory, miss, on)
-            return out
+            return Found(values, found) if out is None else out
         raw, shape = self._queries(queries)
         if out is None:
-            host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, np.bool_)
+            host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
         else:
             host_values = _output(out[0], self._value, shape, raw)
             hits = _output(out[1], _BOOL, shape, raw)
@@ -564,7 +575,7 @@ class Index(_Ordered):
             self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
             return keys, values, found
         raw, shape = self._queries(queries)
-        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
+        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
         if progress:
             search = lambda part, *results: self._index.neighbor(part, predecessor, results[0], results[1], results[2], miss)
             _progress.in_pieces(search, (raw, *outputs), progress, "neighbours")
@@ -581,6 +592,7 @@ class Index(_Ordered):
         tolerance: Any = None,
         allow_exact_matches: bool = True,
         default: Any = 0,
+        out: tuple[Any, Any] | None = None,
         stream: Any = None,
         progress: Progress = None,
     ) -> tuple[Any, Any]:
@@ -601,6 +613,8 @@ class Index(_Ordered):
             Whether a key that equals the query counts.
         default : scalar, default 0
             The value where there is no match.
+        out : (values, found), optional
+            Arrays that take the results, as in :meth:`get`.
         stream : optional
             As in :meth:`contains`.
         progress : bool or callable, optional
@@ -616,7 +630,7 @@ class Index(_Ordered):
         lanetree.errors.OptionValue
             For distances of floats that are not measured.
         """
-        if direction in ("backward", "forward") and allow_exact_matches and tolerance is None:
+        if direction in ("backward", "forward") and allow_exact_matches and tolerance is None and out is None:
             _, values, found = self._neighbor(at, direction == "backward", default, stream, progress)
             return Found(values, found)
         is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
@@ -630,12 +644,14 @@ class Index(_Ordered):
         miss, strict = _arrays.word(default, self._value), not allow_exact_matches
         if on_gpu:
             column, on = self._on(at, stream)
-            dtypes = (self.key_dtype, self._value, _BOOL)
-            near, made, hits = (_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
+            near = _arrays.empty(self.device, column.size, self.key_dtype)
+            made, hits = self._results(out, (self._value, _BOOL), column.size, on)
             self._index.asof(column._memory, direction, strict, most, near._memory, made._memory, hits._memory, miss, on)
-            return Found(made, hits)
+            return Found(made, hits) if out is None else out
         raw, shape = self._queries(at)
-        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
+        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
+        if out is not None:
+            outputs = (outputs[0], _output(out[0], self._value, shape, raw), _output(out[1], _BOOL, shape, raw))
 
         def search(part: npt.NDArray[Any], keys: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
             self._index.asof(part, direction, strict, most, keys, values, found, miss)
@@ -650,7 +666,7 @@ class Index(_Ordered):
             with np.errstate(invalid="ignore"):
                 has &= ~((raw - keys if direction == "backward" else keys - raw) > limit)
             host_values[~has] = np.asarray(default, self._value)
-        return Found(host_values.reshape(shape)[()], has.reshape(shape)[()])
+        return Found(host_values.reshape(shape)[()], has.reshape(shape)[()]) if out is None else out
 
     def range(
         self,
@@ -997,7 +1013,7 @@ class Set(_Ordered):
             self._index.neighbor(column._memory, predecessor, keys._memory, None, found._memory, 0, on)
             return keys, found
         raw, shape = self._queries(queries)
-        near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, np.bool_)
+        near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, _BOOL)
         self._index.neighbor(raw, predecessor, near, None, hits, 0)
         return near.reshape(shape)[()], hits.reshape(shape)[()]
 

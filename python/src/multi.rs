@@ -1,10 +1,11 @@
 //! The multi-map behind one interface, whatever its keys and values are.
 
+use crate::any_tree::Results;
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
 use crate::join::{self, How, Joined};
 use crate::memory::{self, Cache, HostSlice, In, Input, Memory, closed, numpy};
-use crate::typed::{Results, with_results};
+use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::multimap::{ChangeReport, DeviceRows, RangeScratch, Scratch, Stats};
 use lanetree::{Buffer, DeviceRanges, FloatOrder, KeyRange, MultiMap, Ranges, number_matches};

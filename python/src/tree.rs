@@ -1,11 +1,12 @@
 //! LaneTree and LaneSet as a class of Python's.
 
+use crate::any_tree::{AnyTree, By, Combination, Kinds, Results};
 use crate::device::{Device, Stream};
 use crate::dlpack::Exchange;
 use crate::errors::{check_not_forked, raise, raise_runtime};
 use crate::join::{How, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed};
-use crate::typed::{AnyTree, By, Combination, Kinds, Results, Typed};
+use crate::typed::Typed;
 use crate::types::{self, PyKey, PyValue, ordered, report};
 use lanetree::{FloatOrder, LaneTree};
 use lanetree_frame::fixed::Scans;

@@ -474,3 +474,14 @@ def test_arrays_of_arrow_on_a_device(dtype: str) -> None:
     _native.arrow_device_import(schema, capsule, lanetree.Device("emulated")._native, stream, print)
     with pytest.raises(ValueError, match="released|taken already"):
         _native.arrow_device_import(array.__arrow_c_device_array__()[0], capsule, lanetree.Device("emulated")._native, stream, print)
+
+
+def test_outputs_on_a_device() -> None:
+    index, queries = lanetree.Index(put(np.arange(0, 100, 2)), put(np.arange(50))), put(np.array([7, 8, -1]))
+    out = put(np.zeros(3, np.int64)), put(np.zeros(3, np.bool_))
+    assert index.contains(queries, out=out[1]) is out[1] and out[1].numpy().tolist() == [False, True, False]
+    assert index.searchsorted(queries, "right", out=out[0]) is out[0] and out[0].numpy().tolist() == [4, 5, 0]
+    assert index.asof(queries, tolerance=1, default=-5, out=out) is out
+    assert out[0].numpy().tolist() == [3, 4, -5] and out[1].numpy().tolist() == [True, True, False]
+    with pytest.raises(ValueError, match="an output of 3 elements for 2 queries"):
+        index.searchsorted(put(np.array([1, 2])), out=out[0])
