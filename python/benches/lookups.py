@@ -90,23 +90,26 @@ Method = tuple[str, Callable[[], Any], Callable[[Any], Any]]
 
 
 def alternate(methods: list[Method], expected: np.ndarray, what: str, repeats: int) -> list[dict[str, Any]]:
-    """Medians over rounds of all methods, one after another, so that what else the machine does meets all alike."""
+    """Medians over rounds of all methods, one after another, so that what else the machine does meets all alike.
+
+    "cpu" is the time of all threads together: what a busy machine takes away is not in it.
+    """
     for name, call, result in methods:
         got = np.asarray(result(call()))
         if not (np.array_equal(got, expected) or "duckdb" in name and np.array_equal(np.sort(got), np.sort(expected))):
             raise SystemExit(f"{name}: a wrong result")
-    times: dict[str, list[float]] = {name: [] for name, _, _ in methods}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name, _, _ in methods}
     for _ in range(repeats):
         for name, call, _ in methods:
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             call()
-            times[name].append(time.perf_counter() - start)
+            times[name].append((time.perf_counter() - start, time.process_time() - used))
     rows = []
     for name, measured in times.items():
-        seconds = statistics.median(measured)
-        rows.append({"what": what, "method": name, "queries": expected.size, "seconds": seconds, "rate": expected.size / seconds})
-        rows[-1]["least"], rows[-1]["most"] = min(measured), max(measured)
-        print(f"{what:<24}{name:<36}{seconds * 1e3:10.2f} ms {expected.size / seconds / 1e6:8.1f} M/s", flush=True)
+        walls, cpus = zip(*measured)
+        seconds, cpu = statistics.median(walls), statistics.median(cpus)
+        rows.append({"what": what, "method": name, "queries": expected.size, "seconds": seconds, "least": min(walls), "most": max(walls), "cpu": cpu})
+        print(f"{what:<16}{name:<30}{seconds * 1e3:10.2f} ms, {min(walls) * 1e3:10.2f} at least, {cpu * 1e3:10.2f} of CPU", flush=True)
     return rows
 
 

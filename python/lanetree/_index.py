@@ -352,6 +352,18 @@ class _Ordered(Keyed):
         """The keys in ascending order. Copies all of them first."""
         return iter(self._pairs()[0].tolist())
 
+    def compact(self) -> int:
+        """Lay the index out anew, without memory that changes have left unused, and return by how many bytes it is smaller.
+
+        Meanwhile there are both layouts and a copy of the pairs.
+
+        Raises
+        ------
+        lanetree.errors.OutOfMemory
+            The index is as it was.
+        """
+        return self._index.compact()
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save all pairs to a file, in place of one that is there; :meth:`load` makes an index of it.
 

@@ -115,7 +115,7 @@ class MultiIndex(Keyed):
 
     def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """Whether each of `queries` is a key of the index; otherwise like :meth:`Index.contains`."""
-        return self._first(queries, False, 0, stream)[1]
+        return self._one(queries, False, False, 0, stream)[1]
 
     def first(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted first, and whether there is one; otherwise like :meth:`Index.get`.
@@ -134,22 +134,63 @@ class MultiIndex(Keyed):
         Found
             ``(values, found)``
         """
-        return self._first(queries, True, default, stream)
+        return self._one(queries, False, True, default, stream)
 
-    def _first(self, queries: ArrayLike, has_values: bool, default: Any, stream: Any) -> Found:
+    def last(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
+        """The value of each of `queries` that was inserted last, and whether there is one; otherwise like :meth:`first`."""
+        return self._one(queries, True, True, default, stream)
+
+    def _one(self, queries: ArrayLike, is_last: bool, has_values: bool, default: Any, stream: Any) -> Found:
         miss, is_there = _arrays.word(default, self.value_dtype), np.dtype(np.bool_)
         values: Any = None
         if _arrays.on_device(queries):
-            column, on = self._on(queries, stream, "the queries")
+            column, on = self._on(queries, stream)
             values = _arrays.empty(self.device, column.size, self.value_dtype) if has_values else None
             found = _arrays.empty(self.device, column.size, is_there)
-            self._index.first(column._memory, values._memory if has_values else None, found._memory, miss, on)
+            self._index.one(column._memory, is_last, values._memory if has_values else None, found._memory, miss, on)
             return Found(values, found)
         raw, shape = self._queries(queries)
         values = np.empty(raw.size, self.value_dtype) if has_values else None
         hits = np.empty(raw.size, is_there)
-        self._index.first(raw, values, hits, miss)
+        self._index.one(raw, is_last, values, hits, miss)
         return Found(values.reshape(shape)[()] if has_values else None, hits.reshape(shape)[()])
+
+    def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
+        """How many pairs have keys below each of `queries`, or for "right" not above; otherwise like :meth:`Index.searchsorted`."""
+        if side not in ("left", "right"):
+            raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            ranks = _arrays.empty(self.device, column.size, np.dtype(np.int64))
+            self._index.rank(column._memory, side == "right", ranks._memory, on)
+            return ranks
+        raw, shape = self._queries(queries)
+        out = np.empty(raw.size, np.int64)
+        self._index.rank(raw, side == "right", out)
+        return out.reshape(shape)[()]
+
+    def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+        """The last pair whose key is not above each of `queries`, of equal keys the one that was inserted last.
+
+        Otherwise like :meth:`Index.predecessor`.
+        """
+        return self._neighbor(queries, True, default, stream)
+
+    def successor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+        """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
+        return self._neighbor(queries, False, default, stream)
+
+    def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Any, Any, Any]:
+        miss, dtypes = _arrays.word(default, self.value_dtype), (self.key_dtype, self.value_dtype, np.dtype(np.bool_))
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            keys, values, found = (_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
+            self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
+            return keys, values, found
+        raw, shape = self._queries(queries)
+        near, host_values, hits = (np.empty(raw.size, dtype) for dtype in dtypes)
+        self._index.neighbor(raw, predecessor, near, host_values, hits, miss)
+        return near.reshape(shape)[()], host_values.reshape(shape)[()], hits.reshape(shape)[()]
 
     def range(
         self,

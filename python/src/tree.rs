@@ -411,6 +411,14 @@ impl Tree {
         Ok(report(&done))
     }
 
+    fn compact(&self, py: Python<'_>) -> PyResult<u64> {
+        check_not_forked()?;
+        py.detach(|| {
+            let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+            tree.as_mut().ok_or_else(closed)?.compact()
+        })
+    }
+
     /// A new index: "union", "intersection" or "difference".
     fn combine(&self, py: Python<'_>, other: &Bound<'_, Self>, how: &str) -> PyResult<Self> {
         let how = match how {

@@ -4,16 +4,13 @@
 use crate::any_tree::{AnyTree, By, Combination, Kinds, PIECE, Results, check_signals};
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::join::{self, How, Joined};
-use crate::memory::{Cache, In, Memory, Words, closed, numpy};
+use crate::memory::{Cache, In, Memory, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
-use lanetree::lane_tree::{Stats, UpdateScratch};
-use lanetree::{
-    AsOf, Buffer, Closed, DeviceRanges, FloatOrder, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport,
-    number_matches,
-};
+use lanetree::lane_tree::Stats;
+use lanetree::{AsOf, Buffer, KeyRange, LaneTree, Op, Ranges, UpdateReport, number_matches};
+use lanetree_frame::JoinBounds;
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{JoinBounds, unpack_bits};
 use lanetree_layout::{AnyKey, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -503,6 +500,10 @@ where
             _ => Op::Remove(keys[i]),
         };
         self.tree.apply_each(keys.len(), op).map_err(raise)
+    }
+
+    fn compact(&mut self) -> PyResult<u64> {
+        lanetree_frame::fixed::compact(&mut self.tree).map_err(raise)
     }
 
     fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>> {

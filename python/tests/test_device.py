@@ -485,3 +485,20 @@ def test_outputs_on_a_device() -> None:
     assert out[0].numpy().tolist() == [3, 4, -5] and out[1].numpy().tolist() == [True, True, False]
     with pytest.raises(ValueError, match="an output of 3 elements for 2 queries"):
         index.searchsorted(put(np.array([1, 2])), out=out[0])
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_pairs_of_multi_indexes_agree_with_those_in_host_memory(key: str) -> None:
+    rng = np.random.default_rng(8)
+    keys, values, queries = draw(rng, key, 200, 60), draw(rng, "float32", 200), draw(rng, key, 70, 80)
+    on_host, on_device = lanetree.MultiIndex(keys, values, device="cpu"), lanetree.MultiIndex(put(keys), put(values))
+    for side in ("left", "right"):
+        ranks = on_device.searchsorted(put(queries), side)  # type: ignore[arg-type]
+        assert np.array_equal(ranks.numpy(), on_host.searchsorted(queries, side))  # type: ignore[arg-type]
+    for name in ("first", "last", "predecessor", "successor"):
+        *expected, hits = getattr(on_host, name)(queries, default=2.5)
+        *got, found = (array.numpy() for array in getattr(on_device, name)(put(queries), default=2.5))
+        assert np.array_equal(found, hits), name
+        for a, b in zip(got, expected):
+            assert a.dtype == b.dtype and np.array_equal(a[hits], b[hits]), name
+        assert np.array_equal(got[-1], expected[-1]), "the default's places, too"
