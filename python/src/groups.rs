@@ -7,7 +7,9 @@ use crate::memory::{Cache, In, Input, Memory, closed, numpy};
 use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, report};
 use lanetree::lane_tree::UpdateScratch;
-use lanetree::{AsOf, Buffer, Composite, FixedIndex, HostForm, LaneTree, OnStream, Op, UpdateReport, Word, compose_on};
+use lanetree::{
+    AsOf, Buffer, Composite, FixedIndex, HostForm, LaneTree, OnStream, Op, OpKind, UpdateReport, Word, compose_on,
+};
 use lanetree_frame::parallel::*;
 use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
@@ -100,9 +102,9 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
                     (Some(how), Some(hits)) => {
                         // Their keys are not wanted.
                         let mut near = device.alloc(keys.len()).map_err(raise_runtime)?;
-                        on.asof(&keys, how, &mut near, values, hits, miss)
+                        on.miss(miss).asof(&keys, how, &mut near, values, hits)
                     }
-                    (_, hits) => on.get(&keys, values, hits, miss),
+                    (_, hits) => on.hits(hits).miss(miss).get(&keys, values),
                 }
                 .map_err(raise)
             });
@@ -169,7 +171,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
                 &none
             }
         };
-        let kinds = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
+        let kinds = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
         let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
         self.tree.apply_on(stream, &keys, values, Some(&kinds), &mut scratch).map_err(raise)
     }
@@ -200,7 +202,7 @@ fn build<A: PyKey, B: PyKey, V: Word + PyValue>(
         let values = values.device()?.read()?;
         let values = values.as_ref().ok_or_else(closed)?.read::<V>()?;
         BuildScratch::for_unsorted(device, count)
-            .and_then(|mut scratch| builder.build_on(stream, (&keys, values), count, &mut scratch))
+            .and_then(|mut scratch| builder.build_on(stream, &keys, values, count, &mut scratch))
     } else {
         builder.build(device, &composed::<A, B>(keys)?, values.host::<V>()?)
     };

@@ -6,7 +6,7 @@ use crate::memory::{Cache, In, Memory, Words, closed};
 use crate::typed::Typed;
 use crate::types::{Found, PyKey, PyValue, check_len, key_words};
 use lanetree::lane_tree::UpdateScratch;
-use lanetree::{Buffer, DeviceRanges, FloatOrder, RangeScratch, UpdateReport};
+use lanetree::{Buffer, DeviceRanges, FloatOrder, OpKind, RangeScratch, UpdateReport};
 use lanetree_frame::fixed::{FixedIndex, OnStream};
 use lanetree_frame::{JoinBounds, unpack_bits};
 use pyo3::prelude::*;
@@ -61,16 +61,16 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         check_len(starts.len(), ends.len())?;
         let (device, count) = (self.tree.device(), starts.len());
         let find = || -> lanetree::Result<DeviceRanges<K, V>> {
-            let on = OnStream::new(&self.tree, stream);
+            let on = OnStream::new(&self.tree, stream).limit(limit);
             let mut scratch = RangeScratch::new(device, count)?;
             // Offsets alone, which say how many pairs there are.
             let mut out = DeviceRanges::new(device, count, 0)?;
-            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            on.range(starts, ends, &mut scratch, &mut out)?;
             let mut total = [0];
             out.offsets.copy_range_to(count, &mut total)?;
             let total = total[0] as usize;
             (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
-            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            on.range(starts, ends, &mut scratch, &mut out)?;
             Ok(out)
         };
         find().map_err(raise)
@@ -154,9 +154,9 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             Kinds::All(_) => None,
         };
         let kinds = match (&each, kinds) {
-            (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<u32>()?),
+            (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<OpKind>()?),
             (None, Kinds::All(kind @ 1..)) => {
-                all = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
+                all = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
                 Some(&all)
             }
             _ => None,

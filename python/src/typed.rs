@@ -97,7 +97,7 @@ where
                 queries.device()?,
                 |keys| {
                     self.with_results(keys.len(), results, stream, |values, hits, miss| {
-                        OnStream::new(&self.tree, stream).get(keys, values, hits, miss).map_err(raise)
+                        OnStream::new(&self.tree, stream).hits(hits).miss(miss).get(keys, values).map_err(raise)
                     })
                 },
                 stream,
@@ -197,8 +197,8 @@ where
                     self.with_results(queries.len(), results, stream, |values, hits, miss| {
                         let on = OnStream::new(&self.tree, stream);
                         match predecessor {
-                            true => on.predecessor(queries, keys, values, hits, miss),
-                            false => on.successor(queries, keys, values, hits, miss),
+                            true => on.hits(hits).miss(miss).predecessor(queries, keys, values),
+                            false => on.hits(hits).miss(miss).successor(queries, keys, values),
                         }
                         .map_err(raise)
                     })?;
@@ -272,7 +272,7 @@ where
                     self.with_results(queries.len(), results, stream, |values, hits, miss| {
                         let hits = hits.ok_or_else(|| value_error("an output is missing"))?;
                         let on = OnStream::new(&self.tree, stream);
-                        on.asof(queries, how, keys, values, hits, miss).map_err(raise)
+                        on.miss(miss).asof(queries, how, keys, values, hits).map_err(raise)
                     })?;
                     self.give_on(stream, keys)
                 },
@@ -339,7 +339,7 @@ where
         let mut counts = counts.device()?.write()?;
         let counts = counts.as_mut().ok_or_else(closed)?.write::<u64>()?;
         self.with_bounds(bounds, inclusive, stream, |starts, ends| {
-            OnStream::new(&self.tree, stream).count(starts, ends, None, u64::MAX, counts).map_err(raise)
+            OnStream::new(&self.tree, stream).count_range(starts, ends, counts).map_err(raise)
         })
     }
 
@@ -403,7 +403,7 @@ where
             probes.device()?,
             |keys| {
                 let on = OnStream::new(&self.tree, stream);
-                on.get(keys, &mut values, Some(&mut hits), V::default()).map_err(raise)
+                on.hits(&mut hits).miss(V::default()).get(keys, &mut values).map_err(raise)
             },
             stream,
         )?;
