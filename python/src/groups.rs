@@ -1,9 +1,10 @@
 //! LaneTree over keys in groups behind one interface: composite keys of two columns, for as-of look-ups within a group.
 
+use crate::any_tree::{PIECE, Results, check_signals};
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
 use crate::memory::{Cache, In, Input, Memory, closed, numpy};
-use crate::typed::{PIECE, Results, check_signals, with_results};
+use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, report};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{
