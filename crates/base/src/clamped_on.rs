@@ -32,7 +32,7 @@ use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 /// assert_eq!(ranks.to_vec()?, [0, 2, 3]);
 ///
 /// let (mut values, mut hits) = (device.alloc(3)?, device.alloc(1)?);
-/// index.on(&stream).get(clamped.keys(), &mut values, Some(&mut hits), 0)?;
+/// index.on(&stream).hits(&mut hits).get(clamped.keys(), &mut values)?;
 /// clamped.hits(&stream, &mut hits)?;
 /// assert_eq!(hits.to_vec()?, [0b010]);
 /// # Ok(())
