@@ -12,6 +12,8 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 pub enum Section {
     /// The header.
     Header,
+    /// Where each key ends, in a file of byte strings, and the zeros up to the next section.
+    KeyEnds,
     /// The keys, and the zeros up to the next section.
     Keys,
     /// The values, and the zeros up to the next section.
@@ -28,6 +30,7 @@ impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header => f.write_str("the header"),
+            Self::KeyEnds => f.write_str("the ends of keys"),
             Self::Keys => f.write_str("the keys"),
             Self::Values => f.write_str("the values"),
             Self::Table => f.write_str("the table of checksums"),
