@@ -98,6 +98,12 @@ pub enum Error {
     /// A log whose last write or sync failed.
     #[error("an earlier write of the log failed, so what is on disk is not known: open the log again")]
     LogFailed,
+    /// A compaction of a log, before another one has ended.
+    #[error("a compaction of the log has been begun: finish it, or drop it")]
+    CompactionBegun,
+    /// A compaction of another log.
+    #[error("the compaction is of another log: finish it with that one")]
+    OtherLog,
     /// Composite keys.
     #[error("files do not take composite keys: save an index over one of the two, or over integers that hold both")]
     Composite,

@@ -25,7 +25,7 @@ mod sets;
 mod strings;
 
 pub use error::{Error, Result, Section};
-pub use log::{Durability, Log, Opened, Replay, Torn};
+pub use log::{Compacted, Compaction, Durability, Log, Opened, Replay, Torn};
 pub use strings::{read_strings, write_strings};
 
 use disk::Replacement;
@@ -183,6 +183,14 @@ where
 /// [`LengthMismatch`](lanetree_frame::Error::LengthMismatch) unless there is one value per key.
 pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], values: &[V]) -> Result<()> {
     Contents { keys: keys.into(), values: values.into(), has_several: false, note: String::new() }.write(path)
+}
+
+/// [`write_pairs`], but not in its place yet: the contents alone are on disk.
+fn prepare_pairs<K: AnyKey, V: Value>(path: &Path, keys: &[K], values: &[V]) -> Result<Replacement> {
+    let (keys, values) = (keys.into(), values.into());
+    let prepared = Contents { keys, values, has_several: false, note: String::new() }.prepare(path)?;
+    prepared.sync()?;
+    Ok(prepared)
 }
 
 /// All that a file of pairs has.
