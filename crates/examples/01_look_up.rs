@@ -18,9 +18,9 @@ fn main() -> lanetree::Result<()> {
     let index = LaneTree::build(&device, &orders, &rows)?;
     let stats = index.stats();
     println!(
-        "{} pairs in {} lines below {} levels of nodes, {:.1} bytes per pair",
+        "{} pairs in {} buckets below {} levels of nodes, {:.1} bytes per pair",
         stats.len,
-        stats.lines,
+        stats.buckets,
         stats.height,
         stats.bytes() as f64 / stats.len as f64
     );

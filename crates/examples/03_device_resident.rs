@@ -25,7 +25,7 @@ fn main() -> lanetree::Result<()> {
     let (start, end) = (device.event()?, device.event()?);
     start.record(&stream)?;
     // Returns before the work is done. The queries ascend, and the index may know it.
-    index.on(&stream).order(BatchOrder::Sorted).get(&queries, &mut found_values, Some(&mut found), u64::MAX)?;
+    index.on(&stream).order(BatchOrder::Sorted).hits(&mut found).get(&queries, &mut found_values)?;
     end.record(&stream)?;
 
     // More work after it on the same stream: ranges, with all memory allocated in advance.
@@ -33,7 +33,7 @@ fn main() -> lanetree::Result<()> {
     let ends = device.upload(&[10_u64, 29, u64::MAX])?;
     let mut scratch = RangeScratch::new(&device, starts.len())?;
     let mut ranges = DeviceRanges::new(&device, starts.len(), 100)?;
-    index.on(&stream).range(&starts, &ends, None, u64::MAX, &mut scratch, &mut ranges)?;
+    index.on(&stream).range(&starts, &ends, &mut scratch, &mut ranges)?;
 
     // Copies to the host would wait for the stream, too; this call also reports errors of the kernels.
     stream.synchronize()?;

@@ -381,7 +381,7 @@ class _Ordered:
         """The index's size, by part, as text."""
         stats = self.stats()
         size = max(stats["len"], 1)
-        parts = [("lines", "line_bytes"), ("nodes", "node_bytes"), ("records", "record_bytes"), ("levels above", "upper_bytes"), ("table", "top_bytes")]
+        parts = [("buckets", "bucket_bytes"), ("nodes", "node_bytes"), ("records", "record_bytes"), ("levels above", "upper_bytes"), ("table", "top_bytes")]
         lines = [repr(self), f"  {'levels of nodes':<16}{stats['height']:>16,}", f"  {'lines':<16}{stats['lines']:>16,}"]
         lines += [f"  {name:<16}{stats[key]:>16,} B {stats[key] / size:9.2f} B/key" for name, key in parts]
         lines += [f"  {'in all':<16}{stats['bytes']:>16,} B {stats['bytes'] / size:9.2f} B/key"]

@@ -99,9 +99,9 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
                     (Some(how), Some(hits)) => {
                         // Their keys are not wanted.
                         let mut near = device.alloc(keys.len()).map_err(raise_runtime)?;
-                        on.asof(&keys, how, &mut near, values, hits, miss)
+                        on.miss(miss).asof(&keys, how, &mut near, values, hits)
                     }
-                    (_, hits) => on.get(&keys, values, hits, miss),
+                    (_, hits) => on.hits(hits).miss(miss).get(&keys, values),
                 }
                 .map_err(raise)
             });
@@ -199,7 +199,7 @@ fn build<A: PyKey, B: PyKey, V: Word + PyValue>(
         let values = values.device()?.read()?;
         let values = values.as_ref().ok_or_else(closed)?.read::<V>()?;
         BuildScratch::for_unsorted(device, count)
-            .and_then(|mut scratch| builder.build_on(stream, (&keys, values), count, &mut scratch))
+            .and_then(|mut scratch| builder.build_on(stream, &keys, values, count, &mut scratch))
     } else {
         builder.build(device, &composed::<A, B>(keys)?, values.host::<V>()?)
     };

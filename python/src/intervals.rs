@@ -83,7 +83,7 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
         let mut scratch = Scratch::new(device, count).map_err(raise)?;
         self.with_probes((points, None), stream, |points, _| {
             let on = self.index.on(stream);
-            on.most_specific(points, &mut rows, Some(&mut hits), miss, &mut scratch).map_err(raise)
+            on.hits(&mut hits).miss(miss).most_specific(points, &mut rows, &mut scratch).map_err(raise)
         })?;
         Ok(Found::Device(Box::new((Memory::new(key_words(rows)), join::bytes_of(stream, &hits, count)?, None))))
     }
@@ -166,7 +166,7 @@ fn build<K: PyKey, V: Word + PyValue + AnyKey>(
     let index = with_keys(device, floats, starts, stream, |starts| {
         with_keys(device, floats, ends, stream, |ends| {
             with_values(device, rows, |rows| {
-                IntervalIndex::<K, V>::build_on(stream, (starts, ends), Some(rows), len).map_err(raise)
+                IntervalIndex::<K, V>::build_on(stream, starts, ends, Some(rows), len).map_err(raise)
             })
         })
     })?;

@@ -87,7 +87,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         // Not wanted.
         let mut values = device.alloc(count).map_err(raise_runtime)?;
         let mut scratch = Scratch::new(device, count).map_err(raise)?;
-        self.map.on(stream).first(keys, &mut values, Some(&mut hits), V::default(), &mut scratch).map_err(raise)?;
+        self.map.on(stream).hits(&mut hits).miss(V::default()).first(keys, &mut values, &mut scratch).map_err(raise)?;
         join::numbers_of(stream, &self.cache, (&hits, count), is_present)
     }
 
@@ -237,7 +237,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
             let mut scratch = Scratch::new(device, count).map_err(raise)?;
             return self.with_keys(queries, stream, |keys| {
                 with_results((device, &self.cache), count, results, stream, |values, hits, miss| {
-                    self.map.on(stream).first(keys, values, hits, miss, &mut scratch).map_err(raise)
+                    self.map.on(stream).hits(hits).miss(miss).first(keys, values, &mut scratch).map_err(raise)
                 })
             });
         }
@@ -264,17 +264,17 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         let (device, count) = (self.map.device(), bounds[0].len());
         let mut out = self.with_bounds(bounds, closed, stream, |starts, ends| {
             let find = || -> lanetree::Result<DeviceRanges<K, V>> {
-                let (on, mut scratch) = (self.map.on(stream), RangeScratch::new(device, count, 0)?);
+                let (on, mut scratch) = (self.map.on(stream).limit(limit), RangeScratch::new(device, count, 0)?);
                 // Offsets alone, which say how many pairs there are.
                 let mut out = DeviceRanges::new(device, count, 0)?;
-                on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+                on.range(starts, ends, &mut scratch, &mut out)?;
                 let mut total = [0];
                 out.offsets.copy_range_to(count, &mut total)?;
                 let total = total[0] as usize;
                 drop(scratch);
                 let mut scratch = RangeScratch::new(device, count, total)?;
                 (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
-                on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+                on.range(starts, ends, &mut scratch, &mut out)?;
                 Ok(out)
             };
             find().map_err(raise)
@@ -304,7 +304,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         let counts = counts.as_mut().ok_or_else(memory::closed)?.write::<u64>()?;
         self.with_bounds(bounds, closed, stream, |starts, ends| {
             let mut scratch = RangeScratch::new(self.map.device(), starts.len(), 0).map_err(raise)?;
-            self.map.on(stream).count_range(starts, ends, None, u64::MAX, counts, &mut scratch).map_err(raise)
+            self.map.on(stream).count_range(starts, ends, counts, &mut scratch).map_err(raise)
         })
     }
 
@@ -367,7 +367,7 @@ fn build<K: PyKey, V: Word + PyValue>(
                 if keys.len() != values.len() {
                     return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
                 }
-                MultiMap::build_on(stream, (keys, values), keys.len()).map_err(raise)
+                MultiMap::build_on(stream, keys, values, keys.len()).map_err(raise)
             })
         })?,
     };

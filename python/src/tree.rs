@@ -93,9 +93,9 @@ where
     // In the order of the caller's stream, with memory from the index's device.
     let tree = match options.sorted {
         true => BuildScratch::for_sorted(device)
-            .and_then(|mut scratch| builder.build_sorted_on(stream, (keys, values), len, &mut scratch)),
+            .and_then(|mut scratch| builder.build_sorted_on(stream, keys, values, len, &mut scratch)),
         false => BuildScratch::for_unsorted(device, len)
-            .and_then(|mut scratch| builder.build_on(stream, (keys, values), len, &mut scratch)),
+            .and_then(|mut scratch| builder.build_on(stream, keys, values, len, &mut scratch)),
     };
     Ok(Box::new(Typed { tree: tree.map_err(raise)?, floats: options.floats, cache: options.cache.clone() }))
 }
@@ -361,8 +361,8 @@ impl Tree {
                 ("len", stats.len),
                 ("height", stats.height.into()),
                 ("leaf_nodes", stats.leaf_nodes),
-                ("lines", stats.lines),
-                ("line_bytes", stats.line_bytes),
+                ("buckets", stats.buckets),
+                ("bucket_bytes", stats.bucket_bytes),
                 ("node_bytes", stats.node_bytes),
                 ("record_bytes", stats.record_bytes),
                 ("upper_bytes", stats.upper_bytes),

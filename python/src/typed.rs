@@ -265,7 +265,7 @@ where
                 queries.device()?,
                 |keys| {
                     self.with_results(keys.len(), results, stream, |values, hits, miss| {
-                        OnStream::new(&self.tree, stream).get(keys, values, hits, miss).map_err(raise)
+                        OnStream::new(&self.tree, stream).hits(hits).miss(miss).get(keys, values).map_err(raise)
                     })
                 },
                 stream,
@@ -365,8 +365,8 @@ where
                     self.with_results(queries.len(), results, stream, |values, hits, miss| {
                         let on = OnStream::new(&self.tree, stream);
                         match predecessor {
-                            true => on.predecessor(queries, keys, values, hits, miss),
-                            false => on.successor(queries, keys, values, hits, miss),
+                            true => on.hits(hits).miss(miss).predecessor(queries, keys, values),
+                            false => on.hits(hits).miss(miss).successor(queries, keys, values),
                         }
                         .map_err(raise)
                     })?;
@@ -440,7 +440,7 @@ where
                     self.with_results(queries.len(), results, stream, |values, hits, miss| {
                         let hits = hits.ok_or_else(|| value_error("an output is missing"))?;
                         let on = OnStream::new(&self.tree, stream);
-                        on.asof(queries, how, keys, values, hits, miss).map_err(raise)
+                        on.miss(miss).asof(queries, how, keys, values, hits).map_err(raise)
                     })?;
                     self.give_on(stream, keys)
                 },
@@ -507,7 +507,7 @@ where
         let mut counts = counts.device()?.write()?;
         let counts = counts.as_mut().ok_or_else(closed)?.write::<u64>()?;
         self.with_bounds(bounds, inclusive, stream, |starts, ends| {
-            OnStream::new(&self.tree, stream).count(starts, ends, None, u64::MAX, counts).map_err(raise)
+            OnStream::new(&self.tree, stream).count_range(starts, ends, counts).map_err(raise)
         })
     }
 
@@ -571,7 +571,7 @@ where
             probes.device()?,
             |keys| {
                 let on = OnStream::new(&self.tree, stream);
-                on.get(keys, &mut values, Some(&mut hits), V::default()).map_err(raise)
+                on.hits(&mut hits).miss(V::default()).get(keys, &mut values).map_err(raise)
             },
             stream,
         )?;
@@ -704,16 +704,16 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         check_len(starts.len(), ends.len())?;
         let (device, count) = (self.tree.device(), starts.len());
         let find = || -> lanetree::Result<DeviceRanges<K, V>> {
-            let on = OnStream::new(&self.tree, stream);
+            let on = OnStream::new(&self.tree, stream).limit(limit);
             let mut scratch = RangeScratch::new(device, count)?;
             // Offsets alone, which say how many pairs there are.
             let mut out = DeviceRanges::new(device, count, 0)?;
-            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            on.range(starts, ends, &mut scratch, &mut out)?;
             let mut total = [0];
             out.offsets.copy_range_to(count, &mut total)?;
             let total = total[0] as usize;
             (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
-            on.range(starts, ends, None, limit, &mut scratch, &mut out)?;
+            on.range(starts, ends, &mut scratch, &mut out)?;
             Ok(out)
         };
         find().map_err(raise)

@@ -63,11 +63,34 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
         let program = paths::target().join("debug").join(runner::VERIFY);
         process::run(tests(Command::new(program).args(["--quick", "--device", "emulated"])))
     })?;
+    steps.run("other platforms", other_platforms)?;
     steps.run("python", || python::run(&python::Options::default()))?;
     steps.run("integrations", || {
         integrations(&["fmt", "--check"])?;
         integrations(&["test", "--workspace", "--locked"])
     })
+}
+
+/// Platforms that have no test machine: type-checked.
+const PLATFORMS: [&str; 2] = ["aarch64-unknown-linux-gnu", "x86_64-pc-windows-msvc"];
+
+/// Checks the library for other platforms. Rustup fetches their standard libraries.
+fn other_platforms() -> Result<()> {
+    let root = paths::root();
+    process::run(Command::new("rustup").args(["target", "add"]).args(PLATFORMS).current_dir(&root))?;
+    for platform in PLATFORMS {
+        cargo(&[
+            "check",
+            "--package",
+            "lanetree",
+            "--features",
+            "cuda,emulator,files",
+            "--target",
+            platform,
+            "--locked",
+        ])?;
+    }
+    Ok(())
 }
 
 /// Cargo in the workspace of arrow and DataFusion. Its folder stays apart from the main one: other features, other versions. No

@@ -1,11 +1,12 @@
 //! A crate from nothing, on a machine as a user may have it: no CUDA toolkit, no driver.
 //!
-//! It depends on lanetree with the feature `cuda`, as a program does that is to run with a GPU and without one.
+//! It depends on lanetree with the feature `cuda`, as a program does that is to run with a GPU and without one: on the packages that
+//! would be published, not on the repository.
 
 use crate::failure::{Failure, Result};
+use crate::packages::{self, Package};
 use crate::{paths, process, stub};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 const MAIN: &str = r#"use lanetree::{Device, Harmonia};
@@ -28,7 +29,7 @@ const FOUND: &str = "[Some(20), None]";
 /// Builds the crate and runs it; an error unless it says what it should.
 pub(crate) fn run() -> Result<()> {
     let folder = paths::target().join("first-build");
-    paths::write(&folder.join("Cargo.toml"), &manifest(&paths::root().join("crates/lanetree")))?;
+    paths::write(&folder.join("Cargo.toml"), &manifest(&packages::unpack()?))?;
     paths::write(&folder.join("src/main.rs"), MAIN)?;
     // The same versions as in the workspace: they are there, and nothing is looked up.
     let lock = folder.join("Cargo.lock");
@@ -51,12 +52,15 @@ pub(crate) fn run() -> Result<()> {
 
 const NAME: &str = "lanetree-first-build";
 
-fn manifest(lanetree: &Path) -> String {
+fn manifest(packages: &[Package]) -> String {
     // Cargo's own profile, as users have it, less what takes time and no part: unoptimised, this takes half as long as with
     // the workspace's profile, though it compiles all dependencies anew. A path is quoted in TOML as in Rust.
+    let patches = packages.iter().map(|Package { name, folder }| format!("{name} = {{ path = {folder:?} }}\n"));
+    let patches: String = patches.collect();
     format!(
         "[package]\nname = \"{NAME}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-        [dependencies]\nlanetree = {{ path = {lanetree:?}, features = [\"cuda\"] }}\n\n\
+        [dependencies]\nlanetree = {{ version = \"*\", features = [\"cuda\"] }}\n\n\
+        [patch.crates-io]\n{patches}\n\
         # Not a member of the workspace that it lies in.\n[workspace]\n\n\
         [profile.dev]\ndebug = false\n"
     )
@@ -105,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_path_of_the_library_is_quoted() {
-        let text = manifest(Path::new("/a \"b\"/lanetree"));
-        assert!(text.contains(r#"path = "/a \"b\"/lanetree", features = ["cuda"]"#), "{text}");
+        let text = manifest(&[Package { name: "lanetree".to_owned(), folder: "/a \"b\"/lanetree".into() }]);
+        assert!(text.contains(r#"lanetree = { path = "/a \"b\"/lanetree" }"#), "{text}");
     }
 }

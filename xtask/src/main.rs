@@ -11,6 +11,7 @@ mod failure;
 mod first_build;
 #[cfg(test)]
 mod links;
+mod packages;
 mod paths;
 mod process;
 mod ptx;

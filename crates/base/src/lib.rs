@@ -44,5 +44,5 @@ pub use lanetree_runtime as runtime;
 pub use lanetree_runtime::{Buffer, Device, DeviceKind, Event, PinnedBuffer, Pool, PoolStats, Stream};
 pub use matches::Matches;
 pub use nulls::{Duplicates, NullOrder, Nulls, Validity, mask_hits};
-pub use ops::{Op, UpdatePath, UpdateReport, apply_to_map};
+pub use ops::{Op, OpKind, UpdatePath, UpdateReport, apply_to_map};
 pub use ranges::{KeyRange, Ranges};

@@ -251,7 +251,7 @@ pub enum Duplicates {
 /// let index = LaneTree::build(&device, &[10_u64, 20], &[1_u32, 2])?;
 /// let (stream, probes) = (device.stream()?, device.upload(&[10_u64, 20, 30])?);
 /// let (mut values, mut hits) = (device.alloc(3)?, device.alloc(1)?);
-/// index.on(&stream).get(&probes, &mut values, Some(&mut hits), 0)?;
+/// index.on(&stream).hits(&mut hits).miss(0).get(&probes, &mut values)?;
 /// // The first probe is null; its bit is the third.
 /// mask_hits(&stream, &device.upload(&[0b1_1011])?, 2, 3, &mut hits)?;
 /// assert_eq!(hits.to_vec()?, [0b010]);

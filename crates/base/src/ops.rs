@@ -14,7 +14,43 @@ pub enum Op<K, V> {
     Remove(K),
 }
 
+/// What an operation of a batch in device form does to its key: inserts ([`Op::Insert`]), updates or removes. On a device it is a
+/// 32-bit word, 0, 1 or 2; a batch with another word is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct OpKind(u32);
+
+// SAFETY: a word, transparently.
+unsafe impl bytemuck::Zeroable for OpKind {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for OpKind {}
+
+impl OpKind {
+    /// [`Op::Insert`].
+    pub const INSERT: Self = Self(0);
+    /// [`Op::Update`].
+    pub const UPDATE: Self = Self(1);
+    /// [`Op::Remove`].
+    pub const REMOVE: Self = Self(2);
+}
+
+impl From<u32> for OpKind {
+    /// As a device has it; the batch refuses what isn't 0, 1 or 2.
+    fn from(word: u32) -> Self {
+        Self(word)
+    }
+}
+
 impl<K, V> Op<K, V> {
+    /// Whether it inserts, updates or removes.
+    pub fn kind(&self) -> OpKind {
+        match self {
+            Self::Insert(..) => OpKind::INSERT,
+            Self::Update(..) => OpKind::UPDATE,
+            Self::Remove(_) => OpKind::REMOVE,
+        }
+    }
+
     /// The key.
     pub fn key(&self) -> &K {
         match self {

@@ -25,6 +25,14 @@ impl<V: Word> Cuart<V> {
         Ok(out[0])
     }
 
+    /// Whether one key is present. Ask for many with [`Cuart::contains_many`].
+    ///
+    /// # Errors
+    /// As [`Cuart::get_many`].
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
     /// Whether each of `keys` is present.
     ///
     /// # Errors

@@ -101,7 +101,7 @@ impl<V: Word> DeviceForm<ByteString, V> for Cuart<V> {
         hits: Option<&mut Buffer<u32>>,
         miss: V,
     ) -> Result<()> {
-        self.on(stream).get(queries, values, hits, miss)
+        self.on(stream).hits(hits).miss(miss).get(queries, values)
     }
     fn lower_bound(&self, stream: &Stream, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
         self.on(stream).lower_bound(queries, ranks)

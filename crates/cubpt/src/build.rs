@@ -18,29 +18,29 @@ use lanetree_runtime::{Buffer, DeviceKind, Stream};
 /// use lanetree::{Cubpt, Device};
 ///
 /// # fn main() -> lanetree::Result<()> {
-/// let tree = Cubpt::builder().order(64).fill(0.7).build(&Device::host(), &[3_u32, 1, 2, 1], &[30_u32, 10, 20, 11])?;
+/// let tree = Cubpt::builder().fanout(64).fill(0.7).build(&Device::host(), &[3_u32, 1, 2, 1], &[30_u32, 10, 20, 11])?;
 /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(11), Some(20), Some(30)]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Builder<K, V> {
-    order: u32,
+    fanout: u32,
     fill: f64,
     words: PhantomData<(K, V)>,
 }
 
 impl<K, V> Default for Builder<K, V> {
     fn default() -> Self {
-        Self { order: 24, fill: 1.0, words: PhantomData }
+        Self { fanout: 24, fill: 1.0, words: PhantomData }
     }
 }
 
 impl<K: Key, V: Word> Builder<K, V> {
     /// Most keys of a node, the paper's m: a multiple of 8 from 8 to 512; 24 by default, which was the best with keys and values of 8 bytes.
     #[must_use]
-    pub fn order(self, order: u32) -> Self {
-        Self { order, ..self }
+    pub fn fanout(self, fanout: u32) -> Self {
+        Self { fanout, ..self }
     }
 
     /// The part of each node that a build fills, in (0, 1]; 1 by default, as in the paper. A node gets at least two keys.
@@ -52,7 +52,7 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::OptionValue`] for an order and [`Error::Fill`] for a fill that no tree has;
+    /// [`Error::LengthMismatch`]; [`Error::OptionValue`] for a fanout and [`Error::Fill`] for a fill that no tree has;
     /// [`Error::TooManyLeaves`]; [`Error::Runtime`] if the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Cubpt<K, V>> {
         self.check()?;
@@ -67,7 +67,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.check()?;
         check_lengths(keys, values)?;
         if are_distinct(keys)? {
-            return Ok(self.of(device, Tree::build(device, (self.order, self.fill), keys, values)?));
+            return Ok(self.of(device, Tree::build(device, (self.fanout, self.fill), keys, values)?));
         }
         self.build_pairs(device, &SortedPairs::from_sorted(keys, values)?)
     }
@@ -83,7 +83,8 @@ impl<K: Key, V: Word> Builder<K, V> {
     pub fn build_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
@@ -105,7 +106,8 @@ impl<K: Key, V: Word> Builder<K, V> {
     pub fn build_sorted_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
@@ -121,24 +123,24 @@ impl<K: Key, V: Word> Builder<K, V> {
 
     fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Cubpt<K, V>> {
         let device = stream.device();
-        Ok(self.of(device, Tree::build_on(stream, device, (self.order, self.fill), pairs)?))
+        Ok(self.of(device, Tree::build_on(stream, device, (self.fanout, self.fill), pairs)?))
     }
 
     fn build_pairs(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<Cubpt<K, V>> {
         let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
-        Ok(self.of(device, Tree::build(device, (self.order, self.fill), &keys, &pairs.values)?))
+        Ok(self.of(device, Tree::build(device, (self.fanout, self.fill), &keys, &pairs.values)?))
     }
 
     fn of(&self, device: &Device, tree: Tree) -> Cubpt<K, V> {
-        let &Self { order, fill, .. } = self;
+        let &Self { fanout, fill, .. } = self;
         let (device, tree) = (device.clone(), Guarded::new(tree));
-        Cubpt { device, order, fill, tree, staging: Staging::default(), words: PhantomData }
+        Cubpt { device, fanout, fill, tree, staging: Staging::default(), words: PhantomData }
     }
 
     fn check(&self) -> Result<()> {
-        if !ORDERS.contains(&self.order) || !self.order.is_multiple_of(8) {
+        if !ORDERS.contains(&self.fanout) || !self.fanout.is_multiple_of(8) {
             let allowed = "a multiple of 8 from 8 to 512";
-            return Err(Error::OptionValue { what: "an order", value: self.order.to_string(), allowed });
+            return Err(Error::OptionValue { what: "a fanout", value: self.fanout.to_string(), allowed });
         }
         // Written so that a fill of NaN is also rejected.
         if !(self.fill > 0.0 && self.fill <= 1.0) {

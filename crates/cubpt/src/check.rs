@@ -29,7 +29,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
                 assert!(seen.insert(number), "node {number} is twice in the tree");
                 assert_eq!(view.head(Head::Kind), if above > 0 { INNER } else { LEAF });
                 assert!(parent.is_none_or(|parent| view.head(Head::Parent) == parent), "the parent of {number}");
-                assert!(count <= self.order() as usize && (count > 0 || above == 0), "{count} keys in {number}");
+                assert!(count <= self.fanout() as usize && (count > 0 || above == 0), "{count} keys in {number}");
                 assert!(keys[count..].iter().all(|&unused| unused == K::Bits::MAX));
                 assert!(keys[..count].is_sorted() && keys[..count].iter().all(|&key| key <= bound));
                 assert!(count == 0 || before.is_none_or(|before| before < keys[0]), "keys of {number} are not above");
@@ -40,7 +40,9 @@ impl<K: Key, V: Word> Cubpt<K, V> {
                     // What goes beyond the last key goes to the last child.
                     let bound_of = |i| if i + 1 < count { keys[i] } else { bound };
                     below.extend((0..count).map(|i| (children[i], Some(number), bound_of(i))));
-                    assert!(children[count..self.order() as usize].iter().all(|&unused| unused == children[count - 1]));
+                    assert!(
+                        children[count..self.fanout() as usize].iter().all(|&unused| unused == children[count - 1])
+                    );
                 }
             }
             if above > 0 {

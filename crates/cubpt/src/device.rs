@@ -42,7 +42,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
     }
 
     fn bytes(&self) -> u64 {
-        self.tree.known().bytes()
+        self.stats().bytes()
     }
 
     fn apply_each(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
@@ -138,7 +138,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
         check_pairs(stream, (pairs.0, pairs.1, len))?;
-        let builder = Self::builder().order(self.order).fill(self.fill);
-        builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
+        let builder = Self::builder().fanout(self.fanout).fill(self.fill);
+        builder.build_sorted_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_sorted(stream.device())?)
     }
 }

@@ -12,7 +12,7 @@
 //! use lanetree::{Cubpt, Device};
 //!
 //! # fn main() -> lanetree::Result<()> {
-//! let mut tree = Cubpt::builder().order(32).build(&Device::emulated(), &[30_u64, 10, 20], &[3_u32, 1, 2])?;
+//! let mut tree = Cubpt::builder().fanout(32).build(&Device::emulated(), &[30_u64, 10, 20], &[3_u32, 1, 2])?;
 //! assert_eq!(tree.get_many(&[10, 15])?, [Some(1), None]);
 //! assert_eq!(tree.range_many([10..=20])?.get(0), (&[10, 20][..], &[1, 2][..]));
 //!
@@ -28,7 +28,7 @@
 //! A batch takes all memory that it needs while the tree is only read. If it finds none, or the device fails until then, the tree
 //! holds what it did. If the device fails while nodes are written, the tree is [lost](lanetree_frame::Error::Lost).
 //!
-//! On the host a batch is merged with all pairs, and the tree is built anew.
+//! On the host a batch is merged with all pairs, and the tree is rebuilt.
 //!
 //! [`Cubpt::on`] has the device form of the queries, [`Cubpt::apply_on`] that of batches, and [`Builder::build_on`] builds from
 //! pairs that are on the device.
@@ -42,6 +42,7 @@ mod merge;
 mod native;
 mod node;
 mod order;
+mod stats;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ pub use lanetree_frame::fixed::OnStream;
 #[doc(hidden)]
 pub use lanetree_kernels_cubpt::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
+pub use stats::Stats;
 pub use update::UpdateScratch;
 
 use core::fmt;
@@ -65,7 +67,7 @@ use tree::Tree;
 /// A B+tree of keys `K` with values `V`, on a device.
 pub struct Cubpt<K: Key, V: Word> {
     device: Device,
-    order: u32,
+    fanout: u32,
     fill: f64,
     tree: Guarded<Tree>,
     /// The memory of host batches.
@@ -88,12 +90,16 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     }
 
     /// Most keys of a node.
-    pub fn order(&self) -> u32 {
-        self.order
+    pub fn fanout(&self) -> u32 {
+        self.fanout
     }
 }
 
 lanetree_frame::inherent_basics! {
+    impl<K: Key, V: Word> Cubpt<K, V>
+}
+
+lanetree_frame::inherent_device_form! {
     impl<K: Key, V: Word> Cubpt<K, V>
 }
 
@@ -107,7 +113,7 @@ lanetree_frame::inherent_forms! {
 
 impl<K: Key, V: Word> fmt::Debug for Cubpt<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { order, device, .. } = self;
-        write!(f, "Cubpt<{}, {}>[{} pairs, order {order}, on {device}]", K::NAME, V::NAME, self.len())
+        let Self { fanout, device, .. } = self;
+        write!(f, "Cubpt<{}, {}>[{} pairs, fanout {fanout}, on {device}]", K::NAME, V::NAME, self.len())
     }
 }

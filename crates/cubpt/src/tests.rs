@@ -14,7 +14,7 @@ fn random(state: &mut u64) -> u64 {
 
 fn build<K: Key, V: Word>(device: &Device, order: u32, fill: f64, pairs: &BTreeMap<K, V>) -> Cubpt<K, V> {
     let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
-    let tree = Cubpt::builder().order(order).fill(fill).build_sorted(device, &keys, &values).unwrap();
+    let tree = Cubpt::builder().fanout(order).fill(fill).build_sorted(device, &keys, &values).unwrap();
     check(&tree, pairs);
     tree
 }
@@ -256,8 +256,8 @@ fn nodes_move_to_larger_segments_when_the_list_is_full() {
 #[test]
 fn options_that_no_tree_has_are_refused() {
     for order in [0, 4, 7, 12, 520] {
-        let error = Cubpt::<u64, u64>::builder().order(order).build(&Device::host(), &[1], &[1]).unwrap_err();
-        let expected = format!("an order of {order} is not possible: choose a multiple of 8 from 8 to 512");
+        let error = Cubpt::<u64, u64>::builder().fanout(order).build(&Device::host(), &[1], &[1]).unwrap_err();
+        let expected = format!("a fanout of {order} is not possible: choose a multiple of 8 from 8 to 512");
         assert_eq!(error.to_string(), expected);
     }
     for fill in [0.0, -1.0, 1.1, f64::NAN] {

@@ -40,11 +40,6 @@ fn pieces(elements: u64, full: u64) -> u64 {
 }
 
 impl Tree {
-    /// Bytes on the device.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.storage.bytes() + self.order.bytes() + (self.free.bytes() + self.small.bytes()) as u64
-    }
-
     /// What a kernel in a stream needs to know of it.
     ///
     /// # Errors

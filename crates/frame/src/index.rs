@@ -85,6 +85,14 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Runtime`](lanetree_base::Error::Runtime), [`Error::Lost`](lanetree_base::Error::Lost).
     fn get_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<Option<Self::Value>>>;
 
+    /// Whether each key is present.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::get_many`].
+    fn contains_many(&self, keys: BatchOf<'_, Self>) -> Result<Vec<bool>> {
+        self.get_many(keys)?.into_par_iter().map(|value| value.is_some()).try_collect()
+    }
+
     /// How many keys are below each of `keys`.
     ///
     /// # Errors
@@ -176,7 +184,7 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
         if self.is_lost() { self.pairs().map(|_| false) } else { Ok(false) }
     }
 
-    /// Lays the index out anew from its pairs, with its options, in new memory, as a build would: so it gives back memory that
+    /// Rebuilds the index from its pairs, with its options, in new memory: so it gives back memory that
     /// insertions and removals have left unused, and restores what [`OrderedIndex::restore_order`] does. Returns by how many
     /// bytes the index has become smaller, on its device and in main memory; 0 if it has not. An index that has no such memory may
     /// stay as it is. Meanwhile there are both layouts and a copy of the pairs.

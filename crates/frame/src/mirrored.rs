@@ -135,7 +135,7 @@ impl<I: Mirror> Mirrored<I> {
     /// # Errors
     /// As [`OrderedIndex::apply`]; neither index has changed then. [`Error::Runtime`] from the device: the host's index has
     /// the batch then, and the copy is [out of sync](Mirrored::is_in_sync). [`Mirrored::synchronize`] or the next batch
-    /// sends it anew.
+    /// sends it again.
     pub fn apply(&mut self, ops: &[Op<KeyOf<I>, I::Value>]) -> Result<MirrorReport> {
         self.change(Batch::Apply(ops))
     }

@@ -5,7 +5,7 @@ use super::native;
 use super::tuning::{Measured, check_papers};
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
-use lanetree_frame::fixed::{self, FixedIndex, NeighborOutputs, NeighborSearch, Side, check_pairs};
+use lanetree_frame::fixed::{self, AsOf, FixedIndex, NeighborOutputs, NeighborSearch, QueryOptions, Side, check_pairs};
 use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
@@ -54,13 +54,6 @@ impl Default for LookUp {
 #[derive(Debug)]
 pub struct OnStream<'a, K: Key, V: Word>(fixed::OnStream<'a, Harmonia<K, V>>);
 
-impl<K: Key, V: Word> Clone for OnStream<'_, K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Key, V: Word> Copy for OnStream<'_, K, V> {}
-
 impl<'a, K: Key, V: Word> Deref for OnStream<'a, K, V> {
     type Target = fixed::OnStream<'a, Harmonia<K, V>>;
 
@@ -74,28 +67,103 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self(fixed::OnStream::new(tree, stream))
     }
 
-    /// [`LookUp::group`].
+    /// How many lanes serve a look-up together: [`LookUp::group`]; [`GroupWidth::Auto`] by default.
     #[must_use]
     pub fn group(self, group: GroupWidth) -> Self {
-        Self(self.tuned(LookUp { group, ..*self.tuning() }))
+        let tuning = LookUp { group, ..*self.tuning() };
+        Self(self.0.tuned(tuning))
     }
 
-    /// [`LookUp::order`].
+    /// What is known about the order of the next look-ups' queries: [`LookUp::order`]; nothing by default.
     #[must_use]
     pub fn order(self, order: BatchOrder) -> Self {
-        Self(self.tuned(LookUp { order, ..*self.tuning() }))
+        let tuning = LookUp { order, ..*self.tuning() };
+        Self(self.0.tuned(tuning))
     }
 
-    /// [`LookUp::child`].
+    /// Where look-ups read a node's first child: [`LookUp::child`]; in the node itself by default.
     #[must_use]
     pub fn child_region(self, child: ChildRegion) -> Self {
-        Self(self.tuned(LookUp { child, ..*self.tuning() }))
+        let tuning = LookUp { child, ..*self.tuning() };
+        Self(self.0.tuned(tuning))
     }
 
-    /// [`LookUp::reading`].
+    /// How look-ups read nodes: [`LookUp::reading`]; by default as was measured to be fastest.
     #[must_use]
     pub fn reading(self, reading: NodeReading) -> Self {
-        Self(self.tuned(LookUp { reading, ..*self.tuning() }))
+        let tuning = LookUp { reading, ..*self.tuning() };
+        Self(self.0.tuned(tuning))
+    }
+
+    /// Asks [`get`](Self::get), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask, as
+    /// [`fixed::OnStream::hits`].
+    #[must_use]
+    pub fn hits(self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        Self(self.0.hits(hits))
+    }
+
+    /// The value that queries without a pair get; by default the one of which all bits are set.
+    #[must_use]
+    pub fn miss(self, miss: V) -> Self {
+        Self(self.0.miss(miss))
+    }
+
+    /// Ranges have at most the first `limit` pairs.
+    #[must_use]
+    pub fn limit(self, limit: u64) -> Self {
+        Self(self.0.limit(limit))
+    }
+
+    /// Range `i` has at most the first `limits[i]` pairs, as [`fixed::OnStream::limits`].
+    #[must_use]
+    pub fn limits(self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
+        Self(self.0.limits(limits))
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key, as
+    /// [`fixed::OnStream::get`].
+    ///
+    /// # Errors
+    /// [`OutputLength`](lanetree_frame::Error::OutputLength), [`GroupWidth`](lanetree_frame::Error::GroupWidth),
+    /// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge); [`Lost`](lanetree_frame::Error::Lost);
+    /// [`Runtime`](lanetree_frame::Error::Runtime) for buffers of another device, and from the launch.
+    pub fn get(self, queries: &Buffer<K>, values: &mut Buffer<V>) -> Result<()> {
+        self.0.get(queries, values)
+    }
+
+    /// Finds the last pair whose key is at or below each query, as [`fixed::OnStream::predecessor`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn predecessor(self, queries: &Buffer<K>, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<()> {
+        self.0.predecessor(queries, keys, values)
+    }
+
+    /// Finds the first pair whose key is at or above each query, as [`fixed::OnStream::successor`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`].
+    pub fn successor(self, queries: &Buffer<K>, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<()> {
+        self.0.successor(queries, keys, values)
+    }
+
+    /// Finds the pair that an as-of look-up of each query asks for, as [`fixed::OnStream::asof`].
+    ///
+    /// # Errors
+    /// As [`OnStream::get`]; [`OptionValue`](lanetree_frame::Error::OptionValue) for a distance between floats.
+    pub fn asof(
+        self,
+        queries: &Buffer<K>,
+        how: &AsOf,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        hits: &mut Buffer<u32>,
+    ) -> Result<()> {
+        self.0.asof(queries, how, keys, values, hits)
+    }
+
+    pub(super) fn into_options(self) -> QueryOptions<'a, V> {
+        self.0.into_options()
     }
 
     /// The lanes per query with which `get` would look up: what [`GroupWidth::Auto`] stands for.
@@ -284,8 +352,12 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         check_pairs(stream, (pairs.0, pairs.1, len))?;
         let Shape { fanout, per_leaf, .. } = self.shape;
         let builder = Self::builder().fanout(fanout).fill(f64::from(per_leaf) / f64::from(fanout));
-        builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
+        builder.build_sorted_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_sorted(stream.device())?)
     }
+}
+
+lanetree_frame::inherent_basics! {
+    impl<K: Key, V: Word> Harmonia<K, V>
 }
 
 lanetree_frame::inherent_combinations! {

@@ -27,7 +27,6 @@ mod build;
 #[cfg(any(test, feature = "check"))]
 mod check;
 mod device;
-mod iter;
 mod launch;
 mod native;
 mod profile;
@@ -42,7 +41,6 @@ mod update;
 
 pub use build::Builder;
 pub use device::{LookUp, NodeReading, OnStream};
-pub use iter::Iter;
 use lanetree_frame::BatchOrder;
 pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
 #[doc(hidden)]
@@ -102,51 +100,9 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Self::builder().build(device, keys, values)
     }
 
-    /// Pairs in the tree.
-    pub fn len(&self) -> u64 {
-        self.shape.len
-    }
-
-    /// Whether the tree has no pairs.
-    pub fn is_empty(&self) -> bool {
-        self.shape.len == 0
-    }
-
-    /// The device that holds the tree.
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
-    /// Whether a batch of changes failed half-way on the device, so that the tree's contents are unknown. Every call that
-    /// returns a [`Result`] then returns [`Error::Lost`](lanetree_frame::Error::Lost): build the tree anew.
-    pub fn is_lost(&self) -> bool {
-        self.whole.check().is_err()
-    }
-
-    /// Bytes of device memory that the tree takes, including memory that is reserved for later changes.
-    pub fn bytes(&self) -> u64 {
-        self.stats().bytes()
-    }
-
-    /// All pairs in ascending order of their keys.
-    ///
-    /// # Errors
-    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory has no
-    /// room for the pairs, or from the device.
-    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
-        fixed::FixedIndex::pairs(self)
-    }
-
     /// The slots of a node.
     pub fn fanout(&self) -> u32 {
         self.shape.fanout
-    }
-
-    /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next
-    /// batches. For each thread that has been in such a call at the same time: at most four pieces of 2^20 queries, two
-    /// pieces of 2^18 ranges, and four windows of 2^21 pairs.
-    pub fn staging_bytes(&self) -> usize {
-        self.staging.bytes()
     }
 
     /// The tree's queries on a stream of the same device: the device form of every call.

@@ -167,7 +167,7 @@ mod tests {
             for &lanes in group_widths(fanout) {
                 let mut out = device.alloc::<u64>(queries.len()).unwrap();
                 let on = tree.on(&stream).group(crate::GroupWidth::Lanes(lanes)).reading(crate::NodeReading::Stopping);
-                on.get(&batch, &mut out, None, 1).unwrap();
+                on.miss(1).get(&batch, &mut out).unwrap();
                 let is_there = |key: u64| key.is_multiple_of(3) && (3..15_000).contains(&key);
                 let expected: Vec<u64> = queries.iter().map(|&key| if is_there(key) { key } else { 1 }).collect();
                 assert_eq!(out.to_vec().unwrap(), expected, "fanout {fanout}, {lanes} lanes");

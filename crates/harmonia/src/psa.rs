@@ -4,7 +4,7 @@
 use super::launch;
 use super::{BatchOrder, Harmonia, LookUp, OnStream};
 use core::fmt;
-use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::fixed::{FixedIndex, QueryOptions};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::layout::leaf_bytes;
@@ -133,12 +133,10 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
     /// As [`get`](lanetree_frame::fixed::OnStream::get); [`BitRange`](Error::BitRange) for more bits than a key has;
     /// [`OutputLength`](Error::OutputLength) for scratch memory that is too small.
     pub fn get_by_sorting(
-        &self,
+        self,
         sort: QuerySort,
         queries: &Buffer<K>,
         values: &mut Buffer<V>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: V,
         scratch: &mut PsaScratch<K, V>,
     ) -> Result<()> {
         let (count, width) = (queries.len(), K::Bits::BITS);
@@ -147,40 +145,42 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             return Err(Error::BitRange { start: 0, end: bits, width });
         }
         if bits == 0 || self.stream().device().kind() == DeviceKind::Host {
-            return self.get(queries, values, hits, miss);
+            return self.get(queries, values);
         }
-        self.check("the values' buffer", count, values)?;
-        self.check("the scratch memory of sorted look-ups", count, &scratch.positions)?;
+        let (index, stream, tuning) = (self.index(), self.stream(), *self.tuning());
+        let (on, QueryOptions { hits, miss, .. }) = (index.on(stream), self.into_options());
+        on.check("the values' buffer", count, values)?;
+        on.check("the scratch memory of sorted look-ups", count, &scratch.positions)?;
         if let Some(hits) = &hits {
-            self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
+            on.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
         if count == 0 {
             return Ok(());
         }
         let sorted = (&mut scratch.keys, &mut scratch.positions);
-        radix_argsort(self.stream(), queries, count, width - bits..width, sorted, &mut scratch.sort)?;
-        let wanted = if hits.is_some() { scratch.hits.write_on(self.stream())? } else { GlobalMut::null() };
-        let keys = lanetree_frame::fixed::bits::<K>(self.stream(), &scratch.keys)?;
-        let by_order = scratch.values.write_on(self.stream())?;
+        radix_argsort(stream, queries, count, width - bits..width, sorted, &mut scratch.sort)?;
+        let wanted = if hits.is_some() { scratch.hits.write_on(stream)? } else { GlobalMut::null() };
+        let keys = lanetree_frame::fixed::bits::<K>(stream, &scratch.keys)?;
+        let by_order = scratch.values.write_on(stream)?;
         // SAFETY: the scratch memory was checked to be for that many queries; the pointers are for this stream.
         unsafe {
-            let tuned = LookUp { order: sort.order::<K>(), ..*self.tuning() };
-            self.index().launch_get(self.stream(), &tuned, keys, count, by_order, wanted, miss)?;
+            let tuned = LookUp { order: sort.order::<K>(), ..tuning };
+            index.launch_get(stream, &tuned, keys, count, by_order, wanted, miss)?;
         }
         let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
         if let Some(hits) = hits {
-            hits.fill_zero_range(self.stream(), 0..count.div_ceil(32))?;
-            (found_at, out_found) = (scratch.hits.read_on(self.stream())?, hits.write_on(self.stream())?);
+            hits.fill_zero_range(stream, 0..count.div_ceil(32))?;
+            (found_at, out_found) = (scratch.hits.read_on(stream)?, hits.write_on(stream)?);
         }
         let args = ScatterArgs {
-            values: scratch.values.read_on(self.stream())?,
+            values: scratch.values.read_on(stream)?,
             hits: found_at,
-            positions: scratch.positions.read_on(self.stream())?,
+            positions: scratch.positions.read_on(stream)?,
             count: count as u64,
-            out: values.write_on(self.stream())?,
+            out: values.write_on(stream)?,
             out_found,
         };
-        let launch = launch::over(self.stream(), count.div_ceil(SCATTERED), 1)?;
+        let launch = launch::over(stream, count.div_ceil(SCATTERED), 1)?;
         // SAFETY: the buffers were checked to be long enough; every pointer is for this stream. The positions are those
         // that the sort has just written, each below `count`.
         Ok(unsafe { launch.run(calls::scatter(&args)) }?)
@@ -303,7 +303,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             })
         };
         let get = |order, keys: &Buffer<K>, values: &mut Buffer<V>| {
-            clock.fastest(|| self.on(stream).order(order).get(keys, values, None, V::MIN))
+            clock.fastest(|| self.on(stream).order(order).miss(V::MIN).get(keys, values))
         };
         let sorts = [QuerySort::None, QuerySort::TopBits(bits), QuerySort::Full];
         let orders = sorts.map(|sort| sort.order::<K>());
@@ -378,18 +378,19 @@ mod tests {
             for sort in [QuerySort::None, QuerySort::TopBits(5), QuerySort::TopBits(12), QuerySort::Full] {
                 let mut out = device.upload(&[7_u64; 780]).unwrap();
                 let mut hits = device.upload(&[u32::MAX; 26]).unwrap();
-                let on = tree.on(&stream);
-                on.get_by_sorting(sort, &buffer, &mut out, Some(&mut hits), 99, &mut scratch).unwrap();
+                let on = || tree.on(&stream);
+                on().hits(&mut hits).miss(99).get_by_sorting(sort, &buffer, &mut out, &mut scratch).unwrap();
                 let (out, hits) = (out.to_vec().unwrap(), hits.to_vec().unwrap());
                 for (i, value) in expected.iter().enumerate() {
                     assert_eq!((out[i], hits[i / 32] >> (i % 32) & 1 == 1), (value.unwrap_or(99), value.is_some()));
                 }
                 assert_eq!((&out[777..], hits[25]), (&[7; 3][..], u32::MAX), "beyond the batch, {sort}");
-                on.get_by_sorting(sort, &buffer, &mut device.alloc(777).unwrap(), None, 99, &mut scratch).unwrap();
+                on().miss(99).get_by_sorting(sort, &buffer, &mut device.alloc(777).unwrap(), &mut scratch).unwrap();
             }
             let error = tree
                 .on(&stream)
-                .get_by_sorting(QuerySort::TopBits(33), &buffer, &mut device.alloc(777).unwrap(), None, 0, &mut scratch)
+                .miss(0)
+                .get_by_sorting(QuerySort::TopBits(33), &buffer, &mut device.alloc(777).unwrap(), &mut scratch)
                 .unwrap_err();
             assert!(matches!(error, Error::BitRange { end: 33, .. }), "{error}");
         }

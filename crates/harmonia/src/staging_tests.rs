@@ -34,7 +34,7 @@ fn batches_of_many_pieces_answer_as_the_host_does() {
             pinned.copy_from_slice(&queries);
             let mut values = tree.device().pinned(queries.len()).unwrap();
             let mut bits = tree.device().pinned(queries.len().div_ceil(32)).unwrap();
-            tree.get_many_pinned(&pinned, &mut values, Some(&mut bits), 77).unwrap();
+            tree.get_many_pinned(&pinned, 77, &mut values, Some(&mut bits)).unwrap();
             assert_eq!(values[..], expected);
             let hits = host.get_many(&queries).unwrap();
             assert!(hits.iter().enumerate().all(|(i, hit)| hit.is_some() == (bits[i / 32] >> (i % 32) & 1 == 1)));
@@ -84,7 +84,7 @@ fn the_memory_of_page_locked_batches_follows_them() {
     let tree = Harmonia::build(&device, &[5_u64], &[7_u32]).unwrap();
     for (count, queries) in [(1, 8_usize), (3, 8), (5, 8), (9, 16), (100, 128), (17, 128)] {
         let (keys, mut values) = (device.pinned(count).unwrap(), device.pinned(count).unwrap());
-        tree.get_many_pinned(&keys, &mut values, None, 0).unwrap();
+        tree.get_many_pinned(&keys, 0, &mut values, None).unwrap();
         let most = queries * (8 + 4) + queries.div_ceil(32) * 4;
         assert!(tree.staging_bytes() <= most, "{} bytes for {count} keys", tree.staging_bytes());
     }
@@ -97,7 +97,7 @@ fn outputs_of_another_length_are_refused() {
         let error = tree.get_many_or(&[1, 2], 0, &mut [0]).unwrap_err();
         assert_eq!(error.to_string(), "the output holds 1 element, but 2 are needed; allocate at least 2");
         let (keys, mut values) = (device.pinned(3).unwrap(), device.pinned(2).unwrap());
-        let error = tree.get_many_pinned(&keys, &mut values, None, 0).unwrap_err();
+        let error = tree.get_many_pinned(&keys, 0, &mut values, None).unwrap_err();
         assert_eq!(error.to_string(), "the values' buffer holds 2 elements, but 3 are needed; allocate at least 3");
     }
 }

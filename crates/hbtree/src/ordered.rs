@@ -103,6 +103,12 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         self.len() == 0
     }
 
+    /// Whether its contents are unknown: never. Batches change the leaves in main memory, and a copy of the inner levels that is
+    /// no longer right is made again.
+    pub fn is_lost(&self) -> bool {
+        OrderedIndex::is_lost(self)
+    }
+
     /// Bytes of the device's memory that it takes: on a GPU those of its inner levels.
     pub fn bytes(&self) -> u64 {
         OrderedIndex::bytes(self)
@@ -121,7 +127,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         self.slots.bytes() + self.wide_slots.bytes() + self.spare.bytes() + sorting + changes
     }
 
-    /// Lays the tree out anew from its pairs, with its options, in new memory, as its build would: so it gives back the memory that
+    /// Rebuilds the tree from its pairs, with its options, in new memory: so it gives back the memory that
     /// changes have left unused. Returns by how many bytes it has become smaller, on the device and in main memory; 0 if it has
     /// not. Meanwhile there are both layouts and a copy of the pairs.
     ///

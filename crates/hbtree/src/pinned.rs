@@ -22,7 +22,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// let tree = HbTree::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;
     /// let (mut keys, mut values, mut hits) = (device.pinned(3)?, device.pinned(3)?, device.pinned(1)?);
     /// keys.copy_from_slice(&[20, 25, 30]);
-    /// tree.get_many_pinned(&keys, &mut values, Some(&mut hits), u32::MAX)?;
+    /// tree.get_many_pinned(&keys, u32::MAX, &mut values, Some(&mut hits))?;
     /// assert_eq!((&values[..], hits[0]), (&[2, u32::MAX, 3][..], 0b101));
     /// # Ok(())
     /// # }
@@ -33,9 +33,9 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     pub fn get_many_pinned(
         &self,
         keys: &PinnedBuffer<K>,
+        miss: V,
         values: &mut PinnedBuffer<V>,
         hits: Option<&mut PinnedBuffer<u32>>,
-        miss: V,
     ) -> Result<()> {
         let batch = PinnedBatch { queries: keys, width: 1, values, hits };
         batch.check()?;

@@ -27,6 +27,14 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         Ok(out[0])
     }
 
+    /// Whether one key is present. Ask for many with [`HbTree::contains_many`].
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many`].
+    pub fn contains(&self, key: &K) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
     /// Whether each of `keys` is present.
     ///
     /// # Errors

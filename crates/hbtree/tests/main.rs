@@ -100,7 +100,7 @@ fn assert_pinned<K: Key, V: Word, L: Structure>(tree: &HbTree<K, V, L>, model: &
     for miss in [V::MIN, V::MAX] {
         values.fill(V::truncate(7));
         hits.fill(u32::MAX);
-        tree.get_many_pinned(&keys, &mut values, Some(&mut hits), miss).unwrap();
+        tree.get_many_pinned(&keys, miss, &mut values, Some(&mut hits)).unwrap();
         let found = queries.iter().map(|key| model.get(key).copied());
         assert!(values[..count].iter().copied().eq(found.clone().map(|value| value.unwrap_or(miss))), "{tree:?}");
         let bits = (0..hits.len() * 32).map(|i| hits[i / 32] >> (i % 32) & 1 == 1);
@@ -111,7 +111,7 @@ fn assert_pinned<K: Key, V: Word, L: Structure>(tree: &HbTree<K, V, L>, model: &
         assert_eq!(hits[count.div_ceil(32)], u32::MAX, "past the last word");
         assert_eq!(values[count..], [V::truncate(7); 3], "past the last value");
     }
-    tree.get_many_pinned(&keys, &mut values, None, V::MIN).unwrap();
+    tree.get_many_pinned(&keys, V::MIN, &mut values, None).unwrap();
 }
 
 fn answers_of<K: Key, V: Word, L: Structure>() {
@@ -165,12 +165,12 @@ fn refused_lengths_of<L: Structure>(device: &Device) {
     let keys = device.pinned(33).unwrap();
     let (mut short, mut values) = (device.pinned(32).unwrap(), device.pinned(33).unwrap());
     let mut hits = device.pinned(1).unwrap();
-    let error = tree.get_many_pinned(&keys, &mut short, None, 0).unwrap_err();
+    let error = tree.get_many_pinned(&keys, 0, &mut short, None).unwrap_err();
     assert!(matches!(error, Error::OutputLength { expected: 33, actual: 32, .. }), "{error}");
-    let error = tree.get_many_pinned(&keys, &mut values, Some(&mut hits), 0).unwrap_err();
+    let error = tree.get_many_pinned(&keys, 0, &mut values, Some(&mut hits)).unwrap_err();
     assert!(matches!(error, Error::OutputLength { expected: 2, actual: 1, .. }), "{error}");
     let none = device.pinned(0).unwrap();
-    tree.get_many_pinned(&none, &mut values, Some(&mut hits), 0).unwrap();
+    tree.get_many_pinned(&none, 0, &mut values, Some(&mut hits)).unwrap();
 }
 
 fn live_balance_of<L: Structure>() {

@@ -56,7 +56,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let stream = device.stream()?;
         let rows = rows.map(|rows| device.upload(rows)).transpose()?;
         let intervals = (&device.upload(starts)?, &device.upload(ends)?);
-        Self::build_on(&stream, intervals, rows.as_ref(), starts.len())
+        Self::build_on(&stream, intervals.0, intervals.1, rows.as_ref(), starts.len())
     }
 
     /// As [`IntervalIndex::build`], over the first `len` intervals of buffers, with their rows if given. Returns when the index is
@@ -67,7 +67,8 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// another device than the stream's.
     pub fn build_on(
         stream: &Stream,
-        (starts, ends): (&Buffer<K>, &Buffer<K>),
+        starts: &Buffer<K>,
+        ends: &Buffer<K>,
         rows: Option<&Buffer<V>>,
         len: usize,
     ) -> Result<Self> {
@@ -144,5 +145,5 @@ fn ended_below<K: AnyKey>(stream: &Stream, sorted: &Buffer<K>, len: usize) -> Re
 
 /// The distinct ones of sorted keys, each with the last of its values.
 fn sorted_tree<K: AnyKey>(stream: &Stream, pairs: (&Buffer<K>, &Buffer<u32>), len: usize) -> Result<LaneTree<K, u32>> {
-    LaneTree::builder().build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(stream.device())?)
+    LaneTree::builder().build_sorted_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_sorted(stream.device())?)
 }

@@ -30,7 +30,7 @@
 //! * All intervals: the same for each interval that is found. One thread writes all rows of a point, so one point in 2^20 intervals
 //!   takes long, where the same number of rows of many points does not.
 //! * A build: two radix sorts, two trees, and a pass for the links, all on the device; a build waits for the device. An index does not
-//!   change: build it anew.
+//!   change: build it again.
 //!
 //! Beside the two trees, an interval takes its end, its row, and 5 bytes or so ([`IntervalIndex::bytes`] has the sum).
 

@@ -3,6 +3,7 @@
 use crate::IntervalIndex;
 use crate::steps::count_open;
 use lanetree_frame::error::{check_buffer, same_device};
+use lanetree_frame::fixed::QueryOptions;
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::NONE;
 use lanetree_layout::{AnyKey, Word};
@@ -72,7 +73,7 @@ impl<V: Word> DeviceRows<V> {
 /// let index = IntervalIndex::build(&device, &[10_u64, 20], &[40, 25])?;
 /// let (stream, points) = (device.stream()?, device.upload(&[5, 20, 40])?);
 /// let (mut scratch, mut found) = (Scratch::new(&device, 3)?, device.alloc(3)?);
-/// index.on(&stream).most_specific(&points, &mut found, None, u32::MAX, &mut scratch)?;
+/// index.on(&stream).most_specific(&points, &mut found, &mut scratch)?;
 /// assert_eq!(found.to_vec()?, [u32::MAX, 1, 0]);
 ///
 /// let mut all = DeviceRows::new(&device, 3, 10)?;
@@ -86,39 +87,41 @@ impl<V: Word> DeviceRows<V> {
 pub struct OnStream<'a, K: AnyKey, V: Word> {
     index: &'a IntervalIndex<K, V>,
     stream: &'a Stream,
+    options: QueryOptions<'a, V>,
 }
-
-impl<K: AnyKey, V: Word> Clone for OnStream<'_, K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: AnyKey, V: Word> Copy for OnStream<'_, K, V> {}
 
 impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     pub(crate) fn new(index: &'a IntervalIndex<K, V>, stream: &'a Stream) -> Self {
-        Self { index, stream }
+        Self { index, stream, options: QueryOptions::default() }
+    }
+
+    /// Asks [`most_specific`](Self::most_specific) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether an interval contains point `i`,
+    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 points. Elements past
+    /// these are not touched; bits past the last point in its word become zero.
+    #[must_use]
+    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        self.options.hits = hits.into();
+        self
+    }
+
+    /// The value that points in no interval get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    #[must_use]
+    pub fn miss(mut self, miss: V) -> Self {
+        self.options.miss = miss;
+        self
     }
 
     /// Finds the most specific interval around each of `points` (see [`IntervalIndex::most_specific_many`]): `rows[i]` becomes its
-    /// row, or `miss` if none contains the point. `hits` is the hit mask: bit `i % 32` of `hits[i / 32]` says whether one does.
-    /// Two launches, one after another on the stream.
+    /// row, or [`miss`](Self::miss) if none contains the point. Uses [`hits`](Self::hits). Two launches, one after another on the stream.
     ///
-    /// `rows` and the scratch memory must have room for at least as many points, `hits` an element for 32. Elements past these are
-    /// not touched; bits past the last point in its word of `hits` become zero.
+    /// `rows` and the scratch memory must have room for at least as many points. Elements past these are not touched.
     ///
     /// # Errors
     /// [`Error::OutputLength`] for a buffer that is too small,
     /// [`Error::BatchTooLarge`]; [`Error::Runtime`] for
     /// buffers of another device, and from the launches.
-    pub fn most_specific(
-        &self,
-        points: &Buffer<K>,
-        rows: &mut Buffer<V>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: V,
-        scratch: &mut Scratch<K>,
-    ) -> Result<()> {
+    pub fn most_specific(mut self, points: &Buffer<K>, rows: &mut Buffer<V>, scratch: &mut Scratch<K>) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         let count = points.len();
         self.check("the rows' buffer", count, rows)?;
         if let Some(hits) = &hits {
@@ -219,14 +222,14 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the points' buffer", 0, points)?;
         self.check("the scratch memory", points.len(), &scratch.positions)?;
         let Scratch { keys, positions, .. } = scratch;
-        self.index.started.on(self.stream).predecessor(points, keys, positions, None, NONE)
+        self.index.started.on(self.stream).miss(NONE).predecessor(points, keys, positions)
     }
 
     /// Finds how many intervals end below each point.
     fn find_ended(&self, points: &Buffer<K>, scratch: &mut Scratch<K>) -> Result<()> {
         self.check("the points' buffer", 0, points)?;
         let (Scratch { keys, ended, .. }, all) = (scratch, self.index.len() as u32);
-        self.index.ended.on(self.stream).successor(points, keys, ended, None, all)
+        self.index.ended.on(self.stream).miss(all).successor(points, keys, ended)
     }
 
     /// Checks the stream, and a buffer's length and device.

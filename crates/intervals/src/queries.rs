@@ -36,7 +36,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let (stream, points) = (device.stream()?, device.upload(points)?);
         let (mut rows, mut hits) = (device.alloc(count)?, device.alloc(count.div_ceil(32))?);
         let mut scratch = Scratch::new(device, count)?;
-        self.on(&stream).most_specific(&points, &mut rows, Some(&mut hits), V::MIN, &mut scratch)?;
+        self.on(&stream).hits(&mut hits).miss(V::MIN).most_specific(&points, &mut rows, &mut scratch)?;
         let (rows, hits) = (rows.to_vec()?, hits.to_vec()?);
         let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
         rows.into_par_iter().with_min_len(TASK).enumerate().map(|(i, row)| is_hit(i).then_some(row)).try_collect()

@@ -110,7 +110,7 @@ fn in_device_form<K: AnyKey, V: Word>(index: &IntervalIndex<K, V>, points: &[K],
         let mut rows = device.alloc(count).unwrap();
         let mut hits = device.alloc(count.div_ceil(32)).unwrap();
         let miss = V::truncate(9);
-        index.on(&stream).most_specific(&queries, &mut rows, Some(&mut hits), miss, &mut scratch).unwrap();
+        index.on(&stream).hits(&mut hits).miss(miss).most_specific(&queries, &mut rows, &mut scratch).unwrap();
         let first = expected.iter().map(|rows| rows.first().copied().unwrap_or(miss));
         assert!(first.eq(rows.to_vec().unwrap()));
         let hits = hits.to_vec().unwrap();
@@ -249,7 +249,7 @@ fn rows_are_numbers_without_rows() {
         let (stream, starts, ends) = (device.stream().unwrap(), [7_i32, -3, 100], [7_i32, 7, 3]);
         let (starts, ends) = (device.upload(&starts).unwrap(), device.upload(&ends).unwrap());
         // The first two only: the third is reversed.
-        let index = IntervalIndex::<i32, u64>::build_on(&stream, (&starts, &ends), None, 2).unwrap();
+        let index = IntervalIndex::<i32, u64>::build_on(&stream, &starts, &ends, None, 2).unwrap();
         assert_eq!(index.most_specific_many(&[7, 0, 8]).unwrap(), [Some(0), Some(1), None]);
         assert_eq!(starts.to_vec().unwrap(), [7, -3, 100]);
     }
@@ -287,30 +287,30 @@ fn what_is_wrong_is_named() {
         let (stream, points) = (device.stream().unwrap(), device.upload(&[1_u64; 40]).unwrap());
         let mut scratch = Scratch::new(&device, 40).unwrap();
         let (mut rows, mut hits) = (device.alloc(40).unwrap(), device.alloc(1).unwrap());
-        let on = index.on(&stream);
+        let on = || index.on(&stream);
         let text = "the hit mask's buffer holds 1 element, but 2 are needed; allocate at least 2";
-        assert_eq!(message(on.most_specific(&points, &mut rows, Some(&mut hits), 0, &mut scratch)), text);
+        assert_eq!(message(on().hits(&mut hits).miss(0).most_specific(&points, &mut rows, &mut scratch)), text);
         let text = "the scratch memory holds 3 elements, but 40 are needed; allocate at least 40";
         let mut short = Scratch::new(&device, 3).unwrap();
-        assert_eq!(message(on.most_specific(&points, &mut rows, None, 0, &mut short)), text);
+        assert_eq!(message(on().miss(0).most_specific(&points, &mut rows, &mut short)), text);
         let mut counts = device.alloc(39).unwrap();
         let text = "the counts' buffer holds 39 elements, but 40 are needed; allocate at least 40";
-        assert_eq!(message(on.count(&points, &mut counts, &mut scratch)), text);
+        assert_eq!(message(on().count(&points, &mut counts, &mut scratch)), text);
         let mut out = DeviceRows::new(&device, 39, 5).unwrap();
         let text = "the offsets' buffer holds 40 elements, but 41 are needed; allocate at least 41";
-        assert_eq!(message(on.stab(&points, &mut scratch, &mut out)), text);
+        assert_eq!(message(on().stab(&points, &mut scratch, &mut out)), text);
         let fewer = device.upload(&[1_u64; 39]).unwrap();
         let text = "40 starts but 39 ends: give one of each per range";
-        assert_eq!(message(on.count_overlaps(&points, &fewer, &mut device.alloc(40).unwrap(), &mut scratch)), text);
+        assert_eq!(message(on().count_overlaps(&points, &fewer, &mut device.alloc(40).unwrap(), &mut scratch)), text);
         assert_eq!(message(index.overlap_many(&[1, 2], &[1])), text.replace("40", "2").replace("39", "1"));
         let other = if device == Device::host() { Device::emulated() } else { Device::host() };
         let elsewhere = other.upload(&[1_u64; 40]).unwrap();
-        let error = message(on.most_specific(&elsewhere, &mut rows, None, 0, &mut scratch));
+        let error = message(on().miss(0).most_specific(&elsewhere, &mut rows, &mut scratch));
         assert!(error.contains("the points' buffer"), "{error}");
-        let error = message(IntervalIndex::<u64, u32>::build_on(&stream, (&points, &elsewhere), None, 40));
+        let error = message(IntervalIndex::<u64, u32>::build_on(&stream, &points, &elsewhere, None, 40));
         assert!(error.contains("the ends' buffer"), "{error}");
         let text = "the starts' buffer holds 40 elements, but 41 are needed; allocate at least 41";
-        assert_eq!(message(IntervalIndex::<u64, u32>::build_on(&stream, (&points, &points), None, 41)), text);
+        assert_eq!(message(IntervalIndex::<u64, u32>::build_on(&stream, &points, &points, None, 41)), text);
     }
 }
 

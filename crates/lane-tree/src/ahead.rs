@@ -10,13 +10,13 @@ use lanetree_simt::Entry;
 /// Those of a build, of so many pairs if they are to be sorted on the device, and of the look-ups that are likely to follow. Without
 /// those of levels that only large trees have, and of pairs with equal keys.
 pub fn of_builds<K: AnyKey, V: Value>(unsorted: Option<usize>) -> Vec<&'static Entry> {
-    let mut kernels = kernels_of_builds::<K::Bits, V>(unsorted);
+    let mut kernels = unsorted.map_or_else(Vec::new, kernels_of_builds::<K::Bits, V>);
     kernels.extend(of_nodes::<K, V>());
     kernels.push(get_entry::<K::Bits, V>());
     kernels
 }
 
-/// Those of a batch of so many changes that divides no nodes. Without those of changes of several kinds.
+/// Those of a batch of so many changes that splits no nodes. Without those of changes of several kinds.
 pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     let mut kernels = vec![
         write_nodes_entry::<K::Bits, V>(),
@@ -36,7 +36,7 @@ pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     kernels
 }
 
-/// Those of a batch that divides nodes, beside those of changes.
+/// Those of a batch that splits nodes, beside those of changes.
 pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
     let mut kernels = of_nodes::<K, V>().to_vec();
     kernels.extend([
@@ -52,9 +52,10 @@ pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
 }
 
 /// Those that make nodes of pairs.
-fn of_nodes<K: AnyKey, V: Value>() -> [&'static Entry; 6] {
+fn of_nodes<K: AnyKey, V: Value>() -> [&'static Entry; 7] {
     [
         write_others_entry::<K::Bits, V>(),
+        count_others_entry::<K::Bits, V>(),
         count_entry::<K::Bits, V>(),
         kernel_of_scans::<u64>(),
         write_entry::<K::Bits, V>(),

@@ -46,7 +46,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         Self { options, words: PhantomData }
     }
 
-    /// The part of each line that a build fills, in (0, 1]; 1 by default. A line gets at least one pair. With 0.7, batches of
+    /// The part of each bucket that a build fills, in (0, 1]; 1 by default. A bucket gets at least one pair. With 0.7, batches of
     /// inserts find room.
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
@@ -68,7 +68,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no tree has; [`Error::TooManyLeaves`] for more than 2^32
-    /// lines; [`Error::Runtime`] if the device has no room.
+    /// buckets; [`Error::Runtime`] if the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
         if keys.len() == values.len() && keys.par_windows(2).all(|pair| pair[0] <= pair[1]) {
             return self.build_sorted(device, keys, values);
@@ -95,7 +95,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         let mut scratch = BuildScratch::for_sorted(device)?;
         // Not kept for the tree's batches: it may have none.
         drop(staging);
-        self.build_sorted_on(&device.stream()?, (&to_keys, &to_values), len, &mut scratch)
+        self.build_sorted_on(&device.stream()?, &to_keys, &to_values, len, &mut scratch)
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
@@ -109,7 +109,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     pub fn build_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
@@ -120,7 +121,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         {
             return self.build(stream.device(), &keys[..len], &values[..len]);
         }
-        scratch.unsorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        scratch.in_order(stream, (keys, values, len), |scratch, pairs| self.build_ascending_on(stream, pairs, scratch))
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
@@ -131,7 +132,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     pub fn build_sorted_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
@@ -142,7 +144,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         {
             return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
         }
-        scratch.sorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        self.build_ascending_on(stream, (keys, values, len), scratch)
     }
 
     /// As [`Builder::build_on`], but takes the buffers, sorts the pairs where they are if they are not sorted, and frees them
@@ -155,7 +157,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Device::emulated();
     /// let (keys, values) = (device.upload(&[3_u32, 1, 2, 1])?, device.upload(&[30_u32, 10, 20, 11])?);
-    /// let tree = LaneTree::builder().build_owned_on(&device.stream()?, (keys, values), 4)?;
+    /// let tree = LaneTree::builder().build_owned_on(&device.stream()?, keys, values, 4)?;
     /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(11), Some(20), Some(30)]);
     /// # Ok(())
     /// # }
@@ -166,28 +168,48 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     pub fn build_owned_on(
         &self,
         stream: &Stream,
-        (keys, values): (Buffer<K>, Buffer<V>),
+        keys: Buffer<K>,
+        values: Buffer<V>,
         len: usize,
     ) -> Result<LaneTree<K, V>> {
         self.begin(stream.device(), len, true)?;
         if stream.device().kind() == DeviceKind::Host {
-            return self.build_on(stream, (&keys, &values), len, &mut BuildScratch::for_sorted(stream.device())?);
+            return self.build_on(stream, &keys, &values, len, &mut BuildScratch::for_sorted(stream.device())?);
         }
         build_from(stream, (keys, values), len, |pairs| self.build_distinct_on(stream, pairs))
     }
 
+    /// Builds a tree over pairs that should ascend, with options that were checked.
+    fn build_ascending_on(
+        &self,
+        stream: &Stream,
+        pairs: DevicePairs<'_, K, V>,
+        scratch: &mut BuildScratch<K, V>,
+    ) -> Result<LaneTree<K, V>> {
+        // Nearly always they ascend strictly, and the build sees it: without a pass over all keys only to check that.
+        if let Some(tree) = self.try_build_on(stream, pairs)? {
+            return Ok(tree);
+        }
+        scratch.sorted(stream, pairs, |pairs| self.build_distinct_on(stream, pairs))
+    }
+
     /// Builds a tree over pairs that ascend strictly, with options that were checked.
     pub(crate) fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<LaneTree<K, V>> {
+        Ok(self.try_build_on(stream, pairs)?.expect("pairs that ascend strictly"))
+    }
+
+    /// Builds a tree over pairs that ascend strictly; `None` if they turn out not to.
+    fn try_build_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Option<LaneTree<K, V>>> {
         let device = stream.device();
         if let (DeviceKind::Host, (Some(keys), Some(values))) =
             (device.kind(), (pairs.0.as_slice(), pairs.1.as_slice()))
         {
-            return self.upload(device, &SortedPairs::from_sorted(&keys[..pairs.2], &values[..pairs.2])?);
+            return self.upload(device, &SortedPairs::from_sorted(&keys[..pairs.2], &values[..pairs.2])?).map(Some);
         }
         if pairs.2 == 0 {
-            return self.upload(device, &SortedPairs::default());
+            return self.upload(device, &SortedPairs::default()).map(Some);
         }
-        Ok(self.tree(device, build_on(stream, device, self.options, pairs)?))
+        Ok(build_on(stream, device, self.options, pairs)?.map(|parts| self.tree(device, parts)))
     }
 
     fn upload(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<LaneTree<K, V>> {
@@ -236,7 +258,8 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     }
     let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
     let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
-    build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))
+    let built = build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))?;
+    Ok(built.expect("pairs that ascend strictly"))
 }
 
 /// The tree in main memory, for a device.
@@ -284,14 +307,14 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
         let keys = &keys[*start..*end];
         parts.nodes.extend(plan.node(keys, first_line));
         parts.records.extend(&plan.record(keys, *start as u64).words::<V>()[..record_words::<K, V>() as usize]);
-        plan.lines((keys, &values[*start..*end]), (first_line, spare(plan)), &mut parts.lines);
+        plan.lines(keys, &values[*start..*end], first_line, spare(plan), &mut parts.lines);
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;
         parts.ends.push(first_line);
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
     let leaf_nodes = children.len() as u32;
-    let options = options.on::<K>(device, (len as u64, children.len()))?;
+    let options = options.on::<K>(device, len as u64, children.len())?;
     let upper = Upper::new(children, formats, options.table_nodes);
     let top_start = upper.firsts.len() - upper.top_count as usize;
     let table = Table::new(&upper.firsts[top_start..]);

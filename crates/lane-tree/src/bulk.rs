@@ -10,21 +10,21 @@ use lanetree_kernels_lane_tree::layout::{
     words_of_lines,
 };
 use lanetree_kernels_lane_tree::{
-    BUILD_WARPS, CutArgs, Divided, LINE_BITS, NodesArgs, PLAN_WORDS, SUMMARY_WORDS, TableArgs, UPPER_WARPS, UpperArgs,
-    calls,
+    BUILD_WARPS, CutArgs, Divided, FOUND_WORDS, LINE_BITS, NodesArgs, SUMMARY_WORDS, TableArgs, UPPER_WARPS, UpperArgs,
+    calls, plan_words,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
 
-/// Threads for parts that are not one node, where there are not more parts: enough for all multiprocessors.
-const OTHERS_THREADS: u64 = 1 << 20;
+/// Warps for parts that are not one node, where there are not fewer parts: enough for all multiprocessors.
+const OTHERS_WARPS: usize = 1 << 13;
 
-/// A tree that is not full has memory for one in so many lines more, for nodes that need others.
+/// A tree that is not full has memory for one in so many buckets more, for nodes that need others.
 const MORE: u32 = 16;
 
-/// No nodes that are divided: parts are of all pairs.
+/// No nodes that are split: parts are of all pairs.
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
 /// Pairs on a device, in parts that are to become nodes.
@@ -36,8 +36,10 @@ pub(crate) struct Planned<'a, K: AnyKey, V: Value> {
     cuts: Buffer<u64>,
     counts: Buffer<u64>,
     plans: Buffer<u32>,
-    /// Nodes and lines before each part.
+    /// Nodes and buckets before each part and in all; then [`NodesArgs::found`].
     before: Buffer<u64>,
+    /// From [`NodesArgs::others`].
+    others: Buffer<u32>,
     /// Nodes of all parts, once they are known; until then 0. If they are as many, every part is one node.
     nodes: usize,
 }
@@ -52,14 +54,15 @@ pub(crate) struct Outputs<'a, K: KeyWord> {
 }
 
 impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
-    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are divided,
+    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are split,
     /// if there are any.
     pub(crate) fn new(
         stream: &Stream,
         device: &Device,
         pairs: DevicePairs<'a, K, V>,
         filling: Filling,
-        (divided, parts): (Divided, usize),
+        divided: Divided,
+        parts: usize,
     ) -> Result<Self> {
         let mut planned = Self {
             pairs,
@@ -68,8 +71,9 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             parts,
             cuts: device.alloc(parts + 1)?,
             counts: device.alloc(parts)?,
-            plans: device.alloc(parts * PLAN_WORDS as usize)?,
-            before: device.alloc(parts + 1)?,
+            plans: device.alloc(parts * plan_words::<K::Bits, V>() as usize)?,
+            before: device.alloc(parts + 1 + FOUND_WORDS as usize / 2)?,
+            others: device.alloc(parts)?,
             nodes: 0,
         };
         let args = CutArgs {
@@ -79,6 +83,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             reach: filling.reach() as u32,
             reserved: 0,
             cuts: planned.cuts.write_on(stream)?,
+            found: planned.found(stream)?,
             divided,
             flip: K::FLIP,
         };
@@ -87,8 +92,13 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         let mut args = planned.args(stream)?;
         args.plans = planned.plans.write_on(stream)?;
         args.counts = planned.counts.write_on(stream)?;
+        args.found = planned.found(stream)?;
+        args.others = planned.others.write_on(stream)?;
         // SAFETY: the cuts are those of the pairs.
-        unsafe { planned.over_parts(stream)?.run(calls::count(&args))? };
+        unsafe {
+            planned.over_parts(stream)?.run(calls::count(&args))?;
+            planned.over_others(stream)?.run(calls::count_others(&args))?;
+        }
         let mut scratch = ScanScratch::new(device, parts)?;
         exclusive_scan(stream, &planned.counts, parts, &mut planned.before, &mut scratch)?;
         Ok(planned)
@@ -96,6 +106,17 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
 
     fn over_parts<'s>(&self, stream: &'s Stream) -> Result<Launch<'s>> {
         launch::over(stream, self.parts as u64, WARP, BUILD_WARPS * WARP)
+    }
+
+    /// Few parts are not one node, and a warp takes one after the other.
+    fn over_others<'s>(&self, stream: &'s Stream) -> Result<Launch<'s>> {
+        launch::over(stream, self.parts.min(OTHERS_WARPS) as u64, WARP, BUILD_WARPS * WARP)
+    }
+
+    /// Where [`NodesArgs::found`] is.
+    fn found(&mut self, stream: &Stream) -> Result<GlobalMut<u32>> {
+        let after = size_of::<u64>() * (self.parts + 1);
+        Ok(self.before.write_on(stream)?.cast::<u32>().byte_add(after as u64))
     }
 
     /// What both passes have in common.
@@ -110,6 +131,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             reserved: 0,
             plans: GlobalMut::null(),
             counts: GlobalMut::null(),
+            found: GlobalMut::null(),
+            others: GlobalMut::null(),
             before: self.before.read_on(stream)?,
             targets: Global::null(),
             nodes: GlobalMut::null(),
@@ -123,14 +146,17 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         })
     }
 
-    /// Nodes and lines of all parts. Waits for the stream.
-    pub(crate) fn total(&mut self) -> Result<(usize, u64)> {
-        let total = read(&self.before, self.parts)?;
+    /// Nodes and buckets of all parts; `None` if the pairs do not ascend strictly. Waits for the stream.
+    pub(crate) fn total(&mut self) -> Result<Option<(usize, u64)>> {
+        let mut found = [0; 2];
+        self.before.copy_range_to(self.parts, &mut found)?;
+        let [total, words] = found;
         self.nodes = (total >> LINE_BITS) as usize;
-        Ok((self.nodes, total & ((1 << LINE_BITS) - 1)))
+        // The first of the words that were found is that of disorder.
+        Ok((words as u32 == 0).then_some((self.nodes, total & ((1 << LINE_BITS) - 1))))
     }
 
-    /// Nodes and lines before each part, and in all.
+    /// Nodes and buckets before each part, and in all.
     pub(crate) fn before(&self) -> &Buffer<u64> {
         &self.before
     }
@@ -140,7 +166,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         &self.cuts
     }
 
-    /// Writes the nodes, with their records and lines, where `targets` says, or one after the other.
+    /// Writes the nodes, with their records and buckets, where `targets` says, or one after the other.
     ///
     /// # Safety
     /// There is room for them.
@@ -167,17 +193,16 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         unsafe {
             self.over_parts(stream)?.run(calls::write(&args))?;
             if self.nodes != self.parts {
-                // Few parts have a warp each, as a warp writes one after the other.
-                let parts = self.parts as u64;
-                let threads = (parts * u64::from(WARP)).min(OTHERS_THREADS).max(parts);
-                launch::over(stream, threads, 1, BUILD_WARPS * WARP)?.run(calls::write_others(&args))?;
+                args.found = self.found(stream)?;
+                args.others = self.others.write_on(stream)?;
+                self.over_others(stream)?.run(calls::write_others(&args))?;
             }
         }
         Ok(())
     }
 }
 
-/// The number of lines of a tree.
+/// The number of buckets of a tree.
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`].
@@ -185,8 +210,8 @@ pub(crate) fn line_count(lines: u64, pairs: u64) -> Result<u32> {
     u32::try_from(lines).map_err(|_| Error::TooManyLeaves { pairs, most: u64::from(u32::MAX) })
 }
 
-/// A tree over strictly ascending pairs, at least one, that are on a device which runs kernels. Its memory comes from `device`.
-/// Waits for the stream.
+/// A tree over strictly ascending pairs, at least one, that are on a device which runs kernels; `None` if they turn out not to ascend
+/// so. Its memory comes from `device`. Waits for the stream.
 ///
 /// # Errors
 /// [`Error::TooManyLeaves`]; [`Error::Runtime`] where the device has no room.
@@ -195,26 +220,26 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     device: &Device,
     options: Options,
     pairs: DevicePairs<'_, K, V>,
-) -> Result<Parts<K::Bits>> {
+) -> Result<Option<Parts<K::Bits>>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
     let len = pairs.2;
-    let mut planned = Planned::new(stream, device, pairs, filling, (NOTHING_DIVIDED, filling.parts(len)))?;
-    let (leaf_nodes, lines) = planned.total()?;
+    let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_DIVIDED, filling.parts(len))?;
+    let Some((leaf_nodes, lines)) = planned.total()? else { return Ok(None) };
     let lines = line_count(lines, len as u64)?;
-    let options = options.on::<K::Bits>(device, (len as u64, leaf_nodes))?;
+    let options = options.on::<K::Bits>(device, len as u64, leaf_nodes)?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
     let more = if filling.is_full() { 0 } else { lines / MORE };
     let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(more) as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
     let Parts { nodes, records, ends, lines, .. } = &mut built;
     let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
-    // SAFETY: there is room for the nodes and lines that were counted.
+    // SAFETY: there is room for the nodes and buckets that were counted.
     unsafe { planned.write(stream, None, outputs)? };
     make_upper(stream, options, &mut built, &mut upper)?;
-    Ok(built)
+    Ok(Some(built))
 }
 
-/// Memory for a tree of so many nodes of the lowest level and lines.
+/// Memory for a tree of so many nodes of the lowest level and buckets.
 pub(crate) fn room<K: KeyWord, V: Value>(
     device: &Device,
     options: Options,

@@ -10,7 +10,7 @@ use lanetree_layout::{AnyKey, KeyWord, Value};
 use std::mem;
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Checks each node and each line: that the lines' keys ascend and their free slots repeat, that each key is in the line and
+    /// Checks each node and each bucket: that the buckets' keys ascend and their free slots repeat, that each key is in the bucket and
     /// below the nodes to which its place leads, and that lengths and ranks are right.
     ///
     /// # Panics
@@ -86,7 +86,7 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
         };
         for line in first..end {
             let keys = line_of(line);
-            // Past the node's last pair, lines are free.
+            // Past the node's last pair, buckets are free.
             let len = if rank == next_rank { 0 } else { record.len((line - first) as u32) as usize };
             for (slot, &key) in keys.iter().enumerate() {
                 if slot < len {

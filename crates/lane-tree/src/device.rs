@@ -26,8 +26,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole lines to shared
-    /// memory: so many for each line that a part's lines, and some more, are in a window.
+    /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole buckets to shared
+    /// memory: so many for each bucket that a part's buckets, and some more, are in a window.
     fn sorted_own(&self, count: usize) -> Option<usize> {
         let shape = self.parts.known().shape;
         let lines = u64::from(shape.lines - shape.unused);
@@ -38,16 +38,17 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 /// Fewest threads of a block of queries, if there are so many: each block copies the table.
 const FEWEST_THREADS: u64 = 512;
 
-/// A launch for a batch of queries: at most one block on each multiprocessor, with the table in its shared memory, and so many
-/// bytes for each of its threads, of which there are at most so many.
+/// A launch for a batch of queries: at most one block on each multiprocessor, of at most `most` threads, with the table in its shared
+/// memory, and `bytes` for each of its threads.
 pub(crate) fn over_queries<'s, K: KeyWord>(
     stream: &'s Stream,
     count: usize,
-    (most, bytes): (u32, u32),
+    most: u32,
+    bytes: u32,
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
     let shared = |threads| query_shared(tree.top_count, threads, bytes);
-    Ok(Launch::new(stream, shape_over(stream, count as u64, most, (TABLE_BYTES, shared))?))
+    Ok(Launch::new(stream, shape_over(stream, count as u64, most, TABLE_BYTES, shared)?))
 }
 
 /// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of at most `most` threads,
@@ -59,7 +60,8 @@ pub(crate) fn shape_over(
     stream: &Stream,
     count: u64,
     most: u32,
-    (own_shared, dynamic_shared): (u32, impl Fn(u32) -> u32),
+    own_shared: u32,
+    dynamic_shared: impl Fn(u32) -> u32,
 ) -> Result<LaunchShape> {
     let properties = stream.device().properties()?;
     let multiprocessors = u64::from(properties.multiprocessors.max(1));
@@ -133,14 +135,13 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         let own = if *order == BatchOrder::Sorted { self.sorted_own(count) } else { None };
         let (launch, call) = match own {
             Some(own) => {
-                let threads = (SORTED_THREADS, SORTED_BYTES);
                 let tiles = count.div_ceil(sorted_tile(own) as usize) * WARP as usize;
                 let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
-                (over_queries(stream, tiles, threads, &args.tree)?, call(&args))
+                (over_queries(stream, tiles, SORTED_THREADS, SORTED_BYTES, &args.tree)?, call(&args))
             }
             None => {
-                let threads = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
-                (over_queries(stream, count, threads, &args.tree)?, calls::get(&args))
+                let (most, bytes) = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
+                (over_queries(stream, count, most, bytes, &args.tree)?, calls::get(&args))
             }
         };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
@@ -159,7 +160,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
-            over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?.run(calls::rank::<_, V>(&args))
+            over_queries(stream, count, ordered_threads::<K::Bits>(), 0, &args.tree)?.run(calls::rank::<_, V>(&args))
         }?)
     }
 
@@ -176,7 +177,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss, near };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
-            over_queries(stream, count, (ordered_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>()), &args.tree)?
+            over_queries(stream, count, ordered_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>(), &args.tree)?
                 .run(calls::neighbor(&args))
         }?)
     }
@@ -195,8 +196,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         // A query for each bound.
         Ok(unsafe {
-            over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?
-                .run(calls::locate::<_, V>(&args))
+            over_queries(stream, count, ordered_threads::<K::Bits>(), 0, &args.tree)?.run(calls::locate::<_, V>(&args))
         }?)
     }
 
@@ -249,10 +249,10 @@ impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
             if is_short_scan::<K::Bits, V>(limit) {
-                over_queries(stream, count, (ordered_threads::<K::Bits>(), 0), &args.tree)?.run(calls::scan(&args))
+                over_queries(stream, count, ordered_threads::<K::Bits>(), 0, &args.tree)?.run(calls::scan(&args))
             } else {
                 let threads = scan_wide_threads::<K::Bits>();
-                over_queries(stream, count, (threads, 0), &args.tree)?.run(calls::scan_wide(&args))
+                over_queries(stream, count, threads, 0, &args.tree)?.run(calls::scan_wide(&args))
             }
         }?)
     }

@@ -17,7 +17,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The handle is an address, as that of [`Buffer::read_on`](lanetree_frame::Buffer::read_on), and the same rules hold. The
     /// stream waits for other streams that write the tree, and whatever changes or drops the tree later waits for the stream.
     /// Whoever launches a kernel states, with [`Stream::launch`]'s contract, that the tree has been borrowed from this call
-    /// to the launch: a handle is for one launch, and after a batch of changes it must be had anew.
+    /// to the launch: a handle is for one launch, and after a batch of changes call `handle_on` again.
     ///
     /// A kernel has keys as words, in the form in which a buffer of keys holds them: an `i64` is the `u64` of its bits.
     ///
@@ -52,5 +52,5 @@ pub fn shape_for_rows(
         let (what, value) = ("a number of threads of a block", most_threads.to_string());
         return Err(Error::OptionValue { what, value, allowed: "multiples of 32 from 128 to 1024" });
     }
-    shape_over(stream, rows.max(1), most_threads, (0, shared_bytes))
+    shape_over(stream, rows.max(1), most_threads, 0, shared_bytes)
 }

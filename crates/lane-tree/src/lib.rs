@@ -1,4 +1,4 @@
-//! LaneTree: an ordered index for the GPU. A random look-up reads one line of leaves, 64 bytes, and two nodes of quantised
+//! LaneTree: an ordered index for the GPU. A random look-up reads one bucket of leaves, 64 bytes, and two nodes of quantised
 //! separators that stay in the caches.
 //!
 //! The layout is drawn in [`lanetree_kernels_lane_tree::layout`]. Nodes are small because they do not hold keys: a node maps
@@ -54,10 +54,10 @@
 //! # }
 //! ```
 //! `u128` and `i128` are keys, too. All calls are the same. Built full over random keys, a pair takes less than 26.7 bytes,
-//! or 22.4 with a value of 32 bits, all told. A look-up that hits reads its value after the line with its key, an access more than with narrower keys.
+//! or 22.4 with a value of 32 bits, all told. A look-up that hits reads its value after the bucket with its key, an access more than with narrower keys.
 //!
 //! # Sets
-//! [`LaneSet`] is a tree without values: an ordered set of keys, in lines of keys alone.
+//! [`LaneSet`] is a tree without values: an ordered set of keys, in buckets of keys alone.
 //!
 //! # Joins, and new indexes from two
 //! ```
@@ -87,7 +87,7 @@
 //! let (keys, values) = (device.upload(&[20_u64, 40])?, device.upload(&[7_u32, 8])?);
 //! let (stream, mut scratch) = (device.stream()?, CombineScratch::new(&device)?);
 //! for _ in 0..3 {
-//!     index = index.union_sorted_on(&stream, (&keys, &values), 2, &mut scratch)?;
+//!     index = index.union_sorted_on(&stream, &keys, &values, 2, &mut scratch)?;
 //!     index = index.difference_sorted_on(&stream, &keys, 1, &mut scratch)?;
 //! }
 //! assert_eq!(index.pairs()?, [(10, 1), (30, 3), (40, 8)]);
@@ -173,6 +173,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 lanetree_frame::inherent_basics! {
+    impl<K: AnyKey, V: Word> LaneTree<K, V>
+}
+
+lanetree_frame::inherent_device_form! {
     impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 

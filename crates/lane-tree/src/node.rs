@@ -1,4 +1,4 @@
-//! Nodes of the lowest level over pairs in main memory: where lines begin, and how the node knows.
+//! Nodes of the lowest level over pairs in main memory: where buckets begin, and how the node knows.
 
 use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
@@ -8,34 +8,34 @@ use lanetree_kernels_lane_tree::layout::{
 };
 use lanetree_layout::{KeyWord, Value};
 
-/// How many pairs lines and nodes are to have.
+/// How many pairs buckets and nodes are to have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling {
-    /// Pairs of a line, in units of 1/256.
+    /// Pairs of a bucket, in units of 1/256.
     pub(crate) line: u32,
     /// Pairs of a node.
     pub(crate) node: usize,
-    /// Slots of a line.
+    /// Slots of a bucket.
     slots: usize,
 }
 
 impl Filling {
-    /// That of a tree whose lines are to be filled to a part of their slots.
+    /// That of a tree whose buckets are to be filled to a part of their slots.
     pub(crate) fn new<K: KeyWord, V: Value>(fill: f64) -> Self {
         let slots = line_slots::<K, V>();
         let line = ((f64::from(slots) * fill * 256.0) as u32).max(256);
-        // In a bitmap of 448 cells, 208 keys need few enough lines that are not full: 94 % of the slots are used.
+        // In a bitmap of 448 cells, 208 keys need few enough buckets that are not full: 94 % of the slots are used.
         let full = if slots == 4 { 208 } else { 400 };
         let node = (full * line / (slots * 256)) as usize;
         Self { line, node, slots: slots as usize }
     }
 
-    /// Whether lines are to be filled whole.
+    /// Whether buckets are to be filled whole.
     pub(crate) fn is_full(self) -> bool {
         self.line as usize == self.slots * 256
     }
 
-    /// Parts of so many pairs that are divided into nodes each for itself: nearly always into one.
+    /// Parts of so many pairs that are split into nodes each for itself: nearly always into one.
     pub(crate) fn parts(self, len: usize) -> usize {
         (len / self.node).max(1)
     }
@@ -45,7 +45,7 @@ impl Filling {
         (self.node / 4).min(MOST_REACH as usize)
     }
 
-    /// Where a line that begins with a pair is to end: full, or at the next of equal distances.
+    /// Where a bucket that begins with a pair is to end: full, or at the next of equal distances.
     fn end_of_line(self, start: usize) -> usize {
         let (line, slots) = (self.line as usize, self.slots);
         if self.is_full() {
@@ -55,11 +55,11 @@ impl Filling {
     }
 }
 
-/// A plan of a node: what it quantises keys with, and where its lines begin.
+/// A plan of a node: what it quantises keys with, and where its buckets begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) quantiser: Quantiser,
-    /// The first pair of each line, counted from the node's.
+    /// The first pair of each bucket, counted from the node's.
     pub(crate) starts: Vec<usize>,
 }
 
@@ -68,7 +68,7 @@ impl Plan {
     pub(crate) fn of<K: KeyWord>(keys: &[K], filling: Filling) -> Option<Self> {
         let (&first, &last) = (keys.first()?, keys.last()?);
         let bitmap = Quantiser::bitmap(first, last, 0);
-        // If keys of which one more than a line has slots are too close for all bitmaps, one is enough to fail.
+        // If keys of which one more than a bucket has slots are too close for all bitmaps, one is enough to fail.
         let may_part = keys.windows(filling.slots + 1).all(|keys| bitmap.may_part(keys[0], keys[filling.slots]));
         let ways = if may_part { SHIFTS } else { 1 };
         let bitmaps = (0..ways).map(|shift| Quantiser::bitmap(first, last, shift));
@@ -88,7 +88,7 @@ impl Plan {
         })
     }
 
-    /// The node, whose first line has this number.
+    /// The node, whose first bucket has this number.
     pub(crate) fn node<K: KeyWord>(&self, keys: &[K], first_line: u32) -> [u32; NODE_WORDS as usize] {
         let firsts = self.starts[1..].iter().map(|&start| keys[start]);
         node(self.quantiser, first_line, firsts)
@@ -106,16 +106,18 @@ impl Plan {
         Record { first: keys[0], rank, planes }
     }
 
-    /// Writes the node's lines, from this one on, and some that are free.
+    /// Writes the node's buckets, from this one on, and some that are free.
     pub(crate) fn lines<K: KeyWord, V: Value>(
         &self,
-        (keys, values): (&[K], &[V]),
-        (first_line, spare): (u32, usize),
+        keys: &[K],
+        values: &[V],
+        first_line: u32,
+        spare: usize,
         lines: &mut [u64],
     ) {
         let slots = chunk_slots::<K, V>() as usize;
         for line in 0..self.starts.len() + spare {
-            // A free line repeats the last pair.
+            // A free bucket repeats the last pair.
             let start = self.starts.get(line).copied().unwrap_or(keys.len());
             let last = self.end(line, keys.len()) - 1;
             let number = first_line + line as u32;
@@ -178,7 +180,7 @@ pub(crate) fn node<K: KeyWord>(
     words
 }
 
-/// Cuts `len` pairs into at most `most` lines, each as long as it is to be or, if it may not end there, as near as can be.
+/// Cuts `len` pairs into at most `most` buckets, each as long as it is to be or, if it may not end there, as near as can be.
 fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
     let mut starts = vec![0];
     loop {
@@ -198,7 +200,7 @@ fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool
     }
 }
 
-/// Divides keys into as few nodes as go: calls `each` with the first key's position and a plan of each.
+/// Splits keys into as few nodes as go: calls `each` with the first key's position and a plan of each.
 pub(crate) fn divide<K: KeyWord>(keys: &[K], filling: Filling, mut each: impl FnMut(usize, usize, Plan)) {
     let mut start = 0;
     while start < keys.len() {

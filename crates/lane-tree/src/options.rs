@@ -17,7 +17,7 @@ const MOST_LEVELS: u32 = u32::BITS / FORMAT_BITS;
 /// one table has as many with 128 bytes each, which is the most that a kernel needs: its latency would show with fewer.
 const LEAST_THREADS: u32 = 256;
 
-/// What a tree is built with, and built anew after changes.
+/// What a tree is built with, and rebuilt with after changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) fill: f64,
@@ -30,7 +30,7 @@ impl Options {
     ///
     /// # Errors
     /// [`Error::TooManyLeaves`] if there is no such table; [`Error::Runtime`] from the device.
-    pub(crate) fn on<K: KeyWord>(self, device: &Device, (pairs, leaf_nodes): (u64, usize)) -> Result<Self> {
+    pub(crate) fn on<K: KeyWord>(self, device: &Device, pairs: u64, leaf_nodes: usize) -> Result<Self> {
         let most = most_table_nodes(shared_bytes_per_block(&device.properties()?));
         let least = upper_levels::<K>(leaf_nodes).nth(MOST_LEVELS as usize - 2).unwrap_or(leaf_nodes);
         if least > most as usize {
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_table_is_as_large_as_the_card_allows() {
         let options = Options { fill: 1.0, table_nodes: TABLE_NODES };
-        let on = |card| options.on::<u64>(&Device::emulated_as(card), (1, 1)).unwrap().table_nodes;
+        let on = |card| options.on::<u64>(&Device::emulated_as(card), 1, 1).unwrap().table_nodes;
         // On these, speed was measured.
         assert_eq!([Card::A100, Card::H100, Card::B200].map(on), [TABLE_NODES; 3]);
         assert_eq!([Card::RTX_3090, Card::RTX_4090, Card::RTX_5090].map(on), [10112; 3]);
@@ -87,15 +87,15 @@ mod tests {
             let one = TABLE_BYTES + 4 * on(card) + LEAST_THREADS * SORTED_BYTES;
             assert!(tables.max(one) <= card.shared_bytes_per_block, "{card:?}");
             let few = Options { table_nodes: 3, ..options };
-            assert_eq!(few.on::<u64>(&Device::emulated_as(card), (1, 1)).unwrap().table_nodes, 3);
+            assert_eq!(few.on::<u64>(&Device::emulated_as(card), 1, 1).unwrap().table_nodes, 3);
         }
-        assert_eq!(options.on::<u64>(&Device::host(), (1, 1)).unwrap().table_nodes, TABLE_NODES);
+        assert_eq!(options.on::<u64>(&Device::host(), 1, 1).unwrap().table_nodes, TABLE_NODES);
     }
 
     #[test]
     fn a_table_is_as_large_as_the_most_levels_need() {
         let options = Options { fill: 1.0, table_nodes: 1 };
-        let on = |nodes| options.on::<u128>(&Device::host(), (9, nodes)).map(|options| options.table_nodes);
+        let on = |nodes| options.on::<u128>(&Device::host(), 9, nodes).map(|options| options.table_nodes);
         assert_eq!(on(1 << 13).unwrap(), 1);
         assert_eq!(on(1 << 20).unwrap(), 71);
         let Err(Error::TooManyLeaves { pairs: 9, most }) = on(1 << 30) else { panic!("{:?}", on(1 << 30)) };

@@ -10,9 +10,9 @@ use lanetree_runtime::Buffer;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape<K> {
     pub(crate) len: u64,
-    /// Lines, with those that no node has any more.
+    /// Buckets, with those that no node has any more.
     pub(crate) lines: u32,
-    /// Lines that no node has any more.
+    /// Buckets that no node has any more.
     pub(crate) unused: u32,
     /// Nodes of the lowest level.
     pub(crate) leaf_nodes: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Parts<K> {
     pub(crate) lines: Buffer<u64>,
     pub(crate) nodes: Buffer<u32>,
     pub(crate) records: Buffer<u64>,
-    /// The line after the last one of each node of the lowest level.
+    /// The bucket after the last one of each node of the lowest level.
     pub(crate) ends: Buffer<u32>,
     /// The first keys of the nodes above the lowest level; if there are none, of those of the lowest. The last ones of them are
     /// the highest level's.
@@ -108,7 +108,7 @@ impl<K: KeyWord> Parts<K> {
         })
     }
 
-    /// Bytes of the lines, of the lowest nodes, of their records and ends, of the nodes above with their first keys, and of the table.
+    /// Bytes of the buckets, of the lowest nodes, of their records and ends, of the nodes above with their first keys, and of the table.
     pub(crate) fn bytes(&self) -> [u64; 5] {
         let lowest = self.shape.leaf_nodes as usize * (NODE_WORDS as usize * size_of::<u32>());
         let upper = self.nodes.bytes() - lowest + self.firsts.bytes();

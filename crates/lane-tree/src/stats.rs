@@ -9,17 +9,17 @@ use lanetree_layout::{AnyKey, Value};
 pub struct Stats {
     /// Pairs.
     pub len: u64,
-    /// Levels of nodes above the lines.
+    /// Levels of nodes above the buckets.
     pub height: u32,
     /// Nodes of the lowest level.
     pub leaf_nodes: u64,
-    /// Lines that nodes have.
-    pub lines: u64,
-    /// Bytes of the lines, which hold the pairs; with those that no node has any more, and what is reserved for more.
-    pub line_bytes: u64,
+    /// Buckets that nodes have.
+    pub buckets: u64,
+    /// Bytes of the buckets, which hold the pairs; with those that no node has any more, and what is reserved for more.
+    pub bucket_bytes: u64,
     /// Bytes of the nodes of the lowest level.
     pub node_bytes: u64,
-    /// Bytes of the records, by which ordered queries know ranks, and of where lines end.
+    /// Bytes of the records, by which ordered queries know ranks, and of where buckets end.
     pub record_bytes: u64,
     /// Bytes of the nodes above, what is reserved for them included, and of their first keys.
     pub upper_bytes: u64,
@@ -30,7 +30,7 @@ pub struct Stats {
 impl Stats {
     /// Bytes of device memory that the tree takes.
     pub fn bytes(&self) -> u64 {
-        self.line_bytes + self.node_bytes + self.record_bytes + self.upper_bytes + self.top_bytes
+        self.bucket_bytes + self.node_bytes + self.record_bytes + self.upper_bytes + self.top_bytes
     }
 }
 
@@ -38,14 +38,14 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The size of the tree; of a lost one, what it was.
     pub fn stats(&self) -> Stats {
         let parts = self.parts.known();
-        let [line_bytes, node_bytes, record_bytes, upper_bytes, top_bytes] = parts.bytes();
+        let [bucket_bytes, node_bytes, record_bytes, upper_bytes, top_bytes] = parts.bytes();
         let shape = &parts.shape;
         Stats {
             len: shape.len,
             height: shape.height,
             leaf_nodes: u64::from(shape.leaf_nodes),
-            lines: u64::from(shape.lines - shape.unused),
-            line_bytes,
+            buckets: u64::from(shape.lines - shape.unused),
+            bucket_bytes,
             node_bytes,
             record_bytes,
             upper_bytes,

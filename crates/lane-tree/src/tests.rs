@@ -8,6 +8,7 @@ mod sets;
 
 use crate::check::validate;
 use crate::{BuildScratch, LaneTree, Simd};
+use lanetree_frame::Error;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, OnStream};
 use lanetree_frame::{BatchOrder, Device, DeviceKind, KeyRange};
 use lanetree_kernels_lane_tree::layout::{line_slots, words_of_lines};
@@ -177,13 +178,13 @@ fn every_distribution<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K::Bits>)
                 "{what}"
             );
             are_copied(&tree, keys.iter().copied().zip(values.iter().copied()), what);
-            // Twice the bytes of lines filled so is what no distribution may exceed; nodes are more beside keys alone.
+            // Twice the bytes of buckets filled so is what no distribution may exceed; nodes are more beside keys alone.
             let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
             let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;
             let stats = tree.stats();
             let bytes = stats.bytes() - stats.top_bytes;
             let most = if V::IS_SOME { 2.0 } else { 2.5 };
-            // Trees that are not full have memory for more lines.
+            // Trees that are not full have memory for more buckets.
             let spare = if fill < 1.0 { filled / 16.0 * most } else { 0.0 };
             assert!((bytes as f64) < most * filled + spare + 200.0, "{what}: {stats:?}, {filled} bytes of pairs");
         }
@@ -255,7 +256,7 @@ fn sorted_queries<K: AnyKey>(distributions: Vec<(&'static str, Vec<K>)>) {
             let (asked, mut found) = (device.upload(&queries).unwrap(), device.alloc_zeroed(queries.len()).unwrap());
             let mut hits = device.alloc_zeroed(queries.len().div_ceil(32)).unwrap();
             let on = tree.on(&stream).order(BatchOrder::Sorted);
-            on.get(&asked, &mut found, Some(&mut hits), u32::MAX).unwrap();
+            on.hits(&mut hits).get(&asked, &mut found).unwrap();
             let (found, hits) = (found.to_vec().unwrap(), hits.to_vec().unwrap());
             for (i, query) in queries.iter().enumerate() {
                 let expected = keys.binary_search(query).ok();
@@ -295,7 +296,7 @@ fn builds_take_little_more_memory_than_pairs_and_tree() {
                 pairs = (pooled.upload(&sorted).unwrap(), pooled.upload(&sorted).unwrap());
                 pool.restart_peak();
                 let mut scratch = BuildScratch::for_sorted(&pooled).unwrap();
-                builder.build_sorted_on(&stream, (&pairs.0, &pairs.1), len, &mut scratch).unwrap()
+                builder.build_sorted_on(&stream, &pairs.0, &pairs.1, len, &mut scratch).unwrap()
             }
             "in host memory" => {
                 drop(pairs);
@@ -304,7 +305,7 @@ fn builds_take_little_more_memory_than_pairs_and_tree() {
             }
             _ => {
                 pool.restart_peak();
-                builder.build_owned_on(&stream, pairs, len).unwrap()
+                builder.build_owned_on(&stream, pairs.0, pairs.1, len).unwrap()
             }
         };
         let (peak, given) = (pool.stats().peak as f64, (16 * len) as f64);
@@ -362,7 +363,7 @@ fn keys_of_128_bits_are_sorted_and_combined_on_the_device() {
     let map: BTreeMap<i128, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
     let (stream, mut scratch) = (device.stream().unwrap(), BuildScratch::for_unsorted(&device, keys.len()).unwrap());
     let on_device = (&device.upload(&keys).unwrap(), &device.upload(&values).unwrap());
-    let tree = LaneTree::builder().build_on(&stream, on_device, keys.len(), &mut scratch).unwrap();
+    let tree = LaneTree::builder().build_on(&stream, on_device.0, on_device.1, keys.len(), &mut scratch).unwrap();
     validate::<u128, u32>(tree.parts.get().unwrap(), "sorted on the device");
     assert!(tree.pairs().unwrap().into_iter().eq(map.iter().map(|(&key, &value)| (key, value))));
 
@@ -389,4 +390,32 @@ fn keys_of_128_bits_take_few_bytes_beside_their_pairs() {
     let narrow = LaneTree::build(&Device::host(), &keys, &vec![1_u32; keys.len()]).unwrap();
     let [wide, narrow] = [tree.stats(), narrow.stats()].map(|stats| stats.bytes() as f64 / stats.len as f64);
     assert!(wide < 26.7 && narrow < 22.4, "{wide} bytes with a value of 64 bits, {narrow} with one of 32");
+}
+
+/// A build looks at the order of the keys while it plans nodes, of which each has a warp.
+#[test]
+fn a_build_from_sorted_pairs_sees_equal_keys_and_descents_wherever_they_are() {
+    let device = Device::emulated();
+    let (stream, mut scratch) = (device.stream().unwrap(), BuildScratch::for_sorted(&device).unwrap());
+    let sorted: Vec<u64> = (1..=1000).map(|key| key << 40).collect();
+    let values: Vec<u32> = (0..1000).collect();
+    let on_values = device.upload(&values).unwrap();
+    let mut build = |keys: &[u64]| {
+        let keys = device.upload(keys).unwrap();
+        LaneTree::builder().build_sorted_on(&stream, &keys, &on_values, values.len(), &mut scratch)
+    };
+    for at in (1..1000).step_by(37).chain([1, 31, 32, 33, 255, 256, 257, 998, 999]) {
+        let mut keys = sorted.clone();
+        keys[at] = keys[at - 1];
+        let tree = build(&keys).unwrap();
+        let map: BTreeMap<u64, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
+        assert_eq!(tree.pairs().unwrap(), map.into_iter().collect::<Vec<_>>(), "equal at {at}");
+        keys[at] = keys[at - 1] - 1;
+        let error = build(&keys).unwrap_err();
+        assert!(matches!(error, Error::NotSorted { index, .. } if index == at), "{error} at {at}");
+    }
+    // The smallest keys that there are, and no order at all.
+    assert_eq!(build(&[0; 1000]).unwrap().pairs().unwrap(), [(0, 999)]);
+    let descending: Vec<u64> = sorted.iter().rev().copied().collect();
+    assert!(matches!(build(&descending).unwrap_err(), Error::NotSorted { index: 1, .. }));
 }

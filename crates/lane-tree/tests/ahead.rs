@@ -37,7 +37,7 @@ fn the_kernels_of_first_operations_are_loaded_ahead() -> Result<()> {
     assert!(launched.len() > 6);
 
     let mut scratch = BuildScratch::for_unsorted(&device, keys.len())?;
-    LaneTree::<u64, u64>::builder().build_on(&stream, (&k, &v), keys.len(), &mut scratch)?;
+    LaneTree::<u64, u64>::builder().build_on(&stream, &k, &v, keys.len(), &mut scratch)?;
     check(&new(&mut before), &symbols(of_builds::<u64, u64>(Some(keys.len()))));
 
     let mut paths = Vec::new();

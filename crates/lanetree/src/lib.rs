@@ -110,14 +110,14 @@ pub use lanetree_files as files;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
     AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
-    Iter, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
+    Iter, JoinScratch, OnStream, QueryOptions, RangeJoinScratch, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
 };
 #[doc(inline)]
 pub use lanetree_frame::{
     AnyKey, BatchOf, BatchOrder, Buffer, BuildRules, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16,
     Clamped, Closed, Composite, Device, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain, Duplicates, Error,
     Event, F32, F64, FixedKey, Float, FloatOrder, IndexBuilder, JoinRows, Key, KeyOf, KeyRange, KeyWord, Matches,
-    Mirror, MirrorReport, Mirrored, NeighborsOf, NullOrder, Nulls, OffsetBuffer, Offsets, Op, OrderedIndex,
+    Mirror, MirrorReport, Mirrored, NeighborsOf, NullOrder, Nulls, OffsetBuffer, Offsets, Op, OpKind, OrderedIndex,
     PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream, UpdatePath, UpdateReport, Validity,
     Value, Word, apply_to_map, clamp_bounds, compose_on, mask_hits, number_matches, order_floats, restore_floats,
     runtime,

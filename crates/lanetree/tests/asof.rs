@@ -87,7 +87,7 @@ where
                         (device.alloc(queries.len()).unwrap(), device.alloc(queries.len()).unwrap());
                     let mut hits = device.alloc(queries.len().div_ceil(32)).unwrap();
                     let on = OnStream::new(index, &stream);
-                    on.asof(&buffer, &how, &mut keys, &mut values, &mut hits, 77_777).unwrap();
+                    on.miss(77_777).asof(&buffer, &how, &mut keys, &mut values, &mut hits).unwrap();
                     let (keys, values, hits) =
                         (keys.to_vec().unwrap(), values.to_vec().unwrap(), hits.to_vec().unwrap());
                     let rows: Vec<_> = (0..queries.len())

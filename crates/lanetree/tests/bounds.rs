@@ -58,7 +58,7 @@ fn a_span_of_another_tree_is_clipped() {
         let stream = device.stream().unwrap();
         let [starts, ends] = [1, 299].map(|key| DeviceKeys::upload(&device, &keys(key..key + 1, false)).unwrap());
         let mut spans = device.alloc(2).unwrap();
-        large.on(&stream).span(&starts, &ends, u64::MAX, &mut spans).unwrap();
+        large.on(&stream).span(&starts, &ends, &mut spans).unwrap();
         stream.synchronize().unwrap();
         assert!(spans.to_vec().unwrap()[1] >= 299);
         assert_eq!(gather(&small, &mut spans), (vec![0, 2], vec![11, 12]), "mixed: {mixed}");
@@ -96,7 +96,7 @@ fn ranges_are_those_of_the_tree_whatever_the_buffers_hold() {
     out.offsets = device.upload(&[u64::MAX; 5]).unwrap();
     // The scratch memory and results of one tree are there for the next.
     for (tree, offsets) in [(&large, [0, 5000, 5011, 5011, 5012]), (&small, [0, 4, 4, 4, 5])] {
-        tree.on(&stream).range(&starts, &ends, Some(&limits), u64::MAX, &mut scratch, &mut out).unwrap();
+        tree.on(&stream).limits(&limits).range(&starts, &ends, &mut scratch, &mut out).unwrap();
         stream.synchronize().unwrap();
         assert_eq!(out.offsets.to_vec().unwrap(), offsets);
         let pairs = offsets[4] as usize;
@@ -116,7 +116,7 @@ fn queries_that_are_said_to_be_sorted_need_not_be() {
     let mut values = device.alloc(queries.len()).unwrap();
     let queries_on_device = device.upload(&queries).unwrap();
     let on = tree.on(&stream).order(BatchOrder::Sorted);
-    on.get(&queries_on_device, &mut values, None, u64::MAX).unwrap();
+    on.get(&queries_on_device, &mut values).unwrap();
     stream.synchronize().unwrap();
     let expected = queries.iter().map(|&key| if key < 200 && key % 2 == 0 { key } else { u64::MAX });
     assert!(values.to_vec().unwrap().into_iter().eq(expected));

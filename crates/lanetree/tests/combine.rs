@@ -62,7 +62,7 @@ macro_rules! combines {
                 same(index.intersection_on(&stream, &other, scratch).unwrap(), &intersection);
                 same(index.union_on(&stream, &other, scratch).unwrap(), &union);
                 same(index.difference_on(&stream, &other, scratch).unwrap(), &difference);
-                same(index.union_sorted_on(&stream, pairs, len, scratch).unwrap(), &union);
+                same(index.union_sorted_on(&stream, pairs.0, pairs.1, len, scratch).unwrap(), &union);
                 same(index.intersection_sorted_on(&stream, &batch.0, len, scratch).unwrap(), &intersection);
                 same(index.difference_sorted_on(&stream, &batch.0, len, scratch).unwrap(), &difference);
                 // Neither has changed.
@@ -82,7 +82,7 @@ combines!(b_trees_are_combined, Harmonia, Cubpt, |keys, values, device| {
     Harmonia::builder().fill(0.7).build_sorted(device, &keys, &values)
 });
 combines!(b_trees_with_references_are_combined, Cubpt, SortedArray, |keys, values, device| {
-    Cubpt::builder().order(8).build_sorted(device, &keys, &values)
+    Cubpt::builder().fanout(8).build_sorted(device, &keys, &values)
 });
 combines!(sorted_arrays_are_combined, SortedArray, LaneTree, |keys, values, device| {
     SortedArray::builder().build_sorted(device, &keys, &values)
@@ -245,7 +245,7 @@ fn what_cannot_be_combined_is_an_error_that_names_it() {
         // In device form.
         let (stream, mut scratch) = (device.stream().unwrap(), CombineScratch::new(&device).unwrap());
         let (keys, values) = (device.upload(&[4_u64, 3]).unwrap(), device.upload(&[0_u32]).unwrap());
-        let error = index.union_sorted_on(&stream, (&keys, &values), 2, &mut scratch).unwrap_err();
+        let error = index.union_sorted_on(&stream, &keys, &values, 2, &mut scratch).unwrap_err();
         assert!(matches!(error, Error::OutputLength { expected: 2, actual: 1, .. }), "{error}");
         let error = index.difference_sorted_on(&stream, &keys, 2, &mut scratch).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
@@ -259,7 +259,9 @@ fn what_cannot_be_combined_is_an_error_that_names_it() {
             let foreign = (there.upload(&[3_u64, 4]).unwrap(), there.upload(&[0_u32, 0]).unwrap());
             let own = (device.upload(&[3_u64, 4]).unwrap(), device.upload(&[0_u32, 0]).unwrap());
             for batch in [(&foreign.0, &foreign.1), (&foreign.0, &own.1), (&own.0, &foreign.1)] {
-                assert!(is_wrong_device(index.union_sorted_on(&stream, batch, 2, &mut scratch).unwrap_err()));
+                assert!(is_wrong_device(
+                    index.union_sorted_on(&stream, batch.0, batch.1, 2, &mut scratch).unwrap_err()
+                ));
             }
             assert!(is_wrong_device(index.intersection_sorted_on(&stream, &foreign.0, 2, &mut scratch).unwrap_err()));
             assert!(is_wrong_device(index.difference_sorted_on(&stream, &foreign.0, 2, &mut scratch).unwrap_err()));

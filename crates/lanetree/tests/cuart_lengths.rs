@@ -62,7 +62,7 @@ fn counts_beyond_every_buffer_are_refused() {
     let empty = DeviceKeys::fixed(device.alloc(0).unwrap(), 0, u32::MAX as usize).unwrap();
     let on = tree.on(&stream);
     assert!(matches!(on.prefix_span(&empty, &mut spans), Err(Error::OutputLength { .. })));
-    assert!(matches!(on.span(&empty, &empty, 1, &mut spans), Err(Error::OutputLength { .. })));
+    assert!(matches!(on.limit(1).span(&empty, &empty, &mut spans), Err(Error::OutputLength { .. })));
     assert!(DeviceByteRanges::new(&tree, usize::MAX, usize::MAX, usize::MAX).is_err());
 }
 

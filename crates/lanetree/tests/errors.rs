@@ -89,7 +89,7 @@ fn a_group_width_without_a_kernel_is_named() {
         let queries = device.upload(&[1_u64]).unwrap();
         let mut values = device.alloc(1).unwrap();
         for lanes in [0, 3, 32, 64] {
-            let result = tree.on(&stream).group(GroupWidth::Lanes(lanes)).get(&queries, &mut values, None, 0);
+            let result = tree.on(&stream).group(GroupWidth::Lanes(lanes)).miss(0).get(&queries, &mut values);
             let expected = format!(
                 "there are no kernels for {lanes} lanes per query at a fanout of 16: choose one of [1, 2, 4, 8, 16]"
             );
@@ -120,7 +120,7 @@ fn outputs_that_are_too_short_are_named_and_not_touched() {
     for device in DEVICES {
         let device = device();
         let (tree, stream) = tree(&device);
-        let on = tree.on(&stream);
+        let on = || tree.on(&stream);
         let queries = device.upload(&[0_u64; 33]).unwrap();
         let poison = |len: usize| device.upload(&vec![77_u64; len]).unwrap();
         let mut few = device.upload(&[77_u32; 32]).unwrap();
@@ -128,15 +128,15 @@ fn outputs_that_are_too_short_are_named_and_not_touched() {
         let mut one_word = device.upload(&[77_u32]).unwrap();
         let mut keys = poison(33);
 
-        let result = on.get(&queries, &mut few, None, 0);
+        let result = on().miss(0).get(&queries, &mut few);
         assert_eq!(message(result), "the values' buffer holds 32 elements, but 33 are needed; allocate at least 33");
-        let result = on.get(&queries, &mut enough, Some(&mut one_word), 0);
+        let result = on().hits(&mut one_word).miss(0).get(&queries, &mut enough);
         assert_eq!(message(result), "the hit mask's buffer holds 1 element, but 2 are needed; allocate at least 2");
-        let result = on.lower_bound(&queries, &mut poison(32));
+        let result = on().lower_bound(&queries, &mut poison(32));
         assert_eq!(message(result), "the ranks' buffer holds 32 elements, but 33 are needed; allocate at least 33");
-        let result = on.predecessor(&queries, &mut poison(32), &mut enough, None, 0);
+        let result = on().miss(0).predecessor(&queries, &mut poison(32), &mut enough);
         assert_eq!(message(result), "the keys' buffer holds 32 elements, but 33 are needed; allocate at least 33");
-        let result = on.successor(&queries, &mut keys, &mut few, None, 0);
+        let result = on().miss(0).successor(&queries, &mut keys, &mut few);
         assert_eq!(message(result), "the values' buffer holds 32 elements, but 33 are needed; allocate at least 33");
         for untouched in [few, enough, one_word] {
             assert!(untouched.to_vec().unwrap().iter().all(|&value| value == 77));
@@ -154,25 +154,25 @@ fn buffers_of_ranges_that_are_too_short_are_named() {
     for device in DEVICES {
         let device = device();
         let (tree, stream) = tree(&device);
-        let on = tree.on(&stream);
+        let on = || tree.on(&stream);
         let bounds = |len| device.upload(&vec![0_u64; len]).unwrap();
         let scratch = |ranges| RangeScratch::new(&device, ranges).unwrap();
         let out = |ranges, capacity| DeviceRanges::<u64, u32>::new(&device, ranges, capacity).unwrap();
         let (two, three) = (bounds(2), bounds(3));
 
-        let result = on.range(&three, &two, None, 9, &mut scratch(3), &mut out(3, 8));
+        let result = on().limit(9).range(&three, &two, &mut scratch(3), &mut out(3, 8));
         assert_eq!(message(result), "the ends' buffer holds 2 elements, but 3 are needed; allocate at least 3");
-        let result = on.range(&three, &three, Some(&two), 9, &mut scratch(3), &mut out(3, 8));
+        let result = on().limits(&two).limit(9).range(&three, &three, &mut scratch(3), &mut out(3, 8));
         assert_eq!(message(result), "the limits' buffer holds 2 elements, but 3 are needed; allocate at least 3");
-        let result = on.range(&three, &three, None, 9, &mut scratch(2), &mut out(3, 8));
+        let result = on().limit(9).range(&three, &three, &mut scratch(2), &mut out(3, 8));
         assert!(message(result).contains(" holds 2 elements, but 3 are needed"));
-        let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut out(2, 8));
+        let result = on().limit(9).range(&three, &three, &mut scratch(3), &mut out(2, 8));
         assert_eq!(message(result), "the offsets' buffer holds 3 elements, but 4 are needed; allocate at least 4");
         let mut short = out(3, 8);
         short.values = device.alloc(7).unwrap();
-        let result = on.range(&three, &three, None, 9, &mut scratch(3), &mut short);
+        let result = on().limit(9).range(&three, &three, &mut scratch(3), &mut short);
         assert_eq!(message(result), "the values' buffer holds 7 elements, but 8 are needed; allocate at least 8");
-        let result = on.count(&three, &three, None, 9, &mut bounds(2));
+        let result = on().limit(9).count_range(&three, &three, &mut bounds(2));
         assert_eq!(message(result), "the counts' buffer holds 2 elements, but 3 are needed; allocate at least 3");
     }
 }
@@ -248,26 +248,26 @@ fn buffers_and_streams_of_another_device_are_refused() {
     let (here, there) = (Device::emulated(), Device::emulated());
     for (here, there) in [(&here, &there), (&Device::host(), &there), (&here, &Device::host())] {
         let (tree, stream) = tree(here);
-        let on = tree.on(&stream);
+        let on = || tree.on(&stream);
         let (queries, foreign) = (here.upload(&[1_u64]).unwrap(), there.upload(&[1_u64]).unwrap());
         let (mut values, mut foreign_values) = (here.alloc(1).unwrap(), there.alloc(1).unwrap());
-        assert!(is_wrong_device(on.get(&foreign, &mut values, None, 0)));
-        assert!(is_wrong_device(on.get(&queries, &mut foreign_values, None, 0)));
-        assert!(is_wrong_device(on.get(&queries, &mut values, Some(&mut there.alloc(1).unwrap()), 0)));
-        assert!(is_wrong_device(on.upper_bound(&queries, &mut there.alloc(1).unwrap())));
-        assert!(is_wrong_device(on.successor(&queries, &mut there.alloc(1).unwrap(), &mut values, None, 0)));
+        assert!(is_wrong_device(on().miss(0).get(&foreign, &mut values)));
+        assert!(is_wrong_device(on().miss(0).get(&queries, &mut foreign_values)));
+        assert!(is_wrong_device(on().hits(&mut there.alloc(1).unwrap()).miss(0).get(&queries, &mut values)));
+        assert!(is_wrong_device(on().upper_bound(&queries, &mut there.alloc(1).unwrap())));
+        assert!(is_wrong_device(on().miss(0).successor(&queries, &mut there.alloc(1).unwrap(), &mut values)));
 
         let elsewhere = there.stream().unwrap();
-        assert!(is_wrong_device(tree.on(&elsewhere).get(&queries, &mut values, None, 0)));
+        assert!(is_wrong_device(tree.on(&elsewhere).miss(0).get(&queries, &mut values)));
 
         let mut scratch = RangeScratch::new(here, 1).unwrap();
         let mut out = DeviceRanges::new(here, 1, 4).unwrap();
-        assert!(is_wrong_device(on.range(&queries, &foreign, None, 9, &mut scratch, &mut out)));
+        assert!(is_wrong_device(on().limit(9).range(&queries, &foreign, &mut scratch, &mut out)));
         out.keys = there.alloc(4).unwrap();
-        assert!(is_wrong_device(on.range(&queries, &queries, None, 9, &mut scratch, &mut out)));
+        assert!(is_wrong_device(on().limit(9).range(&queries, &queries, &mut scratch, &mut out)));
         let mut out = DeviceRanges::new(here, 1, 4).unwrap();
         let mut scratch = RangeScratch::new(there, 1).unwrap();
-        assert!(is_wrong_device(on.range(&queries, &queries, None, 9, &mut scratch, &mut out)));
+        assert!(is_wrong_device(on().limit(9).range(&queries, &queries, &mut scratch, &mut out)));
 
         let mut scratch = ScanScratch::new(here, 1).unwrap();
         let mut offsets = here.alloc(2).unwrap();
@@ -296,13 +296,13 @@ fn a_stored_value_that_equals_the_miss_is_found_all_the_same() {
         // Key 21 has the value 7, and 22 is not there.
         let queries = device.upload(&[21_u64, 22, 24]).unwrap();
         let (mut values, mut found) = (device.alloc(3).unwrap(), device.alloc(1).unwrap());
-        tree.on(&stream).get(&queries, &mut values, Some(&mut found), 7).unwrap();
+        tree.on(&stream).hits(&mut found).miss(7).get(&queries, &mut values).unwrap();
         stream.synchronize().unwrap();
         assert_eq!((values.to_vec().unwrap(), found.to_vec().unwrap()), (vec![7, 7, 8], vec![0b101]));
 
         let mut keys = device.alloc(3).unwrap();
         let beyond = device.upload(&[22_u64, 21, 5000]).unwrap();
-        tree.on(&stream).successor(&beyond, &mut keys, &mut values, Some(&mut found), 7).unwrap();
+        tree.on(&stream).hits(&mut found).miss(7).successor(&beyond, &mut keys, &mut values).unwrap();
         stream.synchronize().unwrap();
         assert_eq!((values.to_vec().unwrap(), found.to_vec().unwrap()), (vec![8, 7, 7], vec![0b011]));
         assert_eq!(tree.get_many(&[0, 1]).unwrap(), [Some(0), None], "0 is what the host form uses for a miss");

@@ -11,7 +11,8 @@ use lanetree::primitives::{
 };
 use lanetree::runtime::Failure;
 use lanetree::{
-    Buffer, Device, DeviceRanges, Error, Harmonia, Mirrored, Op, RangeScratch, Result, Stream, UpdatePath, UpdateReport,
+    Buffer, Device, DeviceRanges, Error, Harmonia, Mirrored, Op, OpKind, RangeScratch, Result, Stream, UpdatePath,
+    UpdateReport,
 };
 use std::collections::BTreeMap;
 
@@ -31,14 +32,14 @@ fn assert_lost(tree: &mut Harmonia<u32, u32>) {
     assert!(is_lost(tree.range_many([1..=2])) && is_lost(tree.count_range_many([1..=2])));
     assert!(is_lost(tree.iter().next().unwrap()));
     let (queries, mut out) = (device.pinned(1).unwrap(), device.pinned(1).unwrap());
-    assert!(is_lost(tree.get_many_pinned(&queries, &mut out, None, 0)));
+    assert!(is_lost(tree.get_many_pinned(&queries, 0, &mut out, None)));
     let (queries, mut values) = (device.upload(&[1_u32]).unwrap(), device.alloc::<u32>(1).unwrap());
-    assert!(is_lost(tree.on(&stream).get(&queries, &mut values, None, 0)));
+    assert!(is_lost(tree.on(&stream).miss(0).get(&queries, &mut values)));
     let mut sorting = PsaScratch::new(&device, 1).unwrap();
-    assert!(is_lost(tree.on(&stream).get_by_sorting(QuerySort::Full, &queries, &mut values, None, 0, &mut sorting)));
+    assert!(is_lost(tree.on(&stream).miss(0).get_by_sorting(QuerySort::Full, &queries, &mut values, &mut sorting)));
     assert!(is_lost(tree.measure_psa(&stream, &queries)));
     let (mut ranges, mut out) = (RangeScratch::new(&device, 1).unwrap(), DeviceRanges::new(&device, 1, 1).unwrap());
-    assert!(is_lost(tree.on(&stream).range(&queries, &queries, None, 9, &mut ranges, &mut out)));
+    assert!(is_lost(tree.on(&stream).limit(9).range(&queries, &queries, &mut ranges, &mut out)));
     assert!(is_lost(tree.apply(&[Op::Remove(1)])));
     let mut scratch = UpdateScratch::new(&device, 1).unwrap();
     assert!(is_lost(tree.apply_on(&stream, &queries, &values, None, &mut scratch)));
@@ -97,7 +98,7 @@ struct Batch {
     stream: Stream,
     keys: Buffer<u32>,
     values: Buffer<u32>,
-    kinds: Buffer<u32>,
+    kinds: Buffer<OpKind>,
     scratch: UpdateScratch<u32, u32>,
 }
 
@@ -107,12 +108,11 @@ impl Batch {
         let mut after = before.clone();
         apply(&mut after, ops);
         let words = |op: &Op<u32, u32>| match *op {
-            Op::Insert(key, value) => (key, (value, 0)),
-            Op::Update(key, value) => (key, (value, 1)),
-            Op::Remove(key) => (key, (0, 2)),
+            Op::Insert(key, value) | Op::Update(key, value) => (key, value),
+            Op::Remove(key) => (key, 0),
         };
-        let (keys, words): (Vec<u32>, Vec<(u32, u32)>) = ops.iter().map(words).unzip();
-        let (values, kinds): (Vec<u32>, Vec<u32>) = words.into_iter().unzip();
+        let (keys, values): (Vec<u32>, Vec<u32>) = ops.iter().map(words).unzip();
+        let kinds: Vec<_> = ops.iter().map(Op::kind).collect();
         Self {
             tree,
             before,
@@ -215,10 +215,10 @@ fn a_build_that_fails_leaves_nothing_and_its_scratch_memory_usable() {
             let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
             (device.stream().unwrap(), buffers, BuildScratch::for_unsorted(device, 500).unwrap())
         },
-        |(stream, buffers, scratch)| builder.build_on(stream, (&buffers.0, &buffers.1), 500, scratch).map(drop),
+        |(stream, buffers, scratch)| builder.build_on(stream, &buffers.0, &buffers.1, 500, scratch).map(drop),
         |(stream, buffers, scratch), error| {
             assert!(matches!(error, Error::Runtime(_)), "{error}");
-            let tree = builder.build_on(stream, (&buffers.0, &buffers.1), 500, scratch).unwrap();
+            let tree = builder.build_on(stream, &buffers.0, &buffers.1, 500, scratch).unwrap();
             assert_answers(&tree, &model);
         },
     );
@@ -273,9 +273,9 @@ fn pinned_look_ups_that_fail_say_so_and_the_next_ones_answer() {
             queries.iter_mut().zip(0..).for_each(|(query, i)| *query = i * 10);
             (tree(device, 0), queries, values)
         },
-        |((tree, _), queries, values)| tree.get_many_pinned(queries, values, None, 0),
+        |((tree, _), queries, values)| tree.get_many_pinned(queries, 0, values, None),
         |((tree, model), queries, values), _| {
-            tree.get_many_pinned(queries, values, None, 0).unwrap();
+            tree.get_many_pinned(queries, 0, values, None).unwrap();
             assert!(values.iter().copied().eq(0..50));
             assert_answers(tree, model);
         },
@@ -291,11 +291,11 @@ fn sorted_look_ups_that_fail_say_so_and_the_next_ones_answer() {
             (tree(device, 0), device.stream().unwrap(), queries, values, scratch)
         },
         |((tree, _), stream, queries, values, scratch)| {
-            tree.on(stream).get_by_sorting(QuerySort::Full, queries, values, None, 0, scratch)?;
+            tree.on(stream).miss(0).get_by_sorting(QuerySort::Full, queries, values, scratch)?;
             Ok(stream.synchronize()?)
         },
         |((tree, _), stream, queries, values, scratch), _: &Error| {
-            tree.on(stream).get_by_sorting(QuerySort::Full, queries, values, None, 0, scratch).unwrap();
+            tree.on(stream).miss(0).get_by_sorting(QuerySort::Full, queries, values, scratch).unwrap();
             stream.synchronize().unwrap();
             assert!(values.to_vec().unwrap().into_iter().eq((0..300).rev()));
         },

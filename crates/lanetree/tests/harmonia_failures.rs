@@ -12,7 +12,8 @@ use lanetree::primitives::{
 };
 use lanetree::runtime::Failure;
 use lanetree::{
-    Buffer, Device, DeviceRanges, Error, Harmonia, Mirrored, Op, RangeScratch, Result, Stream, UpdatePath, apply_to_map,
+    Buffer, Device, DeviceRanges, Error, Harmonia, Mirrored, Op, OpKind, RangeScratch, Result, Stream, UpdatePath,
+    apply_to_map,
 };
 use std::collections::BTreeMap;
 
@@ -53,7 +54,7 @@ struct Batch {
     stream: Stream,
     keys: Buffer<u32>,
     values: Buffer<u64>,
-    kinds: Option<Buffer<u32>>,
+    kinds: Option<Buffer<OpKind>>,
     scratch: UpdateScratch<u32, u64>,
 }
 
@@ -63,13 +64,12 @@ impl Batch {
         let mut after = before.clone();
         apply_to_map(&mut after, ops);
         let words = |op: &Op<u32, u64>| match *op {
-            Op::Insert(key, value) => (key, (value, 0)),
-            Op::Update(key, value) => (key, (value, 1)),
-            Op::Remove(key) => (key, (0, 2)),
+            Op::Insert(key, value) | Op::Update(key, value) => (key, value),
+            Op::Remove(key) => (key, 0),
         };
-        let (keys, words): (Vec<u32>, Vec<(u64, u32)>) = ops.iter().map(words).unzip();
-        let (values, kinds): (Vec<u64>, Vec<u32>) = words.into_iter().unzip();
-        let are_inserts = kinds.iter().all(|&kind| kind == 0);
+        let (keys, values): (Vec<u32>, Vec<u64>) = ops.iter().map(words).unzip();
+        let kinds: Vec<_> = ops.iter().map(Op::kind).collect();
+        let are_inserts = kinds.iter().all(|&kind| kind == OpKind::INSERT);
         Self {
             tree: tree(device, fanout, &before),
             before,
@@ -190,11 +190,11 @@ fn builds_from_sorted_pairs_that_fail_leave_nothing() {
                 (device.stream().unwrap(), buffers, BuildScratch::for_sorted(device).unwrap())
             },
             |(stream, buffers, scratch)| {
-                builder.build_sorted_on(stream, (&buffers.0, &buffers.1), 300, scratch).map(drop)
+                builder.build_sorted_on(stream, &buffers.0, &buffers.1, 300, scratch).map(drop)
             },
             |(stream, buffers, scratch), error| {
                 assert!(matches!(error, Error::Runtime(_)), "{error}");
-                let tree = builder.build_sorted_on(stream, (&buffers.0, &buffers.1), 300, scratch).unwrap();
+                let tree = builder.build_sorted_on(stream, &buffers.0, &buffers.1, 300, scratch).unwrap();
                 assert_answers(&tree, &model);
             },
         );
@@ -289,19 +289,19 @@ fn queries_in_device_form_that_fail_say_so_and_the_next_ones_answer() {
     const LEN: usize = 70;
     type Call = fn(&mut Queries) -> Result<()>;
     let calls: [Call; 7] = [
-        |it| it.tree.on(&it.stream).get(&it.queries, &mut it.values, Some(&mut it.hits), 0),
+        |it| it.tree.on(&it.stream).hits(&mut it.hits).miss(0).get(&it.queries, &mut it.values),
         |it| it.tree.on(&it.stream).lower_bound(&it.queries, &mut it.ranks),
         |it| it.tree.on(&it.stream).upper_bound(&it.queries, &mut it.ranks),
         |it| {
             let on = it.tree.on(&it.stream);
-            on.predecessor(&it.queries, &mut it.keys, &mut it.values, Some(&mut it.hits), 0)
+            on.hits(&mut it.hits).miss(0).predecessor(&it.queries, &mut it.keys, &mut it.values)
         },
-        |it| it.tree.on(&it.stream).successor(&it.queries, &mut it.keys, &mut it.values, Some(&mut it.hits), 0),
+        |it| it.tree.on(&it.stream).hits(&mut it.hits).miss(0).successor(&it.queries, &mut it.keys, &mut it.values),
         |it| {
             let on = it.tree.on(&it.stream);
-            on.range(&it.queries, &it.queries, None, 9, &mut it.scratch, &mut it.ranges)
+            on.limit(9).range(&it.queries, &it.queries, &mut it.scratch, &mut it.ranges)
         },
-        |it| it.tree.on(&it.stream).count(&it.queries, &it.queries, None, 9, &mut it.ranks),
+        |it| it.tree.on(&it.stream).limit(9).count_range(&it.queries, &it.queries, &mut it.ranks),
     ];
     let model = model(200);
     let queries: Vec<u32> = (0..LEN as u32).map(|i| i * 25).collect();

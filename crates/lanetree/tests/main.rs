@@ -17,6 +17,7 @@ mod device_nodes;
 mod errors;
 mod failures;
 mod harmonia_failures;
+mod iteration;
 mod model;
 mod pool;
 mod readers;

@@ -4,7 +4,7 @@
 use lanetree::cuart::RootTable;
 use lanetree::harmonia::{BuildScratch, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
-use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Op, Pool, Ranges, runtime};
+use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Op, OpKind, Pool, Ranges, runtime};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ fn mixed_batches(device: &Device, pool: &Pool, batches: usize) -> Vec<usize> {
                 let mut values = device.alloc(size).unwrap();
                 let mut scratch = PsaScratch::new(device, size).unwrap();
                 let on = tree.on(&stream);
-                on.get_by_sorting(QuerySort::Full, &queries, &mut values, None, u64::MAX, &mut scratch).unwrap();
+                on.get_by_sorting(QuerySort::Full, &queries, &mut values, &mut scratch).unwrap();
                 stream.synchronize().unwrap();
                 let expected: Vec<u64> = keys.iter().map(|key| model.get(key).copied().unwrap_or(u64::MAX)).collect();
                 assert_eq!(values.to_vec().unwrap(), expected);
@@ -94,8 +94,7 @@ fn mixed_batches(device: &Device, pool: &Pool, batches: usize) -> Vec<usize> {
                 let values: Vec<u64> = (0..size as u64).collect();
                 let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
                 let mut scratch = BuildScratch::for_unsorted(device, size).unwrap();
-                let other =
-                    Harmonia::builder().build_on(&stream, (&buffers.0, &buffers.1), size, &mut scratch).unwrap();
+                let other = Harmonia::builder().build_on(&stream, &buffers.0, &buffers.1, size, &mut scratch).unwrap();
                 let expected: BTreeMap<u32, u64> = keys.iter().copied().zip(values).collect();
                 assert!(other.iter().map(Result::unwrap).eq(expected));
             }
@@ -290,7 +289,7 @@ fn scratch_and_tree_may_come_from_different_pools() {
         let device = passing.device();
         let stream = device.stream().unwrap();
         let mut scratch = UpdateScratch::new(&device, 100).unwrap();
-        let (keys, kinds) = (device.upload(&[3_u64; 100]).unwrap(), device.upload(&[0_u32; 100]).unwrap());
+        let (keys, kinds) = (device.upload(&[3_u64; 100]).unwrap(), device.upload(&[OpKind::INSERT; 100]).unwrap());
         tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
         assert!(passing.bytes_in_use() > 0);
     }

@@ -70,7 +70,7 @@ impl Index for Harmonia<u64, u64> {
     }
 
     fn get(&self, stream: &Stream, keys: &Self::Keys, out: &mut Buffer<u64>) {
-        self.on(stream).order(BatchOrder::Random).get(keys, out, None, u64::MAX).unwrap();
+        self.on(stream).order(BatchOrder::Random).get(keys, out).unwrap();
     }
 
     fn update(&mut self, stream: &Stream, batch: &Batch<Self>, scratch: &mut Self::Scratch) -> String {
@@ -101,7 +101,7 @@ impl Index for Cuart<u64> {
     }
 
     fn get(&self, stream: &Stream, keys: &Self::Keys, out: &mut Buffer<u64>) {
-        self.on(stream).get(keys, out, None, u64::MAX).unwrap();
+        self.on(stream).get(keys, out).unwrap();
     }
 
     fn update(&mut self, stream: &Stream, batch: &Batch<Self>, scratch: &mut Self::Scratch) -> String {

@@ -110,9 +110,9 @@ fn look_ups_in_flight_see_a_tree_as_it_was_before_a_batch_in_another_stream() {
         let (mut found, mut radix_found) = (device.alloc(400).unwrap(), device.alloc(400).unwrap());
         let mut ranges = DeviceRanges::new(&device, 400, 400).unwrap();
         let mut scratch = RangeScratch::new(&device, 400).unwrap();
-        tree.on(&reader).get(&queries, &mut found, None, u64::MAX).unwrap();
-        tree.on(&reader).range(&queries, &queries, None, 1, &mut scratch, &mut ranges).unwrap();
-        radix.on(&reader).get(&strings, &mut radix_found, None, u64::MAX).unwrap();
+        tree.on(&reader).get(&queries, &mut found).unwrap();
+        tree.on(&reader).limit(1).range(&queries, &queries, &mut scratch, &mut ranges).unwrap();
+        radix.on(&reader).get(&strings, &mut radix_found).unwrap();
 
         let ones = device.upload(&vec![1_u64; 400]).unwrap();
         let mut updates = UpdateScratch::new(&device, 400).unwrap();
@@ -124,11 +124,11 @@ fn look_ups_in_flight_see_a_tree_as_it_was_before_a_batch_in_another_stream() {
         assert_eq!(tree.get_many(&[3, 4]).unwrap(), [Some(1), None]);
 
         // And a batch that moves everything.
-        tree.on(&reader).get(&queries, &mut found, None, u64::MAX).unwrap();
+        tree.on(&reader).get(&queries, &mut found).unwrap();
         let more: Vec<u64> = (0..1000).map(|i| i * 3 + 1).collect();
         tree.insert_many(&more, &more).unwrap();
         assert_eq!(found.to_vec().unwrap(), [1; 400]);
-        radix.on(&reader).get(&strings, &mut radix_found, None, u64::MAX).unwrap();
+        radix.on(&reader).get(&strings, &mut radix_found).unwrap();
         radix.insert_many(&ByteKeysBuf::encode(&more), &more).unwrap();
         radix.remove_many(&ByteKeysBuf::encode(&all)).unwrap();
         radix.compact().unwrap();
@@ -145,11 +145,11 @@ fn queries_and_results_may_be_dropped_overwritten_and_used_elsewhere_at_once() {
         let mut queries = device.upload(&all).unwrap();
         let mut found = device.alloc(300).unwrap();
         let (mut before, mut ranks) = (device.alloc(300).unwrap(), device.alloc(300).unwrap());
-        tree.on(&first).get(&queries, &mut found, None, u64::MAX).unwrap();
+        tree.on(&first).get(&queries, &mut found).unwrap();
         // What was found is looked up, by the other stream; the queries become others meanwhile.
         tree.on(&second).lower_bound(&found, &mut ranks).unwrap();
         queries.copy_from(&vec![1; 300]).unwrap();
-        tree.on(&first).predecessor(&queries, &mut before, &mut found, None, 0).unwrap();
+        tree.on(&first).miss(0).predecessor(&queries, &mut before, &mut found).unwrap();
         drop(queries);
         drop(tree);
         assert!(ranks.to_vec().unwrap() == (0..300).collect::<Vec<u64>>());
@@ -161,7 +161,7 @@ fn queries_and_results_may_be_dropped_overwritten_and_used_elsewhere_at_once() {
 fn threads_read_and_change_a_tree_behind_a_lock_that_they_hold_for_the_calls_only() {
     let device = Device::emulated_with_seed(9);
     let all: Vec<u64> = (0..200).map(|i| i * 2).collect();
-    let tree = RwLock::new(Harmonia::builder().fill(0.7).build_sorted(&device, &all, &vec![0; 200]).unwrap());
+    let tree = RwLock::new(Harmonia::builder().fill(0.7).build_sorted(&device, &all, &vec![0_u64; 200]).unwrap());
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -169,7 +169,7 @@ fn threads_read_and_change_a_tree_behind_a_lock_that_they_hold_for_the_calls_onl
                 let queries = device.upload(&all).unwrap();
                 let mut found = device.alloc(200).unwrap();
                 for _ in 0..15 {
-                    tree.read().unwrap().on(&stream).get(&queries, &mut found, None, u64::MAX).unwrap();
+                    tree.read().unwrap().on(&stream).get(&queries, &mut found).unwrap();
                     // The lock is free by now, and the look-up may not have begun.
                     let found = found.to_vec().unwrap();
                     assert!(found.iter().all(|&value| value == found[0]), "two versions: {found:?}");

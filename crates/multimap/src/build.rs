@@ -50,7 +50,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::build`]; [`Error::OutputLength`] for buffers that are too small; [`Error::Runtime`] for buffers of
     /// another device than the stream's.
-    pub fn build_on(stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
+    pub fn build_on(stream: &Stream, keys: &Buffer<K>, values: &Buffer<V>, len: usize) -> Result<Self> {
         for (what, actual, device) in
             [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
         {

@@ -124,7 +124,7 @@ impl<K: Key, V: Word> Contents<K, V> {
         let (mut firsts, mut lasts) = (device.alloc(samples(*len))?, device.alloc(samples(*len))?);
         sample(stream, keys, *len, &mut firsts, &mut lasts)?;
         let mut scratch = BuildScratch::for_sorted(device)?;
-        let keys = LaneTree::builder().build_sorted_on(stream, (keys, &places), *len, &mut scratch)?;
+        let keys = LaneTree::builder().build_sorted_on(stream, keys, &places, *len, &mut scratch)?;
         stream.synchronize()?;
         Ok(Self { keys, values, firsts, lasts })
     }
@@ -134,7 +134,7 @@ impl<K: Key, V: Word> Contents<K, V> {
         let (device, ranges) = (stream.device(), self.firsts.len());
         let mut list = DeviceRanges::new(device, ranges, self.keys.len() as usize)?;
         let mut scratch = RangeScratch::new(device, ranges)?;
-        self.keys.on(stream).range(&self.firsts, &self.lasts, None, u64::MAX, &mut scratch, &mut list)?;
+        self.keys.on(stream).range(&self.firsts, &self.lasts, &mut scratch, &mut list)?;
         Ok((list.keys, list.values))
     }
 }

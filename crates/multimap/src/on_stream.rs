@@ -4,7 +4,7 @@ use crate::contents::Contents;
 use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};
 use crate::places::{Which, count_values, one_value, spans};
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::{self, DeviceRanges, Side};
+use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_multimap::layout::place;
 use lanetree_layout::{Key, Word};
@@ -130,18 +130,43 @@ impl<V: Word> DeviceRows<V> {
 pub struct OnStream<'a, K: Key, V: Word> {
     contents: &'a Contents<K, V>,
     stream: &'a Stream,
+    options: QueryOptions<'a, V>,
 }
-
-impl<K: Key, V: Word> Clone for OnStream<'_, K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Key, V: Word> Copy for OnStream<'_, K, V> {}
 
 impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     pub(crate) fn new(contents: &'a Contents<K, V>, stream: &'a Stream) -> Self {
-        Self { contents, stream }
+        Self { contents, stream, options: QueryOptions::default() }
+    }
+
+    /// Asks [`first`](Self::first), [`last`](Self::last), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`,
+    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past
+    /// these are not touched; bits past the last query in its word become zero.
+    #[must_use]
+    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        self.options.hits = hits.into();
+        self
+    }
+
+    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    #[must_use]
+    pub fn miss(mut self, miss: V) -> Self {
+        self.options.miss = miss;
+        self
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` pairs of each range.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.options.limit = limit;
+        self
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` pairs of range `i`.
+    /// There is one limit per range, in a buffer of the index's device.
+    #[must_use]
+    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
+        self.options.limits = limits.into();
+        self
     }
 
     /// Finds all values of each of `queries`: those of `queries[i]` go to `out.values` from `out.offsets[i]` to
@@ -188,19 +213,13 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         count_values(self.stream, &scratch.places, queries.len(), counts)
     }
 
-    /// Finds the value of each of `queries` that was inserted first: `values[i]` becomes it, or `miss` if there is no such key.
-    /// `hits` is the hit mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present.
+    /// Finds the value of each of `queries` that was inserted first: `values[i]` becomes it, or [`miss`](Self::miss) if there is
+    /// no such key. Uses [`hits`](Self::hits).
     ///
     /// # Errors
     /// As [`OnStream::get_all`].
-    pub fn first(
-        &self,
-        queries: &Buffer<K>,
-        values: &mut Buffer<V>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: V,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
+    pub fn first(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.one(queries, (values, hits), miss, Which::First, scratch)
     }
 
@@ -208,14 +227,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     ///
     /// # Errors
     /// As [`OnStream::get_all`].
-    pub fn last(
-        &self,
-        queries: &Buffer<K>,
-        values: &mut Buffer<V>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: V,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
+    pub fn last(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.one(queries, (values, hits), miss, Which::Last, scratch)
     }
 
@@ -252,7 +265,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         // Past the last key: past the last value.
         let end = place(self.contents.values.len() as u64, 0);
         let RangeScratch { firsts, neighbors, counts, .. } = scratch;
-        self.contents.keys.on(self.stream).successor(queries, neighbors, firsts, None, end)?;
+        self.contents.keys.on(self.stream).miss(end).successor(queries, neighbors, firsts)?;
         spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
     }
 
@@ -270,7 +283,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
-        self.contents.keys.on(self.stream).predecessor(queries, neighbors, lasts, None, 0)?;
+        self.contents.keys.on(self.stream).miss(0).predecessor(queries, neighbors, lasts)?;
         // From the first value of all to the last one of that key.
         firsts.fill_zero(self.stream)?;
         spans(self.stream, (firsts, lasts), (None, u64::MAX), count, None, ranks)
@@ -281,19 +294,19 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         self.check("the scratch memory", count, &scratch.firsts)
     }
 
-    /// Finds the last pair whose key is at or below each of `queries`: `keys[i]` and `values[i]`, where bit `i % 32` of
-    /// `hits[i / 32]` says that there is one; otherwise `values[i]` becomes `miss`.
+    /// Finds the last pair whose key is at or below each of `queries`: its key goes to `keys[i]` and its value to
+    /// `values[i]`; if there is none, `values[i]` becomes [`miss`](Self::miss). Uses [`hits`](Self::hits).
     ///
     /// # Errors
     /// As [`OnStream::get_all`].
     pub fn predecessor(
-        &self,
+        mut self,
         queries: &Buffer<K>,
-        (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
-        hits: Option<&mut Buffer<u32>>,
-        miss: V,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.neighbor(queries, Side::Upper, (keys, values, hits), miss, scratch)
     }
 
@@ -302,13 +315,13 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::get_all`].
     pub fn successor(
-        &self,
+        mut self,
         queries: &Buffer<K>,
-        (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
-        hits: Option<&mut Buffer<u32>>,
-        miss: V,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.neighbor(queries, Side::Lower, (keys, values, hits), miss, scratch)
     }
 
@@ -323,17 +336,17 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         let count = queries.len();
         self.check("the values' buffer", count, values)?;
         self.check("the scratch memory", count, &scratch.places)?;
-        let (index, places) = (self.contents.keys.on(self.stream), &mut scratch.places);
+        let (index, places) = (self.contents.keys.on(self.stream).hits(hits).miss(0), &mut scratch.places);
         let which = match side {
-            Side::Upper => index.predecessor(queries, keys, places, hits, 0).map(|()| Which::Last)?,
-            Side::Lower => index.successor(queries, keys, places, hits, 0).map(|()| Which::First)?,
+            Side::Upper => index.predecessor(queries, keys, places).map(|()| Which::Last)?,
+            Side::Lower => index.successor(queries, keys, places).map(|()| Which::First)?,
         };
         one_value(self.stream, &scratch.places, count, (&self.contents.values, which), (values, None), miss)
     }
 
-    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of each, and at most
-    /// `limits[i]` if given. A range whose end is below its start is empty. The scratch memory is for at least the pairs that
-    /// `out` has room for.
+    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose end is below its start is
+    /// empty. The scratch memory is for at least the pairs that `out` has room for. Uses [`limit`](Self::limit) and
+    /// [`limits`](Self::limits).
     ///
     /// # Errors
     /// As [`OnStream::get_all`].
@@ -341,11 +354,10 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         &self,
         starts: &Buffer<K>,
         ends: &Buffer<K>,
-        limits: Option<&Buffer<u64>>,
-        limit: u64,
         scratch: &mut RangeScratch<K>,
         out: &mut DeviceRanges<K, V>,
     ) -> Result<()> {
+        let QueryOptions { limits, limit, .. } = self.options;
         self.locate_ranges((starts, ends), (limits, limit), scratch, &mut out.offsets)?;
         self.copy_ranges((starts, ends), (limits, limit), scratch, out)
     }
@@ -381,7 +393,12 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;
-        self.contents.keys.on(self.stream).range(starts, ends, limits, limit, &mut scratch.key_scratch, keys)?;
+        self.contents.keys.on(self.stream).limits(limits).limit(limit).range(
+            starts,
+            ends,
+            &mut scratch.key_scratch,
+            keys,
+        )?;
         let rows = RowsOf { begins: &scratch.begins, are_places: false, offsets: &out.offsets, rows: starts.len() };
         let keys = KeysOf { offsets: &keys.offsets, keys: &keys.keys, places: &keys.values };
         gather_pairs(self.stream, &self.contents.values, rows, keys, (&mut out.keys, &mut out.values))
@@ -395,11 +412,10 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         &self,
         starts: &Buffer<K>,
         ends: &Buffer<K>,
-        limits: Option<&Buffer<u64>>,
-        limit: u64,
         counts: &mut Buffer<u64>,
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
+        let QueryOptions { limits, limit, .. } = self.options;
         self.check("the counts' buffer", starts.len(), counts)?;
         self.ends((starts, ends), limits, scratch)?;
         spans(self.stream, (&scratch.firsts, &scratch.lasts), (limits, limit), starts.len(), None, counts)
@@ -408,7 +424,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// Finds the place of each query.
     fn places(&self, queries: &Buffer<K>, scratch: &mut Scratch) -> Result<()> {
         self.check("the scratch memory", queries.len(), &scratch.places)?;
-        self.contents.keys.on(self.stream).get(queries, &mut scratch.places, None, 0)
+        self.contents.keys.on(self.stream).miss(0).get(queries, &mut scratch.places)
     }
 
     /// Finds the places of the first and last key of each range.
@@ -426,9 +442,9 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             self.check("the limits' buffer", count, limits)?;
         }
         self.check("the scratch memory", count, &scratch.firsts)?;
-        let keys = self.contents.keys.on(self.stream);
-        keys.successor(starts, &mut scratch.neighbors, &mut scratch.firsts, None, u64::MAX)?;
-        keys.predecessor(ends, &mut scratch.neighbors, &mut scratch.lasts, None, 0)
+        let keys = &self.contents.keys;
+        keys.on(self.stream).successor(starts, &mut scratch.neighbors, &mut scratch.firsts)?;
+        keys.on(self.stream).miss(0).predecessor(ends, &mut scratch.neighbors, &mut scratch.lasts)
     }
 
     /// Checks a buffer's length and device, and the stream's device.

@@ -239,7 +239,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         let (starts, ends) = (device.upload(&batch.starts)?, device.upload(&batch.ends)?);
         let limits = limits_of(&batch).map(|limits| device.upload(limits)).transpose()?;
         let (mut scratch, mut counts) = (RangeScratch::new(device, count, 0)?, device.alloc(count)?);
-        self.on(&stream).count_range(&starts, &ends, limits.as_ref(), u64::MAX, &mut counts, &mut scratch)?;
+        self.on(&stream).limits(limits.as_ref()).count_range(&starts, &ends, &mut counts, &mut scratch)?;
         Ok(counts.to_vec()?)
     }
 

@@ -33,7 +33,7 @@ type Numbered<'a, K> = (&'a Buffer<K>, &'a Buffer<u64>);
 
 impl<K: Key, V: Word> MultiMap<K, V> {
     /// Inserts pairs: each value goes after those that its key has, and values of equal keys in the order of the batch. All or
-    /// nothing. Sorts the batch on the device, and makes the map anew, as the [module](crate) says.
+    /// nothing. Sorts the batch on the device, and rebuilds the map, as the [module](crate) says.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::TooManyValues`], [`Error::TooManyElements`]; [`Error::Runtime`] if the device has no
@@ -96,7 +96,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 
     /// Removes all pairs of each key. A key that is absent, or was removed by an earlier element of the batch, is unmatched. All or
-    /// nothing; makes the map anew, as the [module](crate) says, unless nothing is removed.
+    /// nothing; rebuilds the map, as the [module](crate) says, unless nothing is removed.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
@@ -139,7 +139,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 
     /// Removes one pair for each element of the batch: the first one of its key with an equal value, as if one element after
-    /// another was applied. An element that finds no pair any more is unmatched. All or nothing; makes the map anew, as the
+    /// another was applied. An element that finds no pair any more is unmatched. All or nothing; rebuilds the map, as the
     /// [module](crate) says, unless nothing is removed.
     ///
     /// The CPU sorts the batch. The device compares all values of the batch's keys, whatever number of them is to be removed.
@@ -203,9 +203,9 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// The places of keys, and their ranks among the distinct keys.
     fn found(&self, stream: &Stream, keys: &Buffer<K>) -> Result<(Buffer<u64>, Buffer<u64>)> {
         let (mut places, mut ranks) = (stream.device().alloc(keys.len())?, stream.device().alloc(keys.len())?);
-        let on = self.contents.keys.on(stream);
-        on.get(keys, &mut places, None, 0)?;
-        on.lower_bound(keys, &mut ranks)?;
+        let on = || self.contents.keys.on(stream);
+        on().miss(0).get(keys, &mut places)?;
+        on().lower_bound(keys, &mut ranks)?;
         Ok((places, ranks))
     }
 

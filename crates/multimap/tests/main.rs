@@ -133,21 +133,21 @@ fn beside<K: Key, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]
 
     let (device, count) = (map.device(), queries.len());
     let stream = device.stream().unwrap();
-    let (on, uploaded) = (map.on(&stream), device.upload(queries).unwrap());
+    let (on, uploaded) = (|| map.on(&stream), device.upload(queries).unwrap());
     let (mut scratch, mut ranks) = (RangeScratch::new(device, count + 2, 0).unwrap(), device.alloc(count + 1).unwrap());
     for _ in 0..2 {
-        on.upper_bound(&uploaded, &mut ranks, &mut scratch).unwrap();
+        on().upper_bound(&uploaded, &mut ranks, &mut scratch).unwrap();
         assert_eq!(ranks.to_vec().unwrap()[..count], uppers, "{what}");
-        on.lower_bound(&uploaded, &mut ranks, &mut scratch).unwrap();
+        on().lower_bound(&uploaded, &mut ranks, &mut scratch).unwrap();
         assert_eq!(ranks.to_vec().unwrap()[..count], lowers, "{what}");
     }
     let (mut keys, mut values) = (device.alloc_zeroed(count).unwrap(), device.alloc(count).unwrap());
     let mut scratch = Scratch::new(device, count).unwrap();
-    on.predecessor(&uploaded, (&mut keys, &mut values), None, V::MAX, &mut scratch).unwrap();
+    on().predecessor(&uploaded, &mut keys, &mut values, &mut scratch).unwrap();
     let of =
         |pairs: &[Option<(K, V)>]| -> Vec<V> { pairs.iter().map(|pair| pair.map_or(V::MAX, |pair| pair.1)).collect() };
     assert_eq!(values.to_vec().unwrap(), of(&below), "{what}");
-    on.successor(&uploaded, (&mut keys, &mut values), None, V::MAX, &mut scratch).unwrap();
+    on().successor(&uploaded, &mut keys, &mut values, &mut scratch).unwrap();
     assert_eq!(values.to_vec().unwrap(), of(&above), "{what}");
 }
 
@@ -161,19 +161,19 @@ fn in_device_form<K: Key, V: Word>(
 ) {
     let device = map.device();
     let stream = device.stream().unwrap();
-    let on = map.on(&stream);
+    let on = || map.on(&stream);
     let uploaded = device.upload(queries).unwrap();
     let mut scratch = Scratch::new(device, queries.len() + 3).unwrap();
     for capacity in [values.len() + 5, values.len() / 2] {
         let mut out = DeviceRows::new(device, queries.len(), capacity).unwrap();
-        on.get_all(&uploaded, &mut scratch, &mut out).unwrap();
+        on().get_all(&uploaded, &mut scratch, &mut out).unwrap();
         assert_eq!(out.offsets.to_vec().unwrap(), offsets);
         let written = values.len().min(capacity);
         assert!(out.values.to_vec().unwrap()[..written] == values[..written], "{map:?}");
     }
     let (mut counts, mut firsts) = (device.alloc(queries.len()).unwrap(), device.alloc(queries.len()).unwrap());
-    on.count(&uploaded, &mut counts, &mut scratch).unwrap();
-    on.first(&uploaded, &mut firsts, None, V::MAX, &mut scratch).unwrap();
+    on().count(&uploaded, &mut counts, &mut scratch).unwrap();
+    on().first(&uploaded, &mut firsts, &mut scratch).unwrap();
     let rows: Vec<&[V]> = offsets.windows(2).map(|row| &values[row[0] as usize..row[1] as usize]).collect();
     assert!(counts.to_vec().unwrap().iter().eq(&rows.iter().map(|row| row.len() as u64).collect::<Vec<_>>()));
     assert!(firsts.to_vec().unwrap().into_iter().eq(rows.iter().map(|row| row.first().copied().unwrap_or(V::MAX))));
@@ -186,7 +186,7 @@ fn in_device_form<K: Key, V: Word>(
     for capacity in [expected_pairs.len() + 5, expected_pairs.len() / 2] {
         let mut scratch = RangeScratch::new(device, ranges.len(), capacity).unwrap();
         let mut out = DeviceRanges::new(device, ranges.len(), capacity).unwrap();
-        on.range(&starts, &ends, Some(&limits), 33, &mut scratch, &mut out).unwrap();
+        on().limits(&limits).limit(33).range(&starts, &ends, &mut scratch, &mut out).unwrap();
         let found = out.offsets.to_vec().unwrap();
         let rows: Vec<Vec<(K, V)>> = expected.iter().map(|row| row.iter().copied().take(33).collect()).collect();
         assert!(found.windows(2).map(|row| row[1] - row[0]).eq(rows.iter().map(|row| row.len() as u64)), "{map:?}");
@@ -194,8 +194,8 @@ fn in_device_form<K: Key, V: Word>(
         let wanted: Vec<(K, V)> = rows.into_iter().flatten().take(capacity).collect();
         assert!(pairs[..wanted.len()] == wanted, "{map:?}");
         let mut counts = device.alloc(ranges.len()).unwrap();
-        on.count_range(&starts, &ends, None, u64::MAX, &mut counts, &mut scratch).unwrap();
-        on.count_range(&starts, &ends, Some(&limits), u64::MAX, &mut counts, &mut scratch).unwrap();
+        on().count_range(&starts, &ends, &mut counts, &mut scratch).unwrap();
+        on().limits(&limits).count_range(&starts, &ends, &mut counts, &mut scratch).unwrap();
         assert!(counts.to_vec().unwrap().into_iter().eq(expected.iter().map(|row| row.len() as u64)), "{map:?}");
     }
 }
@@ -406,10 +406,10 @@ fn a_build_from_buffers_leaves_them_as_they_are() {
     for device in devices() {
         let (keys, values) = (device.upload(&[4_i32, -1, 4, 9]).unwrap(), device.upload(&[1_u64, 2, 3, 4]).unwrap());
         let stream = device.stream().unwrap();
-        let map = MultiMap::build_on(&stream, (&keys, &values), 3).unwrap();
+        let map = MultiMap::build_on(&stream, &keys, &values, 3).unwrap();
         assert_eq!(map.pairs().unwrap(), [(-1, 2), (4, 1), (4, 3)]);
         assert_eq!(keys.to_vec().unwrap(), [4, -1, 4, 9]);
-        let error = MultiMap::build_on(&stream, (&keys, &values), 5).unwrap_err();
+        let error = MultiMap::build_on(&stream, &keys, &values, 5).unwrap_err();
         assert_eq!(error.to_string(), "the keys' buffer holds 4 elements, but 5 are needed; allocate at least 5");
     }
 }
@@ -444,32 +444,31 @@ fn what_is_wrong_is_named() {
         let queries = device.upload(&[1_u32; 4]).unwrap();
         let (mut short, mut scratch) = (Scratch::new(&device, 3).unwrap(), Scratch::new(&device, 4).unwrap());
         let mut rows = DeviceRows::new(&device, 4, 4).unwrap();
-        let on = map.on(&stream);
+        let on = || map.on(&stream);
         let text = "the scratch memory holds 3 elements, but 4 are needed; allocate at least 4";
-        assert_eq!(message(on.get_all(&queries, &mut short, &mut rows)), text);
+        assert_eq!(message(on().get_all(&queries, &mut short, &mut rows)), text);
         let mut rows = DeviceRows::new(&device, 3, 4).unwrap();
         let text = "the offsets' buffer holds 4 elements, but 5 are needed; allocate at least 5";
-        assert_eq!(message(on.get_all(&queries, &mut scratch, &mut rows)), text);
+        assert_eq!(message(on().get_all(&queries, &mut scratch, &mut rows)), text);
         let mut out = DeviceRanges::new(&device, 4, 9).unwrap();
         let mut ranges = RangeScratch::new(&device, 4, 8).unwrap();
         let text = "the scratch memory holds 8 elements, but 9 are needed; allocate at least 9";
-        assert_eq!(message(on.range(&queries, &queries, None, 1, &mut ranges, &mut out)), text);
+        assert_eq!(message(on().limit(1).range(&queries, &queries, &mut ranges, &mut out)), text);
         let mut ranks = device.alloc(3).unwrap();
         let text = "the ranks' buffer holds 3 elements, but 4 are needed; allocate at least 4";
-        assert_eq!(message(on.lower_bound(&queries, &mut ranks, &mut ranges)), text);
-        assert_eq!(message(on.upper_bound(&queries, &mut ranks, &mut ranges)), text);
+        assert_eq!(message(on().lower_bound(&queries, &mut ranks, &mut ranges)), text);
+        assert_eq!(message(on().upper_bound(&queries, &mut ranks, &mut ranges)), text);
         let mut found = (device.alloc(4).unwrap(), device.alloc(4).unwrap());
         let text = "the scratch memory holds 3 elements, but 4 are needed; allocate at least 4";
-        let pairs = (&mut found.0, &mut found.1);
-        assert_eq!(message(on.predecessor(&queries, pairs, None, 0, &mut short)), text);
-        assert_eq!(message(on.successor(&queries, (&mut found.0, &mut found.1), None, 0, &mut short)), text);
+        assert_eq!(message(on().miss(0).predecessor(&queries, &mut found.0, &mut found.1, &mut short)), text);
+        assert_eq!(message(on().miss(0).successor(&queries, &mut found.0, &mut found.1, &mut short)), text);
         let fewer = device.upload(&[1_u32; 3]).unwrap();
         let text = "4 starts but 3 ends: give one of each per range";
-        assert_eq!(message(on.range(&queries, &fewer, None, 1, &mut ranges, &mut out)), text);
+        assert_eq!(message(on().limit(1).range(&queries, &fewer, &mut ranges, &mut out)), text);
         let other = if device == Device::host() { Device::emulated() } else { Device::host() };
         let elsewhere = other.upload(&[1_u32; 4]).unwrap();
         let mut counts = device.alloc(4).unwrap();
-        assert!(matches!(on.count(&elsewhere, &mut counts, &mut scratch), Err(Error::Runtime(_))));
+        assert!(matches!(on().count(&elsewhere, &mut counts, &mut scratch), Err(Error::Runtime(_))));
     }
 }
 

@@ -22,12 +22,9 @@ pub fn kernels_of_operations<K: KeyWord>(count: usize) -> Vec<&'static Entry> {
     sort_kernels::<K, u32>(count, true)
 }
 
-/// The kernels that make pairs ready for a build, so many where they are to be sorted, unless some keys are equal:
-/// [`BuildScratch`](crate::BuildScratch), [`build_from`](crate::build_from).
-pub fn kernels_of_builds<K: KeyWord, V: Value>(unsorted: Option<usize>) -> Vec<&'static Entry> {
-    let mut kernels = unsorted.map_or_else(Vec::new, |len| sort_kernels::<K, V::Word>(len, V::IS_SOME));
-    kernels.push(calls::check_order_entry::<K>());
-    kernels
+/// The kernels that sort so many pairs for a build: [`BuildScratch`](crate::BuildScratch).
+pub fn kernels_of_builds<K: KeyWord, V: Value>(len: usize) -> Vec<&'static Entry> {
+    sort_kernels::<K, V::Word>(len, V::IS_SOME)
 }
 
 /// The kernel of an [`exclusive_scan`](crate::exclusive_scan).

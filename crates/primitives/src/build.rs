@@ -96,6 +96,20 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
         (keys, values, len): DevicePairs<'_, K, V>,
         build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
     ) -> Result<R> {
+        self.in_order(stream, (keys, values, len), |scratch, pairs| scratch.sorted(stream, pairs, build))
+    }
+
+    /// As [`BuildScratch::unsorted`], but gives `build` all pairs, in ascending order of their keys, and the rest of the scratch
+    /// memory.
+    ///
+    /// # Errors
+    /// As [`BuildScratch::unsorted`].
+    pub fn in_order<R>(
+        &mut self,
+        stream: &Stream,
+        (keys, values, len): DevicePairs<'_, K, V>,
+        build: impl FnOnce(&mut Self, DevicePairs<'_, K, V>) -> Result<R>,
+    ) -> Result<R> {
         self.check(stream, (keys, values, len))?;
         let (Some(mut sorted), Some(sort)) = (self.sorted.take(), &mut self.sort) else {
             let what = "the scratch memory for unsorted pairs";
@@ -108,7 +122,7 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
                     valued::sort(stream, (keys, values), len, bits, out, sort)
                 })
             })
-            .and_then(|()| self.sorted(stream, (&sorted.0, &sorted.1, len), build));
+            .and_then(|()| build(self, (&sorted.0, &sorted.1, len)));
         self.sorted = Some(sorted);
         result
     }

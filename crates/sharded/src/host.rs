@@ -24,9 +24,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     pub fn get_many_pinned(
         &self,
         keys: &PinnedBuffer<K>,
+        miss: I::Value,
         values: &mut PinnedBuffer<I::Value>,
         mut hits: Option<&mut PinnedBuffer<u32>>,
-        miss: I::Value,
     ) -> Result<()> {
         let batch = PinnedBatch { queries: keys, width: 1, values: &mut *values, hits: hits.as_deref_mut() };
         batch.check()?;

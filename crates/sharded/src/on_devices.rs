@@ -4,7 +4,7 @@ use crate::router::Question;
 use crate::sharded::Sharded;
 use bytemuck::Pod;
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::FixedIndex;
+use lanetree_frame::fixed::{FixedIndex, QueryOptions};
 use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
 use lanetree_simt::GlobalMut;
@@ -30,7 +30,7 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// let stream = devices[1].stream()?;
     /// let queries = devices[1].upload(&[6993_u64, 14, 15])?;
     /// let mut found = devices[1].alloc(3)?;
-    /// index.on(&stream).get(&queries, &mut found, None, u64::MAX)?;
+    /// index.on(&stream).get(&queries, &mut found)?;
     /// assert_eq!(found.to_vec()?, [999, 2, u64::MAX]); // the copy to the host waits for the look-up
     /// # Ok(())
     /// # }
@@ -45,11 +45,12 @@ pub struct OnDevices<'a, I: OrderedIndex<Domain: AnyKey>> {
     index: &'a Sharded<I>,
     stream: &'a Stream,
     is_sorted: bool,
+    options: QueryOptions<'a, I::Value>,
 }
 
 impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     pub(crate) fn new(index: &'a Sharded<I>, stream: &'a Stream) -> Self {
-        Self { index, stream, is_sorted: false }
+        Self { index, stream, is_sorted: false, options: QueryOptions::default() }
     }
 
     /// Says that the next batches' queries ascend: such a batch is cut at the shards' borders by binary search, and each shard's
@@ -59,23 +60,31 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         Self { is_sorted: true, ..self }
     }
 
-    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key. `hits` is the hit
-    /// mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present, even if a stored value equals `miss`.
-    ///
-    /// `values` must have at least one element per query, `hits` at least one per 32 queries. Elements past these are not touched;
-    /// bits past the last query in its word of `hits` become zero.
+    /// Asks [`get`](Self::get), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`,
+    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past
+    /// these are not touched; bits past the last query in its word become zero.
+    #[must_use]
+    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        self.options.hits = hits.into();
+        self
+    }
+
+    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    #[must_use]
+    pub fn miss(mut self, miss: I::Value) -> Self {
+        self.options.miss = miss;
+        self
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.
+    /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
     /// # Errors
     /// [`Error::OutputLength`]; [`Error::OptionValue`] if the shards' devices are of several kinds, or their index has no launches;
     /// [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another device than the
     /// stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
-    pub fn get(
-        &self,
-        queries: &Buffer<K>,
-        values: &mut Buffer<I::Value>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: I::Value,
-    ) -> Result<()> {
+    pub fn get(mut self, queries: &Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         let count = self.begin(queries)?;
         self.check("the values' buffer", count, values)?;
         self.check_hits(count, hits.as_deref())?;
@@ -89,7 +98,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         self.run(queries, &Question::Get { values, hits, miss })
     }
 
-    /// Which of `queries` are present: `hits` becomes the hit mask, as of [`OnDevices::get`].
+    /// Which of `queries` are present: `hits` becomes the hit mask, as of [`hits`](Self::hits).
     ///
     /// # Errors
     /// As [`OnDevices::get`].
@@ -136,45 +145,32 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     }
 
     /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`; if there is
-    /// none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `hits` as in [`OnDevices::get`].
+    /// none, `values[i]` becomes [`miss`](Self::miss) and `keys[i]` is unspecified. Uses [`hits`](Self::hits).
     ///
     /// The first such call after a change asks every shard for its first and its last pair, and waits for them.
     ///
     /// # Errors
     /// As [`OnDevices::get`].
-    pub fn predecessor(
-        &self,
-        queries: &Buffer<K>,
-        keys: &mut Buffer<K>,
-        values: &mut Buffer<I::Value>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: I::Value,
-    ) -> Result<()> {
-        self.neighbor(queries, (keys, values, hits), miss, true)
+    pub fn predecessor(self, queries: &Buffer<K>, keys: &mut Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
+        self.neighbor(queries, keys, values, true)
     }
 
     /// Finds the first pair whose key is at or above each query; otherwise like [`OnDevices::predecessor`].
     ///
     /// # Errors
     /// As [`OnDevices::get`].
-    pub fn successor(
-        &self,
-        queries: &Buffer<K>,
-        keys: &mut Buffer<K>,
-        values: &mut Buffer<I::Value>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: I::Value,
-    ) -> Result<()> {
-        self.neighbor(queries, (keys, values, hits), miss, false)
+    pub fn successor(self, queries: &Buffer<K>, keys: &mut Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
+        self.neighbor(queries, keys, values, false)
     }
 
     fn neighbor(
-        &self,
+        mut self,
         queries: &Buffer<K>,
-        (keys, values, hits): (&mut Buffer<K>, &mut Buffer<I::Value>, Option<&mut Buffer<u32>>),
-        miss: I::Value,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<I::Value>,
         upper: bool,
     ) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         let count = self.begin(queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;
@@ -237,13 +233,6 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         unsafe { index.router().run(&shards, index.splitters(), self.stream, batch, self.is_sorted, question) }
     }
 }
-
-impl<I: OrderedIndex<Domain: AnyKey>> Clone for OnDevices<'_, I> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<I: OrderedIndex<Domain: AnyKey>> Copy for OnDevices<'_, I> {}
 
 impl<I: OrderedIndex<Domain: AnyKey>> core::fmt::Debug for OnDevices<'_, I> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

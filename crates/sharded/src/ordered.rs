@@ -118,7 +118,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> DeviceForm<K, I::Value> for Sharded
         hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
-        OnDevices::new(self, stream).get(queries, values, hits, miss)
+        OnDevices::new(self, stream).hits(hits).miss(miss).get(queries, values)
     }
     fn lower_bound(&self, stream: &Stream, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
         OnDevices::new(self, stream).lower_bound(queries, ranks)

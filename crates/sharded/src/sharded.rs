@@ -147,7 +147,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// Moves pairs between neighbours until no shard has more than half as many again as the mean; how many pairs have moved.
     /// Changes that are not spread as the pairs were make it useful; it is called by nobody else.
     ///
-    /// Two shards at a time are built anew from their pairs, which pass through the host. The new ones are built before the old
+    /// Two shards at a time are rebuilt from their pairs, which pass through the host. The new ones are built before the old
     /// ones are freed, so their devices need memory for both.
     ///
     /// # Errors

@@ -209,22 +209,24 @@ fn compare_on_devices(
     let device = &index.stats()[shard].device;
     // A stream for each query, and the results read when all have been asked for.
     let streams = (0..6).map(|_| device.stream()).collect::<Result<Vec<_>, _>>()?;
-    let on: Vec<_> = streams.iter().map(|stream| index.on(stream)).collect();
-    let on: Vec<_> = on.into_iter().map(|on| if is_sorted { on.sorted() } else { on }).collect();
+    let on = |query: usize| {
+        let on = index.on(&streams[query]);
+        if is_sorted { on.sorted() } else { on }
+    };
     let queries = device.upload(keys)?;
     let (count, bits) = (keys.len(), keys.len().div_ceil(32));
     let words = || device.upload(&vec![7_u64; count + 1]);
     let masks = || device.upload(&vec![7_u32; bits + 1]);
     let (mut values, mut value_hits, mut hits) = (words()?, masks()?, masks()?);
-    on[0].get(&queries, &mut values, Some(&mut value_hits), MISS)?;
-    on[1].contains(&queries, &mut hits)?;
+    on(0).hits(&mut value_hits).miss(MISS).get(&queries, &mut values)?;
+    on(1).contains(&queries, &mut hits)?;
     let (mut lower, mut upper) = (words()?, words()?);
-    on[2].lower_bound(&queries, &mut lower)?;
-    on[3].upper_bound(&queries, &mut upper)?;
+    on(2).lower_bound(&queries, &mut lower)?;
+    on(3).upper_bound(&queries, &mut upper)?;
     let (mut before, mut before_values, mut before_hits) = (words()?, words()?, masks()?);
-    on[4].predecessor(&queries, &mut before, &mut before_values, Some(&mut before_hits), MISS)?;
+    on(4).hits(&mut before_hits).miss(MISS).predecessor(&queries, &mut before, &mut before_values)?;
     let (mut after, mut after_values) = (words()?, words()?);
-    on[5].successor(&queries, &mut after, &mut after_values, None, MISS)?;
+    on(5).miss(MISS).successor(&queries, &mut after, &mut after_values)?;
     drop(queries);
 
     let what = format!("{count} queries on the device of shard {shard}, sorted: {is_sorted}");
@@ -315,7 +317,7 @@ fn host_batches_are_divided_by_the_cpu_and_pinned_ones_by_the_devices() -> Resul
                 let (mut from, mut to) = (device.pinned(keys.len())?, device.pinned(keys.len())?);
                 let mut hits = device.pinned::<u32>(keys.len().div_ceil(32))?;
                 from.copy_from_slice(&keys);
-                index.get_many_pinned(&from, &mut to, Some(&mut hits), 3)?;
+                index.get_many_pinned(&from, 3, &mut to, Some(&mut hits))?;
                 assert!(to.iter().copied().eq(keys.iter().map(|key| get(key).unwrap_or(3))));
                 let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 == 1;
                 assert!(keys.iter().enumerate().all(|(i, key)| is_hit(i) == map.contains_key(key)));
@@ -343,7 +345,7 @@ fn unsorted_batches_that_are_said_to_be_sorted_do_no_harm() -> Result<()> {
     let mut random = StdRng::seed_from_u64(44);
     let keys: Vec<u64> = (0..5000).map(|_| random.random_range(0..700)).collect();
     let mut values = devices[1].alloc(keys.len())?;
-    index.on(&stream).sorted().get(&devices[1].upload(&keys)?, &mut values, None, u64::MAX)?;
+    index.on(&stream).sorted().get(&devices[1].upload(&keys)?, &mut values)?;
     let values = values.to_vec()?;
     let answers = |(key, value): (&u64, u64)| value == u64::MAX || map.get(key) == Some(&value);
     assert!(keys.iter().zip(values).all(answers), "values of other keys");
@@ -359,15 +361,15 @@ fn batches_on_devices_have_errors_that_name_the_value() -> Result<()> {
     let (here, there) = (first.upload(&[1_u64, 2])?, second.upload(&[1_u64, 2])?);
     let (mut two, mut one) = (first.alloc(2)?, first.alloc(1)?);
     let text = |result: Result<()>| result.expect_err("an error").to_string();
-    let error = text(index.on(&stream).get(&there, &mut two, None, 0));
+    let error = text(index.on(&stream).miss(0).get(&there, &mut two));
     assert!(error.contains("the queries' buffer"), "{error}");
-    let error = text(index.on(&stream).get(&here, &mut one, None, 0));
+    let error = text(index.on(&stream).miss(0).get(&here, &mut one));
     assert!(error.contains("the values' buffer"), "{error}");
     let other = Device::emulated();
-    let error = text(index.on(&other.stream()?).get(&here, &mut two, None, 0));
+    let error = text(index.on(&other.stream()?).miss(0).get(&here, &mut two));
     assert!(error.contains("the stream"), "{error}");
     let mixed = sharded(&[first.clone(), Device::host()], &map)?;
-    let error = text(mixed.on(&stream).get(&here, &mut two, None, 0));
+    let error = text(mixed.on(&stream).miss(0).get(&here, &mut two));
     assert!(error.contains("lanetree on") && error.contains("host"), "{error}");
     assert_eq!(mixed.get_many(&[10, 590, 5])?, [Some(1), Some(59), None]);
     Ok(())
@@ -388,7 +390,7 @@ fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
                 let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
                 devices[failing].inject(Some(kind(at)));
                 let mut ask = || {
-                    index.on(&stream).predecessor(&queries, &mut found, &mut values, None, 9)?;
+                    index.on(&stream).miss(9).predecessor(&queries, &mut found, &mut values)?;
                     devices.iter().try_for_each(|device| Ok::<_, Error>(device.synchronize()?))
                 };
                 let done = ask();

@@ -79,6 +79,10 @@ lanetree_frame::inherent_basics! {
     impl<K: Key, V: Word> SortedArray<K, V>
 }
 
+lanetree_frame::inherent_device_form! {
+    impl<K: Key, V: Word> SortedArray<K, V>
+}
+
 lanetree_frame::inherent_combinations! {
     impl<K: Key, V: Word> SortedArray<K, V>
 }

@@ -78,7 +78,7 @@ fn assert_answers<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V
 
     let (device, count) = (index.device(), queries.len());
     let stream = device.stream().unwrap();
-    let on = index.on(&stream);
+    let on = || index.on(&stream);
     let queries = device.upload(&queries).unwrap();
     // A word before that is not zero, and bits past the last query.
     let mut found = device.upload(&vec![u32::MAX; count.div_ceil(32)]).unwrap();
@@ -90,13 +90,13 @@ fn assert_answers<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V
         assert_eq!(found.to_vec().unwrap(), words);
     };
     for miss in [V::MIN, V::MAX] {
-        on.get(&queries, &mut values, Some(&mut found), miss).unwrap();
+        on().hits(&mut found).miss(miss).get(&queries, &mut values).unwrap();
         assert!(values.to_vec().unwrap().into_iter().eq(answers.iter().map(|it| it.0.unwrap_or(miss))));
         hits(&found, &|it| it.0.is_some());
         for side in 0..2 {
             match side {
-                0 => on.predecessor(&queries, &mut keys, &mut values, Some(&mut found), miss).unwrap(),
-                _ => on.successor(&queries, &mut keys, &mut values, Some(&mut found), miss).unwrap(),
+                0 => on().hits(&mut found).miss(miss).predecessor(&queries, &mut keys, &mut values).unwrap(),
+                _ => on().hits(&mut found).miss(miss).successor(&queries, &mut keys, &mut values).unwrap(),
             }
             hits(&found, &|it| it.2[side].is_some());
             let pairs = keys.to_vec().unwrap().into_iter().zip(values.to_vec().unwrap());
@@ -105,10 +105,10 @@ fn assert_answers<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V
             }
         }
     }
-    on.get(&queries, &mut values, None, V::MIN).unwrap();
-    on.lower_bound(&queries, &mut ranks).unwrap();
+    on().miss(V::MIN).get(&queries, &mut values).unwrap();
+    on().lower_bound(&queries, &mut ranks).unwrap();
     assert!(ranks.to_vec().unwrap().into_iter().eq(answers.iter().map(|it| it.1[0])));
-    on.upper_bound(&queries, &mut ranks).unwrap();
+    on().upper_bound(&queries, &mut ranks).unwrap();
     assert!(ranks.to_vec().unwrap().into_iter().eq(answers.iter().map(|it| it.1[1])));
 }
 
@@ -141,7 +141,7 @@ fn assert_ranges<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V>
 
     let device = index.device();
     let stream = device.stream().unwrap();
-    let on = index.on(&stream);
+    let on = || index.on(&stream);
     let [starts, ends] = [starts, ends].map(|bounds| device.upload(bounds).unwrap());
     let limits = device.upload(limits_of).unwrap();
     let mut scratch = RangeScratch::new(device, count).unwrap();
@@ -155,12 +155,12 @@ fn assert_ranges<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V>
     ];
     for (rows, limits, limit) in cases {
         let flat: Vec<(K, V)> = rows.concat();
-        on.count(&starts, &ends, limits, limit, &mut counts).unwrap();
+        on().limits(limits).limit(limit).count_range(&starts, &ends, &mut counts).unwrap();
         assert!(counts.to_vec().unwrap().into_iter().eq(rows.iter().map(|row| row.len() as u64)));
         // With room for all, and not for the last ones.
         for capacity in [flat.len(), flat.len() / 2] {
             let mut out = DeviceRanges::new(device, count, capacity).unwrap();
-            on.range(&starts, &ends, limits, limit, &mut scratch, &mut out).unwrap();
+            on().limits(limits).limit(limit).range(&starts, &ends, &mut scratch, &mut out).unwrap();
             assert_eq!(out.offsets.to_vec().unwrap()[count], flat.len() as u64);
             let found = (out.keys.to_vec().unwrap(), out.values.to_vec().unwrap());
             assert_eq!(pairs((&found.0, &found.1)), flat[..capacity]);

@@ -121,7 +121,7 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
             steps(few(), [changed(&Keys(vec![run(40, 1, 150)]), [Change::Insert]), asks(&around())]),
         ),
         (
-            // Where a batch of nothing but inserts may make the index anew, one that is said to be of all kinds need not.
+            // Where a batch of nothing but inserts may rebuild the index, one that is said to be of all kinds need not.
             "far more pairs than there were, of all kinds",
             steps(
                 few(),

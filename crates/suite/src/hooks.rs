@@ -3,7 +3,7 @@
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
-use lanetree::{Buffer, Domain, Error, KeyOf, KeyWord, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
+use lanetree::{Buffer, Domain, Error, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
 use lanetree_frame::fixed::{
     Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
     Scans,
@@ -219,7 +219,7 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
             if len % 2 == 1 {
                 let batch = (&buffers.0, &buffers.1);
                 let same = match how {
-                    Combination::Union => index.union_sorted_on(&stream, batch, len, scratch)?,
+                    Combination::Union => index.union_sorted_on(&stream, batch.0, batch.1, len, scratch)?,
                     Combination::Intersection => index.intersection_sorted_on(&stream, batch.0, len, scratch)?,
                     Combination::Difference => index.difference_sorted_on(&stream, batch.0, len, scratch)?,
                 };
@@ -270,8 +270,8 @@ pub(crate) fn fixed_neighbor<I: FixedIndex<Value: Word>>(
     let (mut keys, mut values) = (device.alloc_zeroed::<I::Key>(len)?, device.alloc::<I::Value>(len)?);
     let mut mask = device.alloc(len.div_ceil(32))?;
     match side {
-        Side::Upper => on.predecessor(&queries, &mut keys, &mut values, Some(&mut mask), I::Value::MAX)?,
-        Side::Lower => on.successor(&queries, &mut keys, &mut values, Some(&mut mask), I::Value::MAX)?,
+        Side::Upper => on.hits(&mut mask).predecessor(&queries, &mut keys, &mut values)?,
+        Side::Lower => on.hits(&mut mask).successor(&queries, &mut keys, &mut values)?,
     }
     stream.synchronize()?;
     Ok(hits(keys.to_vec()?.into_iter().zip(values.to_vec()?), &mask.to_vec()?))
@@ -291,7 +291,7 @@ pub(crate) fn fixed_range<I: FixedIndex>(
         let mut out = DeviceRanges::new(device, count, 0)?;
         for _ in 0..2 {
             let on = OnStream::new(index, stream);
-            on.range(&starts, &ends, Some(&limits), u64::MAX, &mut scratch, &mut out)?;
+            on.limits(&limits).range(&starts, &ends, &mut scratch, &mut out)?;
             stream.synchronize()?;
             let pairs = out.offsets.to_vec()?[count] as usize;
             if pairs > out.keys.len() {
@@ -318,7 +318,7 @@ pub(crate) fn fixed_count<I: FixedIndex>(
         let device = index.device();
         let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);
         let mut counts = device.alloc(ranges.len())?;
-        OnStream::new(index, stream).count(&starts, &ends, Some(&limits), u64::MAX, &mut counts)?;
+        OnStream::new(index, stream).limits(&limits).count_range(&starts, &ends, &mut counts)?;
         stream.synchronize()?;
         Ok(counts.to_vec()?)
     };

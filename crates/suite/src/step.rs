@@ -137,7 +137,7 @@ pub enum Upkeep {
     Iterate,
     /// The index is brought into order, if it is of a kind that loses it.
     RestoreOrder,
-    /// It is laid out anew, if it can be.
+    /// It is rebuilt, if it can be.
     Compact,
     /// It goes to another device, or is taken apart, if it can be.
     Move,

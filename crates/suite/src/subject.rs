@@ -125,7 +125,7 @@ pub trait Subject: Sized {
         Ok(())
     }
 
-    /// Lays it out anew.
+    /// Rebuilds it.
     ///
     /// # Errors
     /// The index's own.

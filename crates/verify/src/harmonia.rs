@@ -157,12 +157,12 @@ impl<K: Key, V: Word> Subject<K, V> {
         let mut scratch = PsaScratch::<K, V>::new(&self.device, keys.len())?;
         let sort = bits.map_or(QuerySort::Full, QuerySort::TopBits);
         self.compare_get(&queries, hits, miss, |values, bits| {
-            self.tree.on(&self.stream).get_by_sorting(sort, &queries.buffer, values, bits, miss, &mut scratch)
+            self.tree.on(&self.stream).hits(bits).miss(miss).get_by_sorting(sort, &queries.buffer, values, &mut scratch)
         })
     }
 
     fn get_on(&self, on: OnStream<'_, K, V>, queries: &Queries<K>, hits: bool, miss: V) -> Result<Answer> {
-        self.compare_get(queries, hits, miss, |values, bits| on.get(&queries.buffer, values, bits, miss))
+        self.compare_get(queries, hits, miss, |values, bits| on.hits(bits).miss(miss).get(&queries.buffer, values))
     }
 
     /// Compares what a look-up writes with what is right.
@@ -227,13 +227,12 @@ impl<K: Key, V: Word> Subject<K, V> {
         let mut found_keys = Output::<K>::new(&self.device, "keys", keys.len())?;
         let mut values = Output::<V>::new(&self.device, "values", keys.len())?;
         let mut bits = self.hit_mask(hits, keys.len())?;
-        let on = self.tree.on(&self.stream);
-        let bits_buffer = bits.as_mut().map(|bits| &mut bits.buffer);
+        let on = self.tree.on(&self.stream).hits(bits.as_mut().map(|bits| &mut bits.buffer)).miss(miss);
         let start = Instant::now();
         if predecessor {
-            on.predecessor(&queries.buffer, &mut found_keys.buffer, &mut values.buffer, bits_buffer, miss)?;
+            on.predecessor(&queries.buffer, &mut found_keys.buffer, &mut values.buffer)?;
         } else {
-            on.successor(&queries.buffer, &mut found_keys.buffer, &mut values.buffer, bits_buffer, miss)?;
+            on.successor(&queries.buffer, &mut found_keys.buffer, &mut values.buffer)?;
         }
         self.stream.synchronize()?;
         let time = start.elapsed();

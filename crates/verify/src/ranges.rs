@@ -18,7 +18,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         let (limits, of_all) = bounds.limits(limit);
         let on = self.tree.on(&self.stream);
         let start = Instant::now();
-        on.count(&bounds.start_buffer, &bounds.end_buffer, limits, of_all, &mut counts.buffer)?;
+        on.limits(limits).limit(of_all).count_range(&bounds.start_buffer, &bounds.end_buffer, &mut counts.buffer)?;
         self.stream.synchronize()?;
         let time = start.elapsed();
         let expected = |i: usize| Some(expected(&self.oracle, &bounds, limit, i).len() as u64);
@@ -50,7 +50,7 @@ impl<K: Key, V: Word> Subject<K, V> {
         let (limits, of_all) = bounds.limits(limit);
         let on = self.tree.on(&self.stream);
         let start = Instant::now();
-        on.range(&bounds.start_buffer, &bounds.end_buffer, limits, of_all, &mut self.scratch, &mut out)?;
+        on.limits(limits).limit(of_all).range(&bounds.start_buffer, &bounds.end_buffer, &mut self.scratch, &mut out)?;
         self.stream.synchronize()?;
         let time = start.elapsed();
         let pairs: Vec<(K, V)> = rows.iter().flat_map(|row| row.iter().copied()).collect();

@@ -117,7 +117,7 @@ fn ask<K: AnyKey, V: Word>(
     is_sorted: bool,
 ) -> Result<()> {
     let (stream, queries, count) = (device.stream()?, device.upload(asked)?, asked.len());
-    let on = if is_sorted { index.on(&stream).sorted() } else { index.on(&stream) };
+    let on = || if is_sorted { index.on(&stream).sorted() } else { index.on(&stream) };
     let miss = V::MAX;
     let (mut found, mut hits) = (device.alloc::<V>(count)?, device.alloc::<u32>(count.div_ceil(32))?);
     let (mut ranks, mut beside) = (device.alloc::<u64>(count)?, device.alloc::<K>(count)?);
@@ -127,17 +127,17 @@ fn ask<K: AnyKey, V: Word>(
     };
     let place = |key: &K| keys.binary_search(key);
 
-    checked.time(|| on.get(&queries, &mut found, Some(&mut hits), miss))?;
+    checked.time(|| on().hits(&mut hits).miss(miss).get(&queries, &mut found))?;
     let value = |key: &K| place(key).map_or(miss, |at| values[at]);
     checked.expect("values", &found.to_vec()?, &asked.par_iter().map(value).collect());
     checked.expect("hits", &hits.to_vec()?, &mask(&|key| place(key).is_ok()));
-    checked.time(|| on.contains(&queries, &mut hits))?;
+    checked.time(|| on().contains(&queries, &mut hits))?;
     checked.expect("presence", &hits.to_vec()?, &mask(&|key| place(key).is_ok()));
 
-    checked.time(|| on.lower_bound(&queries, &mut ranks))?;
+    checked.time(|| on().lower_bound(&queries, &mut ranks))?;
     let rank = |key: &K| place(key).unwrap_or_else(|at| at) as u64;
     checked.expect("lower bounds", &ranks.to_vec()?, &asked.par_iter().map(rank).collect());
-    checked.time(|| on.upper_bound(&queries, &mut ranks))?;
+    checked.time(|| on().upper_bound(&queries, &mut ranks))?;
     let rank = |key: &K| place(key).map_or_else(|at| at, |at| at + 1) as u64;
     checked.expect("upper bounds", &ranks.to_vec()?, &asked.par_iter().map(rank).collect());
 
@@ -148,8 +148,8 @@ fn ask<K: AnyKey, V: Word>(
             Err(at) => (at < keys.len()).then_some(at),
         };
         checked.time(|| match is_before {
-            true => on.predecessor(&queries, &mut beside, &mut found, Some(&mut hits), miss),
-            false => on.successor(&queries, &mut beside, &mut found, Some(&mut hits), miss),
+            true => on().hits(&mut hits).miss(miss).predecessor(&queries, &mut beside, &mut found),
+            false => on().hits(&mut hits).miss(miss).successor(&queries, &mut beside, &mut found),
         })?;
         let value = |key: &K| neighbor(key).map_or(miss, |at| values[at]);
         checked.expect("neighbours' values", &found.to_vec()?, &asked.par_iter().map(value).collect());

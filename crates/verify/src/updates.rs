@@ -5,7 +5,7 @@ use super::cases::Mode;
 use super::compare::{Difference, Sabotage, items_differ};
 use super::data::{self, Distribution};
 use lanetree::harmonia::{BuildScratch, FANOUTS, UpdateScratch};
-use lanetree::{Device, DeviceKind, Harmonia, Key, KeyWord, Op, Result, Word, apply_to_map};
+use lanetree::{Device, DeviceKind, Harmonia, Key, KeyWord, Op, OpKind, Result, Word, apply_to_map};
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, RngExt};
@@ -95,9 +95,9 @@ pub(crate) fn run<K: Key, V: Word>(
     let start = Instant::now();
     let buffers = (&key_buffer, &value_buffer);
     let mut tree = if spec.sorted {
-        builder.build_sorted_on(&stream, buffers, spec.len, &mut BuildScratch::for_sorted(device)?)?
+        builder.build_sorted_on(&stream, buffers.0, buffers.1, spec.len, &mut BuildScratch::for_sorted(device)?)?
     } else {
-        builder.build_on(&stream, buffers, spec.len, &mut BuildScratch::for_unsorted(device, spec.len)?)?
+        builder.build_on(&stream, buffers.0, buffers.1, spec.len, &mut BuildScratch::for_unsorted(device, spec.len)?)?
     };
     let mut time = start.elapsed();
     let mut difference = compare(&tree, &model, sabotage, "the build")?;
@@ -179,7 +179,7 @@ struct Batch<K, V> {
     keys: Vec<K>,
     values: Vec<V>,
     /// `None` where all are inserts.
-    kinds: Option<Vec<u32>>,
+    kinds: Option<Vec<OpKind>>,
 }
 
 impl<K: Key, V: Word> Batch<K, V> {
@@ -189,13 +189,8 @@ impl<K: Key, V: Word> Batch<K, V> {
             Op::Insert(_, value) | Op::Update(_, value) => value,
             Op::Remove(_) => V::MAX,
         };
-        let kind = |op: &Op<K, V>| match op {
-            Op::Insert(..) => 0,
-            Op::Update(..) => 1,
-            Op::Remove(_) => 2,
-        };
-        let kinds: Vec<u32> = ops.iter().map(kind).collect();
-        let kinds = if kinds.iter().all(|&kind| kind == 0) { None } else { Some(kinds) };
+        let kinds: Vec<_> = ops.iter().map(Op::kind).collect();
+        let kinds = if kinds.iter().all(|&kind| kind == OpKind::INSERT) { None } else { Some(kinds) };
         Self { keys, values: ops.iter().map(value).collect(), kinds }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn measure(session: &mut Session, data: &Data, asked: &Asked) -> Resu
         let measured = match of {
             (Some(threads), count) => from_threads(session, data, (threads, count), "get_many_into", send)?,
             (None, count) => on_device(session, data, count, "get", |batch, out| {
-                Ok(tree.on(&session.stream).get(batch, out, None, 0)?)
+                Ok(tree.on(&session.stream).miss(0).get(batch, out)?)
             })?,
         };
         let row = data.label::<u32>(row("cuart", of, measured).on(session.device_name()));

@@ -108,12 +108,12 @@ pub(crate) fn measured<V: Word>(
             get = Some(get_row(session, subject, table, &batch, &mut out, &expected)?);
         } else {
             session.poison(&mut out)?;
-            subject.tree.on(&session.stream).get(&batch, &mut out, None, V::MAX)?;
+            subject.tree.on(&session.stream).get(&batch, &mut out)?;
             session.stream.synchronize()?;
         }
         let checksum = session.check(&name, "values", &out, count, V::MAX, expected)?;
         session.poison(&mut out)?;
-        subject.tree.on(&session.stream).get(&other_keys, &mut out, None, V::MAX)?;
+        subject.tree.on(&session.stream).get(&other_keys, &mut out)?;
         session.stream.synchronize()?;
         session.check(&name, "values of other keys", &out, others, V::MAX, |query| of_key(data.query(2, query)))?;
         let mut row = subject.row(session, table, ("cuart", name.into()), count, timing, checksum);
@@ -131,8 +131,8 @@ fn get_row<V: Word>(
     out: &mut Buffer<V>,
     expected: &(impl Fn(usize) -> V + Sync),
 ) -> Result<f64> {
-    let on = subject.tree.on(&session.stream);
-    let timing = session.time_on_stream(out, |out| session.poison(out), |out| Ok(on.get(batch, out, None, V::MAX)?))?;
+    let on = || subject.tree.on(&session.stream);
+    let timing = session.time_on_stream(out, |out| session.poison(out), |out| Ok(on().get(batch, out)?))?;
     let checksum = session.check(&"get", "values", out, batch.len(), V::MAX, expected)?;
     let parts = ("cuart", "get".to_owned());
     let mut row = subject.row(session, table, parts, batch.len(), timing, checksum);

@@ -125,10 +125,10 @@ fn by<K: AnyKey>(
                 &mut out,
                 |(keys, rows, _)| session.poison(keys).and_then(|()| session.poison(rows)),
                 |(keys, rows, hits)| {
-                    let on = tree.on(&session.stream).order(known);
+                    let on = || tree.on(&session.stream).order(known);
                     match &how {
-                        None => on.predecessor(&queries, keys, rows, Some(hits), u32::MAX)?,
-                        Some(how) => on.asof(&queries, how, keys, rows, hits, u32::MAX)?,
+                        None => on().hits(hits).predecessor(&queries, keys, rows)?,
+                        Some(how) => on().asof(&queries, how, keys, rows, hits)?,
                     }
                     Ok(())
                 },

@@ -226,7 +226,7 @@ fn long_among_short(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u6
     let timing = session.time_on_stream(
         &mut out,
         |(out, _)| session.poison(&mut out.keys),
-        |(out, scratch)| Ok(tree.on(&session.stream).range(&starts, &ends, None, u64::MAX, scratch, out)?),
+        |(out, scratch)| Ok(tree.on(&session.stream).range(&starts, &ends, scratch, out)?),
     )?;
     let before = short / 2 * LENGTH;
     let rank = |i: usize| {
@@ -276,7 +276,7 @@ fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
         let timing = session.time_on_stream(
             &mut out,
             |(keys, _)| session.poison(keys),
-            |(keys, values)| Ok(tree.on(&session.stream).successor(&on_device, keys, values, None, u64::MAX)?),
+            |(keys, values)| Ok(tree.on(&session.stream).successor(&on_device, keys, values)?),
         )?;
         let next = |i: usize| if has_hole { keys[end] } else { queries[i] };
         let what = if has_hole { "successor in a hole" } else { "successor, no hole" };

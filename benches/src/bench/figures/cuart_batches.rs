@@ -83,7 +83,7 @@ fn of_batch(session: &mut Session, subject: &Subject<u32>, count: usize) -> Resu
     let timing = session.time_on_cpu(
         &mut out,
         |out| out.fill(0),
-        |out| Ok(subject.tree.get_many_pinned(data.width, &pinned, out, None, 0)?),
+        |out| Ok(subject.tree.get_many_pinned(data.width, &pinned, 0, out, None)?),
     )?;
     checked(session, subject, "get_many_pinned", &out, timing, bus)
 }

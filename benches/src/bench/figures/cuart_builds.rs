@@ -174,7 +174,7 @@ fn check(session: &Session, Built { subject, order }: &Built, operation: &str) -
     let bytes = data.bytes(checked, |query| data.query(1, query));
     let batch = DeviceKeys::upload(&session.device, keys(data.width, &bytes))?;
     let mut out = session.device.alloc::<u32>(checked)?;
-    tree.on(&session.stream).get(&batch, &mut out, None, 0)?;
+    tree.on(&session.stream).miss(0).get(&batch, &mut out)?;
     session.stream.synchronize()?;
     let checksum = session.check(&operation, "values", &out, checked, 0, |query| data.query(1, query) as u32 + 1)?;
 

@@ -150,7 +150,7 @@ fn of_batch(session: &mut Session, subject: &mut Subject<u32>, count: usize) -> 
         session.expect(&name, "len", state.tree.len(), data.len as u64 - keys_removed)?;
         let mut out = device.alloc::<u32>(count)?;
         session.poison(&mut out)?;
-        state.tree.on(&session.stream).get(&batch, &mut out, None, NIL)?;
+        state.tree.on(&session.stream).miss(NIL).get(&batch, &mut out)?;
         session.stream.synchronize()?;
         let expected = |query: usize| of_key(data.query(1, query)).expect("it is of the batch");
         let checksum = session.check(&name, "values", &out, count, NIL, expected)?;

@@ -90,14 +90,14 @@ fn of_new_keys(session: &mut Session, subject: &mut Subject<u32>, count: usize) 
     let inserting =
         session.time_on_cpu(&mut state, |state| prepare(state, &mut failed, true), |it| it.insert(session))?;
     let mut out = session.device.alloc::<u32>(count)?;
-    state.tree.on(&session.stream).get(&state.batch, &mut out, None, 0)?;
+    state.tree.on(&session.stream).miss(0).get(&state.batch, &mut out)?;
     session.stream.synchronize()?;
     let (len, all) = (state.tree.len(), (data.len + count) as u64);
     session.expect(&"insert", "len", len, all)?;
     let inserted = session.check(&"insert", "values", &out, count, 0, |i| i as u32 + 1)?;
     let removing =
         session.time_on_cpu(&mut state, |state| prepare(state, &mut failed, false), |it| it.remove(session))?;
-    state.tree.on(&session.stream).get(&state.batch, &mut out, None, 7)?;
+    state.tree.on(&session.stream).miss(7).get(&state.batch, &mut out)?;
     session.stream.synchronize()?;
     session.expect(&"remove", "len", state.tree.len(), data.len as u64)?;
     let removed = session.check(&"remove", "values", &out, count, 7, |_| 7)?;

@@ -63,9 +63,9 @@ fn of_width(session: &mut Session, data: Data) -> Result<()> {
     let mut out = session.device.alloc::<u32>(batch.len())?;
     let mut baseline = None;
     for (lanes, name) in LANES {
-        let on = subject.tree.on(&session.stream).with_lanes(lanes);
+        let on = || subject.tree.on(&session.stream).with_lanes(lanes);
         let timing =
-            session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on.get(&batch, out, None, 0)?))?;
+            session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on().miss(0).get(&batch, out)?))?;
         let expected = |query: usize| u32::truncate(data.query(1, query) + 1);
         let checksum = session.check(&name, "values", &out, out.len(), 0, expected)?;
         let parts = ("cuart", name.to_owned());

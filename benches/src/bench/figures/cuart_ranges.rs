@@ -178,7 +178,7 @@ impl Subject {
         let (count, pairs) = (batch.spans.len(), batch.values.len());
         let on = self.tree.on(&session.stream);
         let span = |spans: &mut Buffer<u64>| match &uploaded.1 {
-            Some(ends) => on.span(&uploaded.0, ends, u64::MAX, spans),
+            Some(ends) => on.span(&uploaded.0, ends, spans),
             None => on.prefix_span(&uploaded.0, spans),
         };
         let mut spans = device.alloc::<u64>(2 * count)?;

@@ -187,11 +187,11 @@ impl Subject {
         let Some((tree, grt)) = &self.device else { return Ok(()) };
         let queries = DeviceKeys::upload(&session.device, queries)?;
         let mut out = session.device.alloc::<u32>(count)?;
-        let on = tree.on(&session.stream);
+        let on = || tree.on(&session.stream);
         let timing = session.time_on_stream(
             &mut out,
             |out| session.poison(out),
-            |out| Ok(on.get(&queries, out, None, MISS)?),
+            |out| Ok(on().miss(MISS).get(&queries, out)?),
         )?;
         let checksum = session.check(&"get", "values", &out, count, MISS, right)?;
         rows.push(session, ("cuart", "get", session.device_name()), timing, checksum);

@@ -130,14 +130,14 @@ fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single
     sort_unstable_by(&mut sorted, Ord::cmp);
     let (sorted, mut unsorted) = (Sent::new(session, &sorted)?, Sent::new(session, keys)?);
     let mut scratch = BuildScratch::for_unsorted(&session.device, len)?;
-    let builder = Cubpt::<u64, u64>::builder().order(order);
+    let builder = Cubpt::<u64, u64>::builder().fanout(order);
     let mut tree = None;
     let nodes = session.time_on_cpu(
         &mut tree,
         |tree| *tree = None,
         |tree| {
             let pairs = (&sorted.device.0, &sorted.device.1);
-            *tree = Some(builder.build_sorted_on(&session.stream, pairs, len, &mut scratch)?);
+            *tree = Some(builder.build_sorted_on(&session.stream, pairs.0, pairs.1, len, &mut scratch)?);
             Ok(())
         },
     )?;
@@ -148,7 +148,7 @@ fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single
         |(tree, pairs)| {
             pairs.send(session)?;
             let buffers = (&pairs.device.0, &pairs.device.1);
-            *tree = Some(builder.build_on(&session.stream, buffers, len, &mut scratch)?);
+            *tree = Some(builder.build_on(&session.stream, buffers.0, buffers.1, len, &mut scratch)?);
             Ok(())
         },
     )?;
@@ -166,7 +166,7 @@ fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single
         |tree| *tree = None,
         |tree: &mut Option<Harmonia<u64, u64>>| {
             let pairs = (&sorted.device.0, &sorted.device.1);
-            *tree = Some(builder.build_sorted_on(&session.stream, pairs, len, &mut scratch)?);
+            *tree = Some(builder.build_sorted_on(&session.stream, pairs.0, pairs.1, len, &mut scratch)?);
             Ok(())
         },
     )?;

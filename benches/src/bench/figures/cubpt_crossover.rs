@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
-use lanetree::{Buffer, Cubpt, DeviceKind, Harmonia, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia};
+use lanetree::{Buffer, Cubpt, DeviceKind, Harmonia, OpKind, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia};
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
@@ -74,14 +74,14 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             let batch = batch(session.seed, &sorted, count, spread);
             let sent = Sent::new(session, &batch)?;
             let pool = Pool::new(&session.device);
-            let removals = session.device.upload(&vec![2; count])?;
+            let removals = session.device.upload(&vec![OpKind::REMOVE; count])?;
             let builder = harmonia::Builder::<u64, u64>::default().fill(FILL);
-            let tree = builder.build_sorted_on(&session.stream, from, len, &mut scratch)?;
+            let tree = builder.build_sorted_on(&session.stream, from.0, from.1, len, &mut scratch)?;
             let batch_scratch = harmonia::UpdateScratch::new(&pool.device(), count)?;
             let harmonia = time(session, (&sent, &removals), &batch, &what, OfHarmonia(tree, batch_scratch))?;
             push(session, "harmonia", (len, count, spread), &batch, (harmonia.0.clone(), harmonia.1), 1.0);
-            let builder = Cubpt::<u64, u64>::builder().order(ORDER).fill(FILL);
-            let tree = builder.build_sorted_on(&session.stream, from, len, &mut scratch)?;
+            let builder = Cubpt::<u64, u64>::builder().fanout(ORDER).fill(FILL);
+            let tree = builder.build_sorted_on(&session.stream, from.0, from.1, len, &mut scratch)?;
             let batch_scratch = cubpt::UpdateScratch::new(&pool.device(), count)?;
             let cubpt = time(session, (&sent, &removals), &batch, &what, OfCubpt(tree, batch_scratch))?;
             let ratio = harmonia.0.median_ms / cubpt.0.median_ms;
@@ -93,7 +93,8 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
 
 /// A tree that takes batches from the device, with its scratch memory.
 trait Subject {
-    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<u32>>) -> lanetree::Result<UpdateReport>;
+    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<OpKind>>)
+    -> lanetree::Result<UpdateReport>;
     fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>>;
 }
 
@@ -101,7 +102,12 @@ struct OfHarmonia(Harmonia<u64, u64>, harmonia::UpdateScratch<u64, u64>);
 struct OfCubpt(Cubpt<u64, u64>, cubpt::UpdateScratch<u64>);
 
 impl Subject for OfHarmonia {
-    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<u32>>) -> lanetree::Result<UpdateReport> {
+    fn apply(
+        &mut self,
+        stream: &Stream,
+        sent: &Sent,
+        kinds: Option<&Buffer<OpKind>>,
+    ) -> lanetree::Result<UpdateReport> {
         self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)
     }
 
@@ -112,7 +118,12 @@ impl Subject for OfHarmonia {
 
 impl Subject for OfCubpt {
     /// Removals with the merging of what is too small, which the next batch would do.
-    fn apply(&mut self, stream: &Stream, sent: &Sent, kinds: Option<&Buffer<u32>>) -> lanetree::Result<UpdateReport> {
+    fn apply(
+        &mut self,
+        stream: &Stream,
+        sent: &Sent,
+        kinds: Option<&Buffer<OpKind>>,
+    ) -> lanetree::Result<UpdateReport> {
         let report = self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)?;
         self.0.merge_small(stream, &mut self.1)?;
         Ok(report)
@@ -126,7 +137,7 @@ impl Subject for OfCubpt {
 /// Inserts a batch some times; the way that the last one took.
 fn time(
     session: &Session,
-    (sent, removals): (&Sent, &Buffer<u32>),
+    (sent, removals): (&Sent, &Buffer<OpKind>),
     batch: &[u64],
     what: &str,
     subject: impl Subject,

@@ -158,8 +158,8 @@ fn on_device(session: &Session, sorted: &[u64], batch: &[u64], order: u32, what:
     let pool = Pool::new(&session.device);
     let mut build = BuildScratch::for_sorted(&session.device)?;
     let mut fresh = || {
-        let builder = Cubpt::<u64, u64>::builder().order(order);
-        builder.build_sorted_on(&session.stream, (&pairs.device.0, &pairs.device.1), sorted.len(), &mut build)
+        let builder = Cubpt::<u64, u64>::builder().fanout(order);
+        builder.build_sorted_on(&session.stream, &pairs.device.0, &pairs.device.1, sorted.len(), &mut build)
     };
     let mut timings = Vec::new();
     let mut sent = Sent::new(session, batch)?;

@@ -9,7 +9,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{Buffer, Cubpt, DeviceKind, Pool, Stream};
+use lanetree::{Buffer, Cubpt, DeviceKind, OpKind, Pool, Stream};
 use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -75,7 +75,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             if !session.has_time(&what) {
                 continue;
             }
-            let builder = Cubpt::<u64, u64>::builder().order(order).fill(fill);
+            let builder = Cubpt::<u64, u64>::builder().fanout(order).fill(fill);
             let label = move |row: Row, index: &Cubpt<u64, u64>| {
                 let row = row.over(len, ("u64", "u64"), "uniform").with("order", u64::from(order)).with("fill", fill);
                 row.with("bytes_per_key", index.bytes() as f64 / len as f64)
@@ -123,8 +123,8 @@ fn build(
         |tree| {
             let pairs = (&pairs.0, &pairs.1);
             *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(&session.stream, pairs, keys.len(), &mut scratch)?,
-                false => builder.build_on(&session.stream, pairs, keys.len(), &mut scratch)?,
+                true => builder.build_sorted_on(&session.stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
+                false => builder.build_on(&session.stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
             });
             Ok(())
         },
@@ -153,7 +153,7 @@ fn look_ups(
     let timing = session.time_on_stream(
         &mut out,
         |out| session.poison(out),
-        |out| Ok(index.on(&session.stream).get(&queries, out, None, miss())?),
+        |out| Ok(index.on(&session.stream).miss(miss()).get(&queries, out)?),
     )?;
     let checksum = session.check(&what, "values", &out, count, miss(), |i| value_of(query(i)))?;
     let row = Row::new(TABLE.name, "cubpt", "get", count, timing, checksum).on(session.device_name());
@@ -168,7 +168,7 @@ struct State<'a> {
     keys: Buffer<u64>,
     values: Buffer<u64>,
     /// Kinds of operations: to remove the keys.
-    removals: Buffer<u32>,
+    removals: Buffer<OpKind>,
     scratch: UpdateScratch<u64>,
     outcome: lanetree::Result<()>,
 }
@@ -198,7 +198,7 @@ fn batches_of(
         stream: &stream,
         keys: session.device.upload(&keys)?,
         values: session.device.upload(&values)?,
-        removals: session.device.upload(&vec![2; count])?,
+        removals: session.device.upload(&vec![OpKind::REMOVE; count])?,
         scratch: UpdateScratch::new(&pool.device(), count)?,
         outcome: Ok(()),
     };

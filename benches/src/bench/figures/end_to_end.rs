@@ -96,7 +96,7 @@ fn look_ups<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result
     let timing = session.time_on_cpu(
         &mut out,
         |out| out.fill(W::default()),
-        |out| Ok(subject.tree.get_many_pinned(&queries, out, None, miss())?),
+        |out| Ok(subject.tree.get_many_pinned(&queries, miss(), out, None)?),
     )?;
     push_found(session, subject, "get_many_pinned", &batch, &out, timing, bus)?;
     SMALL.into_iter().filter(|&count| count <= batch.queries.len()).try_for_each(|n| small(session, subject, &batch, n))

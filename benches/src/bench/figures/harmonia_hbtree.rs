@@ -175,19 +175,19 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     let asked = pool(session, &keys, 1 << session.plan.queries);
     let queries = session.device.upload(&asked)?;
     let mut out = session.device.alloc::<u64>(asked.len())?;
-    let on = tree.on(&session.stream);
+    let on = || tree.on(&session.stream);
     let timing =
-        session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on.get(&queries, out, None, miss())?))?;
+        session.time_on_stream(&mut out, |out| session.poison(out), |out| Ok(on().miss(miss()).get(&queries, out)?))?;
     let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
     push(session, RANDOM, Measured { count: asked.len(), timing, checksum }, None);
 
     let bits = tree.psa_bits().max(1);
     let sorted = psa_sort(session, &queries, bits)?;
-    let on = tree.on(&session.stream).order(BatchOrder::TopBits(bits));
+    let on = || tree.on(&session.stream).order(BatchOrder::TopBits(bits));
     let look_up = session.time_on_stream(
         &mut out,
         |out| session.poison(out),
-        |out| Ok(on.get(&sorted.queries, out, None, miss())?),
+        |out| Ok(on().miss(miss()).get(&sorted.queries, out)?),
     )?;
     let value = |i: usize| value_of(asked[sorted.positions[i] as usize]);
     let checksum = session.check(&what, "values of sorted queries", &out, asked.len(), miss(), value)?;
@@ -199,11 +199,11 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
     drop(sorted);
 
     let mut scratch = PsaScratch::new(&session.device, asked.len())?;
-    let on = tree.on(&session.stream);
+    let on = || tree.on(&session.stream);
     let timing = session.time_on_stream(
         &mut out,
         |out| session.poison(out),
-        |out| Ok(on.get_by_sorting(QuerySort::TopBits(bits), &queries, out, None, miss(), &mut scratch)?),
+        |out| Ok(on().miss(miss()).get_by_sorting(QuerySort::TopBits(bits), &queries, out, &mut scratch)?),
     )?;
     let checksum = session.check(&what, "values", &out, asked.len(), miss(), |i| value_of(asked[i]))?;
     push(session, WHOLE, Measured { count: asked.len(), timing, checksum }, Some(bits));

@@ -283,7 +283,7 @@ fn of_step<W: BenchWord>(
         |out| match search {
             Search::References(in_flight) => Ok(references.get(&session.stream, batch, out, miss(), in_flight)?),
             Search::Harmonia(child, _, lanes) => {
-                Ok(tuned(session, subject, rung, child, lanes).get(batch, out, None, miss())?)
+                Ok(tuned(session, subject, rung, child, lanes).miss(miss()).get(batch, out)?)
             }
         },
     )?;
@@ -318,7 +318,7 @@ fn of_step<W: BenchWord>(
         row.set("sort_ms", sort.as_ref().map(|sort| sort.median_ms));
         row.set("ratio_with_sort", ratio(with_sort(&row)));
         if child == ChildRegion::PrefixSum {
-            let on = tuned(session, subject, rung, child, lanes);
+            let on = || tuned(session, subject, rung, child, lanes);
             let all = whole(session, on, queries, &what, (out, scratch))?;
             row.set("ratio_of_all", ratio(Some(giga_per_second(row.batch, all))));
             row.set("all_ms", all);
@@ -341,9 +341,9 @@ fn tuned<'a, W: BenchWord>(
 }
 
 /// Milliseconds of a rung over unsorted queries: the sort, the look-up, and the results back in the queries' order.
-fn whole<W: BenchWord>(
+fn whole<'a, W: BenchWord>(
     session: &Session,
-    on: OnStream<'_, W, W>,
+    on: impl Fn() -> OnStream<'a, W, W>,
     queries: &Queries<W>,
     what: &str,
     (out, scratch): (&mut Buffer<W>, &mut PsaScratch<W, W>),
@@ -352,7 +352,7 @@ fn whole<W: BenchWord>(
     let timing = session.time_on_stream(
         out,
         |out| session.poison(out),
-        |out| Ok(on.get_by_sorting(sort, &queries.random, out, None, miss(), scratch)?),
+        |out| Ok(on().miss(miss()).get_by_sorting(sort, &queries.random, out, scratch)?),
     )?;
     let what = format!("{what}, from order to order");
     session.check(&what, "values", out, out.len(), miss(), |i| queries.batch.value(i))?;

@@ -189,7 +189,7 @@ impl Subject<'_> {
             Self::References(tree) => Ok(tree.get(stream, queries, out, data::miss(), InFlight::One)?),
             Self::Harmonia(tree, child) => {
                 let on = tree.on(stream).group(GroupWidth::Lanes(FANOUT)).child_region(child);
-                Ok(on.get(queries, out, None, data::miss())?)
+                Ok(on.miss(data::miss()).get(queries, out)?)
             }
         }
     }

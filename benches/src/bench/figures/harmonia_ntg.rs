@@ -92,12 +92,12 @@ fn of_fanout<W: BenchWord>(
                 if !session.has_time(&what) {
                     continue;
                 }
-                let on = subject.tree.on(&session.stream).order(batch_order(order));
-                let on = on.group(GroupWidth::Lanes(lanes)).child_region(child).reading(reading);
+                let on = || subject.tree.on(&session.stream).order(batch_order(order));
+                let on = || on().group(GroupWidth::Lanes(lanes)).child_region(child).reading(reading);
                 let timing = session.time_on_stream(
                     &mut out,
                     |out| session.poison(out),
-                    |out| Ok(on.get(&queries, out, None, miss())?),
+                    |out| Ok(on().miss(miss()).get(&queries, out)?),
                 )?;
                 let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
                 let mut row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);

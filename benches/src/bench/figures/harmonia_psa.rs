@@ -169,20 +169,20 @@ pub(super) fn compare<W: BenchWord>(
     let mut rows: Vec<Row> = Vec::with_capacity(ways.len());
     for (way, predicted) in ways.iter().zip(plan.predicted) {
         session.doing(what(&way.sort));
-        let on = subject.tree.on(&session.stream).order(way.order);
+        let on = || subject.tree.on(&session.stream).order(way.order);
         let queries = way.sorted.as_ref().map_or(random, |sorted| &sorted.queries);
         let lookup = session.time_on_stream(
             &mut out,
             |out| session.poison(out),
-            |out| Ok(on.get(queries, out, None, miss())?),
+            |out| Ok(on().miss(miss()).get(queries, out)?),
         )?;
         let source = |i: usize| way.sorted.as_ref().map_or(i, |sorted| sorted.positions[i] as usize);
         session.check(&what(&"the look-up alone"), "values", &out, count, miss(), |i| batch.value(source(i)))?;
-        let all = subject.tree.on(&session.stream);
+        let all = || subject.tree.on(&session.stream);
         let timing = session.time_on_stream(
             &mut out,
             |out| session.poison(out),
-            |out| Ok(all.get_by_sorting(way.sort, random, out, None, miss(), &mut scratch)?),
+            |out| Ok(all().miss(miss()).get_by_sorting(way.sort, random, out, &mut scratch)?),
         )?;
         let checksum = session.check(&what(&way.sort), "values", &out, count, miss(), |i| batch.value(i))?;
         let mut row = subject.row(session, section, "get_by_sorting", count, timing, checksum);
@@ -190,7 +190,7 @@ pub(super) fn compare<W: BenchWord>(
         let first_lookup = first.and_then(|row| row.number("psa.lookup_ms")).unwrap_or(lookup.median_ms);
         row.set("order", Order::Random.name());
         row.set("hit_rate", 1.0);
-        row.set("group", on.group_width()?);
+        row.set("group", on().group_width()?);
         row.set(
             "sorted_bits",
             match way.sort {

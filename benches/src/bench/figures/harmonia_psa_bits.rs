@@ -131,17 +131,17 @@ fn of_tree<W: BenchWord>(
         bits if bits == <W as KeyWord>::BITS => BatchOrder::Sorted,
         bits => BatchOrder::TopBits(bits),
     };
-    let on = tree.on(&session.stream).order(order);
+    let on = || tree.on(&session.stream).order(order);
     let lookup =
-        session.time_on_stream(out, |out| session.poison(out), |out| Ok(on.get(queries, out, None, miss())?))?;
+        session.time_on_stream(out, |out| session.poison(out), |out| Ok(on().miss(miss()).get(queries, out)?))?;
     let value = |i: usize| batch.value(positions[i] as usize);
     session.check(&what, "values", out, out.len(), miss(), value)?;
-    let on = tree.on(&session.stream);
+    let on = || tree.on(&session.stream);
     let way = if bits == <W as KeyWord>::BITS { QuerySort::Full } else { QuerySort::TopBits(bits) };
     let whole = session.time_on_stream(
         out,
         |out| session.poison(out),
-        |out| Ok(on.get_by_sorting(way, random, out, None, miss(), scratch)?),
+        |out| Ok(on().miss(miss()).get_by_sorting(way, random, out, scratch)?),
     )?;
     let checksum = session.check(&what, "values", out, out.len(), miss(), |i| batch.value(i))?;
     // Nothing is sorted by no bits, though the sort that was timed copies.

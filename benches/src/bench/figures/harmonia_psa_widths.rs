@@ -80,15 +80,22 @@ fn of_tree<W: BenchWord>(
 ) -> Result<()> {
     let fanout = tree.fanout();
     let PartlySorted { queries, positions, .. } = sorted;
-    let on = tree.on(&session.stream);
-    let auto = on.order(BatchOrder::TopBits(bits)).group_width()?;
-    let whole_leaves = (None, on.order(BatchOrder::Sorted));
-    let widths = group_widths(fanout).iter().map(|&lanes| (Some(lanes), on.group(GroupWidth::Lanes(lanes))));
+    let on = || tree.on(&session.stream);
+    let auto = on().order(BatchOrder::TopBits(bits)).group_width()?;
+    // Without a width: by whole leaves.
+    let on = |lanes: Option<u32>| match lanes {
+        Some(lanes) => on().group(GroupWidth::Lanes(lanes)),
+        None => on().order(BatchOrder::Sorted),
+    };
+    let widths = group_widths(fanout).iter().copied().map(Some);
     let mut rows = Vec::new();
-    for (lanes, on) in widths.chain([whole_leaves]) {
+    for lanes in widths.chain([None]) {
         let what = format!("widths, fanout {fanout}, {lanes:?} lanes, sorted by the top {bits} bits");
-        let timing =
-            session.time_on_stream(out, |out| session.poison(out), |out| Ok(on.get(queries, out, None, miss())?))?;
+        let timing = session.time_on_stream(
+            out,
+            |out| session.poison(out),
+            |out| Ok(on(lanes).miss(miss()).get(queries, out)?),
+        )?;
         let value = |i: usize| batch.value(positions[i] as usize);
         let checksum = session.check(&what, "values", out, out.len(), miss(), value)?;
         let operation = if lanes.is_some() { "queries" } else { "leaves" };

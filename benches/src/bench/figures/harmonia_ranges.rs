@@ -104,7 +104,7 @@ fn of_length<W: BenchWord>(
     let two = session.time_on_stream(
         &mut ranks,
         |ranks| session.poison(ranks),
-        |counts| Ok(on.count(&starts, &ends, None, u64::MAX, counts)?),
+        |counts| Ok(on.count_range(&starts, &ends, counts)?),
     )?;
     session.check(&what, "counts", &ranks, count, u64::MAX, |_| length as u64)?;
     let scratch = RangeScratch::new(&session.device, count)?;
@@ -112,7 +112,7 @@ fn of_length<W: BenchWord>(
     let whole = session.time_on_stream(
         &mut out,
         |(out, _)| session.poison(&mut out.values),
-        |(out, scratch)| Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?),
+        |(out, scratch)| Ok(on.range(&starts, &ends, scratch, out)?),
     )?;
     let value = |i: usize| data.values[first[i / length] + i % length];
     let checksum = session.check(&what, "values", &out.0.values, count * length, miss(), value)?;

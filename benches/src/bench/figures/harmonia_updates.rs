@@ -12,7 +12,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{Buffer, DeviceKind, Harmonia, UpdatePath};
+use lanetree::{Buffer, Device, DeviceKind, Harmonia, OpKind, UpdatePath};
 use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -99,7 +99,7 @@ struct State {
     keys: Buffer<u64>,
     values: Buffer<u64>,
     /// Kinds of the operations, and of those that undo them.
-    kinds: [Buffer<u32>; 2],
+    kinds: [Buffer<OpKind>; 2],
     words: Vec<u64>,
     round: u64,
     path: Option<UpdatePath>,
@@ -152,6 +152,11 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     })
 }
 
+/// Kinds of operations, on the device.
+fn upload(device: &Device, kinds: &[u32]) -> Result<Buffer<OpKind>> {
+    Ok(device.upload(&kinds.iter().copied().map(OpKind::from).collect::<Vec<_>>())?)
+}
+
 fn of_batch(
     session: &mut Session,
     keys: Keys<u64>,
@@ -169,11 +174,11 @@ fn of_batch(
     let undoing = |&kind: &u32| if kind == UPDATE { UPDATE } else { REMOVE - kind };
     let undoing: Vec<u32> = kinds.iter().map(undoing).collect();
     let mut state = State {
-        tree: builder.build_sorted_on(&session.stream, pairs, keys.len(), &mut scratch)?,
+        tree: builder.build_sorted_on(&session.stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
         scratch: UpdateScratch::new(device, count)?,
         keys: device.alloc(count)?,
         values: device.alloc(count)?,
-        kinds: [device.upload(&kinds)?, device.upload(&undoing)?],
+        kinds: [upload(device, &kinds)?, upload(device, &undoing)?],
         words: vec![0; count],
         round: 0,
         path: None,

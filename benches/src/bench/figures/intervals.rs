@@ -133,7 +133,7 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
         &mut made,
         |made| *made = None,
         |made| {
-            *made = Some(IntervalIndex::<u64, u32>::build_on(&pool, (&intervals.0, &intervals.1), None, len)?);
+            *made = Some(IntervalIndex::<u64, u32>::build_on(&pool, &intervals.0, &intervals.1, None, len)?);
             Ok(())
         },
     )?;
@@ -156,7 +156,7 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let timing = session.time_on_stream(
         &mut out,
         |(rows, _)| session.poison(rows),
-        |(rows, scratch)| Ok(index.on(&session.stream).most_specific(&queries, rows, None, NONE, scratch)?),
+        |(rows, scratch)| Ok(index.on(&session.stream).miss(NONE).most_specific(&queries, rows, scratch)?),
     )?;
     let what = format!("intervals nested {name} deep, most_specific");
     let checksum = session.check(&what, "rows", &out.0, count, NONE, |i| innermost[i])?;

@@ -115,7 +115,7 @@ impl Subject<'_> {
 
     /// Bytes of the lines that so many random probes touch.
     fn line_bytes(&self, probes: usize) -> f64 {
-        touched(probes as f64, self.tree.stats().lines as f64) * 64.0
+        touched(probes as f64, self.tree.stats().buckets as f64) * 64.0
     }
 
     /// Joins of rows with these keys.

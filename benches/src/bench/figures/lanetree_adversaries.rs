@@ -113,8 +113,8 @@ fn of_keys(session: &mut Session, data: &Data<u64>, uniform: &mut Uniform) -> Re
     session.doing(format_args!("building, {what}"));
     let pairs = (session.device.upload(&data.keys)?, session.device.upload(&data.values)?);
     let (pairs, len, scratch) = ((&pairs.0, &pairs.1), data.len(), &mut BuildScratch::for_sorted(&session.device)?);
-    let tree = LaneTree::builder().build_sorted_on(&session.stream, pairs, len, scratch)?;
-    let harmonia = Harmonia::builder().build_sorted_on(&session.stream, pairs, len, scratch)?;
+    let tree = LaneTree::builder().build_sorted_on(&session.stream, pairs.0, pairs.1, len, scratch)?;
+    let harmonia = Harmonia::builder().build_sorted_on(&session.stream, pairs.0, pairs.1, len, scratch)?;
     let bytes = tree.bytes() as f64 / data.len() as f64;
     let bytes_x_uniform = bytes / uniform.bytes_per_key(session, data.len())?;
     let count = 1 << session.plan.queries.min(MOST_QUERIES);
@@ -126,17 +126,17 @@ fn of_keys(session: &mut Session, data: &Data<u64>, uniform: &mut Uniform) -> Re
         let batch = sorted.ordered(Order::Random, session.seed);
         let queries = session.device.upload(&batch.queries)?;
         let mut measured = Vec::new();
-        let (own, other) = (tree.on(&session.stream), harmonia.on(&session.stream));
+        let (own, other) = (|| tree.on(&session.stream), || harmonia.on(&session.stream));
         measured.push((
             "get",
-            look_ups(session, &what, &batch, |out| own.get(&queries, out, None, miss()))?,
-            look_ups(session, &what, &batch, |out| other.get(&queries, out, None, miss()))?,
+            look_ups(session, &what, &batch, |out| own().miss(miss()).get(&queries, out))?,
+            look_ups(session, &what, &batch, |out| other().miss(miss()).get(&queries, out))?,
         ));
         if misses {
             measured.push((
                 "lower_bound",
-                lower_bounds(session, &what, &batch, |out| own.lower_bound(&queries, out))?,
-                lower_bounds(session, &what, &batch, |out| other.lower_bound(&queries, out))?,
+                lower_bounds(session, &what, &batch, |out| own().lower_bound(&queries, out))?,
+                lower_bounds(session, &what, &batch, |out| other().lower_bound(&queries, out))?,
             ));
         }
         for (operation, (timing, checksum), (beside, _)) in measured {
@@ -184,16 +184,16 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let batch = data.batch_of_ranks(ranks);
     let queries = session.device.upload(&batch.queries)?;
     let mut out = (session.device.alloc::<u64>(count)?, Scratch::new(&session.device, count)?);
-    let on = map.on(&session.stream);
+    let on = || map.on(&session.stream);
     let timed = |out: &mut Output, call: &dyn Fn(&mut Buffer<u64>, &mut Scratch) -> lanetree::Result<()>| {
         session.time_on_stream(out, |(out, _)| session.poison(out), |(out, scratch)| Ok(call(out, scratch)?))
     };
-    let first = timed(&mut out, &|out, scratch| on.first(&queries, out, None, miss(), scratch))?;
+    let first = timed(&mut out, &|out, scratch| on().miss(miss()).first(&queries, out, scratch))?;
     let right = |i: usize| first_of(batch.origins[i].rank());
     let firsts = session.check(&what, "first values", &out.0, count, miss(), right)?;
-    let beside = timed(&mut out, &|out, _| harmonia.on(&session.stream).get(&queries, out, None, miss()))?;
+    let beside = timed(&mut out, &|out, _| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
     session.check(&what, "values", &out.0, count, miss(), right)?;
-    let counting = timed(&mut out, &|out, scratch| on.count(&queries, out, scratch))?;
+    let counting = timed(&mut out, &|out, scratch| on().count(&queries, out, scratch))?;
     let right = |i: usize| pairs.places(batch.origins[i].rank()).len() as u64;
     let counts = session.check(&what, "counts", &out.0, count, u64::MAX, right)?;
     let x_harmonia = beside.median_ms / first.median_ms;

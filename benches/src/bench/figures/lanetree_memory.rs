@@ -90,12 +90,15 @@ impl Way {
         let pairs = given.as_ref().map(|(keys, values)| (keys, values));
         match (self, pairs) {
             (Self::SortedOn, Some(pairs)) => {
-                builder.build_sorted_on(stream, pairs, len, &mut BuildScratch::for_sorted(device)?)
+                builder.build_sorted_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_sorted(device)?)
             }
             (Self::On, Some(pairs)) => {
-                builder.build_on(stream, pairs, len, &mut BuildScratch::for_unsorted(device, len)?)
+                builder.build_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_unsorted(device, len)?)
             }
-            (Self::OwnedOn, Some(_)) => builder.build_owned_on(stream, given.take().expect("some"), len),
+            (Self::OwnedOn, Some(_)) => {
+                let (keys, values) = given.take().expect("some");
+                builder.build_owned_on(stream, keys, values, len)
+            }
             (Self::HostSorted, _) => builder.build_sorted(device, keys, values),
             (Self::Host | Self::SortedOn | Self::On | Self::OwnedOn, _) => builder.build(device, keys, values),
         }
@@ -179,7 +182,7 @@ fn one<W: BenchWord>(session: &mut Session, way: Way, keys: &[W], pairs_are: &'s
     let per_key = |bytes: u64| bytes as f64 / stats.len as f64;
     let row = Row::new(TABLE.name, "lanetree", way.name(), keys.len(), timing, checksum).on(session.device_name());
     let row = row.over(keys.len(), (<W as AnyKey>::NAME, <W as AnyKey>::NAME), "uniform").with("pairs_are", pairs_are);
-    let row = row.with("line_bytes_per_key", per_key(stats.line_bytes));
+    let row = row.with("line_bytes_per_key", per_key(stats.bucket_bytes));
     let row = row.with("node_bytes_per_key", per_key(stats.node_bytes));
     let row = row.with("record_bytes_per_key", per_key(stats.record_bytes));
     let row = row.with("upper_bytes_per_key", per_key(stats.upper_bytes));

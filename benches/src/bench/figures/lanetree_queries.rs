@@ -145,12 +145,12 @@ fn look_ups<W: BenchWord>(
 ) -> Result<()> {
     let what = format!("look-ups, {}, {}", subject.data.source, order.name());
     let known = batch_order(order);
-    let on = subject.tree.on(&session.stream).order(known);
-    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on.get(queries, out, None, miss()))?;
+    let on = || subject.tree.on(&session.stream).order(known);
+    let (timing, checksum) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
     let mut row = subject.row(session, "get", queries.len(), timing, checksum);
     if let Some(harmonia) = &subject.harmonia {
-        let on = harmonia.on(&session.stream).order(known);
-        let (timing, _) = queries::look_ups(session, &what, batch, |out| on.get(queries, out, None, miss()))?;
+        let on = || harmonia.on(&session.stream).order(known);
+        let (timing, _) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
         row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
     }
     row.set("order", order.name());
@@ -182,7 +182,7 @@ fn ordered<W: BenchWord>(
     let timing = session.time_on_stream(
         &mut out,
         |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-        |(keys, values)| Ok(subject.tree.on(&session.stream).predecessor(queries, keys, values, None, miss())?),
+        |(keys, values)| Ok(subject.tree.on(&session.stream).miss(miss()).predecessor(queries, keys, values)?),
     )?;
     let (keys, values) = out;
     let by_key = session.check(&what, "keys", &keys, count, miss(), |i| subject.data.keys[batch.origins[i].rank()])?;
@@ -222,7 +222,7 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Resu
                 },
                 |(out, scratch)| {
                     let on = subject.tree.on(&session.stream);
-                    Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?)
+                    Ok(on.range(&starts, &ends, scratch, out)?)
                 },
             )?;
             let (out, _) = out;

@@ -131,16 +131,16 @@ fn contains<W: BenchWord>(
     let (known, count) = (batch_order(order), queries.len());
     let words = count.div_ceil(32);
     let mut hits = session.device.alloc::<u32>(words)?;
-    let on = subject.set.on(&session.stream).order(known);
+    let on = || subject.set.on(&session.stream).order(known);
     let timing =
-        session.time_on_stream(&mut hits, |hits| session.poison(hits), |hits| Ok(on.contains(queries, hits)?))?;
+        session.time_on_stream(&mut hits, |hits| session.poison(hits), |hits| Ok(on().contains(queries, hits)?))?;
     let expected = |word: usize| {
         let own = word * 32..count.min(word * 32 + 32);
         own.fold(0, |bits, i| bits | u32::from(!batch.origins[i].is_miss()) << (i % 32))
     };
     let checksum = session.check(&what, "the hit mask", &hits, words, 0, expected)?;
-    let on = subject.tree.on(&session.stream).order(known);
-    let (tree, _) = queries::look_ups(session, &what, batch, |out| on.get(queries, out, None, miss()))?;
+    let on = || subject.tree.on(&session.stream).order(known);
+    let (tree, _) = queries::look_ups(session, &what, batch, |out| on().miss(miss()).get(queries, out))?;
     subject.push(session, Call { operation: "contains", order, misses, count }, (timing, checksum), &tree);
     Ok(())
 }
@@ -164,7 +164,7 @@ fn ordered<W: BenchWord>(
     let timing = session.time_on_stream(
         &mut keys,
         |keys| session.poison(keys),
-        |keys| Ok(set.on(&session.stream).predecessor(queries, keys, None)?),
+        |keys| Ok(set.on(&session.stream).predecessor(queries, keys)?),
     )?;
     let expected = |i: usize| data.keys[batch.origins[i].rank()];
     let checksum = session.check(&what, "keys", &keys, count, miss(), expected)?;
@@ -172,7 +172,7 @@ fn ordered<W: BenchWord>(
     let tree = session.time_on_stream(
         &mut out,
         |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-        |(keys, values)| Ok(of_values.on(&session.stream).predecessor(queries, keys, values, None, miss())?),
+        |(keys, values)| Ok(of_values.on(&session.stream).miss(miss()).predecessor(queries, keys, values)?),
     )?;
     subject.push(session, Call { operation: "predecessor", order, misses: true, count }, (timing, checksum), &tree);
     Ok(())
@@ -197,7 +197,7 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>, order: 
         |(out, _)| session.poison(&mut out.offsets).and_then(|()| session.poison(&mut out.keys)),
         |(out, scratch)| {
             let on = subject.set.on(&session.stream);
-            Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?)
+            Ok(on.range(&starts, &ends, scratch, out)?)
         },
     )?;
     session.check(&what, "offsets", &out.0.offsets, count + 1, u64::MAX, |i| (i * LENGTH) as u64)?;
@@ -210,7 +210,7 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>, order: 
         |(out, _)| session.poison(&mut out.keys),
         |(out, scratch)| {
             let on = subject.tree.on(&session.stream);
-            Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?)
+            Ok(on.range(&starts, &ends, scratch, out)?)
         },
     )?;
     let call = Call { operation: "range of 8", order, misses: false, count };

@@ -109,8 +109,8 @@ fn build(
         |tree| *tree = None,
         |tree| {
             *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(stream, pairs, keys.len(), &mut scratch)?,
-                false => builder.build_on(stream, pairs, keys.len(), &mut scratch)?,
+                true => builder.build_sorted_on(stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
+                false => builder.build_on(stream, pairs.0, pairs.1, keys.len(), &mut scratch)?,
             });
             Ok(())
         },

@@ -59,15 +59,15 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
                 }
                 None => None,
             };
-            let on = subject.tree.on(&session.stream).order(batch_order(order));
+            let on = || subject.tree.on(&session.stream).order(batch_order(order));
             let timing = session.time_on_stream(
                 &mut out,
                 |out| session.poison(out),
-                |out| Ok(on.get(&queries, out, None, miss())?),
+                |out| Ok(on().miss(miss()).get(&queries, out)?),
             )?;
             let checksum = session.check(&what, "values", &out, out.len(), miss(), |i| batch.value(i))?;
             let mut row = subject.row(session, TABLE.name, "get", out.len(), timing, checksum);
-            let lanes = lanes(session, &on)?;
+            let lanes = lanes(session, &on())?;
             row.set("group", lanes);
             row.set("child_region", lanes.map(|_| "slot"));
             row.set("order", order.name());

@@ -91,7 +91,7 @@ impl Subject {
         let sorted = (session.device.upload(&pairs.keys())?, session.device.upload(&pairs.values())?);
         // Its memory, and that of all maps made in it, comes from a pool.
         let stream = Pool::new(&session.device).device().stream()?;
-        let map = MultiMap::build_on(&stream, (&sorted.0, &sorted.1), pairs.len())?;
+        let map = MultiMap::build_on(&stream, &sorted.0, &sorted.1, pairs.len())?;
         Ok(Self { pairs, sorted, stream, map, lanetree })
     }
 
@@ -125,7 +125,7 @@ impl Subject {
             &mut made,
             |made| *made = None,
             |made| {
-                *made = Some(MultiMap::build_on(&self.stream, (&unsorted.0, &unsorted.1), len)?);
+                *made = Some(MultiMap::build_on(&self.stream, &unsorted.0, &unsorted.1, len)?);
                 Ok(())
             },
         )?;
@@ -227,7 +227,7 @@ impl Subject {
         let timing = session.time_on_stream(
             &mut out,
             |(values, _)| session.poison(values),
-            |(values, scratch)| Ok(self.map.on(&session.stream).first(&queries, values, None, miss(), scratch)?),
+            |(values, scratch)| Ok(self.map.on(&session.stream).miss(miss()).first(&queries, values, scratch)?),
         )?;
         let first = |i: usize| value(self.pairs.places(ranks[i]).start);
         let checksum = session.check(&"first", "values", &out.0, count, miss(), first)?;
@@ -280,7 +280,7 @@ impl Subject {
                 |(map, _)| {
                     *map = None;
                     let (keys, values) = &self.sorted;
-                    *map = Some(MultiMap::build_on(&self.stream, (keys, values), self.pairs.len()));
+                    *map = Some(MultiMap::build_on(&self.stream, keys, values, self.pairs.len()));
                 },
                 |(map, changed)| {
                     let Some(Ok(map)) = map else {

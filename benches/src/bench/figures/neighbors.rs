@@ -40,13 +40,13 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
         }
         let batch = sorted.ordered(order, session.seed);
         let queries = session.device.upload(&batch.queries)?;
-        let on = subject.tree.on(&session.stream).order(batch_order(order));
+        let on = || subject.tree.on(&session.stream).order(batch_order(order));
 
         let mut ranks = session.device.alloc::<u64>(count)?;
         let timing = session.time_on_stream(
             &mut ranks,
             |ranks| session.poison(ranks),
-            |ranks| Ok(on.lower_bound(&queries, ranks)?),
+            |ranks| Ok(on().lower_bound(&queries, ranks)?),
         )?;
         let rank = |i: usize| batch.origins[i].lower_bound();
         let checksum = session.check(&what, "ranks", &ranks, count, u64::MAX, rank)?;
@@ -57,7 +57,7 @@ fn measure<W: BenchWord>(session: &mut Session, subject: &Subject<W>) -> Result<
         let timing = session.time_on_stream(
             &mut out,
             |out| session.poison(&mut out.0).and_then(|()| session.poison(&mut out.1)),
-            |out| Ok(on.predecessor(&queries, &mut out.0, &mut out.1, None, miss())?),
+            |out| Ok(on().miss(miss()).predecessor(&queries, &mut out.0, &mut out.1)?),
         )?;
         let rank = |i: usize| batch.origins[i].rank();
         let by_key = session.check(&what, "keys", &out.0, count, miss(), |i| subject.data.keys[rank(i)])?;

@@ -96,7 +96,7 @@ fn of_length<W: BenchWord>(session: &mut Session, subject: &Subject<W>, length: 
                 session.poison(&mut out.keys)?;
                 session.poison(&mut out.values)
             },
-            |(out, scratch)| Ok(on.range(&starts, &ends, None, u64::MAX, scratch, out)?),
+            |(out, scratch)| Ok(on.range(&starts, &ends, scratch, out)?),
         )?;
         let (out, _) = out;
         let rank = |i: usize| first[i / length] + i % length;

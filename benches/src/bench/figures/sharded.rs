@@ -117,13 +117,13 @@ impl Forms for LaneTree<u64, u64> {
         vec![self.device().clone()]
     }
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()> {
-        Ok(self.on(stream).order(batch_order(order)).get(queries, out, None, miss())?)
+        Ok(self.on(stream).order(batch_order(order)).miss(miss()).get(queries, out)?)
     }
     fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
-        Ok(self.on(stream).predecessor(queries, keys, out, None, miss())?)
+        Ok(self.on(stream).miss(miss()).predecessor(queries, keys, out)?)
     }
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
-        Ok(self.get_many_pinned(queries, out, None, miss())?)
+        Ok(self.get_many_pinned(queries, miss(), out, None)?)
     }
 }
 
@@ -140,13 +140,13 @@ impl Forms for Sharded<LaneTree<u64, u64>> {
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()> {
         let on = self.on(stream);
         let on = if order == Order::Sorted { on.sorted() } else { on };
-        Ok(on.get(queries, out, None, miss())?)
+        Ok(on.miss(miss()).get(queries, out)?)
     }
     fn predecessor_on(&self, stream: &Stream, queries: &Buffer<u64>, [keys, out]: [&mut Buffer<u64>; 2]) -> Result<()> {
-        Ok(self.on(stream).predecessor(queries, keys, out, None, miss())?)
+        Ok(self.on(stream).miss(miss()).predecessor(queries, keys, out)?)
     }
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
-        Ok(self.get_many_pinned(queries, out, None, miss())?)
+        Ok(self.get_many_pinned(queries, miss(), out, None)?)
     }
 }
 

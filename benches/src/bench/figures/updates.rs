@@ -10,7 +10,7 @@ use crate::bench::table::{Clock, Table};
 use core::cell::RefCell;
 use core::fmt::Display;
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{Buffer, Harmonia, UpdatePath};
+use lanetree::{Buffer, Harmonia, OpKind, UpdatePath};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -87,8 +87,8 @@ fn build<W: BenchWord>(
         |tree| {
             let pairs = (&pairs.0, &pairs.1);
             *tree = Some(match is_sorted {
-                true => builder.build_sorted_on(&session.stream, pairs, data.len(), &mut scratch)?,
-                false => builder.build_on(&session.stream, pairs, data.len(), &mut scratch)?,
+                true => builder.build_sorted_on(&session.stream, pairs.0, pairs.1, data.len(), &mut scratch)?,
+                false => builder.build_on(&session.stream, pairs.0, pairs.1, data.len(), &mut scratch)?,
             });
             Ok(())
         },
@@ -115,7 +115,7 @@ fn inserts<W: BenchWord>(
     let scratch = UpdateScratch::<W, W>::new(&session.device, count)?;
     let mut build_scratch = BuildScratch::for_sorted(&session.device)?;
     let builder = Builder::<W, W>::default().fill(FILL);
-    let tree = builder.build_sorted_on(&session.stream, (&pairs.0, &pairs.1), data.len(), &mut build_scratch)?;
+    let tree = builder.build_sorted_on(&session.stream, &pairs.0, &pairs.1, data.len(), &mut build_scratch)?;
     let scratch = RefCell::new(scratch);
     let batch = RefCell::new(Batches::new(session, count)?);
     let mut state = (tree, Vec::new());
@@ -172,7 +172,7 @@ struct Batches<W> {
     keys: Buffer<W>,
     values: Buffer<W>,
     /// Kinds of operations: to remove the keys.
-    removals: Buffer<u32>,
+    removals: Buffer<OpKind>,
     /// What kept a batch from reaching the device.
     failed: Result<()>,
 }
@@ -180,7 +180,7 @@ struct Batches<W> {
 impl<W: BenchWord> Batches<W> {
     fn new(session: &Session, count: usize) -> Result<Self> {
         let (keys, values) = (session.device.alloc(count)?, session.device.alloc(count)?);
-        let removals = session.device.upload(&vec![2; count])?;
+        let removals = session.device.upload(&vec![OpKind::REMOVE; count])?;
         let (seed, host) = (session.seed ^ 0xba7c, vec![W::default(); count]);
         Ok(Self { seed, host, keys, values, removals, failed: Ok(()) })
     }
@@ -206,7 +206,7 @@ fn all_are_there<W: BenchWord>(
 ) -> Result<Checksum> {
     let queries = session.device.upload(keys)?;
     let mut values = session.device.alloc::<W>(keys.len())?;
-    tree.on(&session.stream).get(&queries, &mut values, None, miss())?;
+    tree.on(&session.stream).miss(miss()).get(&queries, &mut values)?;
     session.stream.synchronize()?;
     session.check(what, "values", &values, keys.len(), miss(), |i| value_of(keys[i]))
 }

@@ -91,7 +91,7 @@ impl<'a> Combinations<'a> {
         })?;
         self.call(session, &second, "difference_on", difference, &mut || tree.difference_on(&stream, other, scratch))?;
         self.call(session, &second, "union_sorted_on", union, &mut || {
-            tree.union_sorted_on(&stream, batch, len, scratch)
+            tree.union_sorted_on(&stream, batch.0, batch.1, len, scratch)
         })?;
         self.call(session, &second, "intersection_sorted_on", intersection, &mut || {
             tree.intersection_sorted_on(&stream, batch.0, len, scratch)
@@ -223,7 +223,7 @@ impl<'a> Combinations<'a> {
             &mut made,
             |made| *made = None,
             |made: &mut Option<Tree>| {
-                *made = Some(LaneTree::builder().build_sorted_on(&stream, (keys, values), all, &mut build)?);
+                *made = Some(LaneTree::builder().build_sorted_on(&stream, keys, values, all, &mut build)?);
                 Ok(())
             },
         )?;

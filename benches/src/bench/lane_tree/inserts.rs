@@ -49,7 +49,7 @@ pub(crate) fn inserts(
     // The first run brings the pool its memory.
     for run in 0..=session.plan.runs {
         let is_last = run == session.plan.runs;
-        let mut tree = builder.build_sorted_on(stream, (&pairs.device.0, &pairs.device.1), len, &mut build)?;
+        let mut tree = builder.build_sorted_on(stream, &pairs.device.0, &pairs.device.1, len, &mut build)?;
         for (before, batch) in batches.iter().enumerate() {
             stream.synchronize()?;
             let start = Instant::now();

@@ -10,6 +10,7 @@ use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::error::{check_buffer, same_device};
+use lanetree_frame::fixed::QueryOptions;
 use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::room::zeroed;
@@ -23,11 +24,12 @@ use lanetree_simt::{Global, GlobalMut};
 /// A tree's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a call
 /// allocates nothing, synchronises nothing, and may return before its work is done; on the host and the emulator
 /// it is done on return.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct OnStream<'a, V: Word> {
     pub(super) tree: &'a Cuart<V>,
     pub(super) stream: &'a Stream,
     lanes: Lanes,
+    pub(super) options: QueryOptions<'a, V>,
 }
 
 /// How many lanes of a warp compare a query with its leaf's key. In any case one thread per query descends.
@@ -65,7 +67,7 @@ impl Lanes {
 
 impl<'a, V: Word> OnStream<'a, V> {
     pub(super) fn new(tree: &'a Cuart<V>, stream: &'a Stream) -> Self {
-        Self { tree, stream, lanes: Lanes::Auto }
+        Self { tree, stream, lanes: Lanes::Auto, options: QueryOptions::default() }
     }
 
     /// The same, with this many lanes comparing a key in [`OnStream::get`] and [`OnStream::get_pending`].
@@ -74,29 +76,43 @@ impl<'a, V: Word> OnStream<'a, V> {
         Self { lanes, ..self }
     }
 
-    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
-    /// `hits` is the hit mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present, even if a stored value
-    /// equals `miss`.
-    ///
-    /// `values` must have at least one element per query, `hits` at least one per 32 queries. Elements past these are
-    /// not touched; bits past the last query in its word of `hits` become zero.
+    /// Asks [`get`](Self::get) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`,
+    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past
+    /// these are not touched; bits past the last query in its word become zero.
+    #[must_use]
+    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        self.options.hits = hits.into();
+        self
+    }
+
+    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    #[must_use]
+    pub fn miss(mut self, miss: V) -> Self {
+        self.options.miss = miss;
+        self
+    }
+
+    /// [`span`](Self::span) finds at most the first `limit` pairs of each range.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.options.limit = limit;
+        self
+    }
+
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.
+    /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
     /// # Errors
     /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some (use
     /// [`OnStream::get_pending`]); [`Error::Lost`]; [`Error::Runtime`] for buffers of another device, and from the
     /// launch.
-    pub fn get(
-        &self,
-        queries: &DeviceKeys,
-        values: &mut Buffer<V>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: V,
-    ) -> Result<()> {
+    pub fn get(mut self, queries: &DeviceKeys, values: &mut Buffer<V>) -> Result<()> {
+        let hits = self.options.hits.take();
         let tree = self.tree.parts()?;
         if self.stream.device().kind() != DeviceKind::Host {
             tree.check_on_device("OnStream::get")?;
         }
-        self.get_first(tree, queries, values, hits, None, miss)
+        self.get_first(tree, queries, values, hits, None)
     }
 
     /// As [`OnStream::get`], of a tree with leaves in main memory (section 3.2.3 of the paper): where a query ends
@@ -111,11 +127,10 @@ impl<'a, V: Word> OnStream<'a, V> {
         values: &mut Buffer<V>,
         hits: &mut Buffer<u32>,
         pending: &mut Buffer<u32>,
-        miss: V,
     ) -> Result<()> {
         let tree = self.tree.parts()?;
         self.check("the pending mask's buffer", queries.len().div_ceil(32), pending)?;
-        self.get_first(tree, queries, values, Some(hits), Some(pending), miss)
+        self.get_first(tree, queries, values, Some(hits), Some(pending))
     }
 
     fn get_first(
@@ -125,8 +140,8 @@ impl<'a, V: Word> OnStream<'a, V> {
         values: &mut Buffer<V>,
         hits: Option<&mut Buffer<u32>>,
         pending: Option<&mut Buffer<u32>>,
-        miss: V,
     ) -> Result<()> {
+        let miss = self.options.miss;
         let count = queries.len();
         self.check_keys(queries)?;
         self.check("the values' buffer", count, values)?;

@@ -126,12 +126,12 @@ impl<V: Word> OnStream<'_, V> {
     }
 
     /// Finds the span of ranks of the pairs from `starts[i]` to `ends[i]`, both inclusive: `spans[2 * i]` becomes the
-    /// rank of the first pair and `spans[2 * i + 1]` the rank past the last one, for at most `limit` pairs. A range
-    /// whose end is below its start is empty.
+    /// rank of the first pair and `spans[2 * i + 1]` the rank past the last one. A range whose end is below its start is
+    /// empty. Uses [`limit`](Self::limit).
     ///
     /// # Errors
     /// As [`OnStream::lower_bound`].
-    pub fn span(&self, starts: &DeviceKeys, ends: &DeviceKeys, limit: u64, spans: &mut Buffer<u64>) -> Result<()> {
+    pub fn span(&self, starts: &DeviceKeys, ends: &DeviceKeys, spans: &mut Buffer<u64>) -> Result<()> {
         let count = starts.len();
         if ends.len() != count {
             let (what, actual) = ("the ends", ends.len());
@@ -139,7 +139,7 @@ impl<V: Word> OnStream<'_, V> {
         }
         self.rank_into(starts, Side::Lower, spans, 2, 0)?;
         self.rank_into(ends, Side::Upper, spans, 2, 1)?;
-        self.measure(count, spans, limit, None)
+        self.measure(count, spans, self.options.limit, None)
     }
 
     /// Finds the span of ranks of the keys that begin with each prefix, itself among them; `spans` as in

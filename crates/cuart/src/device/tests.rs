@@ -560,7 +560,7 @@ fn any_number_of_lanes_finds_the_same() {
             let words = all.len().div_ceil(32);
             let [mut found, mut pending] = [(); 2].map(|()| device.upload(&vec![!0; words]).unwrap());
             let on = tree.on(&stream).with_lanes(lanes);
-            on.get_pending(&queries, &mut values, &mut found, &mut pending, 0).unwrap();
+            on.miss(0).get_pending(&queries, &mut values, &mut found, &mut pending).unwrap();
             let [found, pending] = [found, pending].map(|bits| bits.to_vec().unwrap());
             let bit = |bits: &[u32], i: usize| bits[i / 32] >> (i % 32) & 1 == 1;
             for (i, (key, value)) in all.iter().zip(values.to_vec().unwrap()).enumerate() {

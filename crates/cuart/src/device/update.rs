@@ -59,7 +59,7 @@ impl<V: Word> Cuart<V> {
     /// # Errors
     /// As [`Cuart::update_on`]; [`Error::KeyTooLong`] for a key of more than 32 bytes with [`LongKeys::Refuse`];
     /// [`Error::Runtime`] if there is no room: the tree is unchanged. [`Error::Lost`] where the device failed when the
-    /// tree was written; among others, if there is no room to build it anew.
+    /// tree was written; among others, if there is no room to rebuild it.
     pub fn insert_on(
         &mut self,
         stream: &Stream,

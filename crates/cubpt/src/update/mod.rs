@@ -10,7 +10,7 @@ use crate::tree::{Tree, full};
 use crate::{Cubpt, merge};
 use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
+use lanetree_frame::{DeviceKind, Op, OpKind, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_layout::{AnyKey, Key, Word};
 use lanetree_primitives::UploadedOperations;
 use lanetree_runtime::Buffer;
@@ -19,11 +19,11 @@ use write::Work;
 
 impl<K: Key, V: Word> Cubpt<K, V> {
     /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
-    /// removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`]. The effect is
+    /// removal) and, unless all are inserts, `kinds[i]`, which says whether it inserts, updates or removes. The effect is
     /// as if they were applied one after another.
     ///
     /// The batch is sorted, searched and planned while the tree is only read; then the nodes are written, layer by layer
-    /// from the leaves, a thread per key. Leaves that removals make too small (below a quarter of the order) are merged at the
+    /// from the leaves, a thread per key. Leaves that removals make too small (below a quarter of the fanout) are merged at the
     /// beginning of the next batch, or by [`Cubpt::merge_small`].
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
@@ -31,14 +31,15 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     ///
     /// ```
     /// use lanetree::cubpt::UpdateScratch;
-    /// use lanetree::{Cubpt, Device, Pool};
+    /// use lanetree::{Cubpt, Device, OpKind, Pool};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Pool::new(&Device::emulated()).device();
     /// let mut tree = Cubpt::build(&device, &[1_u64, 3], &[10_u32, 30])?;
     /// let mut scratch = UpdateScratch::new(&device, 2)?;
     /// // Insert 2, remove 3.
-    /// let (keys, values, kinds) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?, device.upload(&[0, 2])?);
+    /// let (keys, values) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?);
+    /// let kinds = device.upload(&[OpKind::INSERT, OpKind::REMOVE])?;
     /// let report = tree.apply_on(&device.stream()?, &keys, &values, Some(&kinds), &mut scratch)?;
     /// assert_eq!((report.inserted, report.removed), (1, 1));
     /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(10), Some(20), None]);
@@ -61,7 +62,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         stream: &Stream,
         keys: &Buffer<K>,
         values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.tree.check()?;
@@ -84,7 +85,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             return Ok(report(UpdatePath::InPlace));
         }
         if len == 0 {
-            self.tree.replace(Tree::build::<K, V>(&self.device, (self.order, self.fill), &[], &[])?);
+            self.tree.replace(Tree::build::<K, V>(&self.device, (self.fanout, self.fill), &[], &[])?);
             return Ok(report(UpdatePath::Rebuilt));
         }
         let small = (&found.small, found.small_count);
@@ -113,7 +114,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
 
     /// Keys of a node that is split.
     fn full(&self) -> u64 {
-        full(self.order, self.fill).max(u64::from(self.order).div_ceil(2))
+        full(self.fanout, self.fill).max(u64::from(self.fanout).div_ceil(2))
     }
 
     /// Applies operations: all updates in host form end here.
@@ -132,7 +133,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;
         if report.path != UpdatePath::Unchanged {
             let keys: Vec<K> = pairs.keys.into_iter().map(K::decode).collect();
-            self.tree.replace(Tree::build(&self.device, (self.order, self.fill), &keys, &pairs.values)?);
+            self.tree.replace(Tree::build(&self.device, (self.fanout, self.fill), &keys, &pairs.values)?);
         }
         Ok(report)
     }

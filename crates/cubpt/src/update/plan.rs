@@ -5,7 +5,7 @@ use super::scratch::{MANY, SMALL, SORT, TALLY, UpdateScratch};
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
-use lanetree_frame::{Result, Stream};
+use lanetree_frame::{OpKind, Result, Stream};
 use lanetree_kernels_cubpt::{ExpandArgs, SearchArgs, TouchArgs, TouchedNodes, calls};
 use lanetree_layout::Key;
 use lanetree_primitives::{Pairs, PairsMut, RunScratch, ScanScratch, exclusive_scan, last_by_key};
@@ -143,7 +143,7 @@ impl Found {
         stream: &Stream,
         scratch: &mut UpdateScratch<K>,
         tree: &Tree,
-        (keys, kinds): (&Buffer<K>, Option<&Buffer<u32>>),
+        (keys, kinds): (&Buffer<K>, Option<&Buffer<OpKind>>),
         full: u64,
     ) -> Result<Self> {
         let (device, count) = (scratch.device(), keys.len());

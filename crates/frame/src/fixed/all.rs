@@ -34,13 +34,24 @@ impl AllRows {
     }
 }
 
-/// All pairs of an index, a window at a time. A device gathers windows while earlier ones cross the bus and are read.
+/// From which end windows come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Front,
+    Back,
+}
+
+/// Pairs of an index whose ranks are neighbours, a window at a time. A device gathers windows while earlier ones cross the bus and
+/// are read.
 pub(super) struct Windows<'a, I: FixedIndex> {
     index: &'a I,
     from: From<'a, I>,
-    /// Pairs before the current window, and of it.
-    done: u64,
+    end: End,
+    /// The ranks of the pairs that no window was asked for yet. On a device the first window from the front may begin before them.
+    ranks: Range<u64>,
+    /// Pairs of the current window.
     current: usize,
+    is_first: bool,
     /// Pairs of the next window, and the most.
     len: u64,
     most: u64,
@@ -52,8 +63,6 @@ enum From<'a, I: FixedIndex> {
     Device {
         taken: Taken<'a, I::Key, I::Value>,
         rows: AllRows,
-        /// Pairs that are on their way or were.
-        sent: u64,
         /// Windows on their way.
         in_flight: usize,
         /// The slot of the current window.
@@ -63,66 +72,67 @@ enum From<'a, I: FixedIndex> {
 
 impl<I: FixedIndex> fmt::Debug for Windows<'_, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Windows[{} of {} pairs]", self.done, self.index.len())
+        write!(f, "Windows[ranks {:?} left]", self.ranks)
     }
 }
 
 impl<'a, I: FixedIndex> Windows<'a, I> {
-    /// Windows of at most so many pairs each. The first one has about `first`; later ones are longer.
-    pub(super) fn new(index: &'a I, first: usize, most: usize) -> Result<Self> {
+    /// Windows of at most `most` pairs each, of the pairs with these ranks. The first one has about `first`; later ones are longer.
+    pub(super) fn new(index: &'a I, ranks: Range<u64>, end: End, first: usize, most: usize) -> Result<Self> {
         index.check_not_lost()?;
         let sizes = index.staging().ranges.sizes;
         let from = match index.native() {
             Some(_) => From::Host(Vec::new(), Vec::new()),
             None => {
                 let rows = AllRows::new(index, index.device())?;
-                From::Device { taken: index.staging().ranges.take(), rows, sent: 0, in_flight: 0, slot: 0 }
+                From::Device { taken: index.staging().ranges.take(), rows, in_flight: 0, slot: 0 }
             }
         };
         let whole = |pairs: usize| (pairs as u64 / sizes.part).max(1) * sizes.part;
         let most = most.min(sizes.window);
-        Ok(Self { index, from, done: 0, current: 0, len: whole(first.min(most)), most: whole(most) })
+        let (len, most) = (whole(first.min(most)), whole(most));
+        Ok(Self { index, from, end, ranks, current: 0, is_first: true, len, most })
     }
 
     /// Goes on to the next window; false past the last one.
     pub(super) fn advance(&mut self) -> Result<bool> {
-        let (index, all) = (self.index, self.index.len());
-        self.done += self.current as u64;
-        let is_first = self.done == 0;
+        let Self { index, end, ranks, most, .. } = self;
+        let (index, is_first) = (*index, core::mem::take(&mut self.is_first));
         self.current = 0;
-        let most = self.most;
-        let longer = |len: &mut u64| core::mem::replace(len, most.min(*len * 8));
+        let longer = |len: &mut u64| core::mem::replace(len, (*most).min(*len * 8));
         match &mut self.from {
             From::Host(keys, values) => {
-                let len = longer(&mut self.len).min(all - self.done) as usize;
+                let pairs = take(ranks, *end, longer(&mut self.len), 1);
+                let len = (pairs.end - pairs.start) as usize;
                 make_room(keys, len.saturating_sub(keys.len()))?;
                 make_room(values, len.saturating_sub(values.len()))?;
                 keys.resize(len, bytemuck::Zeroable::zeroed());
                 values.resize(len, bytemuck::Zeroable::zeroed());
                 index.check_not_lost()?;
                 let view = index.native().expect("an index on the host is in main memory");
-                let (tasks, first) = (keys.par_chunks_mut(TASK).zip(values.par_chunks_mut(TASK)), self.done);
+                let tasks = keys.par_chunks_mut(TASK).zip(values.par_chunks_mut(TASK));
                 tasks.enumerate().for_each(|(task, (keys, values))| {
-                    view.copy(first + (task * TASK) as u64, keys, values);
+                    view.copy(pairs.start + (task * TASK) as u64, keys, values);
                 });
                 self.current = len;
             }
-            From::Device { taken, rows, sent, in_flight, slot } => {
+            From::Device { taken, rows, in_flight, slot } => {
                 let ring = &mut taken.slots.gathering;
                 let part = index.staging().ranges.sizes.part;
                 // The first one is alone: the caller may not want more.
-                while *sent < all && *in_flight < if is_first { 1 } else { GATHERING } {
-                    let pairs = *sent..all.min(*sent + longer(&mut self.len));
+                while !ranks.is_empty() && *in_flight < if is_first { 1 } else { GATHERING } {
+                    let wanted = take(ranks, *end, longer(&mut self.len), part);
+                    // A window begins where a part does.
+                    let pairs = wanted.start / part * part..wanted.end;
                     let len = (pairs.end - pairs.start) as usize;
                     let to = ring.next(index.device())?;
                     to.reserve(index.device(), len)?;
-                    to.busy = Some(len);
+                    to.busy = Some((wanted.end - wanted.start) as usize);
                     let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
                     let rows = rows.window(&to.stream, pairs.clone(), part)?;
                     // SAFETY: the row is of all pairs, and there is room for those of the window; the pointers are for the stream.
                     unsafe { index.launch_gather(&to.stream, &rows, len, out)? };
-                    to.download(0..len)?;
-                    *sent = pairs.end;
+                    to.download((wanted.start - pairs.start) as usize..len)?;
                     *in_flight += 1;
                 }
                 if *in_flight > 0 {
@@ -155,7 +165,27 @@ impl<'a, I: FixedIndex> Windows<'a, I> {
 /// Windows for a caller who wants all pairs.
 fn windows<I: FixedIndex>(index: &I) -> Result<Windows<'_, I>> {
     let most = if index.native().is_some() { HOST_WINDOW } else { usize::MAX };
-    Windows::new(index, most, most)
+    Windows::new(index, 0..index.len(), End::Front, most, most)
+}
+
+/// Takes at most `len` ranks from an end; one that is taken from the back begins at a multiple of `part`, of which `len` is a
+/// multiple, or where all begin. Takes one at least.
+fn take(ranks: &mut Range<u64>, end: End, len: u64, part: u64) -> Range<u64> {
+    match end {
+        End::Front => {
+            // As many as there are in whole parts.
+            let next = (ranks.start / part * part).saturating_add(len).min(ranks.end);
+            let taken = ranks.start..next;
+            ranks.start = next;
+            taken
+        }
+        End::Back => {
+            let first = ranks.end.saturating_sub(len).next_multiple_of(part).max(ranks.start);
+            let taken = first..ranks.end;
+            ranks.end = first;
+            taken
+        }
+    }
 }
 
 /// Keys and values apart.

@@ -323,9 +323,9 @@ pub trait HostForm: FixedIndex {
     fn get_many_pinned(
         &self,
         keys: &PinnedBuffer<Self::Key>,
+        miss: Self::Value,
         values: &mut PinnedBuffer<Self::Value>,
         hits: Option<&mut PinnedBuffer<u32>>,
-        miss: Self::Value,
     ) -> Result<()> {
         let mut batch = PinnedBatch { queries: keys, width: 1, values, hits };
         batch.check()?;

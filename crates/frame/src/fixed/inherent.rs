@@ -16,6 +16,30 @@ macro_rules! inherent_basics {
 
         /// Size, pairs, and batches of changes.
         impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
+            /// Builds an index over pairs in any order, with the default options. Of equal keys, the last one's value is kept.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            /// use std::collections::BTreeMap;
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            /// let map = BTreeMap::from([(10_u64, 1_u32), (20, 2)]);
+            #[doc = concat!("let index = ", stringify!($index), "::build_pairs(&Device::host(), map)?;")]
+            /// assert_eq!(index.get(&20)?, Some(2));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// Those of the build; [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for the pairs, too.
+            pub fn build_pairs(
+                device: &$crate::Device,
+                pairs: impl IntoIterator<Item = ($k, $v)>,
+            ) -> $crate::Result<Self> {
+                let (keys, values) = $crate::fixed::pairs::columns(pairs)?;
+                Self::build(device, &keys, &values)
+            }
+
             /// The device that holds the index.
             pub fn device(&self) -> &$crate::Device {
                 $crate::fixed::FixedIndex::device(self)
@@ -37,6 +61,11 @@ macro_rules! inherent_basics {
                 $crate::fixed::FixedIndex::bytes(self)
             }
 
+            /// Bytes of main memory that the index takes beside those of its device: 0, since it is on its device as a whole.
+            pub fn host_bytes(&self) -> u64 {
+                0
+            }
+
             /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next
             /// batches.
             pub fn staging_bytes(&self) -> usize {
@@ -44,33 +73,13 @@ macro_rules! inherent_basics {
             }
 
             /// Whether a batch of changes failed half-way on the device, so that the index's contents are unknown. Every call
-            /// that returns a [`Result`]($crate::Result) then returns [`Error::Lost`]($crate::Error::Lost): build the index anew.
+            /// that returns a [`Result`]($crate::Result) then returns [`Error::Lost`]($crate::Error::Lost): build it again.
             pub fn is_lost(&self) -> bool {
                 $crate::fixed::FixedIndex::check_not_lost(self).is_err()
             }
 
-            /// The index's queries on a stream of the same device: the device form of every call. Buffers go in and out; a call
-            /// allocates nothing, does not wait, and may return before its work is done.
-            ///
-            /// ```
-            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
-            ///
-            /// # fn main() -> lanetree::Result<()> {
-            /// let device = Device::host();
-            #[doc = concat!("let index = ", stringify!($index), "::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
-            /// let (stream, queries) = (device.stream()?, device.upload(&[20_u64, 25])?);
-            /// let mut values = device.alloc(2)?;
-            /// index.on(&stream).get(&queries, &mut values, None, u32::MAX)?;
-            /// assert_eq!(values.to_vec()?, [2, u32::MAX]); // the copy to the host waits for the look-up
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub fn on<'a>(&'a self, stream: &'a $crate::Stream) -> $crate::fixed::OnStream<'a, Self> {
-                $crate::fixed::OnStream::new(self, stream)
-            }
-
-            /// Iterates over all pairs in ascending order of their keys. Pairs come from the device in large blocks; if that
-            /// fails, the item is an error and the iteration ends.
+            /// Iterates over all pairs in ascending order of their keys, or from the last one on (`.rev()`). Pairs come from the
+            /// device in large windows; if that fails, the item is an error and the iteration ends.
             ///
             /// ```
             #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
@@ -90,6 +99,30 @@ macro_rules! inherent_basics {
                 $crate::fixed::Iter::new(self)
             }
 
+            /// Iterates over the pairs of a range of keys in ascending order, or from the last one on (`.rev()`): `3..7`, `..=7`,
+            /// or a [`KeyRange`]($crate::KeyRange) with a limit. Two ranks find its ends; then pairs come in windows, as from
+            /// [`iter`](Self::iter). Of many short ranges [`range_many`](Self::range_many) is far faster.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let keys: lanetree::Result<Vec<u64>> = index.range(11..)?.rev().map(|pair| Ok(pair?.0)).collect();
+            /// assert_eq!(keys?, [30, 20]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// [`ReversedRange`]($crate::Error::ReversedRange); as [`lower_bound_many`](Self::lower_bound_many).
+            pub fn range(
+                &self,
+                range: impl Into<$crate::KeyRange<$k>>,
+            ) -> $crate::Result<$crate::fixed::Iter<'_, Self>> {
+                $crate::fixed::Iter::of_range(self, range.into())
+            }
+
             /// All pairs in ascending order of their keys.
             ///
             /// # Errors
@@ -101,6 +134,10 @@ macro_rules! inherent_basics {
 
             /// Applies a batch of operations, with the effect of one after another in the batch's order: all of them, or none.
             /// Returns what they did, when it is done.
+            ///
+            /// Where the report's path is [`Rebuilt`]($crate::UpdatePath::Rebuilt), the whole index was rebuilt, which takes time in
+            /// proportion to all pairs. On the host that is every batch of a `LaneTree`, a `Cubpt` or a `SortedArray`: make batches
+            /// large there.
             ///
             /// ```
             #[doc = concat!("use lanetree::{Device, Op, ", stringify!($index), "};")]
@@ -124,7 +161,8 @@ macro_rules! inherent_basics {
             }
 
             /// Inserts pairs, in any order: `keys[i]` gets `values[i]`. The value of a key that is present is replaced. If a key
-            /// is in the batch more than once, its last value is kept. All or nothing; returns when it is done.
+            /// is in the batch more than once, its last value is kept. All or nothing; returns when it is done. It may rebuild the
+            /// index, as [`apply`](Self::apply) does.
             ///
             /// ```
             #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
@@ -159,6 +197,34 @@ macro_rules! inherent_basics {
             /// As [`apply`](Self::apply).
             pub fn remove_many(&mut self, keys: &[$k]) -> $crate::Result<$crate::UpdateReport> {
                 $crate::OrderedIndex::remove_many(self, keys)
+            }
+        }
+    };
+}
+
+/// Every query in device form.
+#[macro_export]
+macro_rules! inherent_device_form {
+    (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {
+        impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
+            /// The index's queries on a stream of the same device: the device form of every call. Buffers go in and out; a call
+            /// allocates nothing, does not wait, and may return before its work is done.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            /// let device = Device::host();
+            #[doc = concat!("let index = ", stringify!($index), "::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let (stream, queries) = (device.stream()?, device.upload(&[20_u64, 25])?);
+            /// let mut values = device.alloc(2)?;
+            /// index.on(&stream).get(&queries, &mut values)?;
+            /// assert_eq!(values.to_vec()?, [2, u32::MAX]); // the copy to the host waits for the look-up
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn on<'a>(&'a self, stream: &'a $crate::Stream) -> $crate::fixed::OnStream<'a, Self> {
+                $crate::fixed::OnStream::new(self, stream)
             }
         }
     };
@@ -233,11 +299,11 @@ macro_rules! inherent_forms {
             pub fn get_many_pinned(
                 &self,
                 keys: &$crate::PinnedBuffer<$k>,
+                miss: $v,
                 values: &mut $crate::PinnedBuffer<$v>,
                 hits: Option<&mut $crate::PinnedBuffer<u32>>,
-                miss: $v,
             ) -> $crate::Result<()> {
-                $crate::fixed::HostForm::get_many_pinned(self, keys, values, hits, miss)
+                $crate::fixed::HostForm::get_many_pinned(self, keys, miss, values, hits)
             }
 
             /// Whether each of `keys` is present.
@@ -246,6 +312,15 @@ macro_rules! inherent_forms {
             /// As [`get_many`](Self::get_many).
             pub fn contains_many(&self, keys: &[$k]) -> $crate::Result<Vec<bool>> {
                 $crate::fixed::HostForm::contains_many(self, keys)
+            }
+
+            /// Whether one key is present. On a GPU one key costs a launch and two trips over the bus: ask for many with
+            /// [`contains_many`](Self::contains_many).
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many).
+            pub fn contains(&self, key: &$k) -> $crate::Result<bool> {
+                Ok(self.contains_many(core::slice::from_ref(key))?[0])
             }
 
             /// The pair with the smallest key; `None` if there are no pairs.
@@ -505,10 +580,41 @@ macro_rules! inherent_forms {
 #[macro_export]
 macro_rules! inherent_combinations {
     (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {
-        /// Memory.
+        /// Copies, and memory.
         impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
-            /// Lays the index out anew from its pairs, with its options, in new memory: as its build would. So it gives back
-            /// the memory that insertions and removals have left unused. Returns by how many bytes of the device's memory the
+            /// A second index with the same pairs and options, on the same device, laid out as a build lays it out. Returns when it
+            /// is complete. It isn't [`Clone`], because a device can be out of memory.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let mut index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20], &[1_u32, 2])?;")]
+            /// let before = index.try_clone()?;
+            /// index.clear()?;
+            /// assert_eq!((index.len(), before.pairs()?), (0, vec![(10, 1), (20, 2)]));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// [`Error::Lost`]($crate::Error::Lost); [`Error::Runtime`]($crate::Error::Runtime) if the device has no room for a
+            /// copy of the pairs and the second index, or from the device.
+            pub fn try_clone(&self) -> $crate::Result<Self> {
+                $crate::fixed::copy(self)
+            }
+
+            /// Removes all pairs and gives back their memory; the index keeps its options. Returns when it is done.
+            ///
+            /// # Errors
+            /// [`Error::Lost`]($crate::Error::Lost); [`Error::Runtime`]($crate::Error::Runtime) from the device: the index is as
+            /// it was.
+            pub fn clear(&mut self) -> $crate::Result<()> {
+                $crate::fixed::clear(self)
+            }
+
+            /// Rebuilds the index from its pairs, with its options, in new memory. So it gives back the memory that insertions and
+            /// removals have left unused. Returns by how many bytes of the device's memory the
             /// index has become smaller; 0 if it has not. Returns when it is done. Meanwhile the device holds both layouts and
             /// a copy of the pairs.
             ///
@@ -661,11 +767,12 @@ macro_rules! inherent_combinations {
             pub fn union_sorted_on(
                 &self,
                 stream: &$crate::Stream,
-                pairs: (&$crate::Buffer<$k>, &$crate::Buffer<$v>),
+                keys: &$crate::Buffer<$k>,
+                values: &$crate::Buffer<$v>,
                 len: usize,
                 scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
             ) -> $crate::Result<Self> {
-                $crate::fixed::Combine::union_sorted_on(self, stream, pairs, len, scratch)
+                $crate::fixed::Combine::union_sorted_on(self, stream, keys, values, len, scratch)
             }
 
             /// The intersection with the first `len` keys of a buffer, in ascending order, on a stream.

@@ -1,11 +1,13 @@
-//! All pairs in order, a window at a time.
+//! Pairs in order, from either end, a window at a time.
 
-use super::FixedIndex;
-use super::all::Windows;
+use super::all::{End, Windows};
+use super::{FixedIndex, HostForm};
 use core::fmt;
-use core::iter::{Copied, Zip};
+use core::iter::{Copied, FusedIterator, Zip};
+use core::ops::Range;
 use core::slice;
-use lanetree_base::Result;
+use lanetree_base::ranges::RangeBatch;
+use lanetree_base::{KeyRange, Result};
 
 /// Pairs of the first window, which comes before the caller gets any pair, and the most pairs of a window.
 const FIRST: usize = 1 << 12;
@@ -16,45 +18,103 @@ const MOST: usize = 1 << 20;
 type Pairs<'a, I> =
     Zip<Copied<slice::Iter<'a, <I as FixedIndex>::Key>>, Copied<slice::Iter<'a, <I as FixedIndex>::Value>>>;
 
-/// Iterates over an index's pairs in ascending order of their keys. Fetches them from the device in large windows, the next
-/// ones while the caller has the pairs of one; if that fails, the item is an error and the iteration ends. The first item of a
-/// lost index is [`Error::Lost`](lanetree_base::Error::Lost).
+/// Iterates over an index's pairs, or those of a range, in ascending order of their keys, or from the last one on
+/// ([`rev`](Iterator::rev)). Fetches them from the device in large windows, the next ones while the caller has the pairs of one; if
+/// that fails, the item is an error and the iteration ends. The first item of a lost index is
+/// [`Error::Lost`](lanetree_base::Error::Lost).
+///
+/// It isn't an [`ExactSizeIterator`], since an error ends it early; otherwise
+/// [`size_hint`](Iterator::size_hint)'s upper bound is how many pairs there are.
 pub struct Iter<'a, I: FixedIndex> {
     index: &'a I,
-    /// Those of the current window that were not given out. Their lifetime is a lie: they are gone when the windows go on.
-    pairs: Pairs<'a, I>,
-    /// None before the first pair.
-    windows: Option<Windows<'a, I>>,
-    /// Pairs that there are after the window; 0 after an error.
-    left: u64,
+    /// The pairs of the windows from the front and from the back that were not given out. Their lifetime is a lie: they are gone
+    /// when the windows go on.
+    front: Pairs<'a, I>,
+    back: Pairs<'a, I>,
+    /// None before the first pair from that end.
+    front_windows: Option<Windows<'a, I>>,
+    back_windows: Option<Windows<'a, I>>,
+    /// The ranks of the pairs that are in neither window yet; none after an error.
+    ranks: Range<u64>,
     is_started: bool,
 }
 
 impl<'a, I: FixedIndex> Iter<'a, I> {
     /// Over all of an index's pairs.
     pub fn new(index: &'a I) -> Self {
-        Self { index, pairs: of(&[], &[]), windows: None, left: index.len(), is_started: false }
+        Self::of_ranks(index, 0..index.len())
     }
 
-    /// Fetches the next window; nothing is left if that fails.
+    /// Over the pairs of a range of keys, at most the first [`limit`](KeyRange::limit) of it. Finds both ends first: two ranks.
+    ///
+    /// # Errors
+    /// [`Error::ReversedRange`](lanetree_base::Error::ReversedRange); those of
+    /// [`lower_bound_many`](HostForm::lower_bound_many).
+    pub fn of_range(index: &'a I, range: KeyRange<I::Key>) -> Result<Self> {
+        let RangeBatch { starts, ends, limits } = RangeBatch::new([range])?;
+        let (first, end) = (index.lower_bound_many(&starts)?[0], index.upper_bound_many(&ends)?[0]);
+        let limit = limits.first().copied().unwrap_or(u64::MAX);
+        // One that has no keys may end before it begins.
+        Ok(Self::of_ranks(index, first..end.max(first).min(first.saturating_add(limit))))
+    }
+
+    fn of_ranks(index: &'a I, ranks: Range<u64>) -> Self {
+        let (front, back) = (of(&[], &[]), of(&[], &[]));
+        Self { index, front, back, front_windows: None, back_windows: None, ranks, is_started: false }
+    }
+
+    /// Fetches the next window from an end; nothing is left if that fails.
     #[cold]
-    fn fetch(&mut self) -> Result<()> {
-        let left = core::mem::take(&mut self.left);
-        self.pairs = of(&[], &[]);
-        let windows = match &mut self.windows {
+    fn fetch(&mut self, end: End) -> Result<()> {
+        let left = core::mem::replace(&mut self.ranks, 0..0);
+        // After an error the other end has none either.
+        let other = match end {
+            End::Front => core::mem::replace(&mut self.back, of(&[], &[])),
+            End::Back => core::mem::replace(&mut self.front, of(&[], &[])),
+        };
+        let (windows, pairs) = match end {
+            End::Front => (&mut self.front_windows, &mut self.front),
+            End::Back => (&mut self.back_windows, &mut self.back),
+        };
+        *pairs = of(&[], &[]);
+        let windows = match windows {
             Some(windows) => windows,
-            none => none.insert(Windows::new(self.index, FIRST, MOST)?),
+            none => none.insert(Windows::new(self.index, left.clone(), end, FIRST, MOST)?),
         };
         windows.advance()?;
         let (keys, values) = windows.pairs();
-        self.left = left.saturating_sub(keys.len() as u64);
+        // The window may reach into pairs that have come from the other end.
+        let len = keys.len().min((left.end - left.start) as usize);
+        let taken = match end {
+            End::Front => 0..len,
+            End::Back => keys.len() - len..keys.len(),
+        };
+        let (keys, values) = (&keys[taken.clone()], &values[taken]);
         // SAFETY: a window is memory of its own, which does not move with the iterator, and nobody writes or frees it before the
         // windows go on or are dropped. Before they go on, above, these slices are replaced; no slice is given out.
         let (keys, values) = unsafe {
             (slice::from_raw_parts(keys.as_ptr(), keys.len()), slice::from_raw_parts(values.as_ptr(), values.len()))
         };
-        self.pairs = of(keys, values);
+        *pairs = of(keys, values);
+        self.ranks = match end {
+            End::Front => left.start + len as u64..left.end,
+            End::Back => left.start..left.end - len as u64,
+        };
+        match end {
+            End::Front => self.back = other,
+            End::Back => self.front = other,
+        }
         Ok(())
+    }
+
+    /// Fetches a window if there may be another one; whether the next pair may be in it.
+    fn goes_on(&mut self, end: End) -> Result<bool> {
+        // The first call asks a lost index even if it has no pairs.
+        if self.ranks.is_empty() && self.is_started {
+            return Ok(false);
+        }
+        self.is_started = true;
+        self.fetch(end).map(|()| true)
     }
 }
 
@@ -70,27 +130,47 @@ impl<I: FixedIndex> Iterator for Iter<'_, I> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(pair) = self.pairs.next() {
+        if let Some(pair) = self.front.next() {
             return Some(Ok(pair));
         }
-        if self.left == 0 && self.is_started {
-            return None;
-        }
-        self.is_started = true;
-        match self.fetch() {
-            Ok(()) => self.pairs.next().map(Ok),
+        match self.goes_on(End::Front) {
+            Ok(true) => self.front.next().map(Ok),
+            // What the other end has fetched.
+            Ok(false) => self.back.next().map(Ok),
             Err(error) => Some(Err(error)),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // Fewer only if fetching fails.
-        (0, Some(self.left as usize + self.pairs.len()))
+        (0, Some(self.left() as usize))
+    }
+}
+
+impl<I: FixedIndex> DoubleEndedIterator for Iter<'_, I> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if let Some(pair) = self.back.next_back() {
+            return Some(Ok(pair));
+        }
+        match self.goes_on(End::Back) {
+            Ok(true) => self.back.next_back().map(Ok),
+            Ok(false) => self.front.next_back().map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl<I: FixedIndex> FusedIterator for Iter<'_, I> {}
+
+impl<I: FixedIndex> Iter<'_, I> {
+    fn left(&self) -> u64 {
+        self.ranks.end - self.ranks.start + (self.front.len() + self.back.len()) as u64
     }
 }
 
 impl<I: FixedIndex> fmt::Debug for Iter<'_, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Iter[{} pairs left]", self.left + self.pairs.len() as u64)
+        write!(f, "Iter[{} pairs left]", self.left())
     }
 }

@@ -9,25 +9,59 @@ use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::room::zeroed;
 use lanetree_base::{BatchOrder, Result};
-use lanetree_layout::AnyKey;
+use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
 
 /// An index's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a
 /// call allocates nothing, synchronises nothing, and may return before its work is done.
+///
+/// What a query can do without is named before it: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
+/// [`limit`](Self::limit) and [`limits`](Self::limits).
+///
+/// ```
+/// use lanetree::{BatchOrder, Device, LaneTree};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let device = Device::emulated();
+/// let index = LaneTree::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;
+/// let (stream, queries) = (device.stream()?, device.upload(&[20_u64, 25])?);
+/// let (mut values, mut hits) = (device.alloc(2)?, device.alloc(1)?);
+/// index.on(&stream).order(BatchOrder::Sorted).hits(&mut hits).miss(0).get(&queries, &mut values)?;
+/// assert_eq!((values.to_vec()?, hits.to_vec()?), (vec![2, 0], vec![0b01]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct OnStream<'a, I: FixedIndex> {
     pub(super) index: &'a I,
     pub(super) stream: &'a Stream,
     tuning: I::Tuning,
+    /// What the next query is asked for.
+    pub(super) options: QueryOptions<'a, I::Value>,
 }
 
-impl<I: FixedIndex> Clone for OnStream<'_, I> {
-    fn clone(&self) -> Self {
-        *self
+/// What a query in device form can do without.
+#[derive(Debug)]
+pub struct QueryOptions<'a, V> {
+    /// Where the hit mask goes.
+    pub hits: Option<&'a mut Buffer<u32>>,
+    /// The value of what is absent.
+    pub miss: V,
+    /// At most this number of pairs of each range.
+    pub limit: u64,
+    /// The most pairs of each range by itself.
+    pub limits: Option<&'a Buffer<u64>>,
+}
+
+impl<V: Value> Default for QueryOptions<'_, V> {
+    /// No hit mask, no limits; what is absent has the value of which all bits are set.
+    fn default() -> Self {
+        let mut miss = V::default();
+        bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
+        Self { hits: None, miss, limit: u64::MAX, limits: None }
     }
 }
-impl<I: FixedIndex> Copy for OnStream<'_, I> {}
 
 impl<I: FixedIndex<Tuning = BatchOrder>> OnStream<'_, I> {
     /// Says what is known about the order of the next look-ups' queries.
@@ -40,7 +74,44 @@ impl<I: FixedIndex<Tuning = BatchOrder>> OnStream<'_, I> {
 impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// Queries of this index on a stream of its device.
     pub fn new(index: &'a I, stream: &'a Stream) -> Self {
-        Self { index, stream, tuning: I::Tuning::default() }
+        Self { index, stream, tuning: I::Tuning::default(), options: QueryOptions::default() }
+    }
+
+    /// What was named for the next query.
+    pub fn into_options(self) -> QueryOptions<'a, I::Value> {
+        self.options
+    }
+
+    /// Asks [`get`](Self::get), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit
+    /// `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`, even if a stored value equals
+    /// [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past these are not touched; bits past
+    /// the last query in its word become zero.
+    #[must_use]
+    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        self.options.hits = hits.into();
+        self
+    }
+
+    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    #[must_use]
+    pub fn miss(mut self, miss: I::Value) -> Self {
+        self.options.miss = miss;
+        self
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` pairs of each range.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.options.limit = limit;
+        self
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` pairs of range `i`. There
+    /// is one limit per range, in a buffer of the index's device.
+    #[must_use]
+    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
+        self.options.limits = limits.into();
+        self
     }
 
     /// The index.
@@ -64,23 +135,14 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         Self { tuning, ..self }
     }
 
-    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or `miss` if there is no such key.
-    /// `hits` is the hit mask: bit `i % 32` of `hits[i / 32]` says whether key `i` is present, even if a stored value
-    /// equals `miss`.
-    ///
-    /// `values` must have at least one element per query, `hits` at least one per 32 queries. Elements past these are
-    /// not touched; bits past the last query in its word of `hits` become zero.
+    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.
+    /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
     /// # Errors
-    /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Runtime`] for
+    /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Lost`]; [`Error::Runtime`] for
     /// buffers of another device, and from the launch.
-    pub fn get(
-        &self,
-        queries: &Buffer<I::Key>,
-        values: &mut Buffer<I::Value>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: I::Value,
-    ) -> Result<()> {
+    pub fn get(mut self, queries: &Buffer<I::Key>, values: &mut Buffer<I::Value>) -> Result<()> {
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.get_first(queries.len(), queries, values, hits, miss)
     }
 
@@ -166,19 +228,17 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     }
 
     /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`;
-    /// if there is none, `values[i]` becomes `miss` and `keys[i]` is unspecified. `hits` as in [`OnStream::get`].
+    /// if there is none, `values[i]` becomes [`miss`](Self::miss) and `keys[i]` is unspecified. Uses [`hits`](Self::hits).
     ///
     /// # Errors
     /// As [`OnStream::get`].
     pub fn predecessor(
-        &self,
+        self,
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: I::Value,
     ) -> Result<()> {
-        self.neighbor(queries, keys, values, hits, miss, &Searches::any(Side::Upper))
+        self.neighbor(queries, keys, values, &Searches::any(Side::Upper))
     }
 
     /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
@@ -186,43 +246,40 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// # Errors
     /// As [`OnStream::get`].
     pub fn successor(
-        &self,
+        self,
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: I::Value,
     ) -> Result<()> {
-        self.neighbor(queries, keys, values, hits, miss, &Searches::any(Side::Lower))
+        self.neighbor(queries, keys, values, &Searches::any(Side::Lower))
     }
 
     /// Finds the pair that an as-of look-up of each query asks for; otherwise like [`OnStream::predecessor`]. If it looks for
-    /// the nearest key, one launch looks below and another one above.
+    /// the nearest key, one launch looks below and another one above: the second one reads the hit mask, so that `hits` is
+    /// always needed.
     ///
     /// # Errors
     /// As [`OnStream::get`]; [`Error::OptionValue`] for a distance between floats.
     pub fn asof(
-        &self,
+        self,
         queries: &Buffer<I::Key>,
         how: &AsOf,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
         hits: &mut Buffer<u32>,
-        miss: I::Value,
     ) -> Result<()> {
-        self.neighbor(queries, keys, values, Some(hits), miss, &how.searches::<I::Key>()?)
+        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss);
+        of_index.neighbor(queries, keys, values, &how.searches::<I::Key>()?)
     }
 
     fn neighbor(
-        &self,
+        mut self,
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
-        hits: Option<&mut Buffer<u32>>,
-        miss: I::Value,
         searches: &Searches<BitsOf<I>>,
     ) -> Result<()> {
-        let count = queries.len();
+        let (count, hits, miss) = (queries.len(), self.options.hits.take(), self.options.miss);
         self.check("the queries' buffer", count, queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;

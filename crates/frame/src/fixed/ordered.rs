@@ -29,6 +29,9 @@ impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     fn get_many(&self, keys: &[I::Key]) -> Result<Vec<Option<I::Value>>> {
         HostForm::get_many(self, keys)
     }
+    fn contains_many(&self, keys: &[I::Key]) -> Result<Vec<bool>> {
+        HostForm::contains_many(self, keys)
+    }
     fn lower_bound_many(&self, keys: &[I::Key]) -> Result<Vec<u64>> {
         HostForm::lower_bound_many(self, keys)
     }
@@ -135,7 +138,7 @@ impl<I: FixedIndex<Value: Word>> DeviceForm<I::Key, I::Value> for I {
         hits: Option<&mut Buffer<u32>>,
         miss: I::Value,
     ) -> Result<()> {
-        OnStream::new(self, stream).get(queries, values, hits, miss)
+        OnStream::new(self, stream).hits(hits).miss(miss).get(queries, values)
     }
     fn lower_bound(&self, stream: &Stream, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
         OnStream::new(self, stream).lower_bound(queries, ranks)

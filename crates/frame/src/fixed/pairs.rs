@@ -2,9 +2,24 @@
 
 use core::ops::Range;
 use lanetree_base::parallel::*;
-use lanetree_base::room::{copied, with_room, zeroed};
+use lanetree_base::room::{copied, push, with_room, zeroed};
 use lanetree_base::{Error, NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_layout::{AnyKey, KeyWord, Value};
+
+/// Keys and values of pairs, apart.
+///
+/// # Errors
+/// [`Error::Runtime`] where main memory has no room.
+pub fn columns<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Result<(Vec<K>, Vec<V>)> {
+    let pairs = pairs.into_iter();
+    let expected = pairs.size_hint().0;
+    let (mut keys, mut values) = (with_room(expected)?, with_room(expected)?);
+    for (key, value) in pairs {
+        push(&mut keys, key)?;
+        push(&mut values, value)?;
+    }
+    Ok((keys, values))
+}
 
 /// Pairs of a part of a merge: enough to outweigh its dispatch.
 const TASK: usize = 1 << 14;

@@ -1,6 +1,6 @@
 //! Range queries: locate, prefix sums, copy.
 
-use super::on_stream::{OnStream, bits};
+use super::on_stream::{OnStream, QueryOptions, bits};
 use super::{FixedIndex, PART, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
@@ -80,8 +80,8 @@ struct Bounds<'a, K> {
 }
 
 impl<I: FixedIndex> OnStream<'_, I> {
-    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `limit` of
-    /// each, and at most `limits[i]` if given. A range whose end is below its start is empty.
+    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in ascending order of their keys. A range whose
+    /// end is below its start is empty. Uses [`limit`](Self::limit) and [`limits`](Self::limits).
     ///
     /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
     /// or less and longer ones are copied by different kernels; the capacity of `out` decides which. Ranges of thousands of pairs
@@ -94,12 +94,10 @@ impl<I: FixedIndex> OnStream<'_, I> {
         &self,
         starts: &Buffer<I::Key>,
         ends: &Buffer<I::Key>,
-        limits: Option<&Buffer<u64>>,
-        limit: u64,
         scratch: &mut RangeScratch,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
-        self.range_of(Bounds { count: starts.len(), starts, ends, limits, limit }, scratch, out)
+        self.range_of(self.bounds(starts, ends), scratch, out)
     }
 
     /// [`OnStream::range`] of the first `count` ranges, without limits.
@@ -132,15 +130,13 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ///
     /// # Errors
     /// As [`OnStream::range`].
-    pub fn count(
-        &self,
-        starts: &Buffer<I::Key>,
-        ends: &Buffer<I::Key>,
-        limits: Option<&Buffer<u64>>,
-        limit: u64,
-        counts: &mut Buffer<u64>,
-    ) -> Result<()> {
-        self.locate_into(Bounds { count: starts.len(), starts, ends, limits, limit }, None, counts)
+    pub fn count_range(&self, starts: &Buffer<I::Key>, ends: &Buffer<I::Key>, counts: &mut Buffer<u64>) -> Result<()> {
+        self.locate_into(self.bounds(starts, ends), None, counts)
+    }
+
+    fn bounds<'b>(&'b self, starts: &'b Buffer<I::Key>, ends: &'b Buffer<I::Key>) -> Bounds<'b, I::Key> {
+        let QueryOptions { limit, limits, .. } = self.options;
+        Bounds { count: starts.len(), starts, ends, limits, limit }
     }
 
     fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {

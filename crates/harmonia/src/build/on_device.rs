@@ -27,7 +27,8 @@ impl<K: Key, V: Word> Builder<K, V> {
     pub fn build_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Harmonia<K, V>> {
@@ -49,7 +50,8 @@ impl<K: Key, V: Word> Builder<K, V> {
     pub fn build_sorted_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Harmonia<K, V>> {

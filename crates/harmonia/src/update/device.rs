@@ -10,7 +10,7 @@ use crate::Harmonia;
 use crate::build::Regions;
 use crate::launch;
 use lanetree_frame::pointers::optional_mut;
-use lanetree_frame::{Error, Result};
+use lanetree_frame::{Error, OpKind, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::leaf_lanes;
 use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, MOVE_SLOTS, RebuildArgs, apply_warps};
@@ -22,7 +22,7 @@ use plan::{FINDINGS, Findings};
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored
-    /// for a removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`].
+    /// for a removal) and, unless all are inserts, `kinds[i]`, which says whether it inserts, updates or removes.
     /// There is one operation per key, and the effect is as if they were applied one after another.
     ///
     /// The batch is sorted and each operation finds its leaf. If the leaves have room, or the leaves of one node
@@ -47,7 +47,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         stream: &Stream,
         keys: &Buffer<K>,
         values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<UpdateReport> {
         let count = keys.len();

@@ -16,7 +16,7 @@ use lanetree_frame::{NetChange, Result, UpdateReport};
 use lanetree_layout::{Key, Word};
 
 /// The implicit tree: nodes are full, in breadth-first order, and hold no references. It has the most children per line, and
-/// is built anew by changes.
+/// is rebuilt by changes.
 #[derive(Clone, Copy, Debug)]
 pub enum Implicit {}
 

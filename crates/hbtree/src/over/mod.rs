@@ -56,7 +56,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Leaves in host memory below an index. Batches of changes build the tree anew, as with [`Implicit`](crate::Implicit).
+/// Leaves in host memory below an index. Batches of changes rebuild the tree, as with [`Implicit`](crate::Implicit).
 ///
 /// ```
 /// use lanetree::Device;

@@ -1,16 +1,20 @@
 //! The bulk build, a level at a time: a warp takes a part of the keys and divides it into nodes, nearly always into one.
 //!
 //! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and lines
-//! ([`Count`]), a second writes them ([`Write`]), since a part may take more than one node.
+//! ([`Count`], [`CountOthers`]), a second writes them ([`Write`], [`WriteOthers`]), since a part may take more than one node.
 
-use crate::layout::{BITMAP_CHILDREN, Quantiser, line_slots, spare_lines};
-use crate::node::{Filling, From, NodeOutputs, NodePlace, Plan, PlanMemory, STARTS, Source, note_formats, plan, write};
+use crate::layout::{BITMAP_CHILDREN, line_slots, spare_lines};
+use crate::node::{
+    From, NodeOutputs, NodePlace, Plan, PlanMemory, Source, note_formats, plan, plan_bitmap, plan_words, save, saved,
+    write,
+};
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::stretch::Filling;
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Simt, WARP, kernel_args, unroll,
 };
 
 /// Warps of a block of [`Count`] or [`Write`].
@@ -66,26 +70,6 @@ unsafe fn widest_gap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, so
     at
 }
 
-/// Warp collective (all lanes). Notes a plan that is in the memory.
-///
-/// # Safety
-/// There is room.
-#[inline(always)]
-unsafe fn save<S: Simt>(simt: S, plan: Plan, to: GlobalMut<u32>, at: u64, memory: PlanMemory) {
-    // SAFETY: the starts of the lines, and the end.
-    unsafe {
-        let mut own = simt.lane();
-        while own <= plan.lines {
-            simt.store(to, at + 2 + u64::from(own), simt.shared_load(memory.starts, own), Hint::Default);
-            own += WARP;
-        }
-        if simt.lane() == 0 {
-            simt.store(to, at, plan.quantiser.0, Hint::Default);
-            simt.store(to, at + 1, plan.lines, Hint::Default);
-        }
-    }
-}
-
 kernel_args! {
     /// Arguments of [`Cut`].
     pub struct CutArgs<K> {
@@ -101,6 +85,8 @@ kernel_args! {
         pub reserved: u32,
         /// Out: `[parts + 1]`, the first key of each part, and `len`.
         pub cuts: GlobalMut<u64>,
+        /// Out: zeros, for [`NodesArgs::found`].
+        pub found: GlobalMut<u32>,
         /// The nodes that have the parts; without them, all parts are of all pairs.
         pub divided: Divided,
         /// Exclusive-or mask between the caller's keys and ordered words.
@@ -174,7 +160,13 @@ impl<K: KeyWord> Kernel for Cut<K> {
         }
         if simt.lane() == 0 {
             // SAFETY: one element per warp.
-            unsafe { simt.store(args.cuts, part, cut, Hint::Default) };
+            unsafe {
+                simt.store(args.cuts, part, cut, Hint::Default);
+                if part == args.parts {
+                    simt.store(args.found, DISORDER, 0, Hint::Default);
+                    simt.store(args.found, OTHERS, 0, Hint::Default);
+                }
+            }
         }
     }
 }
@@ -196,11 +188,16 @@ kernel_args! {
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
-        /// Out, of [`Count`], and read by [`Write`]: `[parts * PLAN_WORDS]`, the plan of each part that is one node: its quantiser,
-        /// its lines, or 0 for parts of several nodes, and where the lines begin.
+        /// Out, of [`Count`] and [`CountOthers`], and read by [`Write`]: `[parts]`, [`plan_words`] each, the plan of each part
+        /// that is one node, as it is saved, or with 0 lines for parts of several nodes.
         pub plans: GlobalMut<u32>,
-        /// Out, of [`Count`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their lines.
+        /// Out, of [`Count`] and [`CountOthers`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their lines.
         pub counts: GlobalMut<u64>,
+        /// In and out, of [`Count`], from zeros: `[FOUND_WORDS]`. The first becomes 1 if a key is not above the one before: then
+        /// [`CountOthers`] does nothing, and nothing must be written. The second counts `others`.
+        pub found: GlobalMut<u32>,
+        /// Out, of [`Count`]: `[parts]`, the parts that it leaves to [`CountOthers`], in any order.
+        pub others: GlobalMut<u32>,
         /// Of [`Write`]: `[parts]`, the sums of the counts before each part.
         pub before: Global<u64>,
         /// Of [`Write`], for parts that lie among other nodes: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node
@@ -225,10 +222,15 @@ kernel_args! {
     }
 }
 
-/// Words of a part's plan.
-pub const PLAN_WORDS: u32 = 2 + STARTS;
+/// Words of [`NodesArgs::found`].
+pub const FOUND_WORDS: u32 = 2;
+/// The word that says whether the keys do not ascend.
+const DISORDER: u64 = 0;
+/// The word that counts other parts.
+const OTHERS: u64 = 1;
 
-/// Counts the nodes and lines of each part: a warp per part; blocks of [`BUILD_WARPS`] warps.
+/// Plans each part as one node, and counts the lines: a warp per part; blocks of [`BUILD_WARPS`] warps. The few parts that are
+/// more, or a node of another format, are left to [`CountOthers`].
 #[derive(Debug)]
 pub struct Count<K, V>(PhantomData<(K, V)>);
 
@@ -236,14 +238,71 @@ impl<K: KeyWord, V: Value> Kernel for Count<K, V> {
     type Args = NodesArgs<K, V>;
     const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 4 } else { 6 } });
+        Some(LaunchBounds { threads: BUILD_WARPS * WARP, blocks: if K::BITS == 128 { 6 } else { 8 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let part = simt.global_index() / u64::from(WARP);
-        if part < args.parts {
-            // SAFETY: a part.
-            unsafe { divide(simt, args, part, false) };
+        if part >= args.parts {
+            return;
+        }
+        let slots = line_slots::<K, V>();
+        let (lane, memory) = (simt.lane(), PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots));
+        // SAFETY: a part of the keys, and its plan.
+        unsafe {
+            let (pairs, len) = part_of(simt, args, part);
+            // The key before the part's first one; of the first key of all, any.
+            let mut carry = pairs.key(simt, 0);
+            if pairs.from > 0 {
+                carry = Pairs { from: pairs.from - 1, ..pairs }.key(simt, 0);
+            }
+            let mut ascends = true;
+            let plan = plan_bitmap(simt, pairs, len, Filling::new(args.filling), memory, |at, key| {
+                let rotated = simt.shuffle(FULL_MASK, key, (lane + WARP - 1) % WARP);
+                let before = if lane == 0 { carry } else { rotated };
+                carry = rotated;
+                ascends &= before < key || at >= len || at == 0 && pairs.from == 0;
+            });
+            if simt.any(FULL_MASK, !ascends) && lane == 0 {
+                simt.atomic_or(args.found, DISORDER, 1, Order::Relaxed, Scope::Device);
+            }
+            let at = part * u64::from(plan_words::<K, V>());
+            match plan {
+                Some(plan) => {
+                    save::<S, K, V>(simt, plan, (args.plans, at));
+                    if lane == 0 {
+                        let count = 1 << LINE_BITS | u64::from(lines_of(args, plan));
+                        simt.store(args.counts, part, count, Hint::Default);
+                    }
+                }
+                None if lane == 0 => {
+                    simt.store(args.plans, at + 1, 0, Hint::Default);
+                    // If keys do not ascend, nobody counts them.
+                    simt.store(args.counts, part, 0, Hint::Default);
+                    let to = simt.atomic_add(args.found, OTHERS, 1, Order::Relaxed, Scope::Device);
+                    simt.store(args.others, u64::from(to), part as u32, Hint::Default);
+                }
+                None => (),
+            }
+        }
+    }
+}
+
+/// Counts the nodes and lines of the parts that [`Count`] left, which are few: launched as [`WriteOthers`].
+#[derive(Debug)]
+pub struct CountOthers<K, V>(PhantomData<(K, V)>);
+
+impl<K: KeyWord, V: Value> Kernel for CountOthers<K, V> {
+    type Args = NodesArgs<K, V>;
+    const STATIC_SHARED: u32 = BUILD_WARPS * PlanMemory::bytes(line_slots::<K, V>());
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the same contract.
+        unsafe {
+            if simt.load(args.found.as_const(), DISORDER, Hint::ReadOnly) == 0 {
+                divide_others(simt, args, false);
+            }
         }
     }
 }
@@ -269,30 +328,20 @@ impl<K: KeyWord, V: Value> Kernel for Write<K, V> {
         // SAFETY: a part of the keys, and its plan.
         unsafe {
             let (pairs, len) = part_of(simt, args, part);
-            let (plans, at) = (args.plans.as_const(), part * u64::from(PLAN_WORDS));
-            let lines = simt.load(plans, at + 1, Hint::ReadOnly);
-            if lines == 0 {
+            let plan = saved::<S, K, V>(simt, (args.plans.as_const(), part * u64::from(plan_words::<K, V>())));
+            if plan.lines == 0 {
                 return;
             }
-            let quantiser = Quantiser(simt.load(plans, at, Hint::ReadOnly));
-            let mut own = simt.lane();
-            while own <= lines {
-                let start = simt.load(plans, at + 2 + u64::from(own), Hint::ReadOnly);
-                simt.shared_store(memory.starts, own, start);
-                own += WARP;
-            }
-            simt.sync_warp(FULL_MASK);
             let target = target(simt, args, part, pairs.from);
-            write_node(simt, args, (pairs, len), Plan { quantiser, lines }, target, memory);
+            write_node(simt, args, (pairs, len), plan, target, memory);
             if simt.lane() == 0 {
-                note_formats(simt, args.formats, quantiser.format() as u32);
+                note_formats(simt, args.formats, plan.quantiser.format() as u32);
             }
         }
     }
 }
 
-/// Writes the nodes of the other parts, which are few: a thread per part looks for them, and its warp writes them; blocks of
-/// [`BUILD_WARPS`] warps, one for every 32 parts at least. If there are more, each has fewer parts.
+/// Writes the nodes of the other parts that are more than one, which are few: any number of warps, in blocks of [`BUILD_WARPS`].
 #[derive(Debug)]
 pub struct WriteOthers<K, V>(PhantomData<(K, V)>);
 
@@ -302,20 +351,32 @@ impl<K: KeyWord, V: Value> Kernel for WriteOthers<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let warps = u64::from(simt.grid_dim()) * u64::from(BUILD_WARPS);
-        let of_warp = args.parts.div_ceil(warps.max(1));
-        let own = simt.global_index() / u64::from(WARP) * of_warp + u64::from(simt.lane());
-        // SAFETY: parts, and the plans of their nodes.
-        unsafe {
-            let is_other = u64::from(simt.lane()) < of_warp
-                && own < args.parts
-                && simt.load(args.plans.as_const(), own * u64::from(PLAN_WORDS) + 1, Hint::ReadOnly) == 0;
-            let mut others = simt.ballot(FULL_MASK, is_other);
-            while others > 0 {
-                let first = own - u64::from(simt.lane());
-                divide(simt, args, first + u64::from(others.trailing_zeros()), true);
-                others &= others - 1;
+        // SAFETY: the same contract.
+        unsafe { divide_others(simt, args, true) };
+    }
+}
+
+/// Warp collective (all lanes). [`divide`]s those of the other parts that are the warp's and have no plan.
+///
+/// # Safety
+/// As for the kernels.
+#[inline(always)]
+unsafe fn divide_others<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>, writes: bool) {
+    // SAFETY: parts, and the plans of their nodes.
+    unsafe {
+        let others = simt.load(args.found.as_const(), OTHERS, Hint::ReadOnly);
+        let warps = simt.grid_dim() * BUILD_WARPS;
+        let mut index = (simt.global_index() / u64::from(WARP)) as u32;
+        // The same for all lanes, and the compiler knows it.
+        while simt.any(FULL_MASK, index < others) {
+            let part = u64::from(simt.load(args.others.as_const(), u64::from(index), Hint::ReadOnly));
+            let lines_at = part * u64::from(plan_words::<K, V>()) + 1;
+            if simt.load(args.plans.as_const(), lines_at, Hint::Default) == 0 {
+                divide(simt, args, part, writes);
+                // The next part has the same shared memory.
+                simt.sync_warp(FULL_MASK);
             }
+            index += warps;
         }
     }
 }
@@ -404,7 +465,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
     let memory = PlanMemory::at(simt.warp() * PlanMemory::bytes(slots), slots);
     // SAFETY: parts of the keys.
     unsafe {
-        let at = part * u64::from(PLAN_WORDS);
+        let at = part * u64::from(plan_words::<K, V>());
         let (pairs, len) = part_of(simt, args, part);
         let mut target = match writes {
             true => target(simt, args, part, pairs.from),
@@ -421,7 +482,7 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
                         write_node(simt, args, (source, own), plan, target, memory);
                     }
                     if !writes && own == len {
-                        save(simt, plan, args.plans, at, memory);
+                        save::<S, K, V>(simt, plan, (args.plans, at));
                     }
                     formats |= plan.quantiser.format() as u32;
                     target.number += 1;
@@ -439,9 +500,6 @@ unsafe fn divide<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
             } else {
                 let count = u64::from(target.number) << LINE_BITS | u64::from(target.line);
                 simt.store(args.counts, part, count, Hint::Default);
-                if target.number != 1 {
-                    simt.store(args.plans, at + 1, 0, Hint::Default);
-                }
             }
         }
     }

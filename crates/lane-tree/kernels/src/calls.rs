@@ -1,12 +1,12 @@
 //! The choice of a kernel by its words. Beside each call is its entry (`get_entry` of `get`), by which it is loaded ahead.
 
 use crate::{
-    CopyPairs, CopyPairsArgs, Count, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Gather, GatherArgs, Get,
-    GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs, Locate, LocateArgs,
-    MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs, PlanLines,
-    PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanWide, Search,
-    SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
-    WriteShifts, WriteUpper,
+    CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Gather,
+    GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs,
+    Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan,
+    ScanArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write,
+    WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -157,6 +157,8 @@ macro_rules! without_values {
 without_values! {
     /// The kernel that counts nodes and lines.
     count(NodesArgs) by entry_by_slots => Count<K, V>;
+    /// The kernel that counts those of other parts.
+    count_others(NodesArgs) by entry_by_slots => CountOthers<K, V>;
     /// The kernel that lists marked nodes.
     list_nodes(ListNodesArgs) by entry_by_slots => ListNodes<K, V>;
     /// The kernel that finds out where parts go.

@@ -2,9 +2,9 @@
 //! values have one for all values with which lines are alike.
 
 use crate::{
-    CopyPairs, Count, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes, Locate, MoveInserts,
-    MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide, Search,
-    SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
+    MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan,
+    ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -90,6 +90,7 @@ macro_rules! slots {
     ($($k:ident, $v:ty, $module:ident;)*) => {
         pastey::paste! {$(
             instance!([<$module __count>], $module, Count<$k, $v>);
+            instance!([<$module __count_others>], $module, CountOthers<$k, $v>);
             instance!([<$module __list_nodes>], $module, ListNodes<$k, $v>);
             instance!([<$module __place_parts>], $module, PlaceParts<$k, $v>);
             instance!([<$module __plan_lines>], $module, PlanLines<$k, $v>);

@@ -24,13 +24,17 @@ mod scan;
 mod scan_wide;
 mod search;
 mod sorted;
+mod stretch;
 mod update;
 mod upper;
 mod values;
 mod walk;
 
-pub use build::{BUILD_WARPS, Count, Cut, CutArgs, MOST_REACH, NodesArgs, PLAN_WORDS, Write, WriteOthers};
+pub use build::{
+    BUILD_WARPS, Count, CountOthers, Cut, CutArgs, FOUND_WORDS, MOST_REACH, NodesArgs, Write, WriteOthers,
+};
 pub use handle::{Cursor, Handle, Probe};
+pub use node::plan_words;
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{
     Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, ordered_threads, query_shared,
@@ -43,7 +47,7 @@ pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
-    ListNodes, ListNodesArgs, MOVE_WARPS, MoveInserts, MovePairs, NODE_PLAN_WORDS, NodeChangesArgs, PlaceParts,
+    ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts,
     PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
     SearchArgs, SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
 };

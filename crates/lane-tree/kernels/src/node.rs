@@ -6,41 +6,42 @@ use crate::layout::{
     QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
     has_values_beside, line_slots, planes, record_words, value_at,
 };
+use crate::stretch::{Filling, LineCut, Stretch, put_starts};
 use crate::values;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
 
-/// Rounds of a warp over the pairs of a part, at most: those of a full bitmap, and of the parts of a build that are cut at gaps.
+/// Rounds of a warp over the pairs of a node, at most: those of a full bitmap.
 const fn rounds(slots: u32) -> usize {
-    ((slots * BITMAP_CHILDREN + 64) / WARP) as usize
+    (slots * BITMAP_CHILDREN / WARP) as usize
 }
+
+/// Rounds of [`plan`] that are made at once.
+const TOGETHER: usize = 4;
 
 /// A warp's memory to plan a node with.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanMemory {
     /// A bit for each pair: a line may begin with it; and one after the last.
-    begins: Shared<u32>,
-    /// For each pair the one with which the next line begins, if a line begins with it.
-    next: Shared<u32>,
+    pub(crate) begins: Shared<u32>,
     /// The first pair of each line, and the number of pairs after the last.
     pub(crate) starts: Shared<u32>,
     /// A node's words.
     node: Shared<u32>,
 }
 
-/// Words of [`PlanMemory::begins`] for lines of so many slots: one more than rounds, and an even number; of short lines as many as
-/// if they had 8.
+/// Words of [`PlanMemory::begins`] for lines of so many slots: one more than rounds, in steps of [`TOGETHER`].
 const fn begin_words(slots: u32) -> u32 {
-    (rounds(if slots > 8 { slots } else { 8 }) as u32 + 1).next_multiple_of(2)
+    (rounds(slots) as u32 + 1).next_multiple_of(TOGETHER as u32)
 }
 
 /// Words of [`PlanMemory::starts`], an even number.
-pub(crate) const STARTS: u32 = BITMAP_CHILDREN + 2;
+const STARTS: u32 = BITMAP_CHILDREN + 2;
 
 impl PlanMemory {
     /// Bytes of a warp's, for lines of so many slots.
     pub(crate) const fn bytes(slots: u32) -> u32 {
-        let words = begin_words(slots) + rounds(slots) as u32 * WARP + STARTS + NODE_WORDS;
+        let words = begin_words(slots) + STARTS + NODE_WORDS;
         // The next warp's may have keys of 16 bytes before it.
         (words * 4).next_multiple_of(16)
     }
@@ -49,9 +50,8 @@ impl PlanMemory {
     #[inline(always)]
     pub(crate) fn at(offset: u32, slots: u32) -> Self {
         let begins = Shared::at(offset, begin_words(slots));
-        let next = Shared::at(begins.end(), rounds(slots) as u32 * WARP);
-        let starts = Shared::at(next.end(), STARTS);
-        Self { begins, next, starts, node: Shared::at(starts.end(), NODE_WORDS) }
+        let starts = Shared::at(begins.end(), STARTS);
+        Self { begins, starts, node: Shared::at(starts.end(), NODE_WORDS) }
     }
 }
 
@@ -89,61 +89,30 @@ impl<K: KeyWord, V: Value, T: Source<K, V>> Source<K, V> for From<T> {
     }
 }
 
-/// A plan of a node: the rest of it is in [`PlanMemory::starts`].
+/// A plan of a node.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) quantiser: Quantiser,
     pub(crate) lines: u32,
-}
-
-/// How lines are to be filled.
-#[derive(Clone, Copy)]
-pub(crate) struct Filling {
-    /// Pairs of a line, in units of 1/256.
-    line: u32,
-    /// 2^22 divided by that.
-    inverse: u32,
-}
-
-impl Filling {
-    #[inline(always)]
-    pub(crate) fn new(line: u32) -> Self {
-        Self { line, inverse: (1 << 22) / line.max(1) }
-    }
-
-    /// How many pairs a line that begins with a pair is to have: it is to be full, or to end at the next of equal distances.
-    #[inline(always)]
-    fn from(self, start: u32, slots: u32) -> u32 {
-        if self.line == slots * 256 {
-            return slots;
-        }
-        // The division by the distance may be one too low.
-        let before = match slots {
-            0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
-            // Of so many pairs, the product may have more than 32 bits.
-            _ => ((u64::from(start * 256 + 255) * u64::from(self.inverse)) >> 22) as u32,
-        };
-        let end = |distances: u32| (distances * self.line) >> 8;
-        let next = if end(before + 1) > start { end(before + 1) } else { end(before + 2) };
-        (next - start).min(slots)
-    }
+    /// Which of the lane's stretch of the pairs lines begin with.
+    begun: u32,
 }
 
 /// Warp collective (all lanes). A plan for one node of at most so many lines with all of `len` pairs, at least one, if there is
-/// any: the same in all lanes. Its lines are filled as the first filling says, or if they are too many then, as the second.
+/// any. Its lines are filled as the first filling says, or if they are too many then, as the second.
 ///
 /// # Safety
-/// The source has so many pairs, at most those of a full bitmap and 64; the memory is the warp's own.
+/// The source has so many pairs; the memory is the warp's own.
 #[inline(always)]
 pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
     source: T,
     len: u32,
-    (filling, otherwise): (Filling, Option<Filling>),
+    fillings: (Filling, Option<Filling>),
     most_lines: u32,
     memory: PlanMemory,
 ) -> Option<Plan> {
-    let (slots, lane) = (line_slots::<K, V>(), simt.lane());
+    let slots = line_slots::<K, V>();
     // A bitmap, another one whose cells lie elsewhere, halves, and whole keys.
     let (mut attempt, mut shift) = (0, 0);
     while attempt < 4 {
@@ -160,84 +129,12 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             attempt = if attempt == 0 { 2 } else { attempt + 1 };
             continue;
         }
-        let mut carry = u32::MAX;
-        let mut round = 0;
-        // Up to the round of the end, which is a beginning too, and one more.
-        while round * WARP <= len + WARP {
-            // Their loads overlap.
-            const TOGETHER: usize = 4;
-            let mut keys = [K::MIN; TOGETHER];
-            unroll!(TOGETHER, i => {
-                let at = (round + i as u32) * WARP + lane;
-                // SAFETY: a pair of the source.
-                keys[i] = if at < len { unsafe { source.key(simt, at) } } else { last };
-            });
-            unroll!(TOGETHER, i => {
-                let at = (round + i as u32) * WARP + lane;
-                let place = quantiser.place(keys[i]);
-                let before = simt.shuffle_up(FULL_MASK, place, 1);
-                let before = if lane == 0 { carry } else { before };
-                carry = simt.shuffle(FULL_MASK, place, WARP - 1);
-                let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
-                let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
-                if lane == 0 && round + (i as u32) < begin_words(slots) {
-                    // SAFETY: a word for each round; the warp meets before it is read.
-                    unsafe { simt.shared_store(memory.begins, round + i as u32, begins) };
-                }
-            });
-            round += TOGETHER as u32;
+        // SAFETY: the caller's.
+        let cut = unsafe { cut(simt, source, (len, last), quantiser, fillings, most, memory, |_, _| {}) };
+        if let LineCut::Into { lines, begun } = cut {
+            return Some(Plan { quantiser, lines, begun });
         }
-        simt.sync_warp(FULL_MASK);
-        let (mut filling, mut otherwise) = (filling, otherwise);
-        let is_crowded = loop {
-            let mut round = 0;
-            while round * WARP < len {
-                let start = round * WARP + lane;
-                // SAFETY: the words of rounds, and the one after them; an element for each pair of a part.
-                unsafe {
-                    let low = simt.shared_load(memory.begins, round);
-                    let high = simt.shared_load(memory.begins, round + 1);
-                    // Bit `i`: a line that begins here may have `i + 1` pairs.
-                    let following = u64::from(high) << 32 | u64::from(low);
-                    let ends = (following >> lane >> 1) as u32 & ((1 << slots) - 1);
-                    let wanted = filling.from(start, slots);
-                    let short = ends & ((1 << wanted) - 1);
-                    let pairs = if short != 0 { 32 - short.leading_zeros() } else { ends.trailing_zeros() + 1 };
-                    // A line that cannot end leads past the end.
-                    simt.shared_store(memory.next, start, if ends == 0 { len + 1 } else { start + pairs });
-                }
-                round += 1;
-            }
-            simt.sync_warp(FULL_MASK);
-            // All lanes follow the lines, one after the other: as few instructions as go.
-            let (mut start, mut lines) = (0, 0);
-            while start < len && lines < most {
-                // SAFETY: one more than the lines; a pair of the source.
-                unsafe {
-                    if lane == 0 {
-                        simt.shared_store(memory.starts, lines, start);
-                    }
-                    start = simt.shared_load(memory.next, start);
-                }
-                lines += 1;
-            }
-            simt.sync_warp(FULL_MASK);
-            if start == len {
-                // SAFETY: as above.
-                unsafe {
-                    if lane == 0 {
-                        simt.shared_store(memory.starts, lines, len);
-                    }
-                }
-                simt.sync_warp(FULL_MASK);
-                return Some(Plan { quantiser, lines });
-            }
-            match otherwise {
-                Some(other) if start < len => (filling, otherwise) = (other, None),
-                _ => break start > len,
-            }
-        };
-        if attempt == 0 && is_crowded {
+        if attempt == 0 && matches!(cut, LineCut::Crowded) {
             // SAFETY: the same pairs.
             shift = unsafe { uncrowded_shift(simt, source, len) };
         }
@@ -249,6 +146,101 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
         };
     }
     None
+}
+
+/// Warp collective (all lanes). As [`plan`], if the first attempt succeeds, as it nearly always does. Each lane looks at keys, in
+/// ascending order of their rounds; after the last one at that again.
+///
+/// # Safety
+/// As for [`plan`].
+#[inline(always)]
+pub(crate) unsafe fn plan_bitmap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
+    simt: S,
+    source: T,
+    len: u32,
+    filling: Filling,
+    memory: PlanMemory,
+    mut look: impl FnMut(u32, K),
+) -> Option<Plan> {
+    // SAFETY: pairs of the source; the caller's.
+    unsafe {
+        let last = source.key(simt, len - 1);
+        if len > BITMAP_CHILDREN * line_slots::<K, V>() {
+            let mut from = 0;
+            while from < len {
+                let at = from + simt.lane();
+                look(at, if at < len { source.key(simt, at) } else { last });
+                from += WARP;
+            }
+            return None;
+        }
+        let quantiser = Quantiser::bitmap(source.key(simt, 0), last, 0);
+        match cut(simt, source, (len, last), quantiser, (filling, None), BITMAP_CHILDREN, memory, look) {
+            LineCut::Into { lines, begun } => Some(Plan { quantiser, lines, begun }),
+            _ => None,
+        }
+    }
+}
+
+/// Warp collective (all lanes). Cuts `len` pairs, of which this is the last key, into lines that this quantiser tells apart.
+///
+/// # Safety
+/// The source has so many pairs, at least one, and no more than so many lines; the memory is the warp's own.
+#[expect(clippy::too_many_arguments, reason = "what plans have in common")]
+#[inline(always)]
+unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
+    simt: S,
+    source: T,
+    (len, last): (u32, K),
+    quantiser: Quantiser,
+    (filling, otherwise): (Filling, Option<Filling>),
+    most: u32,
+    memory: PlanMemory,
+    mut look: impl FnMut(u32, K),
+) -> LineCut {
+    let lane = simt.lane();
+    let mut carry = u32::MAX;
+    let mut round = 0;
+    // Up to the round of the end, which is a beginning too, and one more.
+    while round * WARP <= len + WARP {
+        // Their loads overlap.
+        let mut keys = [K::MIN; TOGETHER];
+        unroll!(TOGETHER, i => {
+            let at = (round + i as u32) * WARP + lane;
+            // SAFETY: a pair of the source.
+            keys[i] = if at < len { unsafe { source.key(simt, at) } } else { last };
+        });
+        // Each of the first lanes stores a round's, at once: nothing is to come between the votes.
+        let mut own = 0;
+        unroll!(TOGETHER, i => {
+            let at = (round + i as u32) * WARP + lane;
+            look(at, keys[i]);
+            let place = quantiser.place(keys[i]);
+            // The first lane gets the last one's, for the next round.
+            let rotated = simt.shuffle(FULL_MASK, place, (lane + WARP - 1) % WARP);
+            let before = if lane == 0 { carry } else { rotated };
+            carry = rotated;
+            let differs = (place != before) | (quantiser.0 == Quantiser::EXACT.0);
+            let begins = simt.ballot(FULL_MASK, (at < len) & differs | (at == len));
+            own = if lane == i as u32 { begins } else { own };
+        });
+        if lane < TOGETHER as u32 {
+            // SAFETY: a word for each round; the warp meets before it is read.
+            unsafe { simt.shared_store(memory.begins, round + lane, own) };
+        }
+        round += TOGETHER as u32;
+    }
+    simt.sync_warp(FULL_MASK);
+    // SAFETY: the beginnings of the pairs and their end are in the memory.
+    let stretch = unsafe { Stretch::of(simt, len, line_slots::<K, V>(), memory) };
+    let (mut filling, mut otherwise) = (filling, otherwise);
+    loop {
+        let cut = stretch.cut(simt, filling, most);
+        match (&cut, otherwise) {
+            (LineCut::TooMany, Some(other)) => (filling, otherwise) = (other, None),
+            _ => return cut,
+        }
+    }
 }
 
 /// Warp collective (all lanes). One of [`SHIFTS`] ways to lay out a bitmap's cells in which none has more keys than a line has slots;
@@ -320,7 +312,7 @@ pub(crate) struct NodePlace {
 /// its last pair.
 ///
 /// # Safety
-/// The plan is that of the source, and in the memory; the outputs have room.
+/// The plan is that of the source; the memory is the warp's own; the outputs have room.
 #[inline(always)]
 pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
@@ -331,11 +323,12 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     outputs: NodeOutputs,
     memory: PlanMemory,
 ) {
-    let Plan { quantiser, lines } = plan;
+    let Plan { quantiser, lines, .. } = plan;
     let NodePlace { number, first_line, rank, lines: room, is_new } = place;
     let (lane, slots, slots_of_line) = (simt.lane(), chunk_slots::<K, V>(), line_slots::<K, V>());
     // SAFETY: pairs of the source; the lines' starts; elements of the node and its lines.
     unsafe {
+        put_starts(simt, plan.begun, (lines, len), memory);
         // Several at a time, so that their loads overlap.
         const ROUNDS: usize = 4;
         let chunks = room * (LINE_WORDS / 2);
@@ -409,11 +402,7 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
 /// # Safety
 /// It is in the memory.
 #[inline(always)]
-pub(crate) unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(
-    simt: S,
-    lines: u32,
-    memory: PlanMemory,
-) -> [u64; MOST_PLANES] {
+unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(simt: S, lines: u32, memory: PlanMemory) -> [u64; MOST_PLANES] {
     let lane = simt.lane();
     // A lane has two lines.
     let beyond = |line: u32| {
@@ -433,26 +422,57 @@ pub(crate) unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(
     [plane(0), plane(1), plane(2), if has_fourth { plane(3) } else { 0 }]
 }
 
-/// Warp collective (all lanes). Puts a plan with these planes into the memory, of so many lines and pairs.
+/// Words of a plan that a kernel leaves to another, an even number: its quantiser, its lines, and for each lane, or for two if their
+/// stretches are short, which of its pairs lines begin with.
+pub const fn plan_words<K: KeyWord, V: Value>() -> u32 {
+    2 + if has_short_stretches::<K, V>() { WARP / 2 } else { WARP }
+}
+
+/// Whether a lane has at most 16 pairs of a node.
+const fn has_short_stretches<K: KeyWord, V: Value>() -> bool {
+    line_slots::<K, V>() * BITMAP_CHILDREN <= WARP * 16
+}
+
+/// Warp collective (all lanes). Saves a plan, for [`saved`].
 ///
 /// # Safety
-/// The memory is the warp's own.
+/// There is room for [`plan_words`] at an even index.
 #[inline(always)]
-pub(crate) unsafe fn put_planes<S: Simt, K: KeyWord, V: Value>(
-    simt: S,
-    planes: [u64; MOST_PLANES],
-    (lines, len): (u32, u32),
-    memory: PlanMemory,
-) {
-    let record = Record { first: K::MIN, rank: 0, planes };
-    let mut line = simt.lane();
-    while line <= lines {
-        let start = if line < lines { record.before::<V>(line) } else { len };
-        // SAFETY: the starts of the lines, and the end.
-        unsafe { simt.shared_store(memory.starts, line, start) };
-        line += WARP;
+pub(crate) unsafe fn save<S: Simt, K: KeyWord, V: Value>(simt: S, plan: Plan, (to, at): (GlobalMut<u32>, u64)) {
+    let lane = simt.lane();
+    let (mut word, mut begun, mut is_stored) = (lane, plan.begun, true);
+    if has_short_stretches::<K, V>() {
+        begun |= simt.shuffle_down(FULL_MASK, begun, 1) << 16;
+        (word, is_stored) = (lane / 2, lane & 1 == 0);
     }
-    simt.sync_warp(FULL_MASK);
+    // SAFETY: the caller's.
+    unsafe {
+        if is_stored {
+            simt.store(to, at + 2 + u64::from(word), begun, Hint::Default);
+        }
+        if lane == 0 {
+            simt.store(to, at, plan.quantiser.0, Hint::Default);
+            simt.store(to, at + 1, plan.lines, Hint::Default);
+        }
+    }
+}
+
+/// Warp collective (all lanes). A plan that was saved.
+///
+/// # Safety
+/// It was.
+#[inline(always)]
+pub(crate) unsafe fn saved<S: Simt, K: KeyWord, V: Value>(simt: S, (from, at): (Global<u32>, u64)) -> Plan {
+    let lane = simt.lane();
+    // SAFETY: words of the plan.
+    unsafe {
+        let load = |word: u32| simt.load(from, at + u64::from(word), Hint::ReadOnly);
+        let begun = match has_short_stretches::<K, V>() {
+            true => load(2 + lane / 2) >> (16 * (lane % 2)) & 0xffff,
+            false => load(2 + lane),
+        };
+        Plan { quantiser: Quantiser(load(0)), lines: load(1), begun }
+    }
 }
 
 /// Warp collective (all lanes). The lane's word of a node, in the first lanes; `first_of` is the first key of a child, from

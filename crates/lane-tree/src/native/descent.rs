@@ -1,7 +1,7 @@
 //! The way of a batch down the tree, many queries at a time.
 //!
 //! A thread takes its queries in groups. While one is looked for in the table and in the level below, the nodes of the lowest
-//! level for the one before are on their way, and so are the lines for the one before that. So no access waits for memory
+//! level for the one before are on their way, and so are the buckets for the one before that. So no access waits for memory
 //! unless more are under way than the CPU can have.
 
 use super::View;
@@ -16,24 +16,24 @@ use lanetree_runtime::{Line, Portable, SimdTask, prefetch};
 /// Queries of a group.
 const GROUP: usize = 32;
 
-/// Groups that are under way: in the levels above the lowest, in the lowest, in the lines.
+/// Groups that are under way: in the levels above the lowest, in the lowest, in the buckets.
 const UNDER_WAY: usize = 3;
 
-/// What is done with a query whose line is there. Its function is inlined into code that was compiled for the instructions.
+/// What is done with a query whose bucket is there. Its function is inlined into code that was compiled for the instructions.
 pub(super) trait Finish<K: AnyKey, V> {
     /// Whether words may be absent, and it matters where they would be.
     const ORDERED: bool;
 
-    /// To be inlined: `#[inline(always)]`. The query's number; its word; its line.
+    /// To be inlined: `#[inline(always)]`. The query's number; its word; its bucket.
     fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place);
 }
 
-/// The line of a word.
+/// The bucket of a word.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     /// The node of the lowest level.
     pub(super) node: u32,
-    /// Its lines before.
+    /// Its buckets before.
     pub(super) within: u32,
     pub(super) line: u32,
 }
@@ -157,7 +157,7 @@ impl<K: AnyKey, V: Value> View<'_, K, V> {
         }
     }
 
-    /// The lines.
+    /// The buckets.
     #[inline(always)]
     fn find_lines<S: Count, F: Finish<K, V>>(&self, simd: S, group: &mut Group<K::Bits>) {
         for (place, &word) in group.places.iter_mut().zip(&group.words) {

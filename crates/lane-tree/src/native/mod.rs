@@ -35,7 +35,7 @@ impl<K: AnyKey, V> Clone for View<'_, K, V> {
 }
 impl<K: AnyKey, V> Copy for View<'_, K, V> {}
 
-/// Where a query ends: in a line, after some of its pairs.
+/// Where a query ends: in a bucket, after some of its pairs.
 #[derive(Clone, Copy)]
 struct Position {
     line: usize,
@@ -74,7 +74,7 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
         self.nodes[number].array::<u32, 16>()[FIRST_CHILD as usize] as usize
     }
 
-    /// The place of a line among [`View::lines`].
+    /// The place of a bucket among [`View::lines`].
     #[inline(always)]
     fn place(line: usize) -> usize {
         (line_at::<K::Bits, V>(line as u32) / u64::from(LINE_WORDS)) as usize
@@ -88,7 +88,7 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
         (key, if has_values_beside::<K::Bits, V>() { self.value_beside(line, slot) } else { value })
     }
 
-    /// The value of a slot, if lines have keys alone.
+    /// The value of a slot, if buckets have keys alone.
     #[inline(always)]
     fn value_beside(&self, line: usize, slot: usize) -> V {
         let all: &[V] = bytemuck::cast_slice(self.lines);
@@ -113,7 +113,7 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
     }
 }
 
-/// Words of a line that are keys, if pairs take two each.
+/// Words of a bucket that are keys, if pairs take two each.
 const KEYS: u32 = 0x5555_5555;
 
 /// Gives away the values of words.
@@ -201,11 +201,11 @@ impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K, V> {
             let pair = match predecessor {
                 true if rank == 0 => None,
                 true if slot > 0 => Some(self.pair(line, slot - 1)),
-                // The last slot of a line has its last pair, whether or not it is free.
+                // The last slot of a bucket has its last pair, whether or not it is free.
                 true => Some(self.pair(line - 1, line_slots::<K::Bits, V>() as usize - 1)),
                 false if rank == self.shape.len => None,
                 false if slot < len => Some(self.pair(line, slot)),
-                // Lines that are free repeat the pair before.
+                // Buckets that are free repeat the pair before.
                 false => {
                     let last = self.pair(line, len - 1).0;
                     (line + 1..).map(|line| self.pair(line, 0)).find(|pair| pair.0 > last)
@@ -223,7 +223,7 @@ impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K, V> {
         let (mut line, mut slot) = self.at_rank(rank);
         let mut before = None;
         for (key, value) in keys.iter_mut().zip(values) {
-            // Free slots and lines repeat the pair before.
+            // Free slots and buckets repeat the pair before.
             let pair = loop {
                 if slot == slots {
                     (line, slot) = (line + 1, 0);

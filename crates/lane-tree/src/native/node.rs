@@ -81,7 +81,7 @@ mod x86 {
     impl Count for Avx2 {
         #[inline(always)]
         fn in_halves(self, node: &Line, place: u32) -> u32 {
-            // SAFETY: both halves of an aligned line; `self` proves that the CPU has the instructions.
+            // SAFETY: both halves of an aligned bucket; `self` proves that the CPU has the instructions.
             unsafe {
                 let at = node.as_ptr().cast::<__m256i>();
                 let place = _mm256_set1_epi16(place as i16);
@@ -97,7 +97,7 @@ mod x86 {
     impl Count for Avx512 {
         #[inline(always)]
         fn in_halves(self, node: &Line, place: u32) -> u32 {
-            // SAFETY: an aligned line; `self` proves that the CPU has the instructions.
+            // SAFETY: an aligned bucket; `self` proves that the CPU has the instructions.
             let begun = unsafe {
                 _mm512_cmple_epu16_mask(_mm512_load_si512(node.as_ptr().cast()), _mm512_set1_epi16(place as i16))
             };

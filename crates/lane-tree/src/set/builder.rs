@@ -26,13 +26,14 @@ impl<K> Default for SetBuilder<K> {
 }
 
 impl<K: AnyKey> SetBuilder<K> {
-    /// As [`Builder::fill`].
+    /// The part of each bucket that a build fills, in (0, 1]; 1 by default. With 0.7, batches of inserts find room.
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
         Self(self.0.fill(fill))
     }
 
-    /// As [`Builder::table_nodes`].
+    /// Most nodes that a table above them leads to, from 1 to 16384, the default; with more, there is a level above. The same
+    /// limits as [`Builder::table_nodes`].
     #[must_use]
     pub fn table_nodes(self, nodes: u32) -> Self {
         Self(self.0.table_nodes(nodes))
@@ -65,7 +66,7 @@ impl<K: AnyKey> SetBuilder<K> {
         len: usize,
         scratch: &mut BuildScratch<K, ()>,
     ) -> Result<LaneSet<K>> {
-        Ok(LaneSet { tree: self.0.build_on(stream, (keys, &none(keys)?), len, scratch)? })
+        Ok(LaneSet { tree: self.0.build_on(stream, keys, &none(keys)?, len, scratch)? })
     }
 
     /// Builds a set of the first `len` keys of a buffer, in ascending order. Otherwise like [`Builder::build_sorted_on`].
@@ -79,7 +80,7 @@ impl<K: AnyKey> SetBuilder<K> {
         len: usize,
         scratch: &mut BuildScratch<K, ()>,
     ) -> Result<LaneSet<K>> {
-        Ok(LaneSet { tree: self.0.build_sorted_on(stream, (keys, &none(keys)?), len, scratch)? })
+        Ok(LaneSet { tree: self.0.build_sorted_on(stream, keys, &none(keys)?, len, scratch)? })
     }
 
     /// As [`SetBuilder::build_on`], but takes the buffer, sorts the keys where they are if they are not sorted, and frees them
@@ -89,7 +90,7 @@ impl<K: AnyKey> SetBuilder<K> {
     /// As [`Builder::build_owned_on`].
     pub fn build_owned_on(&self, stream: &Stream, keys: Buffer<K>, len: usize) -> Result<LaneSet<K>> {
         let values = none(&keys)?;
-        Ok(LaneSet { tree: self.0.build_owned_on(stream, (keys, values), len)? })
+        Ok(LaneSet { tree: self.0.build_owned_on(stream, keys, values, len)? })
     }
 }
 

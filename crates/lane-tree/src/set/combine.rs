@@ -118,7 +118,7 @@ impl<K: AnyKey> LaneSet<K> {
         len: usize,
         scratch: &mut CombineScratch<K, ()>,
     ) -> Result<Self> {
-        Ok(Self { tree: self.tree.union_sorted_on(stream, (keys, &none(keys)?), len, scratch)? })
+        Ok(Self { tree: self.tree.union_sorted_on(stream, keys, &none(keys)?, len, scratch)? })
     }
 
     /// The intersection with the first `len` keys of a buffer, in ascending order, on a stream.

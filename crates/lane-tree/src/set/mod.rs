@@ -1,4 +1,4 @@
-//! LaneSet: an ordered set of keys, as LaneTree with lines of keys alone.
+//! LaneSet: an ordered set of keys, as LaneTree with buckets of keys alone.
 
 mod builder;
 mod combine;
@@ -13,15 +13,15 @@ use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::slice;
-use lanetree_frame::fixed::{FixedIndex, HostForm, Iter, Searches, Side, compact, copied};
-use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, Result, Stream, UpdateReport};
+use lanetree_frame::fixed::{self, FixedIndex, HostForm, Iter, Searches, Side, compact, copied};
+use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, OpKind, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
 
 /// An ordered set of keys `K`, on a device: beside [`LaneTree`] what std's `BTreeSet` is beside `BTreeMap`.
 ///
-/// It is a LaneTree without values: a line of 64 bytes holds 16 keys of 32 bits, 8 of 64, or 4 of 128. So it takes about half of
-/// a map's memory, and look-ups have fewer lines to read.
+/// It is a LaneTree without values: a bucket of 64 bytes holds 16 keys of 32 bits, 8 of 64, or 4 of 128. So it takes about half of
+/// a map's memory, and look-ups have fewer buckets to read.
 ///
 /// ```
 /// use lanetree::{Device, LaneSet};
@@ -90,6 +90,11 @@ impl<K: AnyKey> LaneSet<K> {
         FixedIndex::bytes(&self.tree)
     }
 
+    /// Bytes of main memory that the set takes beside those of its device: 0, since it is on its device as a whole.
+    pub fn host_bytes(&self) -> u64 {
+        0
+    }
+
     /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next batches.
     pub fn staging_bytes(&self) -> usize {
         self.tree.staging().bytes()
@@ -100,7 +105,7 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.stats()
     }
 
-    /// As [`LaneTree::set_simd`].
+    /// Has queries of a set on the host searched with these instructions from now on, as [`LaneTree::set_simd`] does.
     pub fn set_simd(&mut self, simd: Simd) {
         self.tree.set_simd(simd);
     }
@@ -113,6 +118,24 @@ impl<K: AnyKey> LaneSet<K> {
     /// for the keys and a second set, or from the device: the set is as it was.
     pub fn compact(&mut self) -> Result<u64> {
         compact(&mut self.tree)
+    }
+
+    /// A second set with the same keys and options, on the same device, laid out as a build lays it out. Returns when it is complete.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room
+    /// for a copy of the keys and the second set, or from the device.
+    pub fn try_clone(&self) -> Result<Self> {
+        Ok(Self { tree: fixed::copy(&self.tree)? })
+    }
+
+    /// Removes all keys and gives back their memory; the set keeps its options. Returns when it is done.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) from the device: the set is
+    /// as it was.
+    pub fn clear(&mut self) -> Result<()> {
+        fixed::clear(&mut self.tree)
     }
 
     /// The set's queries on a stream of the same device: the device form of every call.
@@ -247,6 +270,15 @@ impl<K: AnyKey> LaneSet<K> {
         SetIter(Iter::new(&self.tree))
     }
 
+    /// Iterates over the keys of a range in ascending order, or from the last one on (`.rev()`). Two ranks find its ends; then keys
+    /// come in windows, as from [`LaneSet::iter`].
+    ///
+    /// # Errors
+    /// [`Error::ReversedRange`](lanetree_frame::Error::ReversedRange); as [`LaneSet::lower_bound_many`].
+    pub fn range(&self, range: impl Into<KeyRange<K>>) -> Result<SetIter<'_, K>> {
+        Ok(SetIter(Iter::of_range(&self.tree, range.into())?))
+    }
+
     /// Inserts keys. In the report those that are new are `inserted`, and those that were there `replaced`.
     ///
     /// # Errors
@@ -279,14 +311,14 @@ impl<K: AnyKey> LaneSet<K> {
     ///
     /// ```
     /// use lanetree::lane_tree::UpdateScratch;
-    /// use lanetree::{Device, LaneSet};
+    /// use lanetree::{Device, LaneSet, OpKind};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Device::emulated();
     /// let mut set = LaneSet::build(&device, &[1_u64, 3])?;
     /// let mut scratch = UpdateScratch::new(&device, 2)?;
     /// // Insert 2, remove 3.
-    /// let (keys, kinds) = (device.upload(&[2, 3])?, device.upload(&[0, 2])?);
+    /// let (keys, kinds) = (device.upload(&[2, 3])?, device.upload(&[OpKind::INSERT, OpKind::REMOVE])?);
     /// let report = set.apply_on(&device.stream()?, &keys, Some(&kinds), &mut scratch)?;
     /// assert_eq!((report.inserted, report.removed), (1, 1));
     /// assert_eq!(set.keys()?, [1, 2]);
@@ -300,7 +332,7 @@ impl<K: AnyKey> LaneSet<K> {
         &mut self,
         stream: &Stream,
         keys: &Buffer<K>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.tree.apply_on(stream, keys, &none(keys)?, kinds, scratch)
@@ -331,6 +363,12 @@ impl<K: AnyKey> Iterator for SetIter<'_, K> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.0.size_hint()
+    }
+}
+
+impl<K: AnyKey> DoubleEndedIterator for SetIter<'_, K> {
+    fn next_back(&mut self) -> Option<Result<K>> {
+        Some(self.0.next_back()?.map(|(key, ())| key))
     }
 }
 

@@ -8,7 +8,7 @@ use lanetree_layout::AnyKey;
 
 /// A set's queries on a stream: buffers in and out, in the stream's order. A call allocates nothing, synchronises nothing, and
 /// may return before its work is done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct SetOnStream<'a, K: AnyKey>(OnStream<'a, LaneTree<K, ()>>);
 
 impl<'a, K: AnyKey> SetOnStream<'a, K> {
@@ -22,6 +22,27 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         Self(self.0.order(order))
     }
 
+    /// Asks [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]`
+    /// becomes whether there is a key for query `i`. `hits` must have at least one element per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word become zero.
+    #[must_use]
+    pub fn hits(self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        Self(self.0.hits(hits))
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` keys of each range.
+    #[must_use]
+    pub fn limit(self, limit: u64) -> Self {
+        Self(self.0.limit(limit))
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` keys of range `i`. There is
+    /// one limit per range, in a buffer of the set's device.
+    #[must_use]
+    pub fn limits(self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
+        Self(self.0.limits(limits))
+    }
+
     /// Looks up `queries`: bit `i % 32` of `hits[i / 32]`, the hit mask, becomes whether key `queries[i]` is in the set.
     ///
     /// `hits` must have at least one element per 32 queries. Elements past these are not touched; bits past the last query in
@@ -30,7 +51,8 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     /// # Errors
     /// As [`OnStream::get`].
     pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
-        self.0.get(queries, &mut none(queries)?, Some(hits), ())
+        let on = OnStream::new(self.0.index(), self.0.stream()).tuned(*self.0.tuning());
+        on.hits(hits).get(queries, &mut none(queries)?)
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`. `ranks` must have at least one element per
@@ -50,26 +72,26 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.upper_bound(queries, ranks)
     }
 
-    /// Finds the last key at or below each query, which goes to `keys[i]`; if there is none, `keys[i]` is unspecified. `hits` as
-    /// in [`SetOnStream::contains`].
+    /// Finds the last key at or below each query, which goes to `keys[i]`; if there is none, `keys[i]` is unspecified. Uses
+    /// [`hits`](Self::hits).
     ///
     /// # Errors
     /// As [`OnStream::predecessor`].
-    pub fn predecessor(&self, queries: &Buffer<K>, keys: &mut Buffer<K>, hits: Option<&mut Buffer<u32>>) -> Result<()> {
-        self.0.predecessor(queries, keys, &mut none(queries)?, hits, ())
+    pub fn predecessor(self, queries: &Buffer<K>, keys: &mut Buffer<K>) -> Result<()> {
+        self.0.predecessor(queries, keys, &mut none(queries)?)
     }
 
     /// Finds the first key at or above each query; otherwise like [`SetOnStream::predecessor`].
     ///
     /// # Errors
     /// As [`OnStream::successor`].
-    pub fn successor(&self, queries: &Buffer<K>, keys: &mut Buffer<K>, hits: Option<&mut Buffer<u32>>) -> Result<()> {
-        self.0.successor(queries, keys, &mut none(queries)?, hits, ())
+    pub fn successor(self, queries: &Buffer<K>, keys: &mut Buffer<K>) -> Result<()> {
+        self.0.successor(queries, keys, &mut none(queries)?)
     }
 
-    /// The keys of each range from `starts[i]` to `ends[i]`, both inclusive, of which the first `limits[i]`, and at most
-    /// `limit`, are wanted, in compressed rows (CSR). `out` says how many keys it has room for. Otherwise like
-    /// [`OnStream::range`]; the values of the output take no memory.
+    /// The keys of each range from `starts[i]` to `ends[i]`, both inclusive, in compressed rows (CSR). `out` says how many keys it
+    /// has room for. Uses [`limit`](Self::limit) and [`limits`](Self::limits). Otherwise like [`OnStream::range`]; the values of the
+    /// output take no memory.
     ///
     /// # Errors
     /// As [`OnStream::range`].
@@ -77,12 +99,10 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         &self,
         starts: &Buffer<K>,
         ends: &Buffer<K>,
-        limits: Option<&Buffer<u64>>,
-        limit: u64,
         scratch: &mut RangeScratch,
         out: &mut DeviceRanges<K, ()>,
     ) -> Result<()> {
-        self.0.range(starts, ends, limits, limit, scratch, out)
+        self.0.range(starts, ends, scratch, out)
     }
 
     /// Copies the first `limit` keys at or above each of `starts`: those of query `i` go to `keys[i * limit..]`, and how many
@@ -95,19 +115,12 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.scan(starts, limit, keys, &mut values, counts)
     }
 
-    /// Counts the keys of each range from `starts[i]` to `ends[i]`, both inclusive, up to `limits[i]` and `limit`.
+    /// Counts the keys of each range, as [`range`](Self::range) would find them, into `counts[i]`.
     ///
     /// # Errors
-    /// As [`OnStream::count`].
-    pub fn count(
-        &self,
-        starts: &Buffer<K>,
-        ends: &Buffer<K>,
-        limits: Option<&Buffer<u64>>,
-        limit: u64,
-        counts: &mut Buffer<u64>,
-    ) -> Result<()> {
-        self.0.count(starts, ends, limits, limit, counts)
+    /// As [`OnStream::count_range`].
+    pub fn count_range(&self, starts: &Buffer<K>, ends: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
+        self.0.count_range(starts, ends, counts)
     }
 
     /// Copies all keys, in ascending order, to the first elements of `keys`. Elements past them are not changed.

@@ -43,7 +43,7 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
         let found = self.tree.get_many(&keys).unwrap();
         assert!(found.into_iter().eq(self.map.values().map(|&value| Some(value))), "{what}");
         assert!(self.tree.lower_bound_many(&keys).unwrap().into_iter().eq(0..keys.len() as u64), "{what}");
-        // From after every key: where a line ends, free ones may follow.
+        // From after every key: where a bucket ends, free ones may follow.
         let after = keys.iter().map(|&key| KeyRange::new((Bound::Excluded(key), Bound::Unbounded)).limit(2));
         let rows = self.tree.range_many(after).unwrap();
         for i in 0..keys.len() {
@@ -54,7 +54,7 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
     }
 }
 
-/// How full lines are, and how many nodes there may be below the table.
+/// How full buckets are, and how many nodes there may be below the table.
 const TREES: [(f64, u32); 3] = [(0.6, 16384), (0.7, 2), (1.0, 3)];
 
 pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn(u64) -> K::Bits) {
@@ -81,7 +81,7 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn
                 .collect();
             paths.push(both.apply(&ops, &format!("batch {batch}, fill {fill}")));
         }
-        // Lines with room take the first batches.
+        // Buckets with room take the first batches.
         assert!(fill == 1.0 || paths[0] == UpdatePath::InPlace, "{paths:?}");
         // Values only, which is in place whatever the fill; a set has none.
         let ops: Vec<_> = keys.iter().step_by(17).map(|&key| Op::Update(key, value(u64::MAX))).collect();
@@ -188,7 +188,7 @@ fn lines_without_room_hand_pairs_to_those_beside() {
     let keys: Vec<u64> = (1..4000).map(|i| i << 20).collect();
     let mut both = Pair::<u64, u64>::new(&device, &keys, 0.7, 16384);
     let nodes = both.tree.parts.get().unwrap().nodes.to_vec().unwrap();
-    // Two into one of twenty lines, nearly all of which had three.
+    // Two into one of twenty buckets, nearly all of which had three.
     let ops: Vec<_> =
         (0..200).flat_map(|i| [1, 2].map(|part| Op::Insert(((i * 20) << 20) + (part << 18), part))).collect();
     assert_eq!(both.apply(&ops, "handed over"), UpdatePath::InPlace);
@@ -207,7 +207,7 @@ fn uniform_batches_find_room() {
     };
     let keys: Vec<u64> = (0..1 << 18).map(|_| random()).collect();
     let mut tree = LaneTree::<u64, u64>::builder().fill(0.7).table_nodes(20).build(&device, &keys, &keys).unwrap();
-    // A tenth in all. With cells that could not be shifted at the right end of a node, some nodes had to be divided.
+    // A tenth in all. With cells that could not be shifted at the right end of a node, some nodes had to be split.
     for size in [10, 12, 13, 13] {
         let new: Vec<u64> = (0..1 << size).map(|_| random()).collect();
         let report = tree.insert_many(&new, &new).unwrap();
@@ -217,13 +217,13 @@ fn uniform_batches_find_room() {
 }
 
 impl<K: AnyKey, V: Word> Pair<K, V> {
-    /// Where lines are.
+    /// Where buckets are.
     fn lines_at(&self) -> u64 {
         let stream = self.tree.device.stream().unwrap();
         self.tree.parts.get().unwrap().lines.read_on(&stream).unwrap().as_ptr() as u64
     }
 
-    /// The first line of each node of the lowest level.
+    /// The first bucket of each node of the lowest level.
     fn first_lines(&self) -> Vec<u32> {
         let parts = self.tree.parts.get().unwrap();
         let nodes = parts.nodes.to_vec().unwrap();
@@ -231,7 +231,7 @@ impl<K: AnyKey, V: Word> Pair<K, V> {
         words.map(|words| words[FIRST_CHILD as usize]).collect()
     }
 
-    /// Lines that no node has.
+    /// Buckets that no node has.
     fn unused(&self) -> u32 {
         self.tree.parts.get().unwrap().shape.unused
     }
@@ -286,18 +286,18 @@ fn nodes_that_are_divided_get_new_lines() {
     let (lines, before) = (both.first_lines(), both.tree.stats());
     assert_eq!(both.apply(&ops, "as many again"), UpdatePath::Moved);
     let (now, stats) = (both.first_lines(), both.tree.stats());
-    // All other nodes have the lines that they had.
-    let end = (before.lines) as u32;
+    // All other nodes have the buckets that they had.
+    let end = (before.buckets) as u32;
     let kept = now.iter().filter(|&&line| line < end).copied();
     assert!(
         kept.eq(lines.iter().enumerate().filter(|(node, _)| ![0, 20, 63, 64].contains(node)).map(|(_, &line)| line))
     );
-    assert!(stats.leaf_nodes >= before.leaf_nodes && stats.lines > before.lines, "{stats:?}");
+    assert!(stats.leaf_nodes >= before.leaf_nodes && stats.buckets > before.buckets, "{stats:?}");
     assert!((4 * 32..4 * 65).contains(&both.unused()), "{}", both.unused());
     // Far more than a node takes.
     let keys = both.keys_of(20..21);
     assert_eq!(both.apply(&between(&keys, 60).collect::<Vec<_>>(), "far more"), UpdatePath::Moved);
-    // Of what was just divided, and beside it.
+    // Of what was just split, and beside it.
     let keys = both.keys_of(18..24);
     assert_eq!(both.apply(&between(&keys, 1).collect::<Vec<_>>(), "after that"), UpdatePath::Moved);
 }
@@ -397,15 +397,15 @@ fn appended_keys_take_lines_at_the_end() {
         (path, both.lines_at() != at)
     };
     let moves: Vec<_> = (0..8).map(|batch| append(&mut both, 60 + batch, &format!("batch {batch}"))).collect();
-    // The first one that needs lines gets memory for an eighth more.
+    // The first one that needs buckets gets memory for an eighth more.
     assert!(moves.iter().filter(|(_, moved)| *moved).count() <= 1, "{moves:?}");
     assert!(moves.iter().all(|&(path, _)| path != UpdatePath::Rebuilt), "{moves:?}");
     assert_eq!(append(&mut both, 1500, "many").0, UpdatePath::Moved);
     let stats = both.tree.stats();
-    assert!(stats.line_bytes > stats.lines * 64, "{stats:?}");
+    assert!(stats.bucket_bytes > stats.buckets * 64, "{stats:?}");
 }
 
-/// Lets a batch that divides nodes fail at every point.
+/// Lets a batch that splits nodes fail at every point.
 fn takes_place_or_does_not(fill: f64, path: UpdatePath, ops: impl Fn(&Pair<u64, u32>) -> Vec<Op<u64, u32>>) {
     let keys: Vec<u64> = (0..1600).map(|i| i << 30).collect();
     let failed = Failure::at_every_point(
@@ -441,7 +441,7 @@ fn a_batch_that_gives_a_node_more_lines_takes_place_or_does_not_whatever_fails()
     takes_place_or_does_not(1.0, UpdatePath::InPlace, few_more);
 }
 
-/// A full tree, and a batch of inserts that divides all of its nodes.
+/// A full tree, and a batch of inserts that splits all of its nodes.
 fn full_tree_and_batch(device: &Device) -> (Pair<u64, u32>, Vec<Op<u64, u32>>) {
     let keys: Vec<u64> = (1..3000).map(|i| (i << 32) | (i * i)).collect();
     let ops = (1..3000).step_by(2).map(|i| Op::Insert(i << 32 | 1 << 31, i as u32)).collect();

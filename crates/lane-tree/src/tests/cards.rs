@@ -24,12 +24,12 @@ fn a_shape_is_had_for_any_number_of_rows() {
     }
 }
 
-/// Ascending keys whose gaps double, so that few fit into a node: with one pair in a line, 13 of them.
+/// Ascending keys whose gaps double, so that few fit into a node: with one pair in a bucket, 13 of them.
 fn crowded(nodes: u64) -> Vec<u64> {
     (0..nodes * 13).map(|i| (i / 40) << 40 | 1 << (i % 40)).collect()
 }
 
-/// How full lines are that have one pair each.
+/// How full buckets are that have one pair each.
 const THIN: f64 = 0.01;
 
 /// Every kernel that has the table in shared memory, with as many queries as fill its blocks.
@@ -59,7 +59,7 @@ fn is_queried(tree: &LaneTree<u64, u64>, keys: &[u64]) {
     // Enough for the kernel of sorted queries.
     let all = device.upload(keys).unwrap();
     let mut found = device.alloc(keys.len()).unwrap();
-    on.get(&all, &mut found, None, u64::MAX).unwrap();
+    on.get(&all, &mut found).unwrap();
     assert_eq!(found.to_vec().unwrap(), keys);
 }
 
@@ -122,9 +122,9 @@ fn a_tree_has_a_table_that_fits_whatever_it_comes_from() {
     fits(&tree, "built");
     let all = device.upload(&keys).unwrap();
     let mut scratch = BuildScratch::for_sorted(&device).unwrap();
-    fits(&builder.build_sorted_on(&stream, (&all, &all), keys.len(), &mut scratch).unwrap(), "on a stream");
+    fits(&builder.build_sorted_on(&stream, &all, &all, keys.len(), &mut scratch).unwrap(), "on a stream");
     let owned = (device.upload(&keys).unwrap(), device.upload(&keys).unwrap());
-    fits(&builder.build_owned_on(&stream, owned, keys.len()).unwrap(), "owned");
+    fits(&builder.build_owned_on(&stream, owned.0, owned.1, keys.len()).unwrap(), "owned");
     // SAFETY: the keys ascend strictly.
     let combined = unsafe { tree.build_like(&stream, (&all, &all), keys.len()) };
     fits(&combined.unwrap(), "combined");
@@ -147,7 +147,7 @@ fn a_block_that_cannot_be_is_an_error_that_names_the_option() {
 
 #[test]
 fn a_tree_has_no_more_levels_than_there_are_formats_of() {
-    // With one pair in a line, 14 of these keys are in a node; and 4 nodes in one above.
+    // With one pair in a bucket, 14 of these keys are in a node; and 4 nodes in one above.
     let keys: Vec<u128> = (0..250_000).map(|i| (i / 100) << 100 | 1 << (i % 100)).collect();
     let device = Device::emulated();
     let options = Options { fill: THIN, table_nodes: 1 };
@@ -155,7 +155,7 @@ fn a_tree_has_no_more_levels_than_there_are_formats_of() {
     let parts = layout::<u128, u64>(&device, &pairs, options).unwrap().upload(&device).unwrap();
     assert!(parts.shape.height == 8 && parts.shape.leaf_nodes > 4_u32.pow(7), "{:?}", parts.shape);
     let mut tree = Builder::<u128, u64>::of(options).tree(&device, parts);
-    // So many next to each other that a node is divided.
+    // So many next to each other that a node is split.
     let more: Vec<u128> = (0..300).map(|i| keys[1090] + 1 + i).collect();
     let report =
         tree.apply_each(more.len() + 1, |i| more.get(i).map_or(Op::Remove(keys[0]), |&key| Op::Insert(key, 8)));

@@ -12,7 +12,7 @@ const LENGTHS: [usize; 8] = [3, 8, 0, 1, 9, 5, 2, 8];
 const LONG: [usize; 2] = [40, 300];
 
 /// Checks that a tree with these pairs, in order, finds so many of them from keys all over, and from those next to them, on; for so
-/// many pairs that these are in one line, in a few, and in many.
+/// many pairs that these are in one bucket, in a few, and in many.
 fn scans_are_found<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &[(K, V)], what: &str) {
     let device = FixedIndex::device(tree);
     let one = K::Bits::truncate(1);
@@ -91,7 +91,9 @@ pub(super) fn ranges_are_found<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs
             let mut out = DeviceRanges::new(device, count, capacity).unwrap();
             let limits = is_limited.then_some(&limits_on_device);
             OnStream::new(tree, &stream)
-                .range(&on_device.0, &on_device.1, limits, limit, &mut scratch, &mut out)
+                .limits(limits)
+                .limit(limit)
+                .range(&on_device.0, &on_device.1, &mut scratch, &mut out)
                 .unwrap();
             let context = format!("{what}, at most {limit}, {is_limited}, {capacity} of {}", expected.len());
             assert_eq!(out.offsets.to_vec().unwrap(), offsets, "{context}");
@@ -143,7 +145,7 @@ fn long_ranges_are_cut_into_windows_and_parts() {
     let keys: Vec<u64> = (0..6000).map(|i| i << 40).collect();
     let values: Vec<u32> = (0..6000).collect();
     let mut tree = LaneTree::builder().table_nodes(3).build_sorted(&Device::emulated(), &keys, &values).unwrap();
-    // Lines of many lengths.
+    // Buckets of many lengths.
     tree.remove_many(&keys.iter().copied().filter(|key| key >> 40 & 5 == 1).collect::<Vec<_>>()).unwrap();
     let left: Vec<(u64, u32)> = keys.into_iter().zip(values).filter(|pair| pair.1 & 5 != 1).collect();
     for (window, part) in [(8, 8), (100, 32), (1000, 64), (1 << 20, 1024)] {

@@ -4,7 +4,7 @@ use super::batches::{Pair, batches_into, batches_of};
 use super::{distributed, distributions, every_distribution, wide_distributions};
 use crate::{BuildScratch, LaneSet, UpdateScratch};
 use lanetree_frame::fixed::{CombineScratch, DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
-use lanetree_frame::{AnyKey, BatchOrder, Bytes16, Device, DeviceKind, Error, F64, KeyRange, Op, UpdatePath};
+use lanetree_frame::{AnyKey, BatchOrder, Bytes16, Device, DeviceKind, Error, F64, KeyRange, Op, OpKind, UpdatePath};
 use lanetree_runtime::Failure;
 use std::collections::BTreeSet;
 
@@ -139,8 +139,8 @@ fn every_call<K: AnyKey>(device: &Device, key: impl Fn(u64) -> K) {
         for (is_before, expected) in [(true, &before), (false, &after)] {
             let mut mask = device.alloc(words).unwrap();
             match is_before {
-                true => set.on(&stream).predecessor(&on_device, &mut next, Some(&mut mask)).unwrap(),
-                false => set.on(&stream).successor(&on_device, &mut next, Some(&mut mask)).unwrap(),
+                true => set.on(&stream).hits(&mut mask).predecessor(&on_device, &mut next).unwrap(),
+                false => set.on(&stream).hits(&mut mask).successor(&on_device, &mut next).unwrap(),
             }
             let (next, mask) = (next.to_vec().unwrap(), mask.to_vec().unwrap());
             assert!((0..queries.len()).all(|i| is_set(&mask, i).then_some(next[i]) == expected[i]));
@@ -148,10 +148,10 @@ fn every_call<K: AnyKey>(device: &Device, key: impl Fn(u64) -> K) {
         let ends = device.upload(&vec![K::MAX; queries.len()]).unwrap();
         let mut scratch = RangeScratch::new(device, queries.len()).unwrap();
         let mut out = DeviceRanges::new(device, queries.len(), 3 * queries.len()).unwrap();
-        set.on(&stream).range(&on_device, &ends, None, 3, &mut scratch, &mut out).unwrap();
+        set.on(&stream).limit(3).range(&on_device, &ends, &mut scratch, &mut out).unwrap();
         assert_eq!(out.offsets.to_vec().unwrap(), rows.offsets);
         assert_eq!(out.keys.to_vec().unwrap()[..rows.keys.len()], rows.keys);
-        set.on(&stream).count(&on_device, &ends, None, u64::MAX, &mut ranks).unwrap();
+        set.on(&stream).count_range(&on_device, &ends, &mut ranks).unwrap();
         assert!(ranks.to_vec().unwrap().iter().zip(&lower).all(|(count, rank)| count + rank == set.len()));
         let mut scratch = JoinScratch::new(device, queries.len()).unwrap();
         let mut out = DeviceMatches::new(device, queries.len()).unwrap();
@@ -188,7 +188,8 @@ fn sets_are_changed_in_both_forms() {
         assert_eq!(set.keys().unwrap(), [i64::MIN, 5, 6, 7]);
 
         let (stream, mut scratch) = (device.stream().unwrap(), UpdateScratch::new(&device, 4).unwrap());
-        let (keys, kinds) = (device.upload(&[6, 8]).unwrap(), device.upload(&[2, 0]).unwrap());
+        let (keys, kinds) =
+            (device.upload(&[6, 8]).unwrap(), device.upload(&[OpKind::REMOVE, OpKind::INSERT]).unwrap());
         let applied = set.apply_on(&stream, &keys, Some(&kinds), &mut scratch);
         if device.kind() == DeviceKind::Host {
             assert!(matches!(applied, Err(Error::NoUpdates { .. })), "{applied:?}");

@@ -1,6 +1,8 @@
-//! Batches that divide nodes: their pairs go the way of a build, and the other nodes move aside.
+//! Batches that split nodes: their pairs go the way of a build, and the other nodes move aside.
 
-use super::{Batch, NewLines, UpdateScratch};
+use super::Batch;
+use super::new_lines::NewLines;
+use super::scratch::{Findings, UpdateScratch};
 use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, make_upper, room};
 use crate::parts::{Parts, Shape};
 use crate::{LaneTree, ahead};
@@ -14,14 +16,14 @@ use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_simt::WARP;
 
-/// The nodes that are divided.
+/// The nodes that are split.
 struct List {
     words: Buffer<u64>,
     count: usize,
     /// Their pairs, after the batch.
     pairs: usize,
     parts: usize,
-    /// Their lines.
+    /// Their buckets.
     lines: u64,
 }
 
@@ -35,7 +37,7 @@ impl List {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Lists the nodes that are divided, of which there are so many. Waits for the stream.
+    /// Lists the nodes that are split, of which there are so many. Waits for the stream.
     fn list_divided(
         &self,
         stream: &Stream,
@@ -68,10 +70,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             parts_before: sizes.parts_before.read_on(stream)?,
             leaf_nodes: nodes as u64,
             nodes: scratch.nodes.read_on(stream)?,
-            count: batch.0.len() as u64,
+            count: batch.keys.len() as u64,
             words: words.write_on(stream)?,
         };
-        // SAFETY: the nodes of the tree, of which so many are divided.
+        // SAFETY: the nodes of the tree, of which so many are split.
         unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
         // Those of the end are of all.
         let mut all = [0; DIVIDED_WORDS as usize];
@@ -80,27 +82,24 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, lines })
     }
 
-    /// Divides nodes, and changes the others that the batch touches. `growth` is by how many pairs the tree grows, wrapping; `listed` how
-    /// many nodes are to be rewritten, `found` how many of these must be divided, and `moved` which lines others get. Does nothing,
-    /// and says so, if too many lines would have no node.
+    /// Splits nodes, and changes the others that the batch touches. Does nothing, and says so, if too many buckets would have no node.
     pub(super) fn divide(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
-        growth: u64,
-        (listed, found, moved): (u64, u64, NewLines),
+        found: &Findings,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<bool> {
         let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
-        let len = old.len.wrapping_add(growth);
+        let len = old.len.wrapping_add(found.growth());
         ahead::load(&device, ahead::of_divisions::<K, V>);
-        let list = self.list_divided(stream, batch, found as usize, scratch)?;
+        let list = self.list_divided(stream, batch, found.split as usize, scratch)?;
         let divided = list.divided(stream)?;
         let changes = Self::changes(stream, batch, scratch)?;
         // Their pairs, in order.
         let (mut keys, mut values) = (device.alloc::<K>(list.pairs)?, device.alloc::<V>(list.pairs)?);
         let mut planned = None;
-        // Nodes and lines that the divided nodes become.
+        // Nodes and buckets that the split nodes become.
         let (mut nodes, mut lines) = (0, 0);
         if list.pairs > 0 {
             let args = DivideArgs {
@@ -113,19 +112,20 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             // SAFETY: there is room for their pairs.
             unsafe {
                 launch::over(stream, list.count as u64, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(&args))?;
-                launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
+                launch::over(stream, batch.keys.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
             }
             let (pairs, filling) = ((&keys, &values, list.pairs), self.divided_filling());
-            let mut made = Planned::new(stream, &device, pairs, filling, (divided, list.parts))?;
-            (nodes, lines) = made.total()?;
+            let mut made = Planned::new(stream, &device, pairs, filling, divided, list.parts)?;
+            (nodes, lines) = made.total()?.expect("pairs that ascend strictly");
             planned = Some(made);
         }
-        let new_lines = NewLines { new: moved.new + lines, old: moved.old + list.lines };
+        let others = found.new_lines;
+        let new_lines = NewLines { new: others.new + lines, old: others.old + list.lines };
         if !self.reserve_lines(stream, new_lines)? {
             return Ok(false);
         }
         let leaf_nodes = old.leaf_nodes as usize - list.count + nodes;
-        let options = options.on::<K::Bits>(&device, (len, leaf_nodes))?;
+        let options = options.on::<K::Bits>(&device, len, leaf_nodes)?;
         let mut built = room::<_, V>(&device, options, leaf_nodes, 0)?;
         let Shape { lines, unused, formats, .. } = old;
         built.shape = Shape { len, lines, unused, leaf_nodes: leaf_nodes as u32, formats, ..Shape::default() };
@@ -145,7 +145,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 before,
                 cuts: planned.cuts().read_on(stream)?,
                 parts: list.parts as u64,
-                first_line: u64::from(old.lines) + moved.new,
+                first_line: u64::from(old.lines) + others.new,
                 targets: targets.write_on(stream)?,
             };
             // SAFETY: the nodes and their parts.
@@ -176,9 +176,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 ends: built.ends.write_on(stream)?,
             };
             let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
-            // SAFETY: what is not divided has room where it is, and all nodes have it where they are to be.
+            // SAFETY: what is not split has room where it is, and all nodes have it where they are to be.
             unsafe {
-                Self::launch_changes(stream, &line_changes, (&node_changes, listed))?;
+                Self::launch_changes(stream, &line_changes, &node_changes, found.listed)?;
                 over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;
                 over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?
                     .run(calls::relocate::<_, V>(&relocate))?;

@@ -6,7 +6,6 @@ mod scratch;
 
 pub use scratch::UpdateScratch;
 
-use self::new_lines::NewLines;
 use super::LaneTree;
 use crate::ahead;
 use crate::build::build;
@@ -17,7 +16,7 @@ use crate::options::Options;
 use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
+use lanetree_frame::{Buffer, DeviceKind, Op, OpKind, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
     CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, MOVE_WARPS, NodeChangesArgs,
@@ -26,9 +25,9 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
-use scratch::{FOUND, FULL, LISTED, NEW_LINES, OLD_LINES, SORTED_AT, TALLY};
+use scratch::{FOUND, FULL, Findings, LISTED, SORTED_AT, TALLY};
 
-/// Threads for lines that have no room: enough for all multiprocessors. How many lines there are is known only there.
+/// Threads for buckets that have no room: enough for all multiprocessors. How many buckets there are is known only there.
 const SHIFT_THREADS: u64 = 1 << 18;
 
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
@@ -38,7 +37,7 @@ const PLAN_WARPS: u64 = 1 << 13;
 /// times in `docs/lab/28-buckets-anywhere.md`, that takes about as long.
 const MOST_LISTED: u64 = 3;
 
-/// Likewise, where more than one in so many nodes would be divided.
+/// Likewise, where more than one in so many nodes would be split.
 const MOST_DIVIDED: u64 = 5;
 
 /// So few nodes are no reason to rebuild a tree.
@@ -49,21 +48,26 @@ const fn most_listed(leaf_nodes: u64) -> u64 {
     leaf_nodes * 2 / MOST_LISTED + FEW_NODES
 }
 
-/// A batch on a device: keys and values.
-type Batch<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>);
+/// A batch on a device.
+#[derive(Clone, Copy)]
+struct Batch<'a, K, V> {
+    keys: &'a Buffer<K>,
+    values: &'a Buffer<V>,
+    kinds: Option<&'a Buffer<OpKind>>,
+}
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
-    /// removal) and, unless all are inserts, `kinds[i]`: 0 to insert, 1 to update, 2 to remove, as in [`Op`]. The effect is
+    /// removal) and, unless all are inserts, `kinds[i]`, which says whether it inserts, updates or removes. The effect is
     /// as if they were applied one after another.
     ///
-    /// The batch is sorted and planned while the tree is only read. Lines that have room for their operations are then changed one
-    /// by one; a node with a line that has none is rewritten in its own lines or, if these are too few, in new ones. A node that
-    /// needs more than 64, or whose keys are so close that it cannot tell them apart, is divided into nodes with new lines, filled to
-    /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no lines. That takes memory for second
-    /// nodes, for the pairs of the divided nodes, and for new lines: where there is none, lines are copied to memory for a quarter
-    /// more. The tree is rebuilt, as full as divided nodes, if more than two thirds of all nodes (and eight) would be rewritten, more
-    /// than a fifth (and eight) divided, or more than an eighth of all lines would belong to no node any more where there is no room
+    /// The batch is sorted and planned while the tree is only read. Buckets that have room for their operations are then changed one
+    /// by one; a node with a bucket that has none is rewritten in its own buckets or, if these are too few, in new ones. A node that
+    /// needs more than 64, or whose keys are so close that it cannot tell them apart, is split into nodes with new buckets, filled to
+    /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no buckets. That takes memory for second
+    /// nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are copied to memory for a quarter
+    /// more. The tree is rebuilt, as full as split nodes, if more than two thirds of all nodes (and eight) would be rewritten, more
+    /// than a fifth (and eight) split, or more than an eighth of all buckets would belong to no node any more where there is no room
     /// for others. That takes memory for the pairs and for a second tree.
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
@@ -71,14 +75,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///
     /// ```
     /// use lanetree::lane_tree::UpdateScratch;
-    /// use lanetree::{Device, LaneTree, Pool};
+    /// use lanetree::{Device, LaneTree, OpKind, Pool};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Pool::new(&Device::emulated()).device();
     /// let mut tree = LaneTree::build(&device, &[1_u64, 3], &[10_u32, 30])?;
     /// let mut scratch = UpdateScratch::new(&device, 2)?;
     /// // Insert 2, remove 3.
-    /// let (keys, values, kinds) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?, device.upload(&[0, 2])?);
+    /// let (keys, values) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?);
+    /// let kinds = device.upload(&[OpKind::INSERT, OpKind::REMOVE])?;
     /// let report = tree.apply_on(&device.stream()?, &keys, &values, Some(&kinds), &mut scratch)?;
     /// assert_eq!((report.inserted, report.removed), (1, 1));
     /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(10), Some(20), None]);
@@ -100,7 +105,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         stream: &Stream,
         keys: &Buffer<K>,
         values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.parts.check()?;
@@ -109,51 +114,42 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(UpdateReport::default());
         }
         ahead::load(&self.device, || ahead::of_changes::<K, V>(keys.len()));
+        let batch = Batch { keys, values, kinds };
         let found = loop {
-            self.plan(stream, (keys, values, kinds), scratch)?;
-            let found = scratch.findings.to_vec()?;
-            if scratch.sort.check(&found[SORTED_AT..])? {
-                break found;
+            self.plan(stream, batch, scratch)?;
+            let words = scratch.findings.to_vec()?;
+            if scratch.sort.check(&words[SORTED_AT..])? {
+                break Findings::of(&words);
             }
         };
-        let [inserted, replaced, removed, unmatched, unreached] = core::array::from_fn(|i| found[TALLY + i]);
-        let report = |path| UpdateReport { inserted, replaced, removed, unmatched, path };
         // A set's key that is there stays as it is.
-        if inserted + removed == 0 && (replaced == 0 || !V::IS_SOME) {
-            return Ok(report(UpdatePath::Unchanged));
+        if found.inserted + found.removed == 0 && (found.replaced == 0 || !V::IS_SOME) {
+            return Ok(found.report(UpdatePath::Unchanged));
         }
-        let (batch, growth) = ((keys, values), inserted.wrapping_sub(removed));
         let len = self.parts.get()?.shape.len;
-        let new_len = len.wrapping_add(growth);
-        let [listed, divided] = [LISTED, FOUND].map(|word| found[word]);
-        let lines = NewLines { new: found[NEW_LINES], old: found[OLD_LINES] };
+        let new_len = len.wrapping_add(found.growth());
         let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
-        let is_rebuilt = listed > most_listed(leaf_nodes) || divided > leaf_nodes / MOST_DIVIDED + FEW_NODES;
+        let is_rebuilt = found.listed > most_listed(leaf_nodes) || found.split > leaf_nodes / MOST_DIVIDED + FEW_NODES;
         if len == 0 || new_len == 0 || is_rebuilt {
             self.rebuild(stream, batch, new_len, scratch)?;
-            return Ok(report(UpdatePath::Rebuilt));
+            return Ok(found.report(UpdatePath::Rebuilt));
         }
-        if unreached + divided == 0 {
-            if self.reserve_lines(stream, lines)? {
-                self.write(stream, batch, growth, (listed, lines), scratch)?;
-                return Ok(report(UpdatePath::InPlace));
+        if found.unreached + found.split == 0 {
+            if self.reserve_lines(stream, found.new_lines)? {
+                self.write(stream, batch, &found, scratch)?;
+                return Ok(found.report(UpdatePath::InPlace));
             }
-        } else if self.divide(stream, batch, growth, (listed, divided, lines), scratch)? {
-            return Ok(report(UpdatePath::Moved));
+        } else if self.divide(stream, batch, &found, scratch)? {
+            return Ok(found.report(UpdatePath::Moved));
         }
         self.rebuild(stream, batch, new_len, scratch)?;
-        Ok(report(UpdatePath::Rebuilt))
+        Ok(found.report(UpdatePath::Rebuilt))
     }
 
-    /// Sorts a batch and finds out what it does, which nodes are to be rewritten, and which of these must be divided: in the
+    /// Sorts a batch and finds out what it does, which nodes are to be rewritten, and which of these must be split: in the
     /// stream's order.
-    fn plan(
-        &self,
-        stream: &Stream,
-        (keys, values, kinds): (&Buffer<K>, &Buffer<V>, Option<&Buffer<u32>>),
-        scratch: &mut UpdateScratch<K>,
-    ) -> Result<()> {
-        let count = keys.len();
+    fn plan(&self, stream: &Stream, batch: Batch<'_, K, V>, scratch: &mut UpdateScratch<K>) -> Result<()> {
+        let count = batch.keys.len();
         let parts = self.parts.get()?;
         let leaf_nodes = parts.shape.leaf_nodes as usize;
         scratch.reserve_bits(&self.device, leaf_nodes)?;
@@ -161,8 +157,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         scratch.marks.fill_zero(stream)?;
         scratch.found.fill_zero(stream)?;
         scratch.findings.fill_zero(stream)?;
-        scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, SORTED_AT)?;
-        let folded = match (kinds, scratch.sort.folded()) {
+        scratch.sort.sort(stream, batch.keys, batch.kinds, &mut scratch.findings, SORTED_AT)?;
+        let folded = match (batch.kinds, scratch.sort.folded()) {
             (Some(_), Some(folded)) => folded.read_on(stream)?,
             _ => Global::null(),
         };
@@ -181,10 +177,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             unsorted,
         };
         // SAFETY: the scratch memory is for so many operations; the tree is borrowed.
-        unsafe { over_queries(stream, count, (SEARCH_THREADS, 0), &args.tree)?.run(calls::search::<_, V>(&args))? };
+        unsafe { over_queries(stream, count, SEARCH_THREADS, 0, &args.tree)?.run(calls::search::<_, V>(&args))? };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {
-            let batch = (keys, values);
             let lines = self.changes_of_lines(stream, batch, scratch)?;
             let listed = ListNodesArgs {
                 changes: lines.changes,
@@ -211,7 +206,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The batch that is in the scratch memory.
     fn changes(
         stream: &Stream,
-        (keys, values): Batch<'_, K, V>,
+        Batch { keys, values, .. }: Batch<'_, K, V>,
         scratch: &UpdateScratch<K>,
     ) -> Result<Changes<K::Bits, V>> {
         Ok(Changes {
@@ -226,7 +221,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// What becomes of lines; not yet to be written.
+    /// What becomes of buckets; not yet to be written.
     fn changes_of_lines(
         &self,
         stream: &Stream,
@@ -276,7 +271,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// Launches the changes of lines, and of nodes that are listed and not divided, of which there are at most so many. Records
+    /// Launches the changes of buckets, and of nodes that are listed and not split, of which there are at most so many. Records
     /// keep the ranks of before.
     ///
     /// # Safety
@@ -284,7 +279,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     unsafe fn launch_changes(
         stream: &Stream,
         lines: &LineChangesArgs<K::Bits, V>,
-        (nodes, most_nodes): (&NodeChangesArgs<K::Bits, V>, u64),
+        nodes: &NodeChangesArgs<K::Bits, V>,
+        most_nodes: u64,
     ) -> Result<()> {
         // SAFETY: the caller's.
         unsafe {
@@ -298,14 +294,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(())
     }
 
-    /// Changes lines and nodes where they are. `growth` is by how many pairs the tree grows, wrapping; `listed` the number of nodes
-    /// that are rewritten, some of them in new lines, for which there is room.
+    /// Changes buckets and nodes where they are; some nodes are rewritten in new buckets, for which there is room.
     fn write(
         &mut self,
         stream: &Stream,
         batch: Batch<'_, K, V>,
-        growth: u64,
-        (listed, new_lines): (u64, NewLines),
+        found: &Findings,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
         let mut lines = self.changes_of_lines(stream, batch, scratch)?;
@@ -327,20 +321,20 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 records: lines.records,
                 moves: GlobalMut::null(),
             };
-            // SAFETY: the lines and nodes have room.
+            // SAFETY: the buckets and nodes have room.
             unsafe {
-                Self::launch_changes(stream, &lines, (&nodes, listed))?;
+                Self::launch_changes(stream, &lines, &nodes, found.listed)?;
                 launch::over(stream, u64::from(leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
             let written = scratch.formats.to_vec()?[0];
-            parts.shape.len = parts.shape.len.wrapping_add(growth);
-            new_lines.add_to(&mut parts.shape);
+            parts.shape.len = parts.shape.len.wrapping_add(found.growth());
+            found.new_lines.add_to(&mut parts.shape);
             parts.shape.formats |= written & ((1 << FORMAT_BITS) - 1);
             Ok(())
         })
     }
 
-    /// How full the lines of divided nodes are: there will be more where these keys went.
+    /// How full the buckets of split nodes are: there will be more where these keys went.
     fn divided_fill(&self) -> f64 {
         const MOST: f64 = 0.75;
         self.options.fill.min(MOST)
@@ -378,12 +372,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 launch::over(stream, u64::from(old.leaf_nodes), WARP, MOVE_WARPS * WARP)?
                     .run(calls::move_pairs(&args))?;
             }
-            launch::over(stream, batch.0.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
+            launch::over(stream, batch.keys.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
         }
         let fill = if old.len > 0 { self.divided_fill() } else { self.options.fill };
         let options = Options { fill, ..self.options };
         // From the tree's device, which may be a pool's, as opposed to the stream's.
-        self.parts.replace(build_on(stream, &self.device, options, (&keys, &values, len))?);
+        let built = build_on(stream, &self.device, options, (&keys, &values, len))?;
+        self.parts.replace(built.expect("pairs that ascend strictly"));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Room for lines after those of a tree.
+//! Room for buckets after those of a tree.
 
 use crate::LaneTree;
 use crate::parts::Shape;
@@ -6,17 +6,17 @@ use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::layout::{lines_in_words, words_of_lines};
 use lanetree_layout::{AnyKey, Value};
 
-/// Where lines have no room, they get memory for one in so many more than they need: all are copied there.
+/// Where buckets have no room, they get memory for one in so many more than they need: all are copied there.
 const MORE: u64 = 4;
 
-/// Where more than one in so many lines would have no node, and there is no room for more lines, the tree is rebuilt; where there
+/// Where more than one in so many buckets would have no node, and there is no room for more buckets, the tree is rebuilt; where there
 /// is, only if half of them would have none.
 const MOST_UNUSED: u64 = 8;
 
-/// So few lines without a node are no reason: 16 KiB.
+/// So few buckets without a node are no reason: 16 KiB.
 const FEW_UNUSED: u64 = 256;
 
-/// The lines that nodes get, and those that they leave for them.
+/// The buckets that nodes get, and those that they leave for them.
 #[derive(Clone, Copy)]
 pub(super) struct NewLines {
     pub(super) new: u64,
@@ -24,7 +24,7 @@ pub(super) struct NewLines {
 }
 
 impl NewLines {
-    /// Notes them. There is room for so many lines.
+    /// Notes them. There is room for so many buckets.
     pub(super) fn add_to<K>(self, shape: &mut Shape<K>) {
         shape.lines += self.new as u32;
         shape.unused += self.old as u32;
@@ -32,7 +32,7 @@ impl NewLines {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Makes room for new lines after those of the tree. If too many would have no node then, makes none, and says so.
+    /// Makes room for new buckets after those of the tree. If too many would have no node then, makes none, and says so.
     pub(super) fn reserve_lines(&mut self, stream: &Stream, NewLines { new, old }: NewLines) -> Result<bool> {
         let device = self.device.clone();
         let parts = self.parts.get_mut()?;

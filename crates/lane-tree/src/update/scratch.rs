@@ -1,27 +1,59 @@
 //! The scratch memory of batches.
 
-use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result};
-use lanetree_kernels_lane_tree::NODE_PLAN_WORDS;
+use super::new_lines::NewLines;
+use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result, UpdatePath, UpdateReport};
+use lanetree_kernels_lane_tree::MOST_NODE_PLAN_WORDS;
 use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
-/// Words of the findings: how many keys are inserted, replaced, removed, unmatched, and inserted into nodes that the levels above
-/// do not reach.
+/// Words of the findings, from which [`Findings`] are read: the operations' tally.
 pub(super) const TALLY: usize = 0;
-/// How many nodes are listed, to be rewritten.
+/// [`Findings::listed`].
 pub(super) const LISTED: usize = 5;
-/// How many of these must be divided; then how many new lines others get, and how many they had instead.
+/// [`Findings::split`]; then both numbers of [`Findings::new_lines`].
 pub(super) const FOUND: usize = 6;
-/// See [`FOUND`].
-pub(super) const NEW_LINES: usize = 7;
-/// See [`FOUND`].
-pub(super) const OLD_LINES: usize = 8;
-/// How many lines have no room of their own.
+/// How many buckets have no room of their own.
 pub(super) const FULL: usize = 9;
 /// From here on those of the sort.
 pub(super) const SORTED_AT: usize = 10;
 
+/// What a batch does to a tree.
+#[derive(Clone, Copy)]
+pub(super) struct Findings {
+    pub(super) inserted: u64,
+    pub(super) replaced: u64,
+    pub(super) removed: u64,
+    pub(super) unmatched: u64,
+    /// Keys that are inserted into nodes which the levels above do not reach.
+    pub(super) unreached: u64,
+    /// Nodes that must be rewritten.
+    pub(super) listed: u64,
+    /// How many of these must be split.
+    pub(super) split: u64,
+    /// The buckets that the others get and leave.
+    pub(super) new_lines: NewLines,
+}
+
+impl Findings {
+    pub(super) fn of(words: &[u64]) -> Self {
+        let [inserted, replaced, removed, unmatched, unreached] = core::array::from_fn(|i| words[TALLY + i]);
+        let [split, new, old] = core::array::from_fn(|i| words[FOUND + i]);
+        let (listed, new_lines) = (words[LISTED], NewLines { new, old });
+        Self { inserted, replaced, removed, unmatched, unreached, listed, split, new_lines }
+    }
+
+    /// By how many pairs the tree grows, wrapping.
+    pub(super) fn growth(&self) -> u64 {
+        self.inserted.wrapping_sub(self.removed)
+    }
+
+    pub(super) fn report(&self, path: UpdatePath) -> UpdateReport {
+        let &Self { inserted, replaced, removed, unmatched, .. } = self;
+        UpdateReport { inserted, replaced, removed, unmatched, path }
+    }
+}
+
 /// Scratch memory of batches in device form, reusable for the next batch: about 70 bytes per operation with keys of 8 bytes, and 30
-/// for each node of the tree's lowest level, but for no more nodes than operations. A batch that divides nodes takes about 32 more for each node of the tree.
+/// for each node of the tree's lowest level, but for no more nodes than operations. A batch that splits nodes takes about 32 more for each node of the tree.
 #[derive(Debug)]
 pub struct UpdateScratch<K: AnyKey> {
     pub(super) sort: OperationSort<K>,
@@ -29,15 +61,15 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) nodes: Buffer<u32>,
     /// Its place there, and its effect.
     pub(super) places: Buffer<u32>,
-    /// Its line.
+    /// Its bucket.
     pub(super) lines: Buffer<u32>,
     /// What it adds and removes.
     pub(super) counts: Buffer<u64>,
     /// Their sums.
     pub(super) before: Buffer<u64>,
-    /// The first operations of lines that have no room.
+    /// The first operations of buckets that have no room.
     pub(super) full: Buffer<u32>,
-    /// What the line of an operation hands to another.
+    /// What the bucket of an operation hands to another.
     pub(super) shifts: Buffer<u32>,
     pub(super) findings: Buffer<u64>,
     /// The formats of nodes that were written.
@@ -45,7 +77,7 @@ pub struct UpdateScratch<K: AnyKey> {
     pub(super) scan: ScanScratch,
     /// A bit for each node of the tree: whether it is to be rewritten.
     pub(super) marks: Buffer<u32>,
-    /// Likewise: whether it must be divided.
+    /// Likewise: whether it must be split.
     pub(super) found: Buffer<u32>,
     pub(super) lists: NodeLists,
     pub(super) sizes: NodeSizes,
@@ -66,7 +98,7 @@ pub(super) struct NodeLists {
 
 impl NodeLists {
     fn new(device: &Device, len: usize) -> Result<Self> {
-        let plans = device.alloc(NODE_PLAN_WORDS as usize * len)?;
+        let plans = device.alloc(MOST_NODE_PLAN_WORDS as usize * len)?;
         Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, plans })
     }
 
@@ -83,16 +115,16 @@ impl NodeLists {
     }
 }
 
-/// The sizes of divided nodes, among all of the lowest level.
+/// The sizes of split nodes, among all of the lowest level.
 #[derive(Debug)]
 pub(super) struct NodeSizes {
     /// Nodes that there is room for.
     len: usize,
-    /// What each adds to the pairs that are divided.
+    /// What each adds to the pairs that are split.
     pub(super) pairs: Buffer<u64>,
     /// Their sums.
     pub(super) pairs_before: Buffer<u64>,
-    /// What each adds to parts and lines.
+    /// What each adds to parts and buckets.
     pub(super) parts: Buffer<u64>,
     /// Their sums.
     pub(super) parts_before: Buffer<u64>,

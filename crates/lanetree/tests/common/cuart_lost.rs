@@ -35,7 +35,7 @@ fn assert_host_form_is_lost(tree: &mut Cuart<u32>, keys: ByteKeys<'_>) {
     let mut out = vec![None; count];
     assert!(is_lost(tree.get_many(keys)) && is_lost(tree.get_many_into(keys, &mut out)));
     let (bytes, mut values) = (device.pinned(count).unwrap(), device.pinned(count).unwrap());
-    assert!(is_lost(tree.get_many_pinned(1, &bytes, &mut values, None, 0)));
+    assert!(is_lost(tree.get_many_pinned(1, &bytes, 0, &mut values, None)));
     assert!(is_lost(tree.lower_bound_many(keys)) && is_lost(tree.upper_bound_many(keys)));
     assert!(is_lost(tree.predecessor_many(keys)) && is_lost(tree.successor_many(keys)));
     let ranges = || keys.iter().map(|key| key..=key);
@@ -56,19 +56,19 @@ fn assert_device_form_is_lost(tree: &mut Cuart<u32>, keys: ByteKeys<'_>) {
     let mut values = device.alloc_zeroed::<u32>(count).unwrap();
     let [mut found, mut pending] = [(); 2].map(|()| device.alloc_zeroed::<u32>(count.div_ceil(32)).unwrap());
     let (mut ranks, mut links) = (device.alloc_zeroed(2 * count).unwrap(), device.alloc_zeroed(count).unwrap());
-    let on = tree.on(&stream);
-    assert!(is_lost(on.get(&queries, &mut values, Some(&mut found), 0)));
-    assert!(is_lost(on.get_pending(&queries, &mut values, &mut found, &mut pending, 0)));
-    assert!(is_lost(on.locate(&queries, &mut links)));
-    assert!(is_lost(on.lower_bound(&queries, &mut ranks)) && is_lost(on.upper_bound(&queries, &mut ranks)));
-    assert!(is_lost(on.span(&queries, &queries, 9, &mut ranks)));
-    assert!(is_lost(on.prefix_span(&queries, &mut ranks)));
+    let on = || tree.on(&stream);
+    assert!(is_lost(on().hits(&mut found).miss(0).get(&queries, &mut values)));
+    assert!(is_lost(on().miss(0).get_pending(&queries, &mut values, &mut found, &mut pending)));
+    assert!(is_lost(on().locate(&queries, &mut links)));
+    assert!(is_lost(on().lower_bound(&queries, &mut ranks)) && is_lost(on().upper_bound(&queries, &mut ranks)));
+    assert!(is_lost(on().limit(9).span(&queries, &queries, &mut ranks)));
+    assert!(is_lost(on().prefix_span(&queries, &mut ranks)));
     assert!(is_lost(DeviceByteRanges::new(tree, count, 1, 8)));
     // As for another tree.
     let other = Cuart::build(&device, &["a"].iter().collect::<ByteKeysBuf>(), &[1_u32]).unwrap();
     let mut ranges = DeviceByteRanges::new(&other, count, 1, 8).unwrap();
     let mut gathering = GatherScratch::new(&device, count, 1).unwrap();
-    assert!(is_lost(on.gather(&mut ranks, count, &mut gathering, &mut ranges)));
+    assert!(is_lost(on().gather(&mut ranks, count, &mut gathering, &mut ranges)));
     let mut scratch = ChangeScratch::for_inserts(&device, count, UpdateEngine::Auto).unwrap();
     assert!(is_lost(tree.insert_on(&stream, &queries, &values, &mut scratch)));
     assert!(is_lost(tree.update_on(&stream, &queries, &values, None, &mut scratch)));

@@ -8,9 +8,9 @@ use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
 use lanetree_base::parallel::*;
-use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, Result, Stream, Value};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, OpKind, Result, Stream, Value};
 use lanetree_kernels_primitives::calls;
-use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs, OpKind};
+use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs};
 use range::SortRange;
 
 /// The most operations of a batch: their numbers leave one of 32 bits free.
@@ -112,7 +112,7 @@ impl<K: AnyKey> OperationSort<K> {
         stream: &Stream,
         keys: &Buffer<K>,
         values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
     ) -> Result<()> {
         self.again = None;
         if device.kind() == DeviceKind::Host {
@@ -157,7 +157,7 @@ impl<K: AnyKey> OperationSort<K> {
         &mut self,
         stream: &Stream,
         keys: &Buffer<K>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         findings: &mut Buffer<u64>,
         at: usize,
     ) -> Result<()> {
@@ -182,7 +182,7 @@ impl<K: AnyKey> OperationSort<K> {
                 none.insert(Folded { kinds, bases, scan: ScanScratch::new(&self.device, self.operations)? })
             }
         };
-        let (order, kinds) = (self.order.read_on(stream)?, kinds.read_on(stream)?);
+        let (order, kinds) = (self.order.read_on(stream)?, kinds.read_on(stream)?.cast());
         let unknown = findings.write_on(stream)?.byte_add((at + LOCAL_SORT_FINDINGS) as u64 * 8);
         let per_operation = || launch::over(stream, count as u64, 1, THREADS);
         let args = MarkBasesArgs { order, kinds, marks: folded.kinds.write_on(stream)?, count: count as u64, unknown };
@@ -233,8 +233,8 @@ pub struct UploadedOperations<K: AnyKey, V: Value> {
     pub keys: Buffer<K>,
     /// Their values; unspecified for removals.
     pub values: Buffer<V>,
-    /// 0 to insert, 1 to update, 2 to remove; `None` if all are inserts.
-    pub kinds: Option<Buffer<u32>>,
+    /// What each does; `None` if all are inserts.
+    pub kinds: Option<Buffer<OpKind>>,
 }
 
 impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
@@ -252,14 +252,7 @@ impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
         let values = all().map(value).try_collect()?;
         let kinds = match all().all(|op| matches!(op, Op::Insert(..))) {
             true => None,
-            false => {
-                let kind = |op| match op {
-                    Op::Insert(..) => OpKind::Insert as u32,
-                    Op::Update(..) => OpKind::Update as u32,
-                    Op::Remove(_) => OpKind::Remove as u32,
-                };
-                Some(device.upload(&all().map(kind).try_collect()?)?)
-            }
+            false => Some(device.upload(&all().map(|op| op.kind()).try_collect()?)?),
         };
         Ok(Self { keys: device.upload(&keys)?, values: device.upload(&values)?, kinds })
     }

@@ -8,12 +8,7 @@ fn folded(sort: &mut OperationSort<i64>, ops: &[Op<i64, u32>]) -> Result<Vec<(i6
     let device = sort.device().clone();
     let stream = device.stream()?;
     let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
-    let kind = |op: &Op<i64, u32>| match op {
-        Op::Insert(..) => 0,
-        Op::Update(..) => 1,
-        Op::Remove(_) => 2,
-    };
-    let kinds = device.upload(&ops.iter().map(kind).collect::<Vec<_>>())?;
+    let kinds = device.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())?;
     let mut found = vec![0; OPERATION_FINDINGS];
     for _ in 0..2 {
         let mut findings = device.alloc_zeroed(OPERATION_FINDINGS)?;

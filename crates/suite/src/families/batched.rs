@@ -9,8 +9,8 @@ use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
 use core::fmt::Debug;
 use lanetree::harmonia::FANOUTS;
 use lanetree::{
-    AnyKey, Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, Result, Stream,
-    UpdateReport, Word, cubpt, harmonia, lane_tree,
+    AnyKey, Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, OpKind, Result,
+    Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
 use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::FixedIndex;
@@ -35,7 +35,7 @@ pub trait Batched: FixedIndex<Value: Word> {
         &mut self,
         stream: &Stream,
         pairs: (&Buffer<Self::Key>, &Buffer<Self::Value>),
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport>;
 
@@ -72,7 +72,7 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
         &mut self,
         stream: &Stream,
         (keys, values): (&Buffer<K>, &Buffer<V>),
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
         self.apply_on(stream, keys, values, kinds, scratch)
@@ -102,7 +102,7 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
         &mut self,
         stream: &Stream,
         (keys, values): (&Buffer<K>, &Buffer<V>),
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
         // What batches before have left small: now, or by the batch itself. A merge that fails has changed no pairs, so the batch has
@@ -129,7 +129,7 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
         &mut self,
         stream: &Stream,
         (keys, values): (&Buffer<K>, &Buffer<V>),
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
         self.apply_on(stream, keys, values, kinds, scratch)
@@ -149,16 +149,16 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
             let device = self.device();
             let (queries, mut values) = (device.upload(keys)?, device.alloc(keys.len())?);
             let mut hits = device.alloc::<u32>(keys.len().div_ceil(32))?;
-            let on = self.on(stream).order(BatchOrder::Sorted);
-            on.get(&queries, &mut values, Some(&mut hits), V::MAX)?;
+            let on = || self.on(stream).order(BatchOrder::Sorted);
+            on().hits(&mut hits).get(&queries, &mut values)?;
             let (values, hits) = (values.to_vec()?, hits.to_vec()?);
             // So many that they are sparse: sorted batches have a way for these, too.
-            let sparse = self.stats().lines as usize * 3 / 4;
+            let sparse = self.stats().buckets as usize * 3 / 4;
             let mut order: Vec<usize> = (0..keys.len()).cycle().take(sparse).collect();
             order.sort_by_key(|&i| keys[i]);
             let queries = device.upload(&order.iter().map(|&i| keys[i]).collect::<Vec<_>>())?;
             let mut again = device.alloc(order.len())?;
-            on.get(&queries, &mut again, None, V::MAX)?;
+            on().get(&queries, &mut again)?;
             assert!(again.to_vec()?.into_iter().eq(order.iter().map(|&i| values[i])), "{sparse} sorted queries");
             let found = values.into_iter().enumerate();
             Ok(found.map(|(i, value)| (hits[i / 32] >> (i % 32) & 1 != 0).then_some(value)).collect())
@@ -210,7 +210,7 @@ macro_rules! by_way {
                     Way::OnDevice if keys.len() == values.len() => {
                         let (count, keys, values) = (keys.len(), device.upload(keys)?, device.upload(values)?);
                         let mut scratch = $module::BuildScratch::for_unsorted(device, count)?;
-                        self.builder.build_on(&device.stream()?, (&keys, &values), count, &mut scratch)
+                        self.builder.build_on(&device.stream()?, &keys, &values, count, &mut scratch)
                     }
                     _ => self.builder.build(device, keys, values),
                 }
@@ -240,7 +240,7 @@ pub fn harmonia_builders<K: Key, V: Word>() -> Vec<HarmoniaBuilder<K, V>> {
 
 /// Several orders, full and with room in each node, and each of the ways in turn.
 pub fn cubpt_builders<K: Key, V: Word>() -> Vec<CubptBuilder<K, V>> {
-    let of = |(order, fill)| Cubpt::builder().order(order).fill(fill);
+    let of = |(order, fill)| Cubpt::builder().fanout(order).fill(fill);
     CubptBuilder::all([(8, 0.5), (16, 1.0), (40, 0.7)].map(of))
 }
 
@@ -252,13 +252,8 @@ pub fn lane_tree_builders<K: AnyKey, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
 }
 
 /// The operations' kinds, as the device form takes them.
-fn upload_kinds<K, V>(device: &Device, ops: &[Op<K, V>]) -> Result<Buffer<u32>> {
-    let kind = |op: &Op<K, V>| match op {
-        Op::Insert(..) => 0,
-        Op::Update(..) => 1,
-        Op::Remove(_) => 2,
-    };
-    Ok(device.upload(&ops.iter().map(kind).collect::<Vec<u32>>())?)
+fn upload_kinds<K, V>(device: &Device, ops: &[Op<K, V>]) -> Result<Buffer<OpKind>> {
+    Ok(device.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())?)
 }
 
 /// Changes in device form, and the scratch memory that they share.

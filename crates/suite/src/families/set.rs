@@ -88,7 +88,7 @@ impl<K: AnyKey> SetSubject<K> {
         }
         let found = on(BatchOrder::Sorted, keys)?;
         // So many that they are sparse: sorted batches have a way for these, too.
-        let sparse = set.stats().lines as usize * 3 / 4;
+        let sparse = set.stats().buckets as usize * 3 / 4;
         let mut order: Vec<usize> = (0..keys.len()).cycle().take(sparse).collect();
         order.sort_by_key(|&i| keys[i]);
         let again = on(BatchOrder::Sorted, &order.iter().map(|&i| keys[i]).collect::<Vec<_>>())?;
@@ -102,8 +102,8 @@ impl<K: AnyKey> SetSubject<K> {
         // The keys of misses are unspecified: they need not be written.
         let mut found = device.alloc_zeroed(keys.len())?;
         match side {
-            Side::Upper => on.predecessor(&queries, &mut found, Some(&mut mask))?,
-            Side::Lower => on.successor(&queries, &mut found, Some(&mut mask))?,
+            Side::Upper => on.hits(&mut mask).predecessor(&queries, &mut found)?,
+            Side::Lower => on.hits(&mut mask).successor(&queries, &mut found)?,
         }
         Ok(hits(found.to_vec()?.into_iter(), &mask.to_vec()?))
     }
@@ -128,12 +128,7 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         let device = self.set.device().clone();
         let is_for_scratch = device.kind() != DeviceKind::Host && ops.len() <= MOST_OPERATIONS;
         if form == Form::Device && is_for_scratch && !ops.is_empty() {
-            let kind = |op: &Op<K, u64>| match op {
-                Op::Insert(..) => 0,
-                Op::Update(..) => 1,
-                Op::Remove(_) => 2,
-            };
-            let kinds: Vec<u32> = ops.iter().map(kind).collect();
+            let kinds: Vec<_> = ops.iter().map(Op::kind).collect();
             let kinds = if change == Change::Insert { None } else { Some(device.upload(&kinds)?) };
             let keys = device.upload(&keys)?;
             return Ok(self.set.apply_on(&self.stream, &keys, kinds.as_ref(), &mut self.scratch)?.into());

@@ -84,7 +84,7 @@ impl<V: Word> Subject<V> {
         let mut hits = Output::<u32>::new(device, "hits", count.div_ceil(32))?;
         let start = Instant::now();
         let on = self.tree.on(&self.stream).with_lanes(self.lanes());
-        on.get(keys, &mut values.buffer, Some(&mut hits.buffer), V::MAX)?;
+        on.hits(&mut hits.buffer).get(keys, &mut values.buffer)?;
         self.stream.synchronize()?;
         self.took(start, count);
         let expected = |i: usize| Some(self.model.get(&queries[i]).copied().unwrap_or(V::MAX));
@@ -102,7 +102,7 @@ impl<V: Word> Subject<V> {
         let start = Instant::now();
         let buffers = (&mut values.buffer, &mut hits.buffer, &mut pending.buffer);
         let on = self.tree.on(&self.stream).with_lanes(self.lanes());
-        on.get_pending(&keys, buffers.0, buffers.1, buffers.2, V::MAX)?;
+        on.get_pending(&keys, buffers.0, buffers.1, buffers.2)?;
         self.stream.synchronize()?;
         self.took(start, count);
         let (values, hits, pending) =

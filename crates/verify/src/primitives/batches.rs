@@ -6,7 +6,7 @@ use crate::compare::{Output, Sabotage};
 use crate::data::{self, Distribution};
 use core::time::Duration;
 use lanetree::primitives::{BuildScratch, OPERATION_FINDINGS, OperationSort};
-use lanetree::{AnyKey, Device, Result, Value};
+use lanetree::{AnyKey, Device, OpKind, Result, Value};
 use rand::RngExt;
 use std::time::Instant;
 
@@ -34,6 +34,7 @@ pub(crate) fn fold<K: AnyKey>(device: &Device, len: usize, seed: u64, sabotage: 
             core::iter::repeat_n(SUPERSEDED, same.len() - 1).chain([last])
         });
         let folded: Vec<u32> = folded.collect();
+        let kinds: Vec<OpKind> = kinds.into_iter().map(OpKind::from).collect();
         let (keys, kinds) = (device.upload(&keys)?, device.upload(&kinds)?);
         let mut found = vec![0; OPERATION_FINDINGS];
         let start = Instant::now();

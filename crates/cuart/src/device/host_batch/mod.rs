@@ -56,7 +56,7 @@ impl<V: Word> Cuart<V> {
     /// let tree = Cuart::build(&device, &ByteKeysBuf::encode(&[3_u32, 5]), &[30_u32, 50])?;
     /// let (mut keys, mut values) = (device.pinned(8)?, device.pinned(2)?);
     /// keys.copy_from_slice(&[0, 0, 0, 5, 0, 0, 0, 4]);
-    /// tree.get_many_pinned(4, &keys, &mut values, None, 99)?;
+    /// tree.get_many_pinned(4, &keys, 99, &mut values, None)?;
     /// assert_eq!(values[..], [50, 99]);
     /// # Ok(())
     /// # }
@@ -70,9 +70,9 @@ impl<V: Word> Cuart<V> {
         &self,
         width: usize,
         keys: &PinnedBuffer<u8>,
+        miss: V,
         values: &mut PinnedBuffer<V>,
         hits: Option<&mut PinnedBuffer<u32>>,
-        miss: V,
     ) -> Result<()> {
         let strings = ByteKeys::fixed(width, keys)?;
         if width > MAX_KEY {

@@ -235,7 +235,7 @@ fn a_tree_answers_after_the_device_has_failed() {
         let work = |(tree, (pinned, values, bits)): &mut (Cuart<u64>, _)| {
             assert_eq!(tree.get_many(queries)?, expected);
             if keys == Keys::Width(8) {
-                tree.get_many_pinned(8, pinned, values, Some(bits), 9).map(drop)
+                tree.get_many_pinned(8, pinned, 9, values, Some(bits)).map(drop)
             } else {
                 Ok(())
             }
@@ -262,12 +262,12 @@ fn batches_between_page_locked_buffers() {
             let expected = pair[0].get_many(ByteKeys::fixed(width, &bytes).unwrap()).unwrap();
             for tree in &pair {
                 let (keys, mut values, mut bits) = pinned(tree, &bytes, count);
-                tree.get_many_pinned(width, &keys, &mut values, Some(&mut bits), 77).unwrap();
+                tree.get_many_pinned(width, &keys, 77, &mut values, Some(&mut bits)).unwrap();
                 assert!(values.iter().zip(&expected).all(|(&value, hit)| value == hit.unwrap_or(77)));
                 let bit = |i: usize| bits[i / 32] >> (i % 32) & 1 == 1;
                 assert!(expected.iter().enumerate().all(|(i, hit)| bit(i) == hit.is_some()));
                 values.fill(0);
-                tree.get_many_pinned(width, &keys, &mut values, None, 78).unwrap();
+                tree.get_many_pinned(width, &keys, 78, &mut values, None).unwrap();
                 assert!(values.iter().zip(&expected).all(|(&value, hit)| value == hit.unwrap_or(78)));
             }
         }
@@ -277,7 +277,7 @@ fn batches_between_page_locked_buffers() {
         let tree = &pair[1];
         for width in [1, 60, 5, 60, 1] {
             let (keys, mut values, _) = pinned(tree, &vec![b'1'; 300 * width], 300);
-            tree.get_many_pinned(width, &keys, &mut values, None, 5).unwrap();
+            tree.get_many_pinned(width, &keys, 5, &mut values, None).unwrap();
             assert_eq!(values[..], [5; 300]);
         }
     }
@@ -289,7 +289,7 @@ fn wrong_page_locked_buffers_are_named() {
         let [_, tree] = trees(&device, Keys::Long(LongKeys::HostLeaves));
         let (keys, mut values, _) = pinned(&tree, &[0; 12], 2);
         let error = |width: usize, values: &mut PinnedBuffer<u64>| {
-            tree.get_many_pinned(width, &keys, values, None, 0).map_err(|error| error.to_string())
+            tree.get_many_pinned(width, &keys, 0, values, None).map_err(|error| error.to_string())
         };
         assert_eq!(
             error(0, &mut values).unwrap_err(),

@@ -148,7 +148,8 @@ pub trait Combine: FixedIndex {
     fn union_sorted_on(
         &self,
         stream: &Stream,
-        (keys, values): (&Buffer<Self::Key>, &Buffer<Self::Value>),
+        keys: &Buffer<Self::Key>,
+        values: &Buffer<Self::Value>,
         len: usize,
         scratch: &mut CombineScratch<Self::Key, Self::Value>,
     ) -> Result<Self> {
@@ -158,7 +159,7 @@ pub trait Combine: FixedIndex {
     /// What `build` makes of the pairs of [`Combine::union_sorted_on`], in strictly ascending order of their keys.
     ///
     /// # Errors
-    /// As there, and those of `build`.
+    /// As [`Combine::union_sorted_on`], and those of `build`.
     #[doc(hidden)]
     fn united_sorted_on<R>(
         &self,

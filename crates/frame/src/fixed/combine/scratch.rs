@@ -47,7 +47,7 @@ struct Work<K, V> {
     count: Buffer<u64>,
 }
 
-/// Memory that is allocated anew where more is needed.
+/// Memory that is allocated again where more is needed.
 #[derive(Debug)]
 struct Held<T> {
     /// Elements that it is for.

@@ -5,9 +5,9 @@ use super::scratch::UpdateScratch;
 use crate::Harmonia;
 use crate::launch;
 use core::ops::Range;
-use lanetree_frame::Result;
 use lanetree_frame::fixed::bits;
 use lanetree_frame::pointers::optional;
+use lanetree_frame::{OpKind, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::update::{Changes, LocateArgs, PlanArgs, is_by_node};
 use lanetree_layout::{Key, Word};
@@ -51,7 +51,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         stream: &Stream,
         keys: &Buffer<K>,
         values: &Buffer<V>,
-        kinds: Option<&Buffer<u32>>,
+        kinds: Option<&Buffer<OpKind>>,
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<Findings<K::Bits, V>> {
         let count = keys.len();

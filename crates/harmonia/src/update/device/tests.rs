@@ -5,7 +5,7 @@ use super::super::{Op, UpdatePath, UpdateReport};
 use super::UpdateScratch;
 use crate::BuildScratch;
 use crate::Harmonia;
-use lanetree_frame::{Device, Error, Key, KeyWord, Word, apply_to_map};
+use lanetree_frame::{Device, Error, Key, KeyWord, OpKind, Word, apply_to_map};
 use lanetree_kernels_harmonia::layout::FANOUTS;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -89,14 +89,7 @@ fn follows_the_model<K: Key, V: Word>(fanout: u32, fill: f64, seed: u64) -> Vec<
                     Op::Remove(_) => V::MAX,
                 })
                 .collect();
-            let kinds: Vec<u32> = ops
-                .iter()
-                .map(|op| match op {
-                    Op::Insert(..) => 0,
-                    Op::Update(..) => 1,
-                    Op::Remove(_) => 2,
-                })
-                .collect();
+            let kinds: Vec<OpKind> = ops.iter().map(Op::kind).collect();
             let (keys, values) = (device.upload(&touched).unwrap(), device.upload(&values).unwrap());
             let kinds = device.upload(&kinds).unwrap();
             tree.apply_on(&stream, &keys, &values, Some(&kinds), &mut scratch).unwrap()
@@ -164,7 +157,8 @@ fn follows_the_model_in_any_order<K: Key, V: Word>(fanout: u32) {
         };
         let expected = apply_to_map(&mut model, &(0..keys.len()).map(op).collect::<Vec<_>>());
         let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-        let kinds = (batch != 3).then(|| device.upload(&kinds).unwrap());
+        let kinds =
+            (batch != 3).then(|| device.upload(&kinds.iter().copied().map(OpKind::from).collect::<Vec<_>>()).unwrap());
         sorted_by.insert(scratch.sort.bits(keys.len()).len());
         let report = tree.apply_on(&stream, &buffers.0, &buffers.1, kinds.as_ref(), &mut scratch).unwrap();
         assert_eq!(UpdateReport { path: UpdatePath::Unchanged, ..report }, expected, "batch {batch} of {}", K::NAME);
@@ -217,12 +211,12 @@ fn kinds_that_are_none_are_counted_and_nothing_changes() {
             "unknown operation kinds: 1, the first of them kinds[0] = 4294967295; use 0 to insert, 1 to update, 2 to remove",
         ),
     ] {
-        let kinds = device.upload(&kinds).unwrap();
+        let kinds = device.upload(&kinds.map(OpKind::from)).unwrap();
         let error = tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert_eq!(tree.get_many(&[1, 2, 3, 8, 9]).unwrap(), [Some(1), Some(2), Some(3), None, None]);
     }
-    let kinds = device.upload(&[0_u32, 1, 0, 2]).unwrap();
+    let kinds = device.upload(&[0, 1, 0, 2].map(OpKind::from)).unwrap();
     let report = tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
     assert_eq!((report.inserted, report.replaced, report.removed), (2, 1, 1));
 }
@@ -251,8 +245,8 @@ fn memory_stays_bounded_over_many_batches() {
     let mut rng = StdRng::seed_from_u64(7);
     let mut most = 0;
     for batch in 0..400 {
-        let (keys, kinds): (Vec<u32>, Vec<u32>) =
-            (0..8).map(|_| (rng.random_range(0..400_u32) * 25, 2 * rng.random_range(0..2_u32))).unzip();
+        let (keys, kinds): (Vec<u32>, Vec<OpKind>) =
+            (0..8).map(|_| (rng.random_range(0..400_u32) * 25, OpKind::from(2 * rng.random_range(0..2_u32)))).unzip();
         let (keys, kinds) = (device.upload(&keys).unwrap(), device.upload(&kinds).unwrap());
         tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
         let bytes = tree.stats().bytes() + scratch.bytes() as u64;
@@ -280,7 +274,7 @@ fn wrong_buffers_are_refused_and_nothing_changes() {
     );
     let foreign = Device::emulated().upload(&[9_u64]).unwrap();
     assert!(matches!(tree.apply_on(&stream, &foreign, &two, None, &mut scratch), Err(Error::Runtime(_))));
-    let kinds = device.upload(&[0_u32]).unwrap();
+    let kinds = device.upload(&[OpKind::INSERT]).unwrap();
     let error = tree.apply_on(&stream, &two, &two, Some(&kinds), &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "the kinds' buffer holds 1 element, but 2 are needed; allocate at least 2");
     assert_eq!(tree.get_many(&[1, 2, 3]).unwrap(), [Some(1), Some(2), None]);
@@ -306,9 +300,9 @@ fn builds_alike<K: Key, V: Word>(fanout: u32, fill: f64, words: &[u64]) {
             let expected = builder.build(&Device::host(), &keys, &values).unwrap();
             let buffers = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
             let tree = if sorted {
-                builder.build_sorted_on(&stream, (&buffers.0, &buffers.1), keys.len(), &mut scratch).unwrap()
+                builder.build_sorted_on(&stream, &buffers.0, &buffers.1, keys.len(), &mut scratch).unwrap()
             } else {
-                builder.build_on(&stream, (&buffers.0, &buffers.1), keys.len(), &mut scratch).unwrap()
+                builder.build_on(&stream, &buffers.0, &buffers.1, keys.len(), &mut scratch).unwrap()
             };
             tree.check_structure();
             assert_eq!(tree.shape, expected.shape);
@@ -340,7 +334,7 @@ fn keys_out_of_order_are_named() {
         let keys = device.upload(&[-5_i64, 3, 2, 9, 1]).unwrap();
         let values = device.upload(&[0_u32; 5]).unwrap();
         let mut scratch = BuildScratch::for_sorted(&device).unwrap();
-        let error = Harmonia::builder().build_sorted_on(&stream, (&keys, &values), 5, &mut scratch).unwrap_err();
+        let error = Harmonia::builder().build_sorted_on(&stream, &keys, &values, 5, &mut scratch).unwrap_err();
         assert!(error.to_string().starts_with("keys[2] = 2 is below keys[1] = 3"), "{error}");
     }
 }

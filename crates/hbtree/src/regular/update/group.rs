@@ -25,7 +25,7 @@ pub(super) struct Group<'a, B, V> {
     /// Pairs before and afterwards.
     size: u32,
     pub(super) after: usize,
-    /// Whether the big leaf is laid out anew together with its neighbours.
+    /// Whether the big leaf is rewritten together with its neighbours.
     pub(super) is_deferred: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The plan of splits and merges, level by level from the leaves to the root. The tree is only read.
 //!
 //! On every level the same happens to the children of a node: neighbours of which one overflows or is too small are a *run*,
-//! and what they hold is laid out anew, evenly, in the fewest nodes. That changes the children of their parent, which may
+//! and what they hold is rewritten, evenly, in the fewest nodes. That changes the children of their parent, which may
 //! overflow in turn.
 
 use super::group::Group;
@@ -17,7 +17,7 @@ use lanetree_frame::{Error, Result};
 use lanetree_layout::{Key, Word};
 use std::collections::BTreeMap;
 
-/// Big leaves that are neighbours and are laid out anew together.
+/// Big leaves that are neighbours and are rewritten together.
 #[derive(Debug)]
 pub(super) struct Run<B, V> {
     /// In the order of their keys.

@@ -21,7 +21,7 @@ pub use divide::{
     SizeDivided, SizeDividedArgs,
 };
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
-pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
+pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 

@@ -2,11 +2,10 @@
 
 use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, Effect, append};
-use crate::layout::{BITMAP_CHILDREN, MOST_PLANES, MOST_SLOTS, Quantiser, line_slots};
-use crate::node::{
-    Filling, NodeOutputs, NodePlace, Plan, PlanMemory, Source, note_formats, plan, planes_of, put_planes, write,
-};
+use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, line_slots};
+use crate::node::{NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, plan_words, save, saved, write};
 use crate::search::TreeRef;
+use crate::stretch::Filling;
 use crate::values::SharedValues;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -122,7 +121,7 @@ kernel_args! {
         pub most_listed: u64,
         /// The first operation of each, and the one after its last.
         pub spans: Global<u64>,
-        /// [`NODE_PLAN_WORDS`] of each, which [`PlanNodes`] notes, in the order of [`PlanWord`].
+        /// `node_plan_words` of each, which [`PlanNodes`] notes, in the order of [`PlanWord`].
         pub plans: GlobalMut<u32>,
         /// In and out, of [`PlanNodes`]: how many nodes must be divided, how many new lines nodes get, and how many they had instead;
         /// added to the former values.
@@ -155,15 +154,17 @@ enum PlanWord {
     NewLines = 1,
     /// The new lines before them.
     Before = 2,
-    Quantiser = 3,
-    /// Lines with pairs.
-    Lines = 4,
-    /// Planes as in its record, two words each.
-    Planes = 5,
+    /// The first word of its plan as it is saved, at an even index.
+    Plan = 4,
 }
 
 /// Words of [`NodeChangesArgs::plans`] for each node.
-pub const NODE_PLAN_WORDS: u32 = PlanWord::Planes as u32 + 2 * MOST_PLANES as u32;
+const fn node_plan_words<K: KeyWord, V: Value>() -> u32 {
+    PlanWord::Plan as u32 + plan_words::<K, V>()
+}
+
+/// The most of them.
+pub const MOST_NODE_PLAN_WORDS: u32 = node_plan_words::<u32, ()>();
 
 /// New lines for each pair and slot, in units of 1/256, so that they are filled to 0.7.
 const MORE: u32 = 366;
@@ -253,7 +254,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         let from = simt.load(args.spans, 2 * index, Hint::ReadOnly);
         let to = simt.load(args.spans, 2 * index + 1, Hint::ReadOnly);
         let (rank, (first_line, room)) = (tree.rank_of::<S, V>(simt, number), tree.lines_of(simt, number));
-        let word = |word: PlanWord| index * u64::from(NODE_PLAN_WORDS) + word as u64;
+        let word = |word: PlanWord| index * u64::from(node_plan_words::<K, V>()) + word as u64;
         let noted = |at: PlanWord| simt.load(args.plans.as_const(), word(at), Hint::ReadOnly);
         // The lines that it gets, if it gets new ones, and the first of them.
         let (mut new_room, mut new_line) = (0, args.new_line as u32);
@@ -370,31 +371,14 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 }
             }
             if writes {
-                let plan = Plan { quantiser: Quantiser(noted(PlanWord::Quantiser)), lines: noted(PlanWord::Lines) };
-                let planes = core::array::from_fn(|plane| {
-                    let half = |half: u64| {
-                        let at = word(PlanWord::Planes) + 2 * plane as u64 + half;
-                        u64::from(simt.load(args.plans.as_const(), at, Hint::ReadOnly))
-                    };
-                    half(0) | half(1) << 32
-                });
-                put_planes::<S, K, V>(simt, planes, (plan.lines, new_len), memory);
-                is_planned = Some(plan);
+                let from = (args.plans.as_const(), word(PlanWord::Plan));
+                is_planned = Some(saved::<S, K, V>(simt, from));
             }
         }
         if !writes {
             let note = |at: PlanWord, value: u32| simt.store(args.plans, word(at), value, Hint::Default);
             if let Some(plan) = is_planned {
-                let planes = planes_of::<S, K, V>(simt, plan.lines, memory);
-                if lane == 0 {
-                    note(PlanWord::Quantiser, plan.quantiser.0);
-                    note(PlanWord::Lines, plan.lines);
-                    unroll!(MOST_PLANES, plane => {
-                        let to = word(PlanWord::Planes) + 2 * plane as u64;
-                        simt.store(args.plans, to, planes[plane] as u32, Hint::Default);
-                        simt.store(args.plans, to + 1, (planes[plane] >> 32) as u32, Hint::Default);
-                    });
-                }
+                save::<S, K, V>(simt, plan, (args.plans, word(PlanWord::Plan)));
             }
             if lane == 0 {
                 let add = |word: u64, by: u32| {
