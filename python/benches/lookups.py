@@ -1,16 +1,19 @@
-"""Look-ups beside what else Python has: on a GPU torch and CuPy, on the CPU NumPy, pandas and polars where they are installed.
+"""Look-ups beside what else Python has: on a GPU torch and CuPy, on the CPU NumPy, pandas, polars and DuckDB where they are installed.
 
     python python/benches/lookups.py --json lookups.json            # the GPU, if there is one
     python python/benches/lookups.py --device cpu --json cpu.json
 
-Every result is compared with NumPy's before its time counts. Times are medians; on a GPU by its events, over calls in one stream.
+Every result is compared with NumPy's, or torch's, before its time counts. Times are medians; on a GPU by its events, over calls in one
+stream, and on the CPU over rounds of all methods.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import json
+import os
 import platform
 import statistics
 import time
@@ -24,21 +27,6 @@ from lanetree import _arrays
 
 def installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
-
-
-def cpu_time(call: Callable[[], Any], repeats: int) -> float:
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def check(name: str, values: np.ndarray, expected: np.ndarray) -> None:
-    if not np.array_equal(values, expected):
-        raise SystemExit(f"{name}: a wrong result")
 
 
 def on_gpu(n: int, m: int, repeats: int, sorted_queries: bool) -> list[dict[str, Any]]:
@@ -74,7 +62,7 @@ def on_gpu(n: int, m: int, repeats: int, sorted_queries: bool) -> list[dict[str,
     # What the library for Rust does, without this package: a kernel, from and to memory that is there.
     column, on = index._on(queries, None)
     native = _arrays.empty(index.device, m, np.dtype(np.int64))
-    measure("Rust's get alone", lambda: index._tree.get(column._memory, native._memory, None, 0, on), lambda _: torch.from_dlpack(native))
+    measure("Rust's get alone", lambda: index._index.get(column._memory, native._memory, None, 0, on), lambda _: torch.from_dlpack(native))
     del native, column
     out = torch.empty(m, dtype=torch.int64, device="cuda"), torch.empty(m, dtype=torch.bool, device="cuda")
     measure("lanetree get, out=", lambda: index.get(queries, out=out), lambda made: made[0])
@@ -97,86 +85,109 @@ def on_gpu(n: int, m: int, repeats: int, sorted_queries: bool) -> list[dict[str,
     return rows
 
 
-def overhead(repeats: int) -> list[dict[str, Any]]:
-    """Seconds of a call with one query that the CPU takes, without the wait for its result."""
-    import torch
+#: What is measured: a name, the call, and what makes an array of its result, in the order of the queries or not.
+Method = tuple[str, Callable[[], Any], Callable[[Any], Any]]
 
-    index = lanetree.Index(torch.arange(1 << 20, device="cuda"), torch.arange(1 << 20, device="cuda"))
-    query = torch.tensor([7], device="cuda")
-    out = torch.empty(1, dtype=torch.int64, device="cuda"), torch.empty(1, dtype=torch.bool, device="cuda")
-    rows = []
-    for name, call in [
-        ("a call with one query, out=", lambda: index.get(query, out=out)),
-        ("a call with one query", lambda: index.get(query)),
-        ("a call with one query, searchsorted", lambda: index.searchsorted(query)),
-    ]:
-        for _ in range(100):
+
+def alternate(methods: list[Method], expected: np.ndarray, what: str, repeats: int) -> list[dict[str, Any]]:
+    """Medians over rounds of all methods, one after another, so that what else the machine does meets all alike.
+
+    "cpu" is the time of all threads together: what a busy machine takes away is not in it.
+    """
+    for name, call, result in methods:
+        got = np.asarray(result(call()))
+        if not (np.array_equal(got, expected) or "duckdb" in name and np.array_equal(np.sort(got), np.sort(expected))):
+            raise SystemExit(f"{name}: a wrong result")
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name, _, _ in methods}
+    for _ in range(repeats):
+        for name, call, _ in methods:
+            start, used = time.perf_counter(), time.process_time()
             call()
-        torch.cuda.synchronize()
-        times = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            for _ in range(100):
-                call()
-            times.append((time.perf_counter() - start) / 100)
-            torch.cuda.synchronize()
-        seconds = statistics.median(times)
-        rows.append({"what": name, "seconds": seconds})
-        print(f"{name:<48}{seconds * 1e6:10.2f} us", flush=True)
+            times[name].append((time.perf_counter() - start, time.process_time() - used))
+    rows = []
+    for name, measured in times.items():
+        walls, cpus = zip(*measured)
+        seconds, cpu = statistics.median(walls), statistics.median(cpus)
+        rows.append({"what": what, "method": name, "queries": expected.size, "seconds": seconds, "least": min(walls), "most": max(walls), "cpu": cpu})
+        print(f"{what:<16}{name:<30}{seconds * 1e3:10.2f} ms, {min(walls) * 1e3:10.2f} at least, {cpu * 1e3:10.2f} of CPU", flush=True)
     return rows
 
 
 def on_cpu(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(1)
-    keys = np.unique(rng.integers(-(2**63), 2**63 - 1, n))
+    keys = np.unique(rng.integers(-(2**62), 2**62, n))
     values = np.arange(keys.size)
-    queries = keys[rng.integers(0, keys.size, m)]
-    expected = np.searchsorted(keys, queries)
     index = lanetree.Index(keys, values, device="cpu", is_sorted=True)
+    queries = keys[rng.integers(0, keys.size, m)]
+    # The row of the last key that is not above; all have one.
+    at = np.sort(rng.integers(int(keys[0]), 2**62, m))
     rows: list[dict[str, Any]] = []
+    for what, asked in (("get, random", queries), ("get, sorted", np.sort(queries))):
+        methods: list[Method] = [
+            ("lanetree", lambda: index.get(asked), lambda made: made[0]),
+            ("numpy.searchsorted, take", lambda: values[np.searchsorted(keys, asked)], lambda made: made),
+        ]
+        if installed("pandas"):
+            import pandas
 
-    def measure(name: str, call: Callable[[], Any], result: Callable[[Any], Any]) -> None:
-        check(name, np.asarray(result(call())), expected)
-        seconds = cpu_time(call, repeats)
-        rows.append({"what": name, "n": keys.size, "queries": m, "seconds": seconds, "rate": m / seconds})
-        print(f"{name:<48}{seconds * 1e3:10.2f} ms {m / seconds / 1e6:8.1f} M/s", flush=True)
-
-    measure("lanetree get", lambda: index.get(queries), lambda made: made[0])
-    measure("lanetree searchsorted", lambda: index.searchsorted(queries), lambda made: made)
-    measure("numpy.searchsorted, take", lambda: values[np.searchsorted(keys, queries)], lambda made: made)
-    measure("numpy.searchsorted", lambda: np.searchsorted(keys, queries), lambda made: made)
+            table = pandas.Index(keys)
+            methods.append(("pandas.Index.get_indexer", lambda: table.get_indexer(asked), lambda made: made))
+        rows += alternate(methods, np.searchsorted(keys, asked), what, repeats)
+    methods = [
+        ("lanetree", lambda: index.asof(at), lambda made: made[0]),
+        ("numpy.searchsorted, take", lambda: values[np.searchsorted(keys, at, "right") - 1], lambda made: made),
+    ]
     if installed("pandas"):
         import pandas
 
-        table = pandas.Index(keys)
-        measure("pandas.Index.get_indexer", lambda: table.get_indexer(queries), lambda made: made)
+        frames = pandas.DataFrame({"at": at}), pandas.DataFrame({"at": keys, "value": values})
+        methods.append(("pandas.merge_asof", lambda: pandas.merge_asof(*frames, on="at"), lambda made: made["value"]))
     if installed("polars"):
         import polars
 
-        series = polars.Series(keys)
-        measure("polars.Series.search_sorted", lambda: series.search_sorted(polars.Series(queries)), lambda made: made.to_numpy())
-    return rows
+        left, right = polars.DataFrame({"at": at}), polars.DataFrame({"at": keys, "value": values})
+        left, right = left.set_sorted("at"), right.set_sorted("at")
+        methods.append(("polars.DataFrame.join_asof", lambda: left.join_asof(right, on="at"), lambda made: made["value"]))
+    if installed("duckdb"):
+        import duckdb
+        import pyarrow
+
+        database = duckdb.connect()
+        database.register("trades", pyarrow.table({"at": at}))
+        database.register("quotes", pyarrow.table({"at": keys, "value": values}))
+        query = "select value from trades asof join quotes on trades.at >= quotes.at"
+        methods.append(("duckdb, asof join", lambda: database.execute(query).fetchnumpy(), lambda made: made["value"]))
+    rows += alternate(methods, np.searchsorted(keys, at, "right") - 1, "as-of, sorted", repeats)
+    return [{"n": keys.size, **row} for row in rows]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cuda", "cpu"], help="by default the GPU, if there is one")
-    parser.add_argument("--log-n", type=int, help="log2 of the pairs: 26 on a GPU, 22 on the CPU")
-    parser.add_argument("--log-queries", type=int, help="log2 of the queries: 26 on a GPU, 22 on the CPU")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--log-n", type=int, nargs="+", help="log2 of the pairs, and of the queries: 26 on a GPU, 20 and 24 on the CPU")
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", help="a file for the figures")
     options = parser.parse_args()
     device = lanetree.Device(options.device)
-    size = 26 if device.kind == "cuda" else 22
-    n, m = 1 << (options.log_n or size), 1 << (options.log_queries or size)
+    sizes = options.log_n or ([26] if device.kind == "cuda" else [20, 24])
     print(device)
-    versions = {name: __import__(name).__version__ for name in ("numpy", "torch", "cupy", "pandas", "polars") if installed(name)}
+    names = ("numpy", "torch", "cupy", "pandas", "polars", "duckdb", "pyarrow")
     record: dict[str, Any] = {"device": device.description, "lanetree": lanetree.__version__, "python": platform.python_version()}
-    record["versions"] = versions
+    record["versions"] = {name: importlib.metadata.version(name) for name in names if installed(name) and name != "cupy"}
+    record["rows"] = []
     if device.kind == "cuda":
-        record["rows"] = on_gpu(n, m, options.repeats, False) + on_gpu(n, m, options.repeats, True) + overhead(options.repeats)
+        if installed("cupy"):
+            record["versions"]["cupy"] = __import__("cupy").__version__
+        for size in sizes:
+            for is_sorted in (False, True):
+                record["rows"] += on_gpu(1 << size, 1 << size, options.repeats, is_sorted)
     else:
-        record["rows"] = on_cpu(n, m, options.repeats)
+        cores = sorted(os.sched_getaffinity(0))
+        model = next((line.partition(": ")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+        record.update(cpu=model, cores=len(cores), load_before=os.getloadavg(), repeats=options.repeats)
+        for size in sizes:
+            record["rows"] += on_cpu(1 << size, 1 << size, options.repeats)
+        record["load_after"] = os.getloadavg()
     if options.json:
         with open(options.json, "w") as file:
             json.dump(record, file, indent=1)

@@ -36,6 +36,11 @@ def word_of(dtype: np.dtype[Any], what: str) -> str:
     return _KEYS[name]
 
 
+def number_of(dtype: np.dtype[Any]) -> int:
+    """DLPack's number of a type of elements."""
+    return _DLPACK[dtype.kind] << 8 | dtype.itemsize * 8
+
+
 def _is_torch(array: object) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
@@ -146,33 +151,6 @@ def from_arrow(array: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.
         masks = [chunk.validity() for chunk in chunks]
         valid = np.concatenate([np.ones(len(chunk), np.bool_) if mask is None else mask for chunk, mask in zip(chunks, masks)])
     return parts[0] if len(parts) == 1 else np.concatenate(parts), valid
-
-
-def without_nulls(nulls: str, *columns: tuple[ArrayLike | None, str]) -> list[Any]:
-    """The columns of a build, with their names; with nulls="skip" without the rows of which one is null.
-
-    A column that is None becomes the numbers of the rows that are left, if any were left out.
-    """
-    if nulls not in ("error", "skip"):
-        raise ValueError(f"nulls is {nulls!r}, where 'error' or 'skip' is needed")
-    if nulls == "error":
-        return [array for array, _ in columns]
-    made: list[Any] = []
-    masks: list[npt.NDArray[np.bool_]] = []
-    for array, what in columns:
-        if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
-            array, valid = from_arrow(array, what)
-            masks += [] if valid is None else [valid]
-        elif array is not None and not on_device(array):
-            array = host(array, None, what)
-        made.append(array)
-    if not masks:
-        return made
-    for array, (_, what) in zip(made, columns):
-        if array is not None and len(array) != masks[0].size:
-            raise errors.LengthMismatch(f"{what} have {len(array)} elements beside a column of {masks[0].size}: give one of each per row")
-    rows = np.flatnonzero(np.logical_and.reduce(masks))
-    return [rows if array is None else array[rows] for array in made]
 
 
 def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -348,17 +326,17 @@ def producer_stream(array: Any, device: Device, stream: Any = None) -> _native.S
     return stream_of(device, 1)
 
 
-#: How arrays of a type are taken in one native call; None for types that have no such way.
-_exchanges: dict[type, _native.Exchange | None] = {}
+#: How arrays of a type that a GPU's index was asked with are taken in one native call; None for types that have no such way.
+exchanges: dict[type, _native.Exchange | None] = {}
 
 
 def _exchange(kind: type) -> _native.Exchange | None:
     try:
-        return _exchanges[kind]
+        return exchanges[kind]
     except KeyError:
         torch = sys.modules.get("torch")
         made = _native.Exchange.of(kind, torch is not None and issubclass(kind, torch.Tensor))
-        _exchanges[kind] = made
+        exchanges[kind] = made
         return made
 
 

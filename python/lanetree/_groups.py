@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _native, _progress
-from ._arrays import Array, ArrayLike, Found
+from ._arrays import ArrayLike, Found
 from ._device import Device
-from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _one_dimension, _restore, _tolerance
+from ._columns import Nulls, without_nulls
+from ._columns import columns as columns_of
+from ._held import Held
+from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _tolerance, _unpickled
 from ._progress import Progress
 
 
-class GroupedIndex:
+class GroupedIndex(Held):
     """An index of keys in groups, for as-of look-ups within a group: the last quote of the same stock, say.
 
     Parameters
@@ -51,7 +54,8 @@ class GroupedIndex:
     Found(values=array([0, 2, 0]), found=array([ True,  True, False]))
     """
 
-    __slots__ = ("_index", "by_dtype", "key_dtype", "value_dtype", "device", "fill", "__weakref__")
+    __slots__ = ("by_dtype", "key_dtype", "value_dtype", "fill")
+    _index: _native.Groups
 
     def __init__(
         self,
@@ -61,40 +65,22 @@ class GroupedIndex:
         device: str | Device | None = None,
         *,
         fill: float = 1.0,
-        nulls: Literal["error", "skip"] = "error",
+        nulls: Nulls = "error",
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        by, keys, values = _arrays.without_nulls(nulls, (by, "the groups"), (keys, "the keys"), (values, "the values"))
-        on_gpu = _arrays.on_device(keys)
-        if isinstance(keys, Array) and device is None:
-            device = keys.device
-        elif on_gpu and device is None:
-            device = f"cuda:{_arrays._ordinal(keys)}"
-        self.device, self.fill = Device(device), float(fill)
-        on = _arrays.producer_stream(keys, self.device, stream) if on_gpu else None
-        dtypes: list[np.dtype[Any]] = []
-        columns: list[Any] = []
-        for array, what in ((by, "the groups"), (keys, "the keys"), (values, "the values")):
-            if array is None:
-                array = np.arange(len(columns[1]), dtype=np.int64)
-                array = _arrays.asarray(array, self.device) if on_gpu else array
-            if on_gpu:
-                column = _arrays.to_device(array, None, what, self.device, on)
-                dtypes.append(column.dtype)
-                columns.append(column._memory)
-            else:
-                made = _one_dimension(_arrays.host(array, None, what), what)
-                dtypes.append(made.dtype)
-                columns.append(_arrays.flat(made))
+        by, keys, values = without_nulls(nulls, (by, "the groups"), (keys, "the keys"), (values, "the values"))
+        self.fill = float(fill)
+        self.device, on, columns = columns_of(device, stream, (by, None, "the groups"), (keys, None, "the keys"), (values, None, "the values"))
+        raw, dtypes = [column.raw for column in columns], [column.dtype for column in columns]
         self.by_dtype, self.key_dtype, self.value_dtype = dtypes
         names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups", "keys", "values"))]
         for name, dtype, what in zip(names, dtypes, ("groups", "keys")):
             if name[0] == "f":
                 raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to integers")
         types = (self.by_dtype.itemsize, names[1], self.value_dtype.itemsize)
-        with _progress.waiting(progress, len(columns[1]), "building an index of"):
-            self._index = _native.Groups(self.device._native, types, columns[0], columns[1], columns[2], self.fill, on)
+        with _progress.waiting(progress, len(raw[1]), "building an index of"):
+            self._index = _native.Groups(self.device._native, types, raw[0], raw[1], raw[2], self.fill, on)
 
     def get(self, keys: ArrayLike, *, by: ArrayLike, default: Any = 0, stream: Any = None, progress: Progress = None) -> Found:
         """The value of each of `keys` in its group, and whether it is there.
@@ -205,51 +191,16 @@ class GroupedIndex:
         by, keys, values = self._index.pairs()
         return by.view(self.by_dtype), keys.view(self.key_dtype), values.view(self.value_dtype)
 
-    def __len__(self) -> int:
-        return len(self._index)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the device's memory that the index takes."""
-        return self._index.bytes
-
-    def describe(self) -> str:
-        """The index's size, as text."""
-        return f"{self!r}\n  {'in all':<16}{self.nbytes:>16,} B {self.nbytes / max(len(self), 1):9.2f} B/pair"
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
-
-    def close(self) -> None:
-        """Free the index's memory now. Later calls are errors."""
-        self._index.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._index.is_closed
-
-    def __enter__(self) -> "GroupedIndex":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def to(self, device: str | Device) -> "GroupedIndex":
         """A copy of the index on another device."""
         return GroupedIndex(*self.items(), device, fill=self.fill)
 
-    def copy(self) -> "GroupedIndex":
-        """A copy of the index on the same device."""
-        return self.to(self.device)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (GroupedIndex, self.items(), self.device.name)
+        return _unpickled, (GroupedIndex, self.items(), self.device.name)
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<lanetree.GroupedIndex, closed>"
-        types = f"{self.by_dtype}, {self.key_dtype} -> {self.value_dtype}"
-        return f"<lanetree.GroupedIndex of {len(self):,} pairs, {types}, on {self.device.name}>"
+    def stats(self) -> dict[str, int]:
+        """How many there are, and their bytes."""
+        return {"len": len(self), "bytes": self._index.bytes}
+
+    def _contents(self) -> str:
+        return f"{len(self):,} pairs, {self.by_dtype}, {self.key_dtype} -> {self.value_dtype}"

@@ -8,15 +8,18 @@ from typing import Any, Iterator, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, _progress, errors
+from . import _arrays, _columns, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
+from ._columns import KeyNulls
+from ._held import Held, Keyed
 from ._progress import Progress
 
 Inclusive = Literal["both", "left", "right", "neither"]
 Direction = Literal["backward", "forward", "nearest"]
 _CLOSED = {"both": (True, True), "left": (True, False), "right": (False, True), "neither": (False, False)}
 _MOST = 2**64 - 1
+_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 #: The dtypes of keys, by their native names.
 _KEY_OF = {name: np.dtype(dtype) for dtype, name in _arrays._KEYS.items()}
 
@@ -81,15 +84,17 @@ class KeyScans(NamedTuple):
 
 
 _Self = TypeVar("_Self", bound="_Ordered")
+_Kind = TypeVar("_Kind", bound=Held)
 
 
-class _Ordered:
+class _Ordered(Keyed):
     """What indexes with and without values have in common."""
 
-    __slots__ = ("_tree", "key_dtype", "device", "fill", "__weakref__")
-    _tree: _native.Tree
-    key_dtype: np.dtype[Any]
-    device: Device
+    __slots__ = ("_numbers", "fill")
+    _index: _native.Tree
+    #: DLPack's numbers of the types of keys, values and hits, for arrays that are taken in a look-up's own native call; None where none
+    #: are.
+    _numbers: tuple[int, int, int] | None
     fill: float
 
     #: The dtype of values, or None.
@@ -104,46 +109,24 @@ class _Ordered:
         fill: float,
         is_sorted: bool,
         key_dtype: npt.DTypeLike | None,
+        nulls: str,
         stream: Any,
         progress: Progress,
     ) -> np.dtype[Any] | None:
         """Builds the index, and returns the dtype of values."""
-        wanted = None if key_dtype is None else np.dtype(key_dtype)
-        on_gpu = _arrays.on_device(keys)
-        if isinstance(keys, Array) and device is None:
-            device = keys.device
-        elif on_gpu and device is None:
-            device = f"cuda:{_arrays._ordinal(keys)}"
-        self.device, self.fill = Device(device), float(fill)
-        on = None
-        raw_keys: Any
-        raw_values: Any = None
-        if on_gpu:
-            on = _arrays.producer_stream(keys, self.device, stream)
-            column = _arrays.to_device(keys, wanted, "the keys", self.device, on)
-            self.key_dtype, raw_keys = wanted or column.dtype, column._memory
-            size = column.size
-        else:
-            array = _one_dimension(_arrays.host(keys, wanted, "the keys"), "the keys")
-            self.key_dtype, raw_keys, size = array.dtype, _arrays.flat(array), array.size
+        given, self.nulls = keys_and_values(nulls, keys, values, has_values, key_dtype)
+        self.device, on, columns = _columns.columns(device, stream, *given)
+        raw_keys, self.key_dtype = columns[0]
+        self.fill = float(fill)
         word = _arrays.word_of(self.key_dtype, "keys")
-        dtype, width = None, 0
-        if has_values:
-            if values is None:
-                values = np.arange(size, dtype=np.int64)
-                if on_gpu:
-                    values = _arrays.asarray(values, self.device)
-            if on_gpu != _arrays.on_device(values):
-                raise TypeError("keys and values are in different memories: put both on the device, or both in host memory")
-            if on_gpu:
-                column = _arrays.to_device(values, None, "the values", self.device, on)
-                dtype, raw_values = column.dtype, column._memory
-            else:
-                array = _one_dimension(_arrays.host(values, None, "the values"), "the values")
-                dtype, raw_values = array.dtype, _arrays.flat(array)
+        raw_values, dtype = columns[1] if has_values else (None, None)
+        if dtype is not None:
             _arrays.word_of(dtype, "values")
-            width = dtype.itemsize
-        if is_sorted and word[0] == "f" and not on_gpu:
+        self._numbers = None
+        if self.device.kind == "cuda":
+            key, value, hit = (0 if it is None else _arrays.number_of(it) for it in (self.key_dtype, dtype, _BOOL))
+            self._numbers = key, value, hit
+        if is_sorted and word[0] == "f" and isinstance(raw_keys, np.ndarray):
             # The native code would name words, not numbers.
             below = np.flatnonzero(raw_keys[1:] < raw_keys[:-1])
             if below.size:
@@ -152,48 +135,59 @@ class _Ordered:
                     f"keys[{i}] = {raw_keys[i]} is below keys[{i - 1}] = {raw_keys[i - 1]}: sort the pairs, or use the build that sorts them"
                 )
             is_sorted = False
-        with _progress.waiting(progress, size, "building an index of"):
-            self._tree = _native.Tree(self.device._native, word, raw_keys, raw_values, width, self.fill, is_sorted, on)
+        width = 0 if dtype is None else dtype.itemsize
+        with _progress.waiting(progress, len(raw_keys), "building an index of"):
+            self._index = _native.Tree(self.device._native, word, raw_keys, raw_values, width, self.fill, is_sorted, on)
         return dtype
 
     @classmethod
     def _like(cls: type[_Self], other: _Self, tree: _native.Tree) -> _Self:
         self = cls.__new__(cls)
-        self._tree, self.key_dtype, self.device, self.fill = tree, other.key_dtype, other.device, other.fill
+        self._index, self._numbers, self.key_dtype, self.nulls = tree, other._numbers, other.key_dtype, other.nulls
+        self.device, self.fill = other.device, other.fill
         if other._value is not None:
             self._value = other._value
         return self
 
-    def _queries(self, queries: ArrayLike, what: str = "the queries") -> tuple[npt.NDArray[Any], tuple[int, ...]]:
-        """Keys in host memory, in one dimension, and the shape of the results."""
-        array = _arrays.host(queries, self.key_dtype, what)
-        return _arrays.flat(array), array.shape
+    def _results(self, out: tuple[Any, ...] | None, dtypes: tuple[np.dtype[Any], ...], size: int, on: _native.Stream | None) -> list[Array]:
+        """Arrays on the device for results: the caller's, or new ones."""
+        if out is None:
+            return [_arrays.empty(self.device, size, dtype) for dtype in dtypes]
+        arrays = [_arrays.to_device(array, dtype, "the output", self.device, on) for array, dtype in zip(out, dtypes)]
+        for array in arrays:
+            if array.size != size:
+                raise ValueError(f"an output of {array.size} elements for {size} queries")
+        return arrays
 
-    def _on(self, queries: ArrayLike, stream: Any, what: str = "the queries") -> tuple[Array, _native.Stream | None]:
-        return _arrays.on_stream(queries, self.key_dtype, what, self.device, stream)
-
-    def _found(self, queries: ArrayLike, stream: Any, progress: Progress = None) -> Any:
+    def _found(self, queries: ArrayLike, out: Any, stream: Any, progress: Progress = None) -> Any:
         """Whether keys are present."""
+        exchange = _arrays.exchanges.get(type(queries))
+        if exchange is not None and stream is None and out is None and self._numbers is not None:
+            made = self._index.get_of(exchange, queries, self.device._native, self._numbers[0], 0, 0)
+            if made is not None:
+                return Array(made[1], _BOOL, self.device, made[2])
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
-            found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
-            self._tree.get(column._memory, None, found._memory, 0, on)
-            return found
+            (found,) = self._results(None if out is None else (out,), (_BOOL,), column.size, on)
+            self._index.get(column._memory, None, found._memory, 0, on)
+            return found if out is None else out
         raw, shape = self._queries(queries)
-        hits = np.empty(raw.size, np.bool_)
+        hits = np.empty(raw.size, _BOOL) if out is None else _output(out, _BOOL, shape, raw)
         if progress:
-            _progress.in_pieces(lambda part, hits: self._tree.get(part, None, hits, 0), (raw, hits), progress, "contains")
+            _progress.in_pieces(lambda part, hits: self._index.get(part, None, hits, 0), (raw, hits), progress, "contains")
         else:
-            self._tree.get(raw, None, hits, 0)
-        return hits.reshape(shape)[()]
+            self._index.get(raw, None, hits, 0)
+        return hits.reshape(shape)[()] if out is None else out
 
-    def contains(self, queries: ArrayLike, *, stream: Any = None, progress: Progress = None) -> Any:
+    def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
         """Whether each of `queries` is a key of the index.
 
         Parameters
         ----------
         queries : array_like
             Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+        out : array of bool, optional
+            What takes the results, as in :meth:`Index.get`.
         stream : int or object with ``__cuda_stream__``, optional
             For queries on a device: the stream of the work; by default the producer's current one.
         progress : bool or callable, optional
@@ -202,12 +196,18 @@ class _Ordered:
         Returns
         -------
         array of bool
-            Of the shape of the queries; for queries on a device, an :class:`Array`.
+            Of the shape of the queries; for queries on a device, an :class:`Array`. With `out`, that.
         """
-        return self._found(queries, stream, progress)
+        return self._found(queries, out, stream, progress)
 
     def searchsorted(
-        self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None, progress: Progress = None
+        self,
+        queries: ArrayLike,
+        side: Literal["left", "right"] = "left",
+        *,
+        out: Any = None,
+        stream: Any = None,
+        progress: Progress = None,
     ) -> Any:
         """The rank of each of `queries`, with the meaning of :func:`numpy.searchsorted` over the sorted keys.
 
@@ -217,6 +217,8 @@ class _Ordered:
             Keys, of the index's dtype.
         side : {"left", "right"}, default "left"
             "left" counts the keys below a query, "right" those not above it.
+        out : array of int64, optional
+            What takes the results, as in :meth:`Index.get`.
         stream : optional
             As in :meth:`contains`.
         progress : bool or callable, optional
@@ -229,18 +231,23 @@ class _Ordered:
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
         upper = side == "right"
+        exchange = _arrays.exchanges.get(type(queries))
+        if exchange is not None and stream is None and out is None and self._numbers is not None:
+            taken = self._index.rank_of(exchange, queries, self.device._native, self._numbers[0], upper)
+            if taken is not None:
+                return Array(taken, _INT64, self.device)
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
-            ranks = _arrays.empty(self.device, column.size, np.dtype(np.int64))
-            self._tree.rank(column._memory, upper, ranks._memory, on)
-            return ranks
+            (ranks,) = self._results(None if out is None else (out,), (_INT64,), column.size, on)
+            self._index.rank(column._memory, upper, ranks._memory, on)
+            return ranks if out is None else out
         raw, shape = self._queries(queries)
-        out = np.empty(raw.size, np.int64)
+        made = np.empty(raw.size, _INT64) if out is None else _output(out, _INT64, shape, raw)
         if progress:
-            _progress.in_pieces(lambda part, ranks: self._tree.rank(part, upper, ranks), (raw, out), progress, "searchsorted")
+            _progress.in_pieces(lambda part, ranks: self._index.rank(part, upper, ranks), (raw, made), progress, "searchsorted")
         else:
-            self._tree.rank(raw, upper, out)
-        return out.reshape(shape)[()]
+            self._index.rank(raw, upper, made)
+        return made.reshape(shape)[()] if out is None else out
 
     def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """How many keys are below each of `queries`: ``searchsorted(queries, "left")``."""
@@ -274,8 +281,8 @@ class _Ordered:
         if _arrays.on_device(starts):
             first, on = self._on(starts, stream, "the starts")
             last, _ = self._on(ends, stream, "the ends")
-            counts = _arrays.empty(self.device, first.size, np.dtype(np.int64))
-            self._tree.count(first._memory, last._memory, closed, counts._memory, on)
+            counts = _arrays.empty(self.device, first.size, _INT64)
+            self._index.count(first._memory, last._memory, closed, counts._memory, on)
             return counts
         lower = np.asarray(self.searchsorted(starts, "left" if closed[0] else "right"))
         upper = np.asarray(self.searchsorted(ends, "right" if closed[1] else "left"))
@@ -290,30 +297,32 @@ class _Ordered:
         if _arrays.on_device(starts):
             first, on = self._on(starts, stream, "the starts")
             last, _ = self._on(ends, stream, "the ends")
-            offsets, keys, values = self._tree.range(first._memory, last._memory, closed, most, on)
-            return Array(offsets, np.dtype(np.int64), self.device), self._own(keys), values
+            offsets, keys, values = self._index.range(first._memory, last._memory, closed, most, on)
+            return Array(offsets, _INT64, self.device), self._own(keys), values
         first_keys, shape = self._queries(starts, "the starts")
         last_keys, other = self._queries(ends, "the ends")
         if shape != other:
             raise ValueError(f"starts of shape {shape} and ends of shape {other}: give one of each per range")
-        offsets, keys, values = self._tree.range(first_keys, last_keys, closed, most)
+        offsets, keys, values = self._index.range(first_keys, last_keys, closed, most)
         return offsets, keys.view(self.key_dtype), values
 
     def _own(self, memory: _native.Memory) -> Array:
         return Array(memory, self.key_dtype, self.device)
 
     def _pairs(self) -> tuple[Any, Any]:
-        _, keys, values = self._tree.pairs(False)
+        _, keys, values = self._index.pairs(False)
         return keys.view(self.key_dtype), values
 
     def _combined(self: _Self, other: _Self, how: str) -> _Self:
         if type(other) is not type(self):
             raise TypeError(f"a {type(self).__name__} and a {type(other).__name__} cannot be combined: use two of one kind")
+        if self.nulls != other.nulls:
+            raise TypeError(f"nulls are {self.nulls!r} here and {other.nulls!r} there: build one index anew")
         if (self.key_dtype, self._value) != (other.key_dtype, other._value):
             raise TypeError(
                 f"the dtypes differ: {self.key_dtype} and {self._value}, {other.key_dtype} and {other._value}; build one index anew"
             )
-        return self._like(self, self._tree.combine(other._tree, how))
+        return self._like(self, self._index.combine(other._index, how))
 
     def union(self: _Self, other: _Self) -> _Self:
         """A new index with the keys of both; of a key that is in both, `other`'s value. Neither changes. Also ``a | b``."""
@@ -336,15 +345,24 @@ class _Ordered:
     def __sub__(self: _Self, other: _Self) -> _Self:
         return self.difference(other) if isinstance(other, _Ordered) else NotImplemented
 
-    def __len__(self) -> int:
-        return len(self._tree)
-
     def __contains__(self, key: object) -> bool:
-        return bool(self._found(key, None))
+        return bool(self._found(key, None, None))
 
     def __iter__(self) -> Iterator[Any]:
         """The keys in ascending order. Copies all of them first."""
         return iter(self._pairs()[0].tolist())
+
+    def compact(self) -> int:
+        """Lay the index out anew, without memory that changes have left unused, and return by how many bytes it is smaller.
+
+        Meanwhile there are both layouts and a copy of the pairs.
+
+        Raises
+        ------
+        lanetree.errors.OutOfMemory
+            The index is as it was.
+        """
+        return self._index.compact()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save all pairs to a file, in place of one that is there; :meth:`load` makes an index of it.
@@ -365,54 +383,13 @@ class _Ordered:
         keys, values = self._pairs()
         key = _arrays.word_of(self.key_dtype, "keys")
         width = 0 if self._value is None else self._value.itemsize
-        note = f"numpy {self.key_dtype.str} {'' if self._value is None else self._value.str}"
+        note = _note(self.key_dtype, self._value, self.nulls)
         _native.write_file(os.fspath(path), key, keys, values, width, False, note)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the device's memory that the index takes."""
-        return self._tree.stats()["bytes"]
-
-    def stats(self) -> dict[str, int]:
-        """The index's size, by part: pairs, levels, lines and nodes, and the bytes of each."""
-        return self._tree.stats()
-
-    def describe(self) -> str:
-        """The index's size, by part, as text."""
-        stats = self.stats()
-        size = max(stats["len"], 1)
-        parts = [("buckets", "bucket_bytes"), ("nodes", "node_bytes"), ("records", "record_bytes"), ("levels above", "upper_bytes"), ("table", "top_bytes")]
-        lines = [repr(self), f"  {'levels of nodes':<16}{stats['height']:>16,}", f"  {'lines':<16}{stats['lines']:>16,}"]
-        lines += [f"  {name:<16}{stats[key]:>16,} B {stats[key] / size:9.2f} B/key" for name, key in parts]
-        lines += [f"  {'in all':<16}{stats['bytes']:>16,} B {stats['bytes'] / size:9.2f} B/key"]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
-
-    def close(self) -> None:
-        """Free the index's memory now. Later calls are errors."""
-        self._tree.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._tree.is_closed
-
-    def __enter__(self: _Self) -> _Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        if self.closed:
-            return f"<lanetree.{type(self).__name__}, closed>"
+    def _contents(self) -> str:
         values = "" if self._value is None else f" -> {self._value}"
         noun = "keys" if self._value is None else "pairs"
-        return f"<lanetree.{type(self).__name__} of {len(self):,} {noun}, {self.key_dtype}{values}, on {self.device.name}>"
+        return f"{len(self):,} {noun}, {self.key_dtype}{values}"
 
 
 class Index(_Ordered):
@@ -434,8 +411,10 @@ class Index(_Ordered):
         Whether keys ascend already; it is checked.
     key_dtype : dtype, optional
         For keys in a list: what they become. Keys of an array must have it already.
-    nulls : {"error", "skip"}, default "error"
-        What becomes of pairs of which the key or the value is null, in columns of Arrow (pyarrow, polars, DuckDB).
+    nulls : {"error", "skip", "first", "last"}, default "error"
+        What becomes of pairs of which the key or the value is null, in columns of Arrow (pyarrow, polars, DuckDB), or None in a list.
+        With "first" and "last" null is a key, below or above all others, of the build, of queries and of changes in host memory; the
+        lowest or highest key of the dtype stands for it (:attr:`null_key`), and no other key may be that one.
     stream : int or object with ``__cuda_stream__``, optional
         For keys on a device: the stream in whose order they are read; by default the producer's current one.
     progress : bool or callable, optional
@@ -478,12 +457,11 @@ class Index(_Ordered):
         fill: float = 1.0,
         is_sorted: bool = False,
         key_dtype: npt.DTypeLike | None = None,
-        nulls: Literal["error", "skip"] = "error",
+        nulls: KeyNulls = "error",
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        keys, values = _arrays.without_nulls(nulls, (keys, "the keys"), (values, "the values"))
-        dtype = self._build(keys, values, True, device, fill, is_sorted, key_dtype, stream, progress)
+        dtype = self._build(keys, values, True, device, fill, is_sorted, key_dtype, nulls, stream, progress)
         assert dtype is not None
         self._value = dtype
 
@@ -525,31 +503,34 @@ class Index(_Ordered):
             are an array of Arrow whose validity is `found`. With `out`, that.
         """
         miss = _arrays.word(default, self._value)
+        exchange = _arrays.exchanges.get(type(queries))
+        if exchange is not None and stream is None and self._numbers is not None:
+            # What takes longest in a call with few queries are calls from Python: this is one.
+            native, numbers = self.device._native, self._numbers
+            if out is not None:
+                is_one_kind = type(out[0]) is type(out[1]) is type(queries)
+                if is_one_kind and self._index.get_into(exchange, queries, out, native, numbers, miss):
+                    return out
+            else:
+                made = self._index.get_of(exchange, queries, native, numbers[0], self._value.itemsize, miss)
+                if made is not None:
+                    return Found(Array(made[0], self._value, self.device), Array(made[1], _BOOL, self.device, made[2]))  # type: ignore[arg-type]
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
-            if out is None:
-                values = _arrays.empty(self.device, column.size, self._value)
-                found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
-                self._tree.get(column._memory, values._memory, found._memory, miss, on)
-                return Found(values, found)
-            values = _arrays.to_device(out[0], self._value, "the output of values", self.device, on)
-            found = _arrays.to_device(out[1], np.dtype(np.bool_), "the output of hits", self.device, on)
-            for array in (values, found):
-                if array.size != column.size:
-                    raise ValueError(f"an output of {array.size} elements for {column.size} queries")
-            self._tree.get(column._memory, values._memory, found._memory, miss, on)
-            return out
+            values, found = self._results(out, (self._value, _BOOL), column.size, on)
+            self._index.get(column._memory, values._memory, found._memory, miss, on)
+            return Found(values, found) if out is None else out
         raw, shape = self._queries(queries)
         if out is None:
-            host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, np.bool_)
+            host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
         else:
             host_values = _output(out[0], self._value, shape, raw)
-            hits = _output(out[1], np.dtype(np.bool_), shape, raw)
+            hits = _output(out[1], _BOOL, shape, raw)
         if progress:
-            search = lambda part, *results: self._tree.get(part, results[0], results[1], miss)
+            search = lambda part, *results: self._index.get(part, results[0], results[1], miss)
             _progress.in_pieces(search, (raw, host_values, hits), progress, "get")
         else:
-            self._tree.get(raw, host_values, hits, miss)
+            self._index.get(raw, host_values, hits, miss)
         if out is not None:
             return out
         return Found(host_values.reshape(shape)[()], hits.reshape(shape)[()])
@@ -600,18 +581,18 @@ class Index(_Ordered):
         miss = _arrays.word(default, self._value)
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
-            dtypes = (self.key_dtype, self._value, np.dtype(np.bool_))
+            dtypes = (self.key_dtype, self._value, _BOOL)
             made = tuple(_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
             keys, values, found = made
-            self._tree.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
+            self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
             return keys, values, found
         raw, shape = self._queries(queries)
-        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
+        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
         if progress:
-            search = lambda part, *results: self._tree.neighbor(part, predecessor, results[0], results[1], results[2], miss)
+            search = lambda part, *results: self._index.neighbor(part, predecessor, results[0], results[1], results[2], miss)
             _progress.in_pieces(search, (raw, *outputs), progress, "neighbours")
         else:
-            self._tree.neighbor(raw, predecessor, *outputs, miss)
+            self._index.neighbor(raw, predecessor, *outputs, miss)
         near, host_values, hits = (array.reshape(shape)[()] for array in outputs)
         return near, host_values, hits
 
@@ -623,6 +604,7 @@ class Index(_Ordered):
         tolerance: Any = None,
         allow_exact_matches: bool = True,
         default: Any = 0,
+        out: tuple[Any, Any] | None = None,
         stream: Any = None,
         progress: Progress = None,
     ) -> tuple[Any, Any]:
@@ -643,6 +625,8 @@ class Index(_Ordered):
             Whether a key that equals the query counts.
         default : scalar, default 0
             The value where there is no match.
+        out : (values, found), optional
+            Arrays that take the results, as in :meth:`get`.
         stream : optional
             As in :meth:`contains`.
         progress : bool or callable, optional
@@ -658,7 +642,7 @@ class Index(_Ordered):
         lanetree.errors.OptionValue
             For distances of floats that are not measured.
         """
-        if direction in ("backward", "forward") and allow_exact_matches and tolerance is None:
+        if direction in ("backward", "forward") and allow_exact_matches and tolerance is None and out is None:
             _, values, found = self._neighbor(at, direction == "backward", default, stream, progress)
             return Found(values, found)
         is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
@@ -672,15 +656,17 @@ class Index(_Ordered):
         miss, strict = _arrays.word(default, self._value), not allow_exact_matches
         if on_gpu:
             column, on = self._on(at, stream)
-            dtypes = (self.key_dtype, self._value, np.dtype(np.bool_))
-            near, made, hits = (_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
-            self._tree.asof(column._memory, direction, strict, most, near._memory, made._memory, hits._memory, miss, on)
-            return Found(made, hits)
+            near = _arrays.empty(self.device, column.size, self.key_dtype)
+            made, hits = self._results(out, (self._value, _BOOL), column.size, on)
+            self._index.asof(column._memory, direction, strict, most, near._memory, made._memory, hits._memory, miss, on)
+            return Found(made, hits) if out is None else out
         raw, shape = self._queries(at)
-        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, np.bool_))
+        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
+        if out is not None:
+            outputs = (outputs[0], _output(out[0], self._value, shape, raw), _output(out[1], _BOOL, shape, raw))
 
         def search(part: npt.NDArray[Any], keys: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
-            self._tree.asof(part, direction, strict, most, keys, values, found, miss)
+            self._index.asof(part, direction, strict, most, keys, values, found, miss)
 
         if progress:
             _progress.in_pieces(search, (raw, *outputs), progress, "asof")
@@ -692,7 +678,7 @@ class Index(_Ordered):
             with np.errstate(invalid="ignore"):
                 has &= ~((raw - keys if direction == "backward" else keys - raw) > limit)
             host_values[~has] = np.asarray(default, self._value)
-        return Found(host_values.reshape(shape)[()], has.reshape(shape)[()])
+        return Found(host_values.reshape(shape)[()], has.reshape(shape)[()]) if out is None else out
 
     def range(
         self,
@@ -766,11 +752,11 @@ class Index(_Ordered):
         TypeError
             For a set's file, and for dtypes of another size.
         """
-        keys, values, has_several = _read(path, key_dtype, value_dtype)
+        keys, values, has_several, nulls = _read(path, key_dtype, value_dtype)
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
         _refuse_several(has_several)
-        return cls(keys, values, device, fill=fill, is_sorted=True)
+        return _restore(cls, (keys, values), Device(device), fill, nulls)
 
     def join(
         self,
@@ -802,7 +788,7 @@ class Index(_Ordered):
         """
         if _arrays.on_device(probes):
             column, on = self._on(probes, stream, "the probes")
-            return _arrays.joined(self._tree.join(column._memory, how, on), self._value, self.device)
+            return _arrays.joined(self._index.join(column._memory, how, on), self._value, self.device)
         values, found = self.get(probes, progress=progress)
         found = np.atleast_1d(found)
         if how == "inner":
@@ -873,12 +859,12 @@ class Index(_Ordered):
         if _arrays.on_device(lows):
             first, on = self._on(lows, stream, "the lows")
             last = first if highs is lows else self._on(highs, stream, "the highs")[0]
-            (_, keys, values), probes = self._tree.join_between(first._memory, last._memory, closed, distance, on)
+            (_, keys, values), probes = self._index.join_between(first._memory, last._memory, closed, distance, on)
             assert probes is not None
-            left = Array(probes, np.dtype(np.int64), self.device)
+            left = Array(probes, _INT64, self.device)
             return RangeMatches(left, self._own(keys), Array(values, self._value, self.device))
         first_keys, last_keys = self._queries(lows, "the lows")[0], self._queries(highs, "the highs")[0]
-        (offsets, keys, values), _ = self._tree.join_between(first_keys, last_keys, closed, distance)
+        (offsets, keys, values), _ = self._index.join_between(first_keys, last_keys, closed, distance)
         numbers = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
         return RangeMatches(numbers, keys.view(self.key_dtype), values.view(self._value))
 
@@ -959,26 +945,22 @@ class Index(_Ordered):
                 raw_values = values._memory
             if not is_one:
                 kinds = _arrays.to_device(kinds, np.dtype(np.uint32), "the kinds", self.device, on)._memory
-            return UpdateReport(*self._tree.apply(kinds, column._memory, raw_values, on))
-        raw, _ = self._queries(keys, "the keys")
+            return UpdateReport(*self._index.apply(kinds, column._memory, raw_values, on))
+        raw, _ = self._queries(keys, "the keys", True)
         if values is not None:
             raw_values = _arrays.flat(_arrays.host(values, self._value, "the values"))
         if not is_one:
             kinds = _arrays.flat(_arrays.host(kinds, np.dtype(np.uint32), "the kinds"))
             if kinds.size != raw.size:
                 raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
-        return UpdateReport(*self._tree.apply(kinds, raw, raw_values))
+        return UpdateReport(*self._index.apply(kinds, raw, raw_values))
 
     def to(self, device: str | Device) -> "Index":
         """A copy of the index on another device."""
-        return Index(*self.items(), device=device, fill=self.fill, is_sorted=True)
-
-    def copy(self) -> "Index":
-        """A copy of the index on the same device."""
-        return self.to(self.device)
+        return _restore(Index, self.items(), device, self.fill, self.nulls)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (Index, self.items(), self.device.name, self.fill)
+        return _unpickled, (Index, self.items(), self.device.name, self.fill, self.nulls)
 
 
 class Set(_Ordered):
@@ -1007,12 +989,11 @@ class Set(_Ordered):
         fill: float = 1.0,
         is_sorted: bool = False,
         key_dtype: npt.DTypeLike | None = None,
-        nulls: Literal["error", "skip"] = "error",
+        nulls: KeyNulls = "error",
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        (keys,) = _arrays.without_nulls(nulls, (keys, "the keys"))
-        self._build(keys, None, False, device, fill, is_sorted, key_dtype, stream, progress)
+        self._build(keys, None, False, device, fill, is_sorted, key_dtype, nulls, stream, progress)
 
     @classmethod
     def load(
@@ -1024,9 +1005,9 @@ class Set(_Ordered):
         key_dtype: npt.DTypeLike | None = None,
     ) -> "Set":
         """A set of the keys of a file, whose values are left out if it has any; otherwise like :meth:`Index.load`."""
-        keys, _, has_several = _read(path, key_dtype, None)
+        keys, _, has_several, nulls = _read(path, key_dtype, None)
         _refuse_several(has_several)
-        return cls(keys, device, fill=fill, is_sorted=True)
+        return _restore(cls, (keys,), Device(device), fill, nulls)
 
     def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
         """The last key that is not above each of `queries`, and whether there is one."""
@@ -1040,12 +1021,12 @@ class Set(_Ordered):
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream)
             keys = _arrays.empty(self.device, column.size, self.key_dtype)
-            found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
-            self._tree.neighbor(column._memory, predecessor, keys._memory, None, found._memory, 0, on)
+            found = _arrays.empty(self.device, column.size, _BOOL)
+            self._index.neighbor(column._memory, predecessor, keys._memory, None, found._memory, 0, on)
             return keys, found
         raw, shape = self._queries(queries)
-        near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, np.bool_)
-        self._tree.neighbor(raw, predecessor, near, None, hits, 0)
+        near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, _BOOL)
+        self._index.neighbor(raw, predecessor, near, None, hits, 0)
         return near.reshape(shape)[()], hits.reshape(shape)[()]
 
     def range(
@@ -1082,41 +1063,72 @@ class Set(_Ordered):
     def _change(self, kind: int, keys: ArrayLike, stream: Any) -> UpdateReport:
         if _arrays.on_device(keys):
             column, on = self._on(keys, stream, "the keys")
-            return UpdateReport(*self._tree.apply(kind, column._memory, None, on))
-        raw, _ = self._queries(keys, "the keys")
-        return UpdateReport(*self._tree.apply(kind, raw, None))
+            return UpdateReport(*self._index.apply(kind, column._memory, None, on))
+        raw, _ = self._queries(keys, "the keys", True)
+        return UpdateReport(*self._index.apply(kind, raw, None))
 
     def to(self, device: str | Device) -> "Set":
         """A copy of the set on another device."""
-        return Set(self.keys(), device=device, fill=self.fill, is_sorted=True)
-
-    def copy(self) -> "Set":
-        """A copy of the set on the same device."""
-        return self.to(self.device)
+        return _restore(Set, (self.keys(),), device, self.fill, self.nulls)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (Set, (self.keys(),), self.device.name, self.fill)
+        return _unpickled, (Set, (self.keys(),), self.device.name, self.fill, self.nulls)
 
 
-def _restore(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float | None = None) -> Any:
+def keys_and_values(
+    nulls: str, keys: ArrayLike, values: ArrayLike | None, has_values: bool, key_dtype: npt.DTypeLike | None
+) -> tuple[list[tuple[ArrayLike | None, np.dtype[Any] | int | None, str]], str | None]:
+    """The columns of a build, as :func:`_columns.columns` takes them, and where nulls are in the order, if they are keys."""
+    wanted = None if key_dtype is None else np.dtype(key_dtype)
+    place = None
+    if nulls in ("first", "last"):
+        place = nulls
+        keys = keys if _arrays.on_device(keys) else _columns.with_null_keys(keys, wanted, "the keys", nulls, True)
+    elif nulls not in ("error", "skip"):
+        raise ValueError(f"nulls is {nulls!r}, where 'error', 'skip', 'first' or 'last' is needed")
+    elif has_values:
+        keys, values = _columns.without_nulls(nulls, (keys, "the keys"), (values, "the values"))
+    else:
+        (keys,) = _columns.without_nulls(nulls, (keys, "the keys"))
+    given: list[tuple[ArrayLike | None, np.dtype[Any] | int | None, str]] = [(keys, wanted, "the keys"), (values, None, "the values")]
+    return given[: 1 + has_values], place
+
+
+def _restore(kind: type[_Kind], arrays: tuple[Any, ...], device: str | Device, fill: float | None = None, nulls: str | None = None) -> _Kind:
+    """An index over what another one gave, on a device."""
+    options: dict[str, Any] = {"device": device} if fill is None else {"device": device, "fill": fill, "is_sorted": True}
+    made = kind(*arrays, **options)
+    if isinstance(made, Keyed) and nulls is not None:
+        # Its keys have the one that stands for nulls.
+        made.nulls = nulls
+    return made
+
+
+def _unpickled(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float | None = None, nulls: str | None = None) -> Any:
     """An index that was pickled: on the same device if there is one, else on the one that is chosen by default."""
-    from .errors import Error
-
     try:
         place = Device(device)
-    except (Error, ValueError):
+    except (errors.Error, ValueError):
         place = Device()
-    if fill is None:
-        return kind(*arrays, device=place)
-    return kind(*arrays, device=place, fill=fill, is_sorted=True)
+    return _restore(kind, arrays, place, fill, nulls)
+
+
+def _note(key: np.dtype[Any], value: np.dtype[Any] | None, nulls: str | None) -> str:
+    """What a file notes: dtypes, and where nulls are in the order, if they are keys."""
+    return f"numpy {key.str} {'' if value is None else value.str}" + ("" if nulls is None else f" {nulls}")
 
 
 def _read(
     path: str | os.PathLike[str], key_dtype: npt.DTypeLike | None, value_dtype: npt.DTypeLike | None
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, bool]:
-    """Keys and values of a file, and whether keys may occur several times. Dtypes are those asked for, or noted in the file."""
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None, bool, str | None]:
+    """Keys and values of a file, whether keys may occur several times, and where nulls are in the order, if they are keys.
+
+    Dtypes are those asked for, or noted in the file.
+    """
     key, keys, values, has_several, note = _native.read_file(os.fspath(path))
-    noted = note.split(" ")
+    noted, nulls = note.split(" "), None
+    if len(noted) == 4 and noted[3] in ("first", "last"):
+        nulls = noted.pop()
     if len(noted) == 3 and noted[0] == "numpy":
         try:
             key_dtype = np.dtype(noted[1]) if key_dtype is None else key_dtype
@@ -1126,7 +1138,7 @@ def _read(
     keys = _seen_as(keys, _KEY_OF[key], key_dtype, "keys")
     if values is not None:
         values = _seen_as(values, np.dtype(f"i{values.itemsize}"), value_dtype, "values")
-    return keys, values, has_several
+    return keys, values, has_several, nulls
 
 
 def _refuse_several(has_several: bool) -> None:
@@ -1143,12 +1155,6 @@ def _seen_as(words: npt.NDArray[Any], dtype: np.dtype[Any], wanted: npt.DTypeLik
         raise TypeError(f"the file has {what} of {dtype}, which are not seen as {to}")
     _arrays.word_of(to, what)
     return words.view(to)
-
-
-def _one_dimension(array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
-    if array.ndim != 1:
-        raise ValueError(f"{what} have {array.ndim} dimensions, where one is needed")
-    return array
 
 
 def _closed(inclusive: str) -> tuple[bool, bool]:
@@ -1170,10 +1176,10 @@ def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> tuple[
         raise ValueError(f"a limit of {limit} pairs is not possible: choose 0 to 2^32 - 1")
     if _arrays.on_device(starts):
         column, on = index._on(starts, stream, "the starts")
-        counts, keys, values = index._tree.scan(column._memory, limit, on)
+        counts, keys, values = index._index.scan(column._memory, limit, on)
         return Array(counts, np.dtype(np.uint32), index.device), index._own(keys), values
     raw, _ = index._queries(starts, "the starts")
-    counts, keys, values = index._tree.scan(raw, limit)
+    counts, keys, values = index._index.scan(raw, limit)
     return counts, keys.view(index.key_dtype).reshape(raw.size, limit), values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Literal, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,10 @@ import numpy.typing as npt
 from . import _arrays, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
-from ._index import _one_dimension, _restore
+from ._columns import Nulls, without_nulls
+from ._columns import columns as columns_of
+from ._held import Keyed
+from ._index import _unpickled
 from ._progress import Progress
 
 
@@ -22,7 +25,7 @@ class IntervalRows(NamedTuple):
     rows: Any
 
 
-class IntervalIndex:
+class IntervalIndex(Keyed):
     """An index of intervals: which of them contain a point or overlap a range.
 
     Parameters
@@ -64,7 +67,8 @@ class IntervalIndex:
     Found(values=array([1, 0]), found=array([ True, False]))
     """
 
-    __slots__ = ("_index", "key_dtype", "row_dtype", "device", "__weakref__")
+    __slots__ = ("row_dtype",)
+    _index: _native.Intervals
 
     def __init__(
         self,
@@ -74,56 +78,28 @@ class IntervalIndex:
         device: str | Device | None = None,
         *,
         key_dtype: npt.DTypeLike | None = None,
-        nulls: Literal["error", "skip"] = "error",
+        nulls: Nulls = "error",
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        starts, ends, rows = _arrays.without_nulls(nulls, (starts, "the starts"), (ends, "the ends"), (rows, "the rows"))
+        starts, ends, rows = without_nulls(nulls, (starts, "the starts"), (ends, "the ends"), (rows, "the rows"))
         wanted = None if key_dtype is None else np.dtype(key_dtype)
-        on_gpu = _arrays.on_device(starts)
-        if isinstance(starts, Array) and device is None:
-            device = starts.device
-        elif on_gpu and device is None:
-            device = f"cuda:{_arrays._ordinal(starts)}"
-        self.device = Device(device)
-        on = None
-        bounds: list[Any] = []
-        raw_rows: Any
-        if on_gpu:
-            on = _arrays.producer_stream(starts, self.device, stream)
-            for array, what in ((starts, "the starts"), (ends, "the ends")):
-                column = _arrays.to_device(array, wanted, what, self.device, on)
-                wanted = wanted or column.dtype
-                bounds.append(column._memory)
-            if rows is None:
-                rows = _arrays.asarray(np.arange(len(bounds[0]), dtype=np.int64), self.device)
-            column = _arrays.to_device(rows, None, "the rows", self.device, on)
-            self.row_dtype, raw_rows = column.dtype, column._memory
-        else:
-            for array, what in ((starts, "the starts"), (ends, "the ends")):
-                made = _one_dimension(_arrays.host(array, wanted, what), what)
-                wanted = wanted or made.dtype
-                bounds.append(_arrays.flat(made))
-            if rows is None:
-                rows = np.arange(len(bounds[0]), dtype=np.int64)
-            made = _one_dimension(_arrays.host(rows, None, "the rows"), "the rows")
-            self.row_dtype, raw_rows = made.dtype, _arrays.flat(made)
-            if made.dtype is not None and wanted is not None and wanted.kind == "f" and len(bounds[0]) == len(bounds[1]):
-                # The native code would name words, not numbers.
-                reversed_ = np.flatnonzero(bounds[1] < bounds[0])
-                if reversed_.size:
-                    i = int(reversed_[0])
-                    raise errors.ReversedRange(f"range {i} starts at {bounds[0][i]} and ends at {bounds[1][i]}: swap its bounds")
-        assert wanted is not None
-        self.key_dtype = wanted
+        # The ends have the dtype of the starts.
+        given = (starts, wanted, "the starts"), (ends, 0, "the ends"), (rows, None, "the rows")
+        self.device, on, (first, last, numbers) = columns_of(device, stream, *given)
+        self.key_dtype, self.row_dtype, self.nulls = first.dtype, numbers.dtype, None
+        if isinstance(first.raw, np.ndarray) and self.key_dtype.kind == "f" and len(first.raw) == len(last.raw):
+            # The native code would name words, not numbers.
+            reversed_ = np.flatnonzero(last.raw < first.raw)
+            if reversed_.size:
+                i = int(reversed_[0])
+                raise errors.ReversedRange(f"range {i} starts at {first.raw[i]} and ends at {last.raw[i]}: swap its bounds")
         word = _arrays.word_of(self.key_dtype, "bounds")
         _arrays.word_of(self.row_dtype, "rows")
-        with _progress.waiting(progress, len(bounds[0]), "building an index of"):
-            self._index = _native.Intervals(self.device._native, word, bounds[0], bounds[1], raw_rows, self.row_dtype.itemsize, on)
-
-    def _host(self, keys: ArrayLike, what: str) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
-        array = _arrays.host(keys, self.key_dtype, what)
-        return _arrays.flat(array), array.shape
+        with _progress.waiting(progress, len(first.raw), "building an index of"):
+            self._index = _native.Intervals(
+                self.device._native, word, first.raw, last.raw, numbers.raw, self.row_dtype.itemsize, on
+            )
 
     def most_specific(self, points: ArrayLike, *, default: Any = 0, stream: Any = None) -> Found:
         """The row of the most specific interval around each of `points`, and whether there is one.
@@ -146,10 +122,10 @@ class IntervalIndex:
         """
         miss = _arrays.word(default, self.row_dtype)
         if _arrays.on_device(points):
-            column, on = _arrays.on_stream(points, self.key_dtype, "the points", self.device, stream)
+            column, on = self._on(points, stream, "the points")
             rows, found, _ = self._index.most_specific(column._memory, miss, on)
             return Found(Array(rows, self.row_dtype, self.device), Array(found, np.dtype(np.bool_), self.device, column.size))
-        raw, shape = self._host(points, "the points")
+        raw, shape = self._queries(points, "the points")
         rows, found, _ = self._index.most_specific(raw, miss)
         return Found(rows.view(self.row_dtype).reshape(shape)[()], found.reshape(shape)[()])
 
@@ -176,16 +152,16 @@ class IntervalIndex:
 
     def _find(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> IntervalRows:
         if _arrays.on_device(lows):
-            first, last, on = self._on(lows, highs, stream)
+            first, last, on = self._probes_on(lows, highs, stream)
             offsets, rows, _ = self._index.find(first, last, on)
             return IntervalRows(Array(offsets, np.dtype(np.int64), self.device), Array(rows, self.row_dtype, self.device))
-        low, _ = self._host(lows, "the probes")
-        high = None if highs is None else self._host(highs, "the highs")[0]
+        low, _ = self._queries(lows, "the probes")
+        high = None if highs is None else self._queries(highs, "the highs")[0]
         offsets, rows, _ = self._index.find(low, high)
         return IntervalRows(offsets, rows.view(self.row_dtype))
 
-    def _on(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> tuple[Any, Any, _native.Stream | None]:
-        column, on = _arrays.on_stream(lows, self.key_dtype, "the probes", self.device, stream)
+    def _probes_on(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> tuple[Any, Any, _native.Stream | None]:
+        column, on = self._on(lows, stream, "the probes")
         if highs is None:
             return column._memory, None, on
         return column._memory, _arrays.to_device(highs, self.key_dtype, "the highs", self.device, on)._memory, on
@@ -200,12 +176,12 @@ class IntervalIndex:
 
     def _count(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> Any:
         if _arrays.on_device(lows):
-            first, last, on = self._on(lows, highs, stream)
+            first, last, on = self._probes_on(lows, highs, stream)
             counts = _arrays.empty(self.device, len(first), np.dtype(np.int64))
             self._index.count(first, last, counts._memory, on)
             return counts
-        low, shape = self._host(lows, "the probes")
-        high = None if highs is None else self._host(highs, "the highs")[0]
+        low, shape = self._queries(lows, "the probes")
+        high = None if highs is None else self._queries(highs, "the highs")[0]
         out = np.empty(low.size, np.int64)
         self._index.count(low, high, out)
         return out.reshape(shape)[()]
@@ -228,46 +204,12 @@ class IntervalIndex:
         """A copy of the index on another device."""
         return IntervalIndex(*self.items(), device)
 
-    def copy(self) -> "IntervalIndex":
-        """A copy of the index on the same device."""
-        return self.to(self.device)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (IntervalIndex, self.items(), self.device.name)
+        return _unpickled, (IntervalIndex, self.items(), self.device.name)
 
-    def __len__(self) -> int:
-        return len(self._index)
+    def stats(self) -> dict[str, int]:
+        """How many there are, and their bytes."""
+        return {"len": len(self), "bytes": self._index.bytes}
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the device's memory that the index takes."""
-        return self._index.bytes
-
-    def describe(self) -> str:
-        """The index's size, as text."""
-        return f"{self!r}\n  {'in all':<16}{self.nbytes:>16,} B {self.nbytes / max(len(self), 1):9.2f} B/interval"
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
-
-    def close(self) -> None:
-        """Free the index's memory now. Later calls are errors."""
-        self._index.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._index.is_closed
-
-    def __enter__(self) -> "IntervalIndex":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<lanetree.IntervalIndex, closed>"
-        return f"<lanetree.IntervalIndex of {len(self):,} intervals, {self.key_dtype} -> {self.row_dtype}, on {self.device.name}>"
+    def _contents(self) -> str:
+        return f"{len(self):,} intervals, {self.key_dtype} -> {self.row_dtype}"

@@ -11,7 +11,10 @@ import numpy.typing as npt
 from . import _arrays, _native, _progress
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
-from ._index import Inclusive, Ranges, _closed, _limit, _one_dimension, _read, _restore
+from ._columns import KeyNulls
+from ._columns import columns as columns_of
+from ._held import Keyed
+from ._index import Inclusive, Ranges, _closed, _limit, _note, _read, _restore, _unpickled, keys_and_values
 from ._progress import Progress
 
 
@@ -33,7 +36,7 @@ class ChangeReport(NamedTuple):
     unmatched: int
 
 
-class MultiIndex:
+class MultiIndex(Keyed):
     """An ordered index of keys with any number of values each, in the order in which they were inserted.
 
     Parameters
@@ -52,7 +55,8 @@ class MultiIndex:
     ValueRows(offsets=array([0, 2, 2, 3]), values=array([50, 51, 30]))
     """
 
-    __slots__ = ("_map", "key_dtype", "value_dtype", "device", "__weakref__")
+    __slots__ = ("value_dtype",)
+    _index: _native.Multi
 
     def __init__(
         self,
@@ -61,50 +65,19 @@ class MultiIndex:
         device: str | Device | None = None,
         *,
         key_dtype: npt.DTypeLike | None = None,
-        nulls: Literal["error", "skip"] = "error",
+        nulls: KeyNulls = "error",
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        keys, values = _arrays.without_nulls(nulls, (keys, "the keys"), (values, "the values"))
-        wanted = None if key_dtype is None else np.dtype(key_dtype)
-        on_gpu = _arrays.on_device(keys)
-        if isinstance(keys, Array) and device is None:
-            device = keys.device
-        elif on_gpu and device is None:
-            device = f"cuda:{_arrays._ordinal(keys)}"
-        self.device = Device(device)
-        on = None
-        raw_keys: Any
-        raw_values: Any
-        if on_gpu:
-            on = _arrays.producer_stream(keys, self.device, stream)
-            column = _arrays.to_device(keys, wanted, "the keys", self.device, on)
-            self.key_dtype, raw_keys, size = wanted or column.dtype, column._memory, column.size
-            if values is None:
-                values = _arrays.asarray(np.arange(size, dtype=np.int64), self.device)
-            if not _arrays.on_device(values):
-                raise TypeError("keys and values are in different memories: put both on the device, or both in host memory")
-            column = _arrays.to_device(values, None, "the values", self.device, on)
-            self.value_dtype, raw_values = column.dtype, column._memory
-        else:
-            array = _one_dimension(_arrays.host(keys, wanted, "the keys"), "the keys")
-            self.key_dtype, raw_keys = array.dtype, _arrays.flat(array)
-            if values is None:
-                values = np.arange(array.size, dtype=np.int64)
-            if _arrays.on_device(values):
-                raise TypeError("keys and values are in different memories: put both on the device, or both in host memory")
-            array = _one_dimension(_arrays.host(values, None, "the values"), "the values")
-            self.value_dtype, raw_values = array.dtype, _arrays.flat(array)
+        given, self.nulls = keys_and_values(nulls, keys, values, True, key_dtype)
+        self.device, on, (own_keys, own_values) = columns_of(device, stream, *given)
+        self.key_dtype, self.value_dtype = own_keys.dtype, own_values.dtype
         word = _arrays.word_of(self.key_dtype, "keys")
         _arrays.word_of(self.value_dtype, "values")
-        with _progress.waiting(progress, len(raw_keys), "building an index of"):
-            self._map = _native.Multi(self.device._native, word, raw_keys, raw_values, self.value_dtype.itemsize, on)
-
-    def _host(self, keys: ArrayLike, what: str) -> npt.NDArray[Any]:
-        return _arrays.flat(_arrays.host(keys, self.key_dtype, what))
-
-    def _on(self, keys: ArrayLike, stream: Any, what: str) -> tuple[Array, _native.Stream | None]:
-        return _arrays.on_stream(keys, self.key_dtype, what, self.device, stream)
+        with _progress.waiting(progress, len(own_keys.raw), "building an index of"):
+            self._index = _native.Multi(
+                self.device._native, word, own_keys.raw, own_values.raw, self.value_dtype.itemsize, on
+            )
 
     def get(self, queries: ArrayLike, *, stream: Any = None) -> ValueRows:
         """All values of each of `queries`, in the order in which they were inserted; none of a key that is absent.
@@ -123,9 +96,9 @@ class MultiIndex:
         """
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream, "the queries")
-            offsets, _, values = self._map.get(column._memory, on)
+            offsets, _, values = self._index.get(column._memory, on)
             return ValueRows(Array(offsets, np.dtype(np.int64), self.device), Array(values, self.value_dtype, self.device))
-        offsets, _, values = self._map.get(self._host(queries, "the queries"))
+        offsets, _, values = self._index.get(self._queries(queries, "the queries")[0])
         return ValueRows(offsets, values.view(self.value_dtype))
 
     def count(self, queries: ArrayLike, *, stream: Any = None) -> Any:
@@ -133,16 +106,16 @@ class MultiIndex:
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream, "the queries")
             counts = _arrays.empty(self.device, column.size, np.dtype(np.int64))
-            self._map.count(column._memory, counts._memory, on)
+            self._index.count(column._memory, counts._memory, on)
             return counts
-        array = _arrays.host(queries, self.key_dtype, "the queries")
-        out = np.empty(array.size, np.int64)
-        self._map.count(_arrays.flat(array), out)
-        return out.reshape(array.shape)[()]
+        raw, shape = self._queries(queries)
+        out = np.empty(raw.size, np.int64)
+        self._index.count(raw, out)
+        return out.reshape(shape)[()]
 
     def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """Whether each of `queries` is a key of the index; otherwise like :meth:`Index.contains`."""
-        return self._first(queries, False, 0, stream)[1]
+        return self._one(queries, False, False, 0, stream)[1]
 
     def first(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted first, and whether there is one; otherwise like :meth:`Index.get`.
@@ -161,22 +134,63 @@ class MultiIndex:
         Found
             ``(values, found)``
         """
-        return self._first(queries, True, default, stream)
+        return self._one(queries, False, True, default, stream)
 
-    def _first(self, queries: ArrayLike, has_values: bool, default: Any, stream: Any) -> Found:
+    def last(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
+        """The value of each of `queries` that was inserted last, and whether there is one; otherwise like :meth:`first`."""
+        return self._one(queries, True, True, default, stream)
+
+    def _one(self, queries: ArrayLike, is_last: bool, has_values: bool, default: Any, stream: Any) -> Found:
         miss, is_there = _arrays.word(default, self.value_dtype), np.dtype(np.bool_)
         values: Any = None
         if _arrays.on_device(queries):
-            column, on = self._on(queries, stream, "the queries")
+            column, on = self._on(queries, stream)
             values = _arrays.empty(self.device, column.size, self.value_dtype) if has_values else None
             found = _arrays.empty(self.device, column.size, is_there)
-            self._map.first(column._memory, values._memory if has_values else None, found._memory, miss, on)
+            self._index.one(column._memory, is_last, values._memory if has_values else None, found._memory, miss, on)
             return Found(values, found)
-        array = _arrays.host(queries, self.key_dtype, "the queries")
-        values = np.empty(array.size, self.value_dtype) if has_values else None
-        hits = np.empty(array.size, is_there)
-        self._map.first(_arrays.flat(array), values, hits, miss)
-        return Found(values.reshape(array.shape)[()] if has_values else None, hits.reshape(array.shape)[()])
+        raw, shape = self._queries(queries)
+        values = np.empty(raw.size, self.value_dtype) if has_values else None
+        hits = np.empty(raw.size, is_there)
+        self._index.one(raw, is_last, values, hits, miss)
+        return Found(values.reshape(shape)[()] if has_values else None, hits.reshape(shape)[()])
+
+    def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
+        """How many pairs have keys below each of `queries`, or for "right" not above; otherwise like :meth:`Index.searchsorted`."""
+        if side not in ("left", "right"):
+            raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            ranks = _arrays.empty(self.device, column.size, np.dtype(np.int64))
+            self._index.rank(column._memory, side == "right", ranks._memory, on)
+            return ranks
+        raw, shape = self._queries(queries)
+        out = np.empty(raw.size, np.int64)
+        self._index.rank(raw, side == "right", out)
+        return out.reshape(shape)[()]
+
+    def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+        """The last pair whose key is not above each of `queries`, of equal keys the one that was inserted last.
+
+        Otherwise like :meth:`Index.predecessor`.
+        """
+        return self._neighbor(queries, True, default, stream)
+
+    def successor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+        """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
+        return self._neighbor(queries, False, default, stream)
+
+    def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Any, Any, Any]:
+        miss, dtypes = _arrays.word(default, self.value_dtype), (self.key_dtype, self.value_dtype, np.dtype(np.bool_))
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            keys, values, found = (_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
+            self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
+            return keys, values, found
+        raw, shape = self._queries(queries)
+        near, host_values, hits = (np.empty(raw.size, dtype) for dtype in dtypes)
+        self._index.neighbor(raw, predecessor, near, host_values, hits, miss)
+        return near.reshape(shape)[()], host_values.reshape(shape)[()], hits.reshape(shape)[()]
 
     def range(
         self,
@@ -192,10 +206,10 @@ class MultiIndex:
         if _arrays.on_device(starts):
             first, on = self._on(starts, stream, "the starts")
             last = _arrays.to_device(ends, self.key_dtype, "the ends", self.device, on)
-            offsets, keys, values = self._map.range(first._memory, last._memory, closed, most, on)
+            offsets, keys, values = self._index.range(first._memory, last._memory, closed, most, on)
             columns = (offsets, np.dtype(np.int64)), (keys, self.key_dtype), (values, self.value_dtype)
             return Ranges(*(Array(memory, dtype, self.device) for memory, dtype in columns))
-        offsets, keys, values = self._map.range(self._host(starts, "the starts"), self._host(ends, "the ends"), closed, most)
+        offsets, keys, values = self._index.range(self._queries(starts, "the starts")[0], self._queries(ends, "the ends")[0], closed, most)
         return Ranges(offsets, keys.view(self.key_dtype), values.view(self.value_dtype))
 
     def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
@@ -205,12 +219,12 @@ class MultiIndex:
             first, on = self._on(starts, stream, "the starts")
             last = _arrays.to_device(ends, self.key_dtype, "the ends", self.device, on)
             counts = _arrays.empty(self.device, first.size, np.dtype(np.int64))
-            self._map.count_range(first._memory, last._memory, closed, counts._memory, on)
+            self._index.count_range(first._memory, last._memory, closed, counts._memory, on)
             return counts
-        array = _arrays.host(starts, self.key_dtype, "the starts")
-        out = np.empty(array.size, np.int64)
-        self._map.count_range(_arrays.flat(array), self._host(ends, "the ends"), closed, out)
-        return out.reshape(array.shape)[()]
+        raw, shape = self._queries(starts, "the starts")
+        out = np.empty(raw.size, np.int64)
+        self._index.count_range(raw, self._queries(ends, "the ends")[0], closed, out)
+        return out.reshape(shape)[()]
 
     def join(
         self,
@@ -246,7 +260,7 @@ class MultiIndex:
     def _joined(self, probes: ArrayLike, how: str, stream: Any) -> Any:
         if _arrays.on_device(probes):
             column, on = self._on(probes, stream, "the probes")
-            return _arrays.joined(self._map.join(column._memory, how, on), self.value_dtype, self.device)
+            return _arrays.joined(self._index.join(column._memory, how, on), self.value_dtype, self.device)
         if how in ("inner", "left"):
             offsets, values = self.get(probes)
             counts = np.diff(offsets)
@@ -263,7 +277,7 @@ class MultiIndex:
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All pairs, in ascending order of their keys: two arrays in host memory."""
-        _, keys, values = self._map.pairs()
+        _, keys, values = self._index.pairs()
         return keys.view(self.key_dtype), values.view(self.value_dtype)
 
     def keys(self) -> npt.NDArray[Any]:
@@ -291,9 +305,9 @@ class MultiIndex:
         if _arrays.on_device(keys):
             column, on = self._on(keys, stream, "the keys")
             given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)
-            return ChangeReport(*self._map.insert(column._memory, given._memory, on))
+            return ChangeReport(*self._index.insert(column._memory, given._memory, on))
         raw = _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
-        return ChangeReport(*self._map.insert(self._host(keys, "the keys"), raw))
+        return ChangeReport(*self._index.insert(self._queries(keys, "the keys", True)[0], raw))
 
     def remove(self, keys: ArrayLike, values: ArrayLike | None = None, *, stream: Any = None) -> ChangeReport:
         """Remove all pairs of each key, or, with `values`, the first pair of each key with an equal value. All or nothing."""
@@ -301,9 +315,9 @@ class MultiIndex:
             if values is not None:
                 raise ValueError("pairs to remove are arrays in host memory")
             column, on = self._on(keys, stream, "the keys")
-            return ChangeReport(*self._map.remove(column._memory, None, on))
+            return ChangeReport(*self._index.remove(column._memory, None, on))
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
-        return ChangeReport(*self._map.remove(self._host(keys, "the keys"), raw))
+        return ChangeReport(*self._index.remove(self._queries(keys, "the keys")[0], raw))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save all pairs to a file, in place of one that is there; otherwise like :meth:`Index.save`.
@@ -311,7 +325,7 @@ class MultiIndex:
         The file is one of a multi-map: :meth:`load` alone makes an index of it.
         """
         keys, values = self.items()
-        note = f"numpy {self.key_dtype.str} {self.value_dtype.str}"
+        note = _note(self.key_dtype, self.value_dtype, self.nulls)
         name = _arrays.word_of(self.key_dtype, "keys")
         _native.write_file(os.fspath(path), name, keys, values, self.value_dtype.itemsize, True, note)
 
@@ -325,47 +339,10 @@ class MultiIndex:
         value_dtype: npt.DTypeLike | None = None,
     ) -> "MultiIndex":
         """An index over the pairs of a file, of a multi-map or of an index; otherwise like :meth:`Index.load`."""
-        keys, values, _ = _read(path, key_dtype, value_dtype)
+        keys, values, _, nulls = _read(path, key_dtype, value_dtype)
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
-        return cls(keys, values, device)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the device's memory that the index takes."""
-        return self._map.stats()["bytes"]
-
-    def stats(self) -> dict[str, int]:
-        """Pairs, distinct keys, and the bytes of each part."""
-        return self._map.stats()
-
-    def describe(self) -> str:
-        """The index's size, by part, as text."""
-        stats = self.stats()
-        return "\n".join([repr(self)] + [f"  {name:<16}{value:>16,}" for name, value in stats.items()])
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
-
-    def close(self) -> None:
-        """Free the index's memory now. Later calls are errors."""
-        self._map.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._map.is_closed
-
-    def __enter__(self) -> "MultiIndex":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __len__(self) -> int:
-        return len(self._map)
+        return _restore(cls, (keys, values), Device(device), None, nulls)
 
     def __contains__(self, key: object) -> bool:
         return bool(self.contains(key))
@@ -381,11 +358,11 @@ class MultiIndex:
         return iter(self.keys().tolist())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (MultiIndex, self.items(), self.device.name)
+        return _unpickled, (MultiIndex, self.items(), self.device.name, None, self.nulls)
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<lanetree.MultiIndex, closed>"
-        stats = self.stats()
-        pairs = f"{stats['len']:,} pairs of {stats['keys']:,} keys"
-        return f"<lanetree.MultiIndex of {pairs}, {self.key_dtype} -> {self.value_dtype}, on {self.device.name}>"
+    def to(self, device: str | Device) -> "MultiIndex":
+        """A copy of the index on another device."""
+        return _restore(MultiIndex, self.items(), device, None, self.nulls)
+
+    def _contents(self) -> str:
+        return f"{len(self):,} pairs of {self.stats()['keys']:,} keys, {self.key_dtype} -> {self.value_dtype}"

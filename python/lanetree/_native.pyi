@@ -113,6 +113,19 @@ class Tree:
         miss: int,
         stream: Optional[Stream] = None,
     ) -> None: ...
+    def get_of(
+        self, exchange: Exchange, queries: object, device: Device, number: int, value_bytes: int, miss: int
+    ) -> Optional[tuple[Optional[Memory], Memory, int]]: ...
+    def get_into(
+        self,
+        exchange: Exchange,
+        queries: object,
+        out: tuple[object, object],
+        device: Device,
+        numbers: tuple[int, int, int],
+        miss: int,
+    ) -> bool: ...
+    def rank_of(self, exchange: Exchange, queries: object, device: Device, number: int, upper: bool) -> Optional[Memory]: ...
     def rank(self, queries: _Column, upper: bool, ranks: _Column, stream: Optional[Stream] = None) -> None: ...
     def neighbor(
         self,
@@ -172,6 +185,7 @@ class Tree:
         values: Optional[_Column],
         stream: Optional[Stream] = None,
     ) -> _Report: ...
+    def compact(self) -> int: ...
     def combine(self, other: Tree, how: str) -> Tree: ...
     def stats(self) -> dict[str, int]: ...
     def __len__(self) -> int: ...
@@ -194,10 +208,22 @@ class Multi:
     def join(
         self, probes: _Column, how: str, stream: Optional[Stream] = None
     ) -> tuple[Memory, Optional[Memory], Optional[Memory]]: ...
-    def first(
+    def one(
         self,
         queries: _Column,
+        is_last: bool,
         values: Optional[_Column],
+        found: _Column,
+        miss: int,
+        stream: Optional[Stream] = None,
+    ) -> None: ...
+    def rank(self, queries: _Column, upper: bool, ranks: _Column, stream: Optional[Stream] = None) -> None: ...
+    def neighbor(
+        self,
+        queries: _Column,
+        predecessor: bool,
+        keys: _Column,
+        values: _Column,
         found: _Column,
         miss: int,
         stream: Optional[Stream] = None,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, Literal, NamedTuple, Sequence, Union
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, _progress, errors
+from . import _arrays, _columns, _native, _progress, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
-from ._index import Inclusive, UpdateReport, _closed, _limit, _restore
+from ._held import Held
+from ._index import Inclusive, UpdateReport, _closed, _limit, _unpickled
 from ._progress import Progress
 
 Strings = Union[Sequence[str], Sequence[bytes], Iterable[str], Iterable[bytes], Any]
@@ -24,7 +25,7 @@ class StringRanges(NamedTuple):
     values: Any
 
 
-class StringIndex:
+class StringIndex(Held):
     """An ordered index of byte strings with one value each: an adaptive radix tree (CuART).
 
     Parameters
@@ -62,7 +63,8 @@ class StringIndex:
     ['car', 'cart']
     """
 
-    __slots__ = ("_tree", "_is_text", "value_dtype", "device", "__weakref__")
+    __slots__ = ("_is_text", "value_dtype")
+    _index: _native.Strings
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class StringIndex:
         values: ArrayLike | None = None,
         device: str | Device | None = None,
         *,
-        nulls: Literal["error", "skip"] = "error",
+        nulls: _columns.Nulls = "error",
         progress: Progress = None,
     ) -> None:
         keys, values = _without_nulls(nulls, keys, values)
@@ -83,7 +85,7 @@ class StringIndex:
         if array.size != offsets.size - 1:
             raise errors.LengthMismatch(f"{offsets.size - 1} keys but {array.size} values: give one value per key")
         with _progress.waiting(progress, array.size, "building an index of"):
-            self._tree = _native.Strings(self.device._native, offsets, data, array, array.dtype.itemsize)
+            self._index = _native.Strings(self.device._native, offsets, data, array, array.dtype.itemsize)
 
     def _keys(self, keys: Strings) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         offsets, data, _ = _packed(keys, self._is_text)
@@ -107,7 +109,7 @@ class StringIndex:
         values, found = np.empty(offsets.size - 1, self.value_dtype), np.empty(offsets.size - 1, np.bool_)
         miss = _arrays.from_python(default, self.value_dtype, "the default")
         word = int(np.asarray(miss).reshape(1).view(f"u{self.value_dtype.itemsize}")[0])
-        self._tree.get(offsets, data, values, found, word)
+        self._index.get(offsets, data, values, found, word)
         return Found(values, found)
 
     def contains(self, queries: Strings) -> npt.NDArray[np.bool_]:
@@ -121,7 +123,7 @@ class StringIndex:
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
         offsets, data = self._keys(queries)
         ranks = np.empty(offsets.size - 1, np.int64)
-        self._tree.rank(offsets, data, side == "right", ranks)
+        self._index.rank(offsets, data, side == "right", ranks)
         return ranks
 
     def predecessor(self, queries: Strings) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
@@ -133,18 +135,18 @@ class StringIndex:
         return self._neighbor(queries, False)
 
     def _neighbor(self, queries: Strings, predecessor: bool) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        offsets, data, values, found = self._tree.neighbor(*self._keys(queries), predecessor)
+        offsets, data, values, found = self._index.neighbor(*self._keys(queries), predecessor)
         return self._unpacked(offsets, data), values.view(self.value_dtype), found
 
     def range(
         self, starts: Strings, ends: Strings, *, inclusive: Inclusive = "both", limit: int | None = None
     ) -> StringRanges:
         """The pairs of each range, in lexicographic order of their bytes; otherwise like :meth:`Index.range`."""
-        return self._ranges(self._tree.range(self._keys(starts), self._keys(ends), _closed(inclusive), _limit(limit)))
+        return self._ranges(self._index.range(self._keys(starts), self._keys(ends), _closed(inclusive), _limit(limit)))
 
     def prefix(self, prefixes: Strings) -> StringRanges:
         """The pairs whose keys begin with each of `prefixes`."""
-        return self._ranges(self._tree.range(self._keys(prefixes), None, (True, True), _limit(None)))
+        return self._ranges(self._index.range(self._keys(prefixes), None, (True, True), _limit(None)))
 
     def _ranges(self, found: tuple[Any, ...]) -> StringRanges:
         rows, offsets, data, values = found
@@ -157,7 +159,7 @@ class StringIndex:
 
     def items(self) -> tuple[list[Any], npt.NDArray[Any]]:
         """All pairs, in order of their keys: a list and an array."""
-        _, keys, values = self._ranges(self._tree.range(None, None, (True, True), _limit(None)))
+        _, keys, values = self._ranges(self._index.range(None, None, (True, True), _limit(None)))
         return keys, values
 
     def keys(self) -> list[Any]:
@@ -182,43 +184,7 @@ class StringIndex:
 
     def _change(self, kind: int, keys: Strings, values: ArrayLike | None) -> UpdateReport:
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
-        return UpdateReport(*self._tree.apply(kind, *self._keys(keys), raw))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the device's memory that the index takes."""
-        return self._tree.stats()["bytes"]
-
-    def stats(self) -> dict[str, int]:
-        """Pairs, nodes and leaves, and the bytes of each part."""
-        return self._tree.stats()
-
-    def describe(self) -> str:
-        """The index's size, by part, as text."""
-        return "\n".join([repr(self)] + [f"  {name:<16}{value:>16,}" for name, value in self.stats().items()])
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(repr(self) if self.closed else self.describe())}</pre>"
-
-    def close(self) -> None:
-        """Free the index's memory now. Later calls are errors."""
-        self._tree.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._tree.is_closed
-
-    def __enter__(self) -> "StringIndex":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __len__(self) -> int:
-        return len(self._tree)
+        return UpdateReport(*self._index.apply(kind, *self._keys(keys), raw))
 
     def __contains__(self, key: str | bytes) -> bool:
         return bool(self.contains([key])[0])
@@ -234,13 +200,14 @@ class StringIndex:
         return iter(self.keys())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (StringIndex, self.items(), self.device.name)
+        return _unpickled, (StringIndex, self.items(), self.device.name)
 
-    def __repr__(self) -> str:
-        if self.closed:
-            return "<lanetree.StringIndex, closed>"
-        kind = "str" if self._is_text else "bytes"
-        return f"<lanetree.StringIndex of {len(self):,} pairs, {kind} -> {self.value_dtype}, on {self.device.name}>"
+    def to(self, device: str | Device) -> "StringIndex":
+        """A copy of the index on another device."""
+        return StringIndex(*self.items(), device)
+
+    def _contents(self) -> str:
+        return f"{len(self):,} pairs, {'str' if self._is_text else 'bytes'} -> {self.value_dtype}"
 
 
 def _packed(keys: Strings, is_text: bool | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], bool]:
@@ -270,13 +237,13 @@ def _packed(keys: Strings, is_text: bool | None) -> tuple[npt.NDArray[Any], npt.
 def _without_nulls(nulls: str, keys: Strings, values: ArrayLike | None) -> list[Any]:
     """Keys and values; with nulls="skip" without the pairs of which one is null."""
     if nulls != "skip" or isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
-        return _arrays.without_nulls("error" if nulls == "skip" else nulls, (keys, "the keys"), (values, "the values"))
+        return _columns.without_nulls("error" if nulls == "skip" else nulls, (keys, "the keys"), (values, "the values"))
     strings = keys.to_pylist() if hasattr(keys, "to_pylist") else list(keys)
     size = len(strings)
     rows = np.array([i for i, string in enumerate(strings) if string is not None], np.int64)
     if values is None:
         return [[strings[i] for i in rows], rows if rows.size < size else None]
-    numbers, values = _arrays.without_nulls("skip", (np.arange(size), "the keys"), (values, "the values"))
+    numbers, values = _columns.without_nulls("skip", (np.arange(size), "the keys"), (values, "the values"))
     kept = np.isin(numbers, rows)
     return [[strings[i] for i in numbers[kept]], _arrays.host(values, None, "the values")[kept] if values is not None else None]
 

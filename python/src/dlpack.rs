@@ -190,6 +190,19 @@ unsafe impl Send for Exchange {}
 // SAFETY: as above.
 unsafe impl Sync for Exchange {}
 
+impl Exchange {
+    /// [`Exchange::take`] of an array whose elements are of the type of this number, for work in its producer's stream.
+    pub(crate) fn take_of(
+        &self,
+        array: &Bound<'_, PyAny>,
+        device: &Device,
+        number: u16,
+    ) -> PyResult<Option<(Memory, Py<Stream>)>> {
+        let taken = self.take(array, device, None)?;
+        Ok(taken.filter(|taken| taken.1 == number).map(|(memory, _, stream)| (memory, stream)))
+    }
+}
+
 #[pymethods]
 impl Exchange {
     /// Of a type of arrays; `None` if it has none of a version that is known here.

@@ -1,12 +1,15 @@
 //! LaneTree over keys in groups behind one interface: composite keys of two columns, for as-of look-ups within a group.
 
+use crate::any_tree::{PIECE, Results, check_signals};
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
 use crate::memory::{Cache, In, Input, Memory, closed, numpy};
-use crate::typed::{PIECE, Results, check_signals, with_results};
+use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, report};
 use lanetree::lane_tree::UpdateScratch;
-use lanetree::{AsOf, Buffer, Composite, FixedIndex, HostForm, LaneTree, OnStream, Op, UpdateReport, Word, compose_on};
+use lanetree::{
+    AsOf, Buffer, Composite, FixedIndex, HostForm, LaneTree, OnStream, Op, OpKind, UpdateReport, Word, compose_on,
+};
 use lanetree_frame::parallel::*;
 use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
@@ -168,7 +171,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
                 &none
             }
         };
-        let kinds = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
+        let kinds = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
         let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
         self.tree.apply_on(stream, &keys, values, Some(&kinds), &mut scratch).map_err(raise)
     }

@@ -1,5 +1,6 @@
 //! `lanetree._native`: what the Python package `lanetree` is written on.
 
+mod any_tree;
 mod arrow;
 mod device;
 mod dlpack;
@@ -10,6 +11,7 @@ mod intervals;
 mod join;
 mod memory;
 mod multi;
+mod on_device;
 mod strings;
 mod tree;
 mod typed;

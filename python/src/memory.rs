@@ -224,6 +224,8 @@ pub(crate) struct Memory {
     in_order: bool,
     /// Whether it may not be written.
     readonly: bool,
+    /// Whether it is a copy of an array that kernels cannot use in place.
+    is_copy: bool,
     /// Where the buffer goes in the end, unless another library has its address for a stream that nobody knows.
     cache: Option<Arc<Cache>>,
     is_shared: AtomicBool,
@@ -256,6 +258,7 @@ impl Memory {
             address,
             in_order,
             readonly,
+            is_copy: false,
             cache: None,
             is_shared: AtomicBool::new(false),
             _owner: owner,
@@ -329,7 +332,9 @@ impl Memory {
         .map_err(raise_runtime)?;
         COPIES.fetch_add(u64::from(copied), Ordering::Relaxed);
         let owner = (!copied).then_some(owner);
-        Ok(Self::owned(words, owner, in_order && !copied, readonly && !copied))
+        let mut memory = Self::owned(words, owner, in_order && !copied, readonly);
+        memory.is_copy = copied;
+        Ok(memory)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -343,6 +348,11 @@ impl Memory {
     pub(crate) fn write(&self) -> PyResult<RwLockWriteGuard<'_, Option<Words>>> {
         if self.readonly {
             return Err(value_error("the output array is read-only"));
+        }
+        if self.is_copy {
+            return Err(value_error(
+                "the output array does not begin at a multiple of 256 bytes, so kernels cannot write to it: pass one that is no slice",
+            ));
         }
         self.words.try_write().map_err(|_| in_use())
     }
@@ -395,7 +405,7 @@ pub(crate) fn copies() -> u64 {
 impl Memory {
     /// Memory of `len` elements of `width` bytes, of any value.
     #[staticmethod]
-    fn empty(py: Python<'_>, device: &Device, len: usize, width: usize) -> PyResult<Self> {
+    pub(crate) fn empty(py: Python<'_>, device: &Device, len: usize, width: usize) -> PyResult<Self> {
         check_not_forked()?;
         let (device, cache) = (device.get(), device.cache());
         let words = match cache.find(len, width) {

@@ -1,10 +1,11 @@
 //! The multi-map behind one interface, whatever its keys and values are.
 
+use crate::any_tree::Results;
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
 use crate::join::{self, How, Joined};
 use crate::memory::{self, Cache, HostSlice, In, Input, Memory, closed, numpy};
-use crate::typed::{Results, with_results};
+use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
 use lanetree::multimap::{ChangeReport, DeviceRows, RangeScratch, Scratch, Stats};
 use lanetree::{Buffer, DeviceRanges, FloatOrder, KeyRange, MultiMap, Ranges, number_matches};
@@ -25,8 +26,17 @@ trait AnyMap: Send + Sync {
     fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
     /// Joins a device's probes by key.
     fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined>;
-    /// The value of each key that was inserted first, and whether there is one.
-    fn first(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    /// The value of each key that was inserted first, or last, and whether there is one.
+    fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
+    fn neighbor(
+        &self,
+        queries: In<'_>,
+        predecessor: bool,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()>;
     fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found>;
     fn count_range(
         &self,
@@ -170,6 +180,22 @@ pub(crate) fn with_values<V: Word, R>(
     call(words.as_ref().ok_or_else(closed)?.read::<V>()?)
 }
 
+/// Writes values, if they are wanted, and which are found, to arrays of NumPy.
+fn write_found<V: PyValue>(hits: Vec<Option<V>>, results: Results<'_>) -> PyResult<()> {
+    let miss = V::truncate(results.miss);
+    if let Some(values) = results.values {
+        let values = values.host_mut::<V>()?;
+        check_len(hits.len(), values.len())?;
+        values.iter_mut().zip(&hits).for_each(|(value, hit)| *value = hit.unwrap_or(miss));
+    }
+    if let Some(found) = results.found {
+        let found = found.host_mut::<u8>()?;
+        check_len(hits.len(), found.len())?;
+        found.iter_mut().zip(&hits).for_each(|(found, hit)| *found = u8::from(hit.is_some()));
+    }
+    Ok(())
+}
+
 impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
     fn device(&self) -> &lanetree::Device {
         self.map.device()
@@ -231,29 +257,83 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
-    fn first(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+    fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()> {
         let (device, count) = (self.map.device(), queries.len());
         if queries.is_device() {
             let mut scratch = Scratch::new(device, count).map_err(raise)?;
             return self.with_keys(queries, stream, |keys| {
                 with_results((device, &self.cache), count, results, stream, |values, hits, miss| {
-                    self.map.on(stream).hits(hits).miss(miss).first(keys, values, &mut scratch).map_err(raise)
+                    let on = self.map.on(stream).hits(hits).miss(miss);
+                    match is_last {
+                        true => on.last(keys, values, &mut scratch),
+                        false => on.first(keys, values, &mut scratch),
+                    }
+                    .map_err(raise)
                 })
             });
         }
-        let (firsts, miss) =
-            (self.map.first_many(&self.keys(queries)?).map_err(raise)?, <V as PyValue>::truncate(results.miss));
-        if let Some(values) = results.values {
-            let values = values.host_mut::<V>()?;
-            check_len(count, values.len())?;
-            values.iter_mut().zip(&firsts).for_each(|(value, first)| *value = first.unwrap_or(miss));
+        let queries = self.keys(queries)?;
+        let found = if is_last { self.map.last_many(&queries) } else { self.map.first_many(&queries) };
+        write_found(found.map_err(raise)?, results)
+    }
+
+    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+        if !queries.is_device() {
+            let queries = self.keys(queries)?;
+            let found = if upper { self.map.upper_bound_many(&queries) } else { self.map.lower_bound_many(&queries) };
+            let ranks = ranks.host_mut::<u64>()?;
+            check_len(queries.len(), ranks.len())?;
+            ranks.copy_from_slice(&found.map_err(raise)?);
+            return Ok(());
         }
-        if let Some(found) = results.found {
-            let found = found.host_mut::<u8>()?;
-            check_len(count, found.len())?;
-            found.iter_mut().zip(&firsts).for_each(|(found, first)| *found = u8::from(first.is_some()));
+        let mut ranks = ranks.device()?.write()?;
+        let ranks = ranks.as_mut().ok_or_else(closed)?.write::<u64>()?;
+        let mut scratch = RangeScratch::new(self.map.device(), queries.len(), 0).map_err(raise)?;
+        self.with_keys(queries, stream, |keys| {
+            let on = self.map.on(stream);
+            match upper {
+                true => on.upper_bound(keys, ranks, &mut scratch),
+                false => on.lower_bound(keys, ranks, &mut scratch),
+            }
+            .map_err(raise)
+        })
+    }
+
+    fn neighbor(
+        &self,
+        queries: In<'_>,
+        predecessor: bool,
+        keys: In<'_>,
+        results: Results<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<()> {
+        let (device, count) = (self.map.device(), queries.len());
+        if queries.is_device() {
+            let mut near = keys.device()?.write()?;
+            let near = near.as_mut().ok_or_else(closed)?.write::<K>()?;
+            let mut scratch = Scratch::new(device, count).map_err(raise)?;
+            self.with_keys(queries, stream, |keys| {
+                with_results((device, &self.cache), count, results, stream, |values, hits, miss| {
+                    let on = self.map.on(stream).hits(hits).miss(miss);
+                    match predecessor {
+                        true => on.predecessor(keys, near, values, &mut scratch),
+                        false => on.successor(keys, near, values, &mut scratch),
+                    }
+                    .map_err(raise)
+                })
+            })?;
+            return match self.floats {
+                true => lanetree_frame::restore_floats(stream, near).map_err(raise),
+                false => Ok(()),
+            };
         }
-        Ok(())
+        let (queries, near) = (self.keys(queries)?, keys.host_mut::<K>()?);
+        check_len(count, near.len())?;
+        let pairs = if predecessor { self.map.predecessor_many(&queries) } else { self.map.successor_many(&queries) };
+        let pairs = pairs.map_err(raise)?;
+        let key = |key: K| if self.floats { key.unorder() } else { key };
+        near.iter_mut().zip(&pairs).for_each(|(to, pair)| *to = pair.map_or(K::default(), |pair| key(pair.0)));
+        write_found(pairs.into_iter().map(|pair| pair.map(|pair| pair.1)).collect(), results)
     }
 
     fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
@@ -482,11 +562,14 @@ impl Multi {
         self.with(py, |map| map.join(probes, how, stream))
     }
 
-    #[pyo3(signature = (queries, values, found, miss, stream=None))]
-    fn first(
+    /// The value of each key that was inserted first, or last.
+    #[pyo3(signature = (queries, is_last, values, found, miss, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn one(
         &self,
         py: Python<'_>,
         queries: Input<'_>,
+        is_last: bool,
         values: Option<Input<'_>>,
         found: Input<'_>,
         miss: u64,
@@ -494,7 +577,38 @@ impl Multi {
     ) -> PyResult<()> {
         let results = Results { values: values.as_ref().map(Input::get), found: Some(found.get()), miss };
         let (queries, stream) = (queries.get(), self.on(stream));
-        self.with(py, |map| map.first(queries, results, stream))
+        self.with(py, |map| map.one(queries, is_last, results, stream))
+    }
+
+    #[pyo3(signature = (queries, upper, ranks, stream=None))]
+    fn rank(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        upper: bool,
+        ranks: Input<'_>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let (queries, ranks, stream) = (queries.get(), ranks.get(), self.on(stream));
+        self.with(py, |map| map.rank(queries, upper, ranks, stream))
+    }
+
+    #[pyo3(signature = (queries, predecessor, keys, values, found, miss, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn neighbor(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        predecessor: bool,
+        keys: Input<'_>,
+        values: Input<'_>,
+        found: Input<'_>,
+        miss: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<()> {
+        let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
+        let (queries, keys, stream) = (queries.get(), keys.get(), self.on(stream));
+        self.with(py, |map| map.neighbor(queries, predecessor, keys, results, stream))
     }
 
     #[pyo3(signature = (starts, ends, closed, limit, stream=None))]

@@ -1,10 +1,12 @@
 //! LaneTree and LaneSet as a class of Python's.
 
+use crate::any_tree::{AnyTree, By, Combination, Kinds, Results};
 use crate::device::{Device, Stream};
+use crate::dlpack::Exchange;
 use crate::errors::{check_not_forked, raise, raise_runtime};
 use crate::join::{How, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed};
-use crate::typed::{AnyTree, By, Combination, Kinds, Results, Typed};
+use crate::typed::Typed;
 use crate::types::{self, PyKey, PyValue, ordered, report};
 use lanetree::{FloatOrder, LaneTree};
 use lanetree_frame::fixed::Scans;
@@ -178,6 +180,76 @@ impl Tree {
         self.with(py, stream, |tree, stream| tree.get(queries, results, stream))
     }
 
+    /// [`Tree::get`] of a device's array that is taken in the same call, with new memory for its results: values of so many bytes, unless
+    /// these are 0, which are found, and how many queries there are. `None` for an array that is not taken so, or whose elements are not
+    /// of the type of that number.
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn get_of(
+        &self,
+        py: Python<'_>,
+        exchange: &Exchange,
+        queries: &Bound<'_, PyAny>,
+        device: &Device,
+        number: u16,
+        value_bytes: usize,
+        miss: u64,
+    ) -> PyResult<Option<(Option<Memory>, Memory, usize)>> {
+        let Some((queries, stream)) = exchange.take_of(queries, device, number)? else { return Ok(None) };
+        let count = queries.len();
+        let values = match value_bytes {
+            0 => None,
+            bytes => Some(Memory::empty(py, device, count, bytes)?),
+        };
+        // Kernels write words.
+        let found = Memory::empty(py, device, count.next_multiple_of(4), 1)?;
+        let results = Results { values: values.as_ref().map(In::Device), found: Some(In::Device(&found)), miss };
+        self.with(py, Some(stream.bind(py)), |tree, stream| tree.get(In::Device(&queries), results, stream))?;
+        Ok(Some((values, found, count)))
+    }
+
+    /// The same into arrays of the caller's, of values and of hits, which are taken, too. False, with nothing done, unless all three are
+    /// taken, of these types and of one length.
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn get_into(
+        &self,
+        py: Python<'_>,
+        exchange: &Exchange,
+        queries: &Bound<'_, PyAny>,
+        out: (Bound<'_, PyAny>, Bound<'_, PyAny>),
+        device: &Device,
+        numbers: [u16; 3],
+        miss: u64,
+    ) -> PyResult<bool> {
+        let Some((queries, stream)) = exchange.take_of(queries, device, numbers[0])? else { return Ok(false) };
+        // A producer works in one stream at a time: this is that of the queries.
+        let Some((values, _)) = exchange.take_of(&out.0, device, numbers[1])? else { return Ok(false) };
+        let Some((found, _)) = exchange.take_of(&out.1, device, numbers[2])? else { return Ok(false) };
+        if [values.len(), found.len()] != [queries.len(); 2] {
+            return Ok(false);
+        }
+        let results = Results { values: Some(In::Device(&values)), found: Some(In::Device(&found)), miss };
+        self.with(py, Some(stream.bind(py)), |tree, stream| tree.get(In::Device(&queries), results, stream))?;
+        Ok(true)
+    }
+
+    /// [`Tree::rank`] of an array that is taken in the same call, into new memory.
+    fn rank_of(
+        &self,
+        py: Python<'_>,
+        exchange: &Exchange,
+        queries: &Bound<'_, PyAny>,
+        device: &Device,
+        number: u16,
+        upper: bool,
+    ) -> PyResult<Option<Memory>> {
+        let Some((queries, stream)) = exchange.take_of(queries, device, number)? else { return Ok(None) };
+        let ranks = Memory::empty(py, device, queries.len(), size_of::<u64>())?;
+        self.with(py, Some(stream.bind(py)), |tree, stream| {
+            tree.rank(In::Device(&queries), upper, In::Device(&ranks), stream)
+        })?;
+        Ok(Some(ranks))
+    }
+
     #[pyo3(signature = (queries, upper, ranks, stream=None))]
     fn rank(
         &self,
@@ -337,6 +409,14 @@ impl Tree {
             tree.as_mut().ok_or_else(closed)?.apply(kinds, keys, values, stream)
         })?;
         Ok(report(&done))
+    }
+
+    fn compact(&self, py: Python<'_>) -> PyResult<u64> {
+        check_not_forked()?;
+        py.detach(|| {
+            let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+            tree.as_mut().ok_or_else(closed)?.compact()
+        })
     }
 
     /// A new index: "union", "intersection" or "difference".

@@ -1,107 +1,22 @@
 //! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
 //! words, made here; values are words of 32 or 64 bits, or nothing in sets.
 
+use crate::any_tree::{AnyTree, By, Combination, Kinds, PIECE, Results, check_signals};
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::join::{self, How, Joined};
-use crate::memory::{Cache, In, Memory, Words, closed, numpy};
+use crate::memory::{Cache, In, Memory, closed, numpy};
 use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
-use lanetree::lane_tree::{Stats, UpdateScratch};
-use lanetree::{
-    AsOf, Buffer, Closed, DeviceRanges, FloatOrder, KeyRange, LaneTree, Op, RangeScratch, Ranges, UpdateReport,
-    number_matches,
-};
+use lanetree::lane_tree::Stats;
+use lanetree::{AsOf, Buffer, KeyRange, LaneTree, Op, Ranges, UpdateReport, number_matches};
+use lanetree_frame::JoinBounds;
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{JoinBounds, unpack_bits};
 use lanetree_layout::{AnyKey, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Queries after which a call looks whether the user has pressed Ctrl-C.
-pub(crate) const PIECE: usize = 1 << 24;
-
-/// Lets a signal end a long call.
-pub(crate) fn check_signals() -> PyResult<()> {
-    Python::attach(|py| py.check_signals())
-}
-
-/// Where a look-up's results go: values, unless they are nothing, and which are found.
-#[derive(Clone, Copy)]
-pub(crate) struct Results<'a> {
-    pub(crate) values: Option<In<'a>>,
-    pub(crate) found: Option<In<'a>>,
-    pub(crate) miss: u64,
-}
-
-/// Operations of a batch: all of one kind, or each its own (0 inserts, 1 updates, 2 removes).
-#[derive(Clone, Copy)]
-pub(crate) enum Kinds<'a> {
-    All(u32),
-    Each(In<'a>),
-}
-
-/// What a join by ranges asks for.
-#[derive(Clone, Copy)]
-pub(crate) enum By {
-    /// Keys between two bounds.
-    Ranges(Closed),
-    /// Keys at most so far away.
-    Bands(u64),
-}
-
-/// Two indexes made one.
-#[derive(Clone, Copy)]
-pub(crate) enum Combination {
-    Union,
-    Intersection,
-    Difference,
-}
-
-/// An index, whatever its types are. Calls run without the GIL.
-pub(crate) trait AnyTree: Send + Sync {
-    fn device(&self) -> &lanetree::Device;
-    fn stats(&self) -> Stats;
-    fn get(&self, queries: In<'_>, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
-    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
-    fn neighbor(
-        &self,
-        queries: In<'_>,
-        predecessor: bool,
-        keys: In<'_>,
-        results: Results<'_>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<()>;
-    fn asof(
-        &self,
-        queries: In<'_>,
-        how: &AsOf,
-        keys: In<'_>,
-        results: Results<'_>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<()>;
-    fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found>;
-    /// How many pairs a device's ranges have.
-    fn count(&self, bounds: [In<'_>; 2], closed: [bool; 2], counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
-    fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found>;
-    fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found>;
-    /// Joins a device's probes by key.
-    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined>;
-    /// Joins probes by ranges: offsets, keys, values, and on a device the numbers of matches' probes.
-    fn join_between(&self, bounds: [In<'_>; 2], by: By, stream: &lanetree::Stream)
-    -> PyResult<(Found, Option<Memory>)>;
-    fn apply(
-        &mut self,
-        kinds: Kinds<'_>,
-        keys: In<'_>,
-        values: Option<In<'_>>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<UpdateReport>;
-    fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>>;
-    fn as_any(&self) -> &dyn Any;
-}
 
 pub(crate) struct Typed<K: AnyKey, V: Value> {
     pub(crate) tree: LaneTree<K, V>,
@@ -125,33 +40,6 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         }
     }
 
-    /// Calls a function with a buffer of keys as the tree has them.
-    fn with_keys<R>(
-        &self,
-        keys: &Memory,
-        call: impl FnOnce(&Buffer<K>) -> PyResult<R>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<R> {
-        let words = keys.read()?;
-        let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
-        if !self.floats {
-            return call(words);
-        }
-        let mut own = self.cache.alloc(self.tree.device(), words.len(), size_of::<K>())?;
-        lanetree_frame::order_floats(stream, FloatOrder::Total, words, own.write::<K>()?).map_err(raise)?;
-        let result = call(own.read()?);
-        self.cache.put(own);
-        result
-    }
-
-    /// Makes the tree's keys floats again, on the device.
-    fn give_on(&self, stream: &lanetree::Stream, keys: &mut Buffer<K>) -> PyResult<()> {
-        if !self.floats {
-            return Ok(());
-        }
-        lanetree_frame::restore_floats(stream, keys).map_err(raise)
-    }
-
     fn values<'a>(&self, len: usize, values: Option<In<'a>>) -> PyResult<Cow<'a, [V]>> {
         match values {
             Some(values) => Ok(values.host::<V>()?.into()),
@@ -159,17 +47,6 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             None if !V::IS_SOME => Ok(vec![V::default(); len].into()),
             None => Err(value_error("values are missing")),
         }
-    }
-
-    /// Calls a function with the buffers of a look-up's results.
-    fn with_results(
-        &self,
-        count: usize,
-        results: Results<'_>,
-        stream: &lanetree::Stream,
-        call: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>, V) -> PyResult<()>,
-    ) -> PyResult<()> {
-        with_results((self.tree.device(), &self.cache), count, results, stream, call)
     }
 
     fn ranges(&self, mut ranges: Ranges<K, V>) -> Found {
@@ -183,51 +60,6 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             ]
         }))
     }
-}
-
-/// Calls a function with the buffers of a look-up's results.
-pub(crate) fn with_results<V: PyValue>(
-    (device, cache): (&lanetree::Device, &Cache),
-    count: usize,
-    results: Results<'_>,
-    stream: &lanetree::Stream,
-    call: impl FnOnce(&mut Buffer<V>, Option<&mut Buffer<u32>>, V) -> PyResult<()>,
-) -> PyResult<()> {
-    let mut hits = match results.found {
-        Some(_) => Some(cache.alloc(device, count.div_ceil(32), 4)?),
-        None => None,
-    };
-    let bits = hits.as_mut().map(Words::write::<u32>).transpose()?;
-    let miss = V::truncate(results.miss);
-    match results.values {
-        Some(values) if V::IS_SOME => {
-            let mut values = values.device()?.write()?;
-            call(values.as_mut().ok_or_else(closed)?.write::<V>()?, bits, miss)?;
-        }
-        // Nothing, or not wanted.
-        _ if !V::IS_SOME => call(&mut device.alloc::<V>(count).map_err(raise_runtime)?, bits, miss)?,
-        _ => {
-            let mut values = cache.alloc(device, count, size_of::<V>())?;
-            call(values.write::<V>()?, bits, miss)?;
-            cache.put(values);
-        }
-    }
-    if let (Some(hits), Some(found)) = (hits, results.found) {
-        let mut found = found.device()?.write()?;
-        let found = found.as_mut().ok_or_else(closed)?.write::<u8>()?;
-        // The kernel writes words.
-        let room = count.next_multiple_of(4);
-        if found.len() >= room {
-            unpack_bits(stream, hits.read()?, count, found).map_err(raise)?;
-        } else {
-            let mut bytes = cache.alloc(device, room, 1)?;
-            unpack_bits(stream, hits.read()?, count, bytes.write()?).map_err(raise)?;
-            found.copy_from_buffer(stream, 0, bytes.read()?, 0..count).map_err(raise_runtime)?;
-            cache.put(bytes);
-        }
-        cache.put(hits);
-    }
-    Ok(())
 }
 
 /// Splits look-ups' results into values and whether they were found.
@@ -670,6 +502,10 @@ where
         self.tree.apply_each(keys.len(), op).map_err(raise)
     }
 
+    fn compact(&mut self) -> PyResult<u64> {
+        lanetree_frame::fixed::compact(&mut self.tree).map_err(raise)
+    }
+
     fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>> {
         let differ = || {
             PyTypeError::new_err(
@@ -689,122 +525,5 @@ where
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-impl<K: PyKey, V: PyValue> Typed<K, V> {
-    /// The pairs of ranges on the device, whose keys are the tree's. Waits, to learn how many there are.
-    fn ranges_on(
-        &self,
-        starts: &Buffer<K>,
-        ends: &Buffer<K>,
-        limit: u64,
-        stream: &lanetree::Stream,
-    ) -> PyResult<DeviceRanges<K, V>> {
-        check_len(starts.len(), ends.len())?;
-        let (device, count) = (self.tree.device(), starts.len());
-        let find = || -> lanetree::Result<DeviceRanges<K, V>> {
-            let on = OnStream::new(&self.tree, stream).limit(limit);
-            let mut scratch = RangeScratch::new(device, count)?;
-            // Offsets alone, which say how many pairs there are.
-            let mut out = DeviceRanges::new(device, count, 0)?;
-            on.range(starts, ends, &mut scratch, &mut out)?;
-            let mut total = [0];
-            out.offsets.copy_range_to(count, &mut total)?;
-            let total = total[0] as usize;
-            (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
-            on.range(starts, ends, &mut scratch, &mut out)?;
-            Ok(out)
-        };
-        find().map_err(raise)
-    }
-
-    /// Calls a function with the inclusive bounds of ranges whose bounds are a device's arrays.
-    fn with_bounds<R>(
-        &self,
-        [starts, ends]: [In<'_>; 2],
-        closed: [bool; 2],
-        stream: &lanetree::Stream,
-        call: impl FnOnce(&Buffer<K>, &Buffer<K>) -> PyResult<R>,
-    ) -> PyResult<R> {
-        let (starts, ends) = (starts.device()?, ends.device()?);
-        check_len(starts.len(), ends.len())?;
-        let with_both = |starts: &Buffer<K>, ends: &Buffer<K>| {
-            if closed == [true; 2] {
-                return call(starts, ends);
-            }
-            let (device, count) = (self.tree.device(), starts.len());
-            let mut firsts = device.alloc::<K>(count).map_err(raise_runtime)?;
-            let mut lasts = device.alloc::<K>(count).map_err(raise_runtime)?;
-            let bounds = JoinBounds::of_ranges(crate::types::closed(closed));
-            bounds.on_stream(stream, (starts, ends), (&mut firsts, &mut lasts)).map_err(raise)?;
-            call(&firsts, &lasts)
-        };
-        self.with_keys(starts, |starts| self.with_keys(ends, |ends| with_both(starts, ends), stream), stream)
-    }
-
-    fn range_on(
-        &self,
-        bounds: [In<'_>; 2],
-        closed: [bool; 2],
-        limit: u64,
-        stream: &lanetree::Stream,
-    ) -> PyResult<Found> {
-        let mut out =
-            self.with_bounds(bounds, closed, stream, |starts, ends| self.ranges_on(starts, ends, limit, stream))?;
-        self.give_on(stream, &mut out.keys)?;
-        let offsets = Memory::new(out.offsets);
-        Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))
-    }
-
-    fn apply_on(
-        &mut self,
-        kinds: Kinds<'_>,
-        keys: &Memory,
-        values: Option<In<'_>>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<UpdateReport> {
-        let device = self.tree.device().clone();
-        let (words, count) = (keys.read()?, keys.len());
-        let words = words.as_ref().ok_or_else(closed)?.read::<K>()?;
-        let mut own;
-        let keys = if self.floats {
-            own = device.alloc::<K>(count).map_err(raise_runtime)?;
-            lanetree_frame::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
-            &own
-        } else {
-            words
-        };
-        let given = match values {
-            Some(values) if V::IS_SOME => Some(values.device()?.read()?),
-            _ => None,
-        };
-        let none;
-        let values = match given.as_ref().map(|values| values.as_ref().ok_or_else(closed)) {
-            Some(values) => values?.read::<V>()?,
-            None => {
-                // Of sets, or not read by removals.
-                none = device.alloc_zeroed::<V>(count).map_err(raise_runtime)?;
-                &none
-            }
-        };
-        if values.len() != count {
-            return Err(raise(lanetree::Error::LengthMismatch { keys: count, values: values.len() }));
-        }
-        let all;
-        let each = match kinds {
-            Kinds::Each(kinds) => Some(kinds.device()?.read()?),
-            Kinds::All(_) => None,
-        };
-        let kinds = match (&each, kinds) {
-            (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<u32>()?),
-            (None, Kinds::All(kind @ 1..)) => {
-                all = device.upload(&vec![kind; count]).map_err(raise_runtime)?;
-                Some(&all)
-            }
-            _ => None,
-        };
-        let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
-        self.tree.apply_on(stream, keys, values, kinds, &mut scratch).map_err(raise)
     }
 }

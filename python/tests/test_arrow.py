@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -47,8 +51,81 @@ def test_nulls() -> None:
     assert lanetree.MultiIndex(keys, values, device="cpu", nulls="skip").keys().tolist() == [1, 4]
     with pytest.raises(ValueError, match="nulls"):
         index.get(keys)
+    with pytest.raises(ValueError, match="nulls is 'drop', where"):
+        lanetree.Index(keys, device="cpu", nulls="drop")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'error' or 'skip'"):
-        lanetree.Index(keys, device="cpu", nulls="first")  # type: ignore[arg-type]
+        lanetree.IntervalIndex(keys, keys, device="cpu", nulls="first")  # type: ignore[arg-type]
+
+
+ARROW = ["uint32", "uint64", "int32", "int64", "float32", "float64", "timestamp", "duration"]
+
+
+@pytest.mark.parametrize("nulls", ["first", "last"])
+@pytest.mark.parametrize("kind", ARROW)
+def test_nulls_are_keys(device: str, kind: str, nulls: Any, tmp_path: Path) -> None:
+    made = getattr(pa, kind)("us") if kind in ("timestamp", "duration") else getattr(pa, kind)()
+    signed = kind not in ("uint32", "uint64")
+    plain = [7, None, 3, -5 if signed else 5, None, 9]
+    keys = pa.array([None if key is None else int(key) for key in plain], pa.int64()).cast(made)
+    # Of equal keys the last one's value is kept, of nulls, too. In this order a null is below or above all.
+    last = {key: row for row, key in enumerate(plain)}
+    order = sorted(last, key=lambda key: ((key is None) != (nulls == "first"), key or 0))
+    index = lanetree.Index(keys, device=device, nulls=nulls)
+    assert index.values().tolist() == [last[key] for key in order] and len(index) == 5 and index.nulls == nulls
+    asked = [None, 3, 4, None, 100]
+    queries = pa.array(asked, pa.int64()).cast(made)
+    values, found = index.get(queries, default=-1)
+    assert values.tolist() == [last.get(key, -1) for key in asked] and found.tolist() == [key in last for key in asked]
+    assert index.contains(queries).tolist() == found.tolist()
+    at = 0 if nulls == "first" else 4
+    assert index.searchsorted(queries)[[0, 3]].tolist() == [at, at] and index.searchsorted(queries, "right")[0] == at + 1
+    assert index.searchsorted(queries)[1] == order.index(3)
+    # A chunked column, a scalar, and the key that stands for nulls in arrays that have none.
+    chunked = pa.chunked_array([queries.slice(0, 2), queries.slice(2)])
+    assert index.get(chunked, default=-1)[0].tolist() == values.tolist()
+    null = np.array([index.null_key])
+    assert None in index and index[None] == 4 and index.get(null)[0].tolist() == [4]
+    assert index.keys()[at].tobytes() == null.tobytes() and null.dtype == index.key_dtype
+    left, rows = index.join(queries)
+    assert left.tolist() == [0, 1, 3] and rows.tolist() == [4, 2, 4]
+    # What is made of the index holds its null, too.
+    index.save(tmp_path / "pairs")
+    number = np.random.default_rng(1).integers(0, 99)
+    for other in (pickle.loads(pickle.dumps(index)), index.to("cpu"), lanetree.Index.load(tmp_path / "pairs", device), index | index):
+        assert other.nulls == nulls and other.get(queries, default=-1)[0].tolist() == values.tolist()
+        assert other.remove(queries.slice(0, 1)).removed == 1 and None not in other
+        assert other.insert(queries.slice(0, 1), pa.array([number])).inserted == 1 and other[None] == number
+    assert index[None] == 4
+    with pytest.raises(TypeError, match="nulls are"):
+        index | lanetree.Index(keys, device=device, nulls="skip")
+    with pytest.raises(ValueError, match="the values have 1 nulls"):
+        lanetree.Index(keys.slice(0, 3), pa.array([1, None, 2]), device=device, nulls=nulls)
+    numbers, multi = lanetree.Set(keys, device, nulls=nulls), lanetree.MultiIndex(keys, device=device, nulls=nulls)
+    assert numbers.contains(queries).tolist() == found.tolist() and pickle.loads(pickle.dumps(numbers)).nulls == nulls
+    assert multi.count(queries).tolist() == [2, 1, 0, 2, 0] and multi.get(queries).values.tolist() == [1, 4, 2, 1, 4]
+    multi.save(tmp_path / "multi")
+    assert lanetree.MultiIndex.load(tmp_path / "multi", device).count(queries)[0] == 2 and multi.copy()[None].tolist() == [1, 4]
+    assert multi.insert(queries.slice(0, 1), [8]).inserted == 1 and multi[None].tolist() == [1, 4, 8]
+
+
+def test_the_key_of_nulls_is_no_others() -> None:
+    for nulls, key in (("first", 0), ("last", 2**32 - 1)):
+        keys = pa.array([5, None, key], pa.uint32())
+        with pytest.raises(ValueError, match=rf"keys\[2\] is {key}, which stands for nulls"):
+            lanetree.Index(keys, device="cpu", nulls=nulls)  # type: ignore[arg-type]
+        index = lanetree.Index(keys.slice(0, 2), device="cpu", nulls=nulls)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=rf"keys\[0\] is {key}, which stands for nulls"):
+            index.insert(keys.slice(2), [1])
+        assert len(index) == 2
+    # Lists with None, as a whole and alone; NaT, which is null; and no NaN is.
+    assert lanetree.Index([3, None, 1], device="cpu", nulls="last").get([None, 3])[0].tolist() == [1, 0]
+    assert lanetree.Index([None], device="cpu", nulls="first").get([None, 3])[1].tolist() == [True, False]
+    times = np.array(["2020-01-01", "NaT"], "M8[s]")
+    index = lanetree.Index(times, device="cpu", nulls="last")
+    assert index.get(times[::-1])[0].tolist() == [1, 0] and index.values().tolist() == [0, 1]
+    floats = lanetree.Index(np.array([np.nan, -np.nan, 1.0]), device="cpu", nulls="first")
+    assert floats.null_key != floats.null_key and len(floats) == 3 and None not in floats and np.nan in floats
+    assert lanetree.Index([1], device="cpu").null_key is None
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string"])

@@ -326,6 +326,32 @@ def test_outputs_of_the_callers() -> None:
     assert out[0].tolist() == [96, 97, 98, 99, 0, 0, 0] and out[1].tolist() == [True] * 4 + [False] * 3
 
 
+def test_outputs_that_cannot_be_written_in_place(library: Any) -> None:
+    index = lanetree.Index(put(library, np.arange(100)), put(library, np.arange(100)))
+    base, hits = put(library, np.zeros(8, np.int64)), put(library, np.zeros(8, np.bool_))
+    queries = put(library, np.arange(1, 8))
+    for out in ((base[1:], hits[:7]), (base[:7], hits[1:])):
+        with pytest.raises(ValueError, match="does not begin at a multiple of 256 bytes"):
+            index.get(queries, out=out)
+    lanetree.Device("cuda:0").synchronize()
+    assert not bool(base.any()) and not bool(hits.any())
+    with pytest.raises(ValueError, match="an output of 8 elements for 7 queries"):
+        index.get(queries, out=(base, hits))
+    # Whole ones and other calls, in one native call each where the library has the exchange API.
+    out = base[:7], hits[:7]
+    assert index.get(queries, out=out) is out and bool((out[0] == queries).all()) and bool(out[1].all())
+    assert take(library, index.contains(put(library, np.array([5, 500])))).tolist() == [True, False]
+    assert take(library, index.searchsorted(put(library, np.array([5, 500])), "right")).tolist() == [6, 100]
+
+
+def test_nulls_are_keys(library: Any) -> None:
+    index = lanetree.Index([3, None, 1], device="cuda:0", nulls="last")
+    queries = put(library, np.array([int(index.null_key), 1, 2]))
+    values, found = index.get(queries)
+    assert take(library, values).tolist() == [1, 2, 0] and take(library, found).tolist() == [True, True, False]
+    assert take(library, index.searchsorted(queries)).tolist() == [2, 0, 1] and index[None] == 1
+
+
 def test_host_queries_sets_multi_indexes_and_strings() -> None:
     torch = _library("torch")
     index = lanetree.Index(np.arange(1000), np.arange(1000) * 2, device="cuda:0")

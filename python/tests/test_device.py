@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lanetree
-from lanetree import _native
+from lanetree import _arrays, _native
 
 from conftest import DEVICES
 from test_index import KEYS, draw, model
@@ -246,6 +246,60 @@ def test_arrays_are_taken_by_a_table_of_functions() -> None:
     assert _native.Exchange.of(int, True) is None
 
 
+def test_look_ups_take_their_arrays_in_one_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, _ = producer()
+    exchange = _native.Exchange.of(kind, True)
+    keys, values = np.arange(0, 200, 2), np.arange(100).astype(np.float32)
+    index, numbers = lanetree.Index(put(keys), put(values)), lanetree.Set(put(keys))
+    # As if the emulator were a GPU, which has asked for an array of this type before.
+    monkeypatch.setitem(_arrays.exchanges, kind, exchange)
+    for it in (index, numbers):
+        it._numbers = 64, 2 << 8 | 32, 6 << 8 | 8
+    source = np.array([4, 5, 198, -1, 0])
+    found, there = index.get(kind(source), default=0.5)
+    assert found.dtype == np.float32 and found.numpy().tolist() == [2.0, 0.5, 99.0, 0.5, 0.0]
+    assert there.dtype == np.bool_ and there.size == 5 and there.numpy().tolist() == [True, False, True, False, True]
+    for it in (index, numbers):
+        assert it.contains(kind(source)).numpy().tolist() == [True, False, True, False, True]
+        assert it.searchsorted(kind(source)).numpy().tolist() == [2, 3, 99, 0, 0]
+        assert it.searchsorted(kind(source), "right").numpy().tolist() == [3, 3, 100, 0, 1]
+    room = np.zeros(1024, np.uint8)
+    at = -room.ctypes.data % 256
+    # Kernels write to arrays that begin at a multiple of 256 bytes.
+    out = kind(room[at : at + 20].view(np.float32)), kind(room[at + 256 : at + 261].view(np.bool_))
+    aslant = kind(room[at + 260 : at + 265].view(np.bool_))
+    references = sys.getrefcount(source)
+    assert index.get(kind(source), out=out) is out
+    index.device.synchronize()
+    gc.collect()
+    assert out[0].array.tolist() == [2.0, 0.0, 99.0, 0.0, 0.0] and out[1].array.tolist() == there.numpy().tolist()
+    assert sys.getrefcount(source) == references, "the producer's deleter has run"
+    # What does not fit is left to the general way, which has the messages, and nothing is written.
+    for queries, results in (
+        (np.zeros(5, np.int32), out),
+        (np.zeros((5, 1), np.int64), out),
+        (source, (kind(np.zeros(6, np.float32)), out[1])),
+        (source, (out[0], kind(np.zeros(4, np.bool_)))),
+        (source, (kind(np.zeros(5)), out[1])),
+    ):
+        arrays = tuple(array.array.copy() for array in results)
+        native = kind(queries), results, index.device._native, index._numbers, 0
+        assert exchange is not None and not index._index.get_into(exchange, *native)
+        assert all(np.array_equal(array.array, before) for array, before in zip(results, arrays))
+    for other in (np.zeros(5, np.int32), np.zeros(10, np.int64)[::2]):
+        assert index._index.get_of(exchange, kind(other), index.device._native, 64, 4, 0) is None
+        assert index._index.rank_of(exchange, kind(other), index.device._native, 64, False) is None
+    before = room.copy()
+    for one in ((out[0], aslant), (kind(room[at + 4 : at + 24].view(np.float32)), out[1])):
+        with pytest.raises(ValueError, match="does not begin at a multiple of 256 bytes"):
+            index.get(kind(source + 1), out=one)
+    index.device.synchronize()
+    assert np.array_equal(room, before)
+    index.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        index.get(kind(source))
+
+
 def test_joins_agree_with_those_in_host_memory() -> None:
     rng = np.random.default_rng(5)
     for key in KEYS:
@@ -420,3 +474,31 @@ def test_arrays_of_arrow_on_a_device(dtype: str) -> None:
     _native.arrow_device_import(schema, capsule, lanetree.Device("emulated")._native, stream, print)
     with pytest.raises(ValueError, match="released|taken already"):
         _native.arrow_device_import(array.__arrow_c_device_array__()[0], capsule, lanetree.Device("emulated")._native, stream, print)
+
+
+def test_outputs_on_a_device() -> None:
+    index, queries = lanetree.Index(put(np.arange(0, 100, 2)), put(np.arange(50))), put(np.array([7, 8, -1]))
+    out = put(np.zeros(3, np.int64)), put(np.zeros(3, np.bool_))
+    assert index.contains(queries, out=out[1]) is out[1] and out[1].numpy().tolist() == [False, True, False]
+    assert index.searchsorted(queries, "right", out=out[0]) is out[0] and out[0].numpy().tolist() == [4, 5, 0]
+    assert index.asof(queries, tolerance=1, default=-5, out=out) is out
+    assert out[0].numpy().tolist() == [3, 4, -5] and out[1].numpy().tolist() == [True, True, False]
+    with pytest.raises(ValueError, match="an output of 3 elements for 2 queries"):
+        index.searchsorted(put(np.array([1, 2])), out=out[0])
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_pairs_of_multi_indexes_agree_with_those_in_host_memory(key: str) -> None:
+    rng = np.random.default_rng(8)
+    keys, values, queries = draw(rng, key, 200, 60), draw(rng, "float32", 200), draw(rng, key, 70, 80)
+    on_host, on_device = lanetree.MultiIndex(keys, values, device="cpu"), lanetree.MultiIndex(put(keys), put(values))
+    for side in ("left", "right"):
+        ranks = on_device.searchsorted(put(queries), side)  # type: ignore[arg-type]
+        assert np.array_equal(ranks.numpy(), on_host.searchsorted(queries, side))  # type: ignore[arg-type]
+    for name in ("first", "last", "predecessor", "successor"):
+        *expected, hits = getattr(on_host, name)(queries, default=2.5)
+        *got, found = (array.numpy() for array in getattr(on_device, name)(put(queries), default=2.5))
+        assert np.array_equal(found, hits), name
+        for a, b in zip(got, expected):
+            assert a.dtype == b.dtype and np.array_equal(a[hits], b[hits]), name
+        assert np.array_equal(got[-1], expected[-1]), "the default's places, too"

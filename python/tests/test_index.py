@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -455,3 +456,62 @@ def test_any_floats(keys: list[float]) -> None:
     index = lanetree.Index(array, device="cpu")
     assert np.array_equal(index.keys(), np.unique(array))
     assert index.contains(array).all()
+
+
+def test_outputs_of_all_calls(device: str) -> None:
+    keys, queries = np.arange(0, 100, 2), np.array([[7, 8], [-1, 120]])
+    index, numbers = lanetree.Index(keys, keys / 2, device), lanetree.Set(keys, device)
+    values, found, ranks = np.empty((2, 2)), np.empty((2, 2), bool), np.empty((2, 2), np.int64)
+    for it in (index, numbers):
+        assert it.contains(queries, out=found) is found and np.array_equal(found, it.contains(queries))
+        assert it.searchsorted(queries, "right", out=ranks) is ranks and np.array_equal(ranks, np.searchsorted(keys, queries, "right"))
+        with pytest.raises(TypeError, match="where an array of int64 is needed"):
+            it.searchsorted(queries, out=values)
+        with pytest.raises(ValueError, match="an output of shape"):
+            it.contains(queries, out=found[0])
+    out = values, found
+    for options in ({}, {"tolerance": 1}, {"direction": "nearest"}, {"allow_exact_matches": False, "default": -1.5}):
+        values[:], found[:] = 9, False
+        assert index.asof(queries, out=out, **options) is out  # type: ignore[call-overload]
+        expected = index.asof(queries, **options)  # type: ignore[arg-type]
+        assert np.array_equal(values, expected[0]) and np.array_equal(found, expected[1]), options
+    floats = lanetree.Index(keys / 4, device=device)
+    rows = np.empty(2, np.int64)
+    assert floats.asof([1.0, 9e9], tolerance=0.5, default=-1, out=(rows, found[0]))[0] is rows and rows.tolist() == [2, -1]
+
+
+def test_compacting(device: str) -> None:
+    order = np.random.default_rng(1).permutation(20_000)
+    for index in (lanetree.Index(np.arange(20_000), device=device), lanetree.Set(np.arange(20_000), device)):
+        for part in np.split(order[:14_000], 14):
+            index.remove(part)
+        before = index.nbytes
+        gained = index.compact()
+        # On the CPU batches that leave much unused build the index anew themselves.
+        assert gained == before - index.nbytes and (gained > 0 or device == "cpu")
+        assert index.keys().tolist() == sorted(order[14_000:].tolist()) and index.compact() == 0
+        index.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            index.compact()
+
+
+def test_a_signal_ends_a_long_call_between_pieces() -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    index, queries = lanetree.Set(np.array([0], np.uint32), "cpu"), np.zeros((1 << 25) + 1, np.uint32)
+    found = np.zeros(queries.size, bool)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        # After the first piece has begun, and long before the last one, of one query, would.
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(Interrupted):
+            index.contains(queries, out=found)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert found[0] and not found[-1]
+    assert index.contains(queries[:3]).all()

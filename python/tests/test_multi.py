@@ -31,9 +31,22 @@ def test_queries_and_changes(device: str, key: str, value: str) -> None:
         assert index.contains(queries).tolist() == [bool(row) for row in expected]
         firsts, has = index.first(queries)
         assert firsts[has].tolist() == [row[0] for row in expected if row]
+        lasts, has = index.last(queries, default=3)
+        assert lasts.tolist() == [row[-1] if row else 3 for row in expected] and has.tolist() == [bool(row) for row in expected]
         pairs = [(one, item) for one in sorted(rows) for item in rows[one]]
         assert list(zip(index.keys().tolist(), index.values().tolist())) == pairs
         assert len(index) == len(pairs)
+        ordered = np.array([pair[0] for pair in pairs], key)
+        for side in ("left", "right"):
+            assert np.array_equal(index.searchsorted(queries, side), np.searchsorted(ordered, queries, side))  # type: ignore[call-overload]
+        for call, at in (
+            (index.predecessor, np.searchsorted(ordered, queries, "right") - 1),
+            (index.successor, np.searchsorted(ordered, queries)),
+        ):
+            near, got, found = call(queries, default=9)
+            inside = (at >= 0) & (at < len(pairs))
+            assert np.array_equal(found, inside) and set(got[~inside].tolist()) <= {9}
+            assert list(zip(near[inside].tolist(), got[inside].tolist())) == [pairs[i] for i in at[inside]]
         left, right = index.join(queries)
         assert list(zip(left.tolist(), right.tolist())) == [(i, v) for i, row in enumerate(expected) for v in row]
 

@@ -10,6 +10,7 @@ use lanetree_layout::AnyKey;
 /// What a call answers for the nearest key is then corrected for the queries that it stands for: [`Clamped::ranks`],
 /// [`Clamped::predecessors`] and [`Clamped::successors`] do so. All other answers, those of look-ups and of joins, are the answers of
 /// nulls where a query is out of range: [`Clamped::in_range`] has a bitmap for them.
+/// [`DeviceClamped`](crate::DeviceClamped) is the device form.
 ///
 /// ```
 /// use lanetree::{Clamped, Device, LaneTree};
@@ -43,13 +44,13 @@ pub struct Clamped<K> {
 }
 
 /// A query as a key, or the end of the key type that it is past.
-enum Place<K> {
+pub(crate) enum Place<K> {
     In(K),
     Below,
     Above,
 }
 
-fn place<K: TryFrom<Q>, Q: Copy + Default + PartialOrd>(query: Q) -> Place<K> {
+pub(crate) fn place<K: TryFrom<Q>, Q: Copy + Default + PartialOrd>(query: Q) -> Place<K> {
     match K::try_from(query) {
         Ok(key) => Place::In(key),
         // All integer types have 0.

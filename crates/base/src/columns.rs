@@ -78,7 +78,8 @@ const TASK: usize = 1 << 14;
 ///
 /// # Errors
 /// [`Error::OutputLength`] unless the mask has a word for each 32 bits, and `bytes` four bytes for each four bits that are begun (those past
-/// `count` get any value); [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of another device than the stream's.
+/// `count` get any value); [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of another device than the stream's, and for
+/// `bytes` that do not begin at a multiple of 16 bytes: kernels write several at a time.
 pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mut Buffer<u8>) -> Result<()> {
     let words = count.div_ceil(4);
     check_buffer(stream.device(), "the hit mask's buffer", count.div_ceil(32), bits)?;
@@ -97,6 +98,10 @@ pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mu
             });
         }
         return Ok(());
+    }
+    let address = bytes.addresses().start;
+    if !address.is_multiple_of(16) {
+        return Err(lanetree_runtime::Error::Misaligned { address, needed: 16 }.into());
     }
     let (bits, bytes) = (bits.read_on(stream)?, bytes.write_on(stream)?.cast());
     let args = UnpackBitsArgs { bits, count: words as u64, bytes };

@@ -9,6 +9,7 @@
 mod batch_order;
 pub mod byte_keys;
 mod clamped;
+mod clamped_on;
 mod columns;
 mod composite;
 pub mod error;
@@ -30,6 +31,7 @@ pub mod staging;
 pub use batch_order::BatchOrder;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 pub use clamped::{Clamped, clamp_bounds};
+pub use clamped_on::DeviceClamped;
 pub use columns::{Float, FloatOrder, order_floats, restore_floats, unpack_bits};
 pub use composite::compose_on;
 pub use error::{Error, Result};

@@ -104,9 +104,14 @@ impl Replacement {
         write(self.file.as_ref().expect("it is open"), &self.temporary, at, bytes)
     }
 
+    /// Returns when its contents are on disk, but not its name.
+    pub(crate) fn sync(&self) -> Result<()> {
+        sync(self.file.as_ref().expect("it is open"), &self.temporary)
+    }
+
     /// Puts it in place. Returns when it is on disk.
     pub(crate) fn commit(mut self) -> Result<File> {
-        sync(self.file.as_ref().expect("it is open"), &self.temporary)?;
+        self.sync()?;
         before(Step::Rename { from: &self.temporary, to: &self.path })
             .and_then(|()| fs::rename(&self.temporary, &self.path))
             .map_err(io_error("renaming the file"))?;

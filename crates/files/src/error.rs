@@ -12,6 +12,8 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 pub enum Section {
     /// The header.
     Header,
+    /// Where each key ends, in a file of byte strings, and the zeros up to the next section.
+    KeyEnds,
     /// The keys, and the zeros up to the next section.
     Keys,
     /// The values, and the zeros up to the next section.
@@ -28,6 +30,7 @@ impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header => f.write_str("the header"),
+            Self::KeyEnds => f.write_str("the ends of keys"),
             Self::Keys => f.write_str("the keys"),
             Self::Values => f.write_str("the values"),
             Self::Table => f.write_str("the table of checksums"),
@@ -95,6 +98,12 @@ pub enum Error {
     /// A log whose last write or sync failed.
     #[error("an earlier write of the log failed, so what is on disk is not known: open the log again")]
     LogFailed,
+    /// A compaction of a log, before another one has ended.
+    #[error("a compaction of the log has been begun: finish it, or drop it")]
+    CompactionBegun,
+    /// A compaction of another log.
+    #[error("the compaction is of another log: finish it with that one")]
+    OtherLog,
     /// Composite keys.
     #[error("files do not take composite keys: save an index over one of the two, or over integers that hold both")]
     Composite,

@@ -6,8 +6,8 @@ use bytemuck::Pod;
 use core::ops::Range;
 use crc32c::{crc32c, crc32c_append};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::zeroed;
-use lanetree_frame::{AnyKey, Value};
+use lanetree_frame::room::{make_room, with_room, zeroed};
+use lanetree_frame::{AnyKey, ByteKeys, ByteKeysBuf, Value};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,10 +21,17 @@ pub(crate) const ALIGNMENT: u64 = 4096;
 const PIECE: usize = 1 << 20;
 /// Bytes that are written at a time: whole pieces that caches hold.
 const WRITTEN: usize = 4 * PIECE;
+/// Pairs of a window: whole pieces, whatever the types are.
+#[cfg(feature = "hbtree")]
+pub(crate) const WINDOW: usize = PIECE;
 /// Keys that a thread compares at a time.
 const KEYS_AT_ONCE: usize = 1 << 16;
 /// A flag: a key may occur several times.
 pub(crate) const SEVERAL: u32 = 1;
+/// A flag: keys are byte strings.
+const STRINGS: u32 = 2;
+/// The name of their type.
+const STRINGS_NAME: &str = "bytes";
 /// Where the header's parts are.
 const FLAGS: usize = 12;
 const KEYS: Range<usize> = 16..48;
@@ -33,6 +40,8 @@ const NUMBER: usize = 80;
 const TABLE: usize = 88;
 /// In files of pairs: text of the program that wrote the file.
 const NOTE: Range<usize> = 92..156;
+/// In files of byte strings: how many bytes these have together.
+const STRING_BYTES: Range<usize> = 156..164;
 const CHECKSUM: usize = ALIGNMENT as usize - 4;
 
 /// The bytes of a header.
@@ -48,13 +57,25 @@ pub(crate) struct Header {
     /// The number of pairs; in a log, the sequence number of its first batch.
     number: u64,
     note: [u8; NOTE.end - NOTE.start],
+    string_bytes: u64,
 }
 
-/// Where sections begin, and where the file ends.
+/// Where sections are, and where the file ends.
 struct Places {
-    keys: Range<u64>,
-    values: Range<u64>,
+    sections: Vec<(Section, Range<u64>)>,
     table: Range<u64>,
+}
+
+impl Places {
+    /// Where what follows a section begins.
+    fn after(&self, section: usize) -> u64 {
+        self.sections.get(section + 1).map_or(self.table.start, |(_, next)| next.start)
+    }
+}
+
+/// How many checksums the bytes of a section have.
+fn pieces(section: &Range<u64>) -> u64 {
+    (section.end - section.start).div_ceil(PIECE as u64)
 }
 
 impl Header {
@@ -65,7 +86,19 @@ impl Header {
             return Err(Error::Composite);
         }
         let widths = [size_of::<K>() as u64, V::BYTES as u64];
-        Ok(Self { magic, flags, names: [K::NAME, V::NAME], widths, number, note: [0; NOTE.end - NOTE.start] })
+        let (names, note) = ([K::NAME, V::NAME], [0; NOTE.end - NOTE.start]);
+        Ok(Self { magic, flags, names, widths, number, note, string_bytes: 0 })
+    }
+
+    /// Of byte strings, which have so many bytes together.
+    fn of_strings<V: Value>(pairs: u64, string_bytes: u64) -> Self {
+        let (names, widths) = ([STRINGS_NAME, V::NAME], [size_of::<u64>() as u64, V::BYTES as u64]);
+        let note = [0; NOTE.end - NOTE.start];
+        Self { magic: MAGIC, flags: STRINGS, names, widths, number: pairs, note, string_bytes }
+    }
+
+    fn has_strings(&self) -> bool {
+        self.flags & STRINGS != 0
     }
 
     /// With a note.
@@ -90,14 +123,21 @@ impl Header {
 
     /// `None` for more pairs than a file can have.
     fn places(&self) -> Option<Places> {
-        let section = |start: u64, width: u64| Some(start..start.checked_add(width.checked_mul(self.number)?)?);
-        let aligned = |end: u64| end.checked_next_multiple_of(ALIGNMENT);
-        let keys = section(ALIGNMENT, self.widths[0])?;
-        let values = section(aligned(keys.end)?, self.widths[1])?;
-        let start = aligned(values.end)?;
-        let pieces = |section: &Range<u64>| (section.end - section.start).div_ceil(PIECE as u64);
-        let table = start..start.checked_add(4 * (pieces(&keys) + pieces(&values)))?;
-        Some(Places { keys, values, table })
+        let [first, values] = [self.widths[0].checked_mul(self.number)?, self.widths[1].checked_mul(self.number)?];
+        let lens = match self.has_strings() {
+            true => vec![(Section::KeyEnds, first), (Section::Keys, self.string_bytes), (Section::Values, values)],
+            false => vec![(Section::Keys, first), (Section::Values, values)],
+        };
+        let mut start = ALIGNMENT;
+        let mut place = |(section, len): (Section, u64)| {
+            let place = start..start.checked_add(len)?;
+            start = place.end.checked_next_multiple_of(ALIGNMENT)?;
+            Some((section, place))
+        };
+        let sections = lens.into_iter().map(&mut place).collect::<Option<Vec<_>>>()?;
+        let checksums: u64 = sections.iter().map(|(_, place)| pieces(place)).sum();
+        let table = start..start.checked_add(4 * checksums)?;
+        Some(Places { sections, table })
     }
 
     /// `table` is the checksum of the table of checksums.
@@ -112,6 +152,7 @@ impl Header {
         header[NUMBER..][..8].copy_from_slice(&self.number.to_le_bytes());
         header[TABLE..][..4].copy_from_slice(&table.to_le_bytes());
         header[NOTE].copy_from_slice(&self.note);
+        header[STRING_BYTES].copy_from_slice(&self.string_bytes.to_le_bytes());
         let checksum = crc32c(&header[..CHECKSUM]);
         header[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         header
@@ -128,17 +169,16 @@ pub(crate) fn bytes_of_mut<T: Pod>(all: &mut [T]) -> &mut [u8] {
     if size_of::<T>() == 0 { &mut [] } else { bytemuck::cast_slice_mut(all) }
 }
 
-/// A file of sorted pairs that is being written, its keys and values piece by piece.
+/// A file of sorted pairs that is being written, its sections piece by piece.
 pub(crate) struct Writer {
     file: Replacement,
     header: Header,
-    keys: SectionWriter,
-    values: SectionWriter,
+    sections: Vec<SectionWriter>,
     places: Places,
 }
 
 /// A section that is being written.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct SectionWriter {
     len: u64,
     /// The checksums of whole pieces, and that of the piece that has been begun.
@@ -151,30 +191,39 @@ impl Writer {
     pub(crate) fn begin(path: &Path, header: Header) -> Result<Self> {
         let places = header.places().expect("pairs in memory are fewer than a file can have");
         let file = Replacement::begin(path)?;
-        Ok(Self { file, header, keys: SectionWriter::default(), values: SectionWriter::default(), places })
+        Ok(Self { file, header, sections: vec![SectionWriter::default(); places.sections.len()], places })
     }
 
-    /// Appends to the keys and to the values. Checksums are computed while the caches have the bytes.
-    pub(crate) fn push(&mut self, keys: &[u8], values: &[u8]) -> Result<()> {
-        self.keys.push(&mut self.file, self.places.keys.start, keys)?;
-        self.values.push(&mut self.file, self.places.values.start, values)
+    /// Appends to the first sections, in their order. Checksums are computed while the caches have the bytes.
+    pub(crate) fn push<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<()> {
+        for ((section, (_, place)), part) in self.sections.iter_mut().zip(&self.places.sections).zip(parts) {
+            section.push(&mut self.file, place.start, part)?;
+        }
+        Ok(())
     }
 
     /// Puts it in place of the file at the path. Returns when it is on disk.
-    pub(crate) fn finish(mut self) -> Result<()> {
-        let Places { keys, values, table } = &self.places;
-        assert_eq!((keys.start + self.keys.len, values.start + self.values.len), (keys.end, values.end), "all pairs");
-        for (end, next) in [(keys.end, values.start), (values.end, table.start)] {
-            if end < next {
-                self.file.write(end, &[0; ALIGNMENT as usize][..(next - end) as usize])?;
+    pub(crate) fn finish(self) -> Result<()> {
+        self.complete()?.commit().map(drop)
+    }
+
+    /// Writes what is missing, so that it can be put in place.
+    pub(crate) fn complete(mut self) -> Result<Replacement> {
+        let mut table = Vec::new();
+        for (number, section) in self.sections.iter_mut().enumerate() {
+            let (name, Range { start, end }) = &self.places.sections[number];
+            assert_eq!(start + section.len, *end, "all of {name}");
+            let next = self.places.after(number);
+            if *end < next {
+                self.file.write(*end, &[0; ALIGNMENT as usize][..(next - end) as usize])?;
             }
+            table.extend(section.finish());
         }
-        let table = [self.keys.finish(), self.values.finish()].concat();
         if !table.is_empty() {
             self.file.write(self.places.table.start, &table)?;
         }
         self.file.write(0, &self.header.encode(crc32c(&table)))?;
-        self.file.commit().map(drop)
+        Ok(self.file)
     }
 }
 
@@ -215,14 +264,46 @@ impl SectionWriter {
     }
 }
 
-/// Puts a file of sorted pairs in place of the one at the path.
-pub(crate) fn write(path: &Path, header: Header, keys: &[u8], values: &[u8]) -> Result<()> {
+/// Writes a file of sorted pairs beside the one at the path, given its sections.
+pub(crate) fn write<const N: usize>(path: &Path, header: Header, sections: [&[u8]; N]) -> Result<Replacement> {
     let mut file = Writer::begin(path, header)?;
-    for keys in keys.chunks(WRITTEN) {
-        file.push(keys, &[])?;
+    for (number, section) in sections.into_iter().enumerate() {
+        for part in section.chunks(WRITTEN) {
+            let mut parts = [&[][..]; N];
+            parts[number] = part;
+            file.push(parts)?;
+        }
     }
-    for values in values.chunks(WRITTEN) {
-        file.push(&[], values)?;
+    file.complete()
+}
+
+/// Puts a file of byte strings, in strictly ascending order, in place of the one at the path.
+pub(crate) fn write_strings<V: Value>(path: &Path, keys: ByteKeys<'_>, values: &[V]) -> Result<()> {
+    let mut ends = with_room(keys.len())?;
+    let mut end = 0;
+    ends.extend(keys.iter().map(|key| {
+        end += key.len() as u64;
+        end
+    }));
+    let header = Header::of_strings::<V>(keys.len() as u64, end);
+    let mut file = Writer::begin(path, header)?;
+    for part in bytes_of(&ends).chunks(WRITTEN) {
+        file.push([part])?;
+    }
+    // They need not lie side by side, but mostly do.
+    let mut first = 0;
+    let mut bytes = Vec::new();
+    while first < keys.len() {
+        let before = if first == 0 { 0 } else { ends[first - 1] };
+        let count = ends[first..].partition_point(|end| end - before <= WRITTEN as u64).max(1);
+        bytes.clear();
+        make_room(&mut bytes, (ends[first + count - 1] - before) as usize)?;
+        (first..first + count).for_each(|at| bytes.extend_from_slice(keys.at(at)));
+        file.push([&[], &bytes])?;
+        first += count;
+    }
+    for part in bytes_of(values).chunks(WRITTEN) {
+        file.push([&[], &[], part])?;
     }
     file.finish()
 }
@@ -271,17 +352,37 @@ pub(crate) fn read_header_of<K: AnyKey, V: Value>(
     len: u64,
     about: ([u8; 8], Section, u32),
 ) -> Result<(Header, HeaderBytes)> {
+    read_header_like(file, len, about, Header::of::<K, V>(about.0, 0, 0)?)
+}
+
+/// Reads and checks a header that has the names and the kind of keys of another one.
+fn read_header_like(
+    file: &File,
+    len: u64,
+    about: ([u8; 8], Section, u32),
+    mut header: Header,
+) -> Result<(Header, HeaderBytes)> {
     let bytes = read_header(file, len, about)?;
-    let mut header = Header::of::<K, V>(about.0, word_at(&bytes, FLAGS), wide_at(&bytes, NUMBER))?;
+    let (flags, number) = (word_at(&bytes, FLAGS), wide_at(&bytes, NUMBER));
+    let has_strings = header.has_strings();
+    (header.flags, header.number) = (flags, number);
     let expected = header.encode(word_at(&bytes, TABLE));
     if expected[..NUMBER] != bytes[..NUMBER] {
         let [keys, values] = names_in(&bytes);
         return Err(Error::Types { keys, values });
     }
+    // No writer has set these for such types.
+    if header.has_strings() != has_strings || has_strings && flags != STRINGS {
+        return Err(Error::Unsupported { version: VERSION, flags });
+    }
     let mut zeros = NOTE.start;
     if about.0 == MAGIC {
         header.note.copy_from_slice(&bytes[NOTE]);
         zeros = NOTE.end;
+    }
+    if has_strings {
+        header.string_bytes = wide_at(&bytes, STRING_BYTES.start);
+        zeros = STRING_BYTES.end;
     }
     check_zeros(about.1, zeros as u64, &bytes[zeros..CHECKSUM])?;
     Ok((header, bytes))
@@ -308,7 +409,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// The names of the types of a file's keys and values.
 pub(crate) fn read_names(file: &File) -> Result<[String; 2]> {
-    read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL)).map(|header| names_in(&header))
+    read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL | STRINGS)).map(|header| names_in(&header))
 }
 
 /// A file of pairs whose header and length have been checked.
@@ -323,8 +424,18 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// For keys and values of these types.
     pub(crate) fn new<K: AnyKey, V: Value>(file: &'a File) -> Result<Self> {
+        Self::like(file, Header::of::<K, V>(MAGIC, 0, 0)?)
+    }
+
+    /// For byte strings, and values of this type.
+    pub(crate) fn of_strings<V: Value>(file: &'a File) -> Result<Self> {
+        Self::like(file, Header::of_strings::<V>(0, 0))
+    }
+
+    fn like(file: &'a File, header: Header) -> Result<Self> {
         let len = len_of(file)?;
-        let (header, bytes) = read_header_of::<K, V>(file, len, (MAGIC, Section::Header, SEVERAL))?;
+        let about = (MAGIC, Section::Header, SEVERAL | STRINGS);
+        let (header, bytes) = read_header_like(file, len, about, header)?;
         // The file has what is allocated from here on.
         let Some(places) = header.places().filter(|places| places.table.end == len) else {
             let expected = header.places().map_or("more than 2^64".to_owned(), |places| places.table.end.to_string());
@@ -354,14 +465,9 @@ impl<'a> Reader<'a> {
 
     /// Reads and checks all pairs, for which there is room: keys ascend, strictly unless they may occur several times.
     pub(crate) fn read<K: AnyKey, V: Value>(&self, keys: &mut [K], values: &mut [V]) -> Result<()> {
-        let Places { keys: of_keys, values: of_values, table } = &self.places;
-        let pieces = (of_keys.end - of_keys.start).div_ceil(PIECE as u64) as usize;
-        let (keys_table, values_table) = self.table.split_at(4 * pieces);
-        let about = (Section::Keys, of_keys.clone(), of_values.start);
-        read_section(self.file, about, bytes_of_mut(keys), keys_table)?;
-        let about = (Section::Values, of_values.clone(), table.start);
-        read_section(self.file, about, bytes_of_mut(values), values_table)?;
-        check_order(keys, self.has_several())
+        self.read_section(0, bytes_of_mut(keys))?;
+        self.read_section(1, bytes_of_mut(values))?;
+        check_order(keys, 0, self.has_several())
     }
 
     /// [`Reader::read`], in main memory.
@@ -370,36 +476,101 @@ impl<'a> Reader<'a> {
         self.read(&mut keys, &mut values)?;
         Ok((keys, values))
     }
-}
 
-/// Each thread reads a piece and computes its checksum while it has the piece in its cache.
-fn read_section(
-    file: &File,
-    (section, place, next): (Section, Range<u64>, u64),
-    out: &mut [u8],
-    table: &[u8],
-) -> Result<()> {
-    let read_piece = |(number, piece): (usize, &mut [u8])| {
-        let offset = place.start + (number * PIECE) as u64;
-        file.read_exact_at(piece, offset).map_err(io_error("reading the file"))?;
-        check_checksum(section, offset, word_at(table, 4 * number), piece)
-    };
-    let all = out.par_chunks_mut(PIECE).enumerate().map(read_piece).try_collect()?;
-    all.into_iter().collect::<Result<()>>()?;
-    let mut padding = [0; ALIGNMENT as usize];
-    let padding = &mut padding[..(next - place.end) as usize];
-    file.read_exact_at(padding, place.end).map_err(io_error("reading the file"))?;
-    check_zeros(section, place.end, padding)
+    /// [`Reader::read`], window by window: calls `f` with the keys and values of each.
+    #[cfg(feature = "hbtree")]
+    pub(crate) fn each_window<K: AnyKey, V: Value>(&self, mut f: impl FnMut(&[K], &[V]) -> Result<()>) -> Result<()> {
+        let most = WINDOW.min(self.pairs());
+        let (mut keys, mut values) = (zeroed::<K>(most)?, zeroed::<V>(most)?);
+        let mut last = None;
+        for first in (0..self.pairs()).step_by(WINDOW) {
+            let count = most.min(self.pairs() - first);
+            let (keys, values) = (&mut keys[..count], &mut values[..count]);
+            self.read_part(0, first * size_of::<K>(), bytes_of_mut(keys))?;
+            self.read_part(1, first * V::BYTES, bytes_of_mut(values))?;
+            check_order(keys, first, self.has_several())?;
+            if last.is_some_and(|last| last >= keys[0]) {
+                let before = last.expect("a key");
+                return Err(out_of_order(first, before, keys[0]));
+            }
+            last = keys.last().copied();
+            f(keys, values)?;
+        }
+        self.check_padding(0)?;
+        self.check_padding(1)
+    }
+
+    /// Reads and checks all byte strings, which ascend strictly, and their values.
+    pub(crate) fn read_strings<V: Value>(&self) -> Result<(ByteKeysBuf, Vec<V>)> {
+        let mut offsets = zeroed::<u64>(self.pairs() + 1)?;
+        self.read_section(0, bytes_of_mut(&mut offsets[1..]))?;
+        let mut bytes = zeroed::<u8>(self.header.string_bytes as usize)?;
+        self.read_section(1, &mut bytes)?;
+        let mut values = zeroed::<V>(self.pairs())?;
+        self.read_section(2, bytes_of_mut(&mut values))?;
+        let end_at = |key: usize| ALIGNMENT + (key * size_of::<u64>()) as u64;
+        if let Some(at) = offsets.windows(2).position(|ends| ends[0] > ends[1]) {
+            let expected = format!("{} at least", offsets[at]);
+            return Err(damaged(Section::KeyEnds, end_at(at), "where a key ends", (expected, offsets[at + 1])));
+        }
+        if offsets[self.pairs()] != bytes.len() as u64 {
+            let (last, found) = (self.pairs().saturating_sub(1), offsets[self.pairs()]);
+            return Err(damaged(Section::KeyEnds, end_at(last), "where the last key ends", (bytes.len(), found)));
+        }
+        let keys = ByteKeys::new(&offsets[..], &bytes)?;
+        let is_wrong = |&at: &usize| keys.at(at) <= keys.at(at - 1);
+        if let Some(at) = (1..self.pairs()).into_par_iter().with_min_len(KEYS_AT_ONCE).find_first(|at| is_wrong(at)) {
+            let offset = self.places.sections[1].1.start + offsets[at];
+            let [before, found] = [at - 1, at].map(|at| lanetree_frame::byte_keys::show(keys.at(at)));
+            return Err(damaged(Section::Keys, offset, "a key", (format!("above the one before it, {before}"), found)));
+        }
+        Ok((ByteKeysBuf::from_parts(bytes, offsets), values))
+    }
+
+    /// Reads and checks a section, for which there is room.
+    fn read_section(&self, section: usize, out: &mut [u8]) -> Result<()> {
+        self.read_part(section, 0, out)?;
+        self.check_padding(section)
+    }
+
+    /// Reads and checks a part of a section, whole pieces of it unless it is the last part. Each thread reads a piece and computes
+    /// its checksum while it has the piece in its cache.
+    fn read_part(&self, section: usize, from: usize, out: &mut [u8]) -> Result<()> {
+        debug_assert!(from.is_multiple_of(PIECE));
+        let (name, place) = &self.places.sections[section];
+        let before: u64 = self.places.sections[..section].iter().map(|(_, place)| pieces(place)).sum();
+        let first = before as usize + from / PIECE;
+        let read_piece = |(number, piece): (usize, &mut [u8])| {
+            let offset = place.start + (from + number * PIECE) as u64;
+            self.file.read_exact_at(piece, offset).map_err(io_error("reading the file"))?;
+            check_checksum(*name, offset, word_at(&self.table, 4 * (first + number)), piece)
+        };
+        let all = out.par_chunks_mut(PIECE).enumerate().map(read_piece).try_collect()?;
+        all.into_iter().collect()
+    }
+
+    fn check_padding(&self, section: usize) -> Result<()> {
+        let (name, place) = &self.places.sections[section];
+        let mut padding = [0; ALIGNMENT as usize];
+        let padding = &mut padding[..(self.places.after(section) - place.end) as usize];
+        self.file.read_exact_at(padding, place.end).map_err(io_error("reading the file"))?;
+        check_zeros(*name, place.end, padding)
+    }
 }
 
 /// # Errors
-/// [`Error::Damaged`] unless keys ascend, strictly or not.
-fn check_order<K: AnyKey>(keys: &[K], may_be_equal: bool) -> Result<()> {
+/// [`Error::Damaged`] unless keys ascend, strictly or not. The first one is the file's key `first`.
+fn check_order<K: AnyKey>(keys: &[K], first: usize, may_be_equal: bool) -> Result<()> {
     let ascend = |pair: &[K]| pair[0] < pair[1] || may_be_equal && pair[0] == pair[1];
     if keys.par_windows(2).with_min_len(KEYS_AT_ONCE).all(ascend) {
         return Ok(());
     }
     let at = keys.windows(2).position(|pair| !ascend(pair)).expect("not all keys ascend") + 1;
+    Err(out_of_order(first + at, keys[at - 1], keys[at]))
+}
+
+/// The error of the file's key `at`.
+fn out_of_order<K: AnyKey>(at: usize, before: K, key: K) -> Error {
     let offset = ALIGNMENT + (at * size_of::<K>()) as u64;
-    Err(damaged(Section::Keys, offset, "a key", (format!("above the one before it, {}", keys[at - 1]), keys[at])))
+    damaged(Section::Keys, offset, "a key", (format!("above the one before it, {before}"), key))
 }

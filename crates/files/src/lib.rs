@@ -1,4 +1,4 @@
-//! Indexes over keys of a fixed size, saved to files and loaded from them.
+//! Indexes saved to files and loaded from them.
 //!
 //! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. The page
 //! `docs/format.md` of the repository draws the format, and says what readers refuse.
@@ -15,15 +15,20 @@ compile_error!("files are little-endian, and written as they are in memory");
 mod disk;
 mod error;
 mod format;
+#[cfg(feature = "hbtree")]
+mod hbtree;
 mod log;
 #[cfg(feature = "multimap")]
 mod multimap;
 #[cfg(feature = "lane-tree")]
 mod sets;
+mod strings;
 
 pub use error::{Error, Result, Section};
-pub use log::{Durability, Log, Opened, Replay, Torn};
+pub use log::{Compacted, Compaction, Durability, Log, Opened, Replay, Torn};
+pub use strings::{read_strings, write_strings};
 
+use disk::Replacement;
 use format::{Header, MAGIC, Reader, SEVERAL, Writer, bytes_of, write};
 use lanetree_frame::fixed::{FixedIndex, each_window};
 use lanetree_frame::{AnyKey, Buffer, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
@@ -42,17 +47,23 @@ pub mod of {
     /// A multi-map.
     #[derive(Debug)]
     pub enum MultiMap {}
+    /// An index over byte strings.
+    #[derive(Debug)]
+    pub enum Strings {}
+    /// An HB+-tree, whose leaves are in main memory.
+    #[derive(Debug)]
+    pub enum HbTree {}
 }
 
-/// Saves an index: for every index over keys of a fixed size, for `LaneSet` (with the feature `lane-tree`), and for `MultiMap`
-/// (with the feature `multimap`).
+/// Saves an index: for every index over keys of a fixed size, for `HbTree` (with the feature `hbtree`), for `LaneSet` (with the
+/// feature `lane-tree`), for `MultiMap` (with the feature `multimap`), and for `Cuart` (with the feature `cuart`).
 pub trait Save<Of = of::Index> {
     /// Saves all pairs to a file, in place of one that is there. It is written under another name in the same folder, synced, and
     /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk. Saves of one path at
     /// the same time wait for each other.
     ///
-    /// An index is saved window by window: on a device the next ones are gathered and copied while one is written. A multi-map takes
-    /// the memory of its pairs in main memory.
+    /// An index is saved window by window: on a device the next ones are gathered and copied while one is written. A multi-map
+    /// and an index over byte strings take the memory of their pairs in main memory.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Composite`]; [`Error::Index`] for a lost index, or if there is no memory. The path has the old
@@ -65,19 +76,21 @@ impl<I: FixedIndex> Save for I {
         let header = Header::of::<I::Key, I::Value>(MAGIC, 0, self.len())?;
         self.check_not_lost()?;
         let mut file = Writer::begin(path.as_ref(), header)?;
-        each_window(self, |keys, values| file.push(bytemuck::cast_slice(keys), bytes_of(values)))?;
+        each_window(self, |keys, values| file.push([bytemuck::cast_slice(keys), bytes_of(values)]))?;
         file.finish()
     }
 }
 
-/// Loads an index: for the builder of every index over keys of a fixed size, and of a `LaneSet` (with the feature `lane-tree`).
+/// Loads an index: for the builder of every index over keys of a fixed size, of an `HbTree` (with the feature `hbtree`), of a
+/// `LaneSet` (with the feature `lane-tree`), and of a `Cuart` (with the feature `cuart`).
 pub trait Load<Of = of::Index> {
     /// The index.
     type Loaded;
 
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
-    /// Takes the memory of the pairs on the device beside the index; for a GPU in main memory, too.
+    /// Takes the memory of the pairs on the device beside the index; for a GPU in main memory, too. An
+    /// HB+-tree's pairs go from the file into its leaves, window by window, and take no other memory.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
@@ -172,6 +185,14 @@ pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], valu
     Contents { keys: keys.into(), values: values.into(), has_several: false, note: String::new() }.write(path)
 }
 
+/// [`write_pairs`], but not in its place yet: the contents alone are on disk.
+fn prepare_pairs<K: AnyKey, V: Value>(path: &Path, keys: &[K], values: &[V]) -> Result<Replacement> {
+    let (keys, values) = (keys.into(), values.into());
+    let prepared = Contents { keys, values, has_several: false, note: String::new() }.prepare(path)?;
+    prepared.sync()?;
+    Ok(prepared)
+}
+
 /// All that a file of pairs has.
 ///
 /// ```
@@ -206,6 +227,11 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
     /// # Errors
     /// As [`write_pairs`], where keys may be equal if they may occur several times; [`Error::NoteTooLong`].
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.prepare(path.as_ref())?.commit().map(drop)
+    }
+
+    /// Writes them beside the file at the path.
+    fn prepare(&self, path: &Path) -> Result<Replacement> {
         let (keys, values) = (&*self.keys, &*self.values);
         if keys.len() != values.len() {
             return Err(lanetree_frame::Error::LengthMismatch { keys: keys.len(), values: values.len() }.into());
@@ -221,7 +247,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
         }
         let flags = if self.has_several { SEVERAL } else { 0 };
         let header = Header::of::<K, V>(MAGIC, flags, keys.len() as u64)?.with_note(&self.note)?;
-        write(path.as_ref(), header, bytes_of(keys), bytes_of(values))
+        write(path, header, [bytes_of(keys), bytes_of(values)])
     }
 
     /// Reads a file, of an index or of a multi-map.

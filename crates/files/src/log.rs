@@ -3,7 +3,7 @@
 use crate::disk::{self, Replacement};
 use crate::error::{Error, Result, Section, check_checksum, damaged, io_error};
 use crate::format::{ALIGNMENT, Header, bytes_of, bytes_of_mut, len_of, read_header_of, wide_at, word_at};
-use crate::{build, read_pairs, uploaded, write_pairs};
+use crate::{build, prepare_pairs, read_pairs, uploaded, write_pairs};
 use core::fmt;
 use core::marker::PhantomData;
 use crc32c::crc32c;
@@ -14,6 +14,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a file of batches begins with.
 const LOG_MAGIC: [u8; 8] = *b"LANETLOG";
@@ -79,7 +80,7 @@ pub struct Opened<K: AnyKey, V: Value> {
 ///
 /// The caller applies a batch to the index and appends it to the log, in either order. [`Log::append`] costs a write of the
 /// batch, and a sync if it is asked for. [`Log::open`] and [`Log::load`] replay the batches; [`Log::compact`] makes them part of
-/// a new base. One log at a time has the folder open, in all processes. `docs/format.md` draws the files.
+/// a new base, or [`Log::begin_compaction`] while others are appended. One log at a time has the folder open, in all processes. `docs/format.md` draws the files.
 ///
 /// ```
 /// use lanetree_files::{Durability, Log};
@@ -101,8 +102,8 @@ pub struct Opened<K: AnyKey, V: Value> {
 /// ```
 pub struct Log<K: AnyKey, V: Value> {
     folder: PathBuf,
-    /// The folder, locked.
-    _lock: File,
+    /// The folder, locked. A compaction that has been begun has it, too.
+    lock: Arc<File>,
     /// Of several bases the one with the highest number counts.
     generation: u64,
     file: File,
@@ -136,7 +137,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
             let exists = io::Error::new(io::ErrorKind::AlreadyExists, "the folder has a log: open it");
             return Err(io_error("creating a log")(exists));
         }
-        let file = begin::<K, V>(folder, 0, 0)?;
+        let file = begin::<K, V>(folder, 0, 0, &[])?;
         write_pairs(base_path(folder, 0), keys, values)?;
         Ok(Self::new(folder, lock, (0, file), (ALIGNMENT, 0)))
     }
@@ -144,7 +145,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     fn new(folder: &Path, lock: File, (generation, file): (u64, File), (end, next): (u64, u64)) -> Self {
         Self {
             folder: folder.to_owned(),
-            _lock: lock,
+            lock: Arc::new(lock),
             generation,
             file,
             path: log_path(folder, generation),
@@ -254,24 +255,75 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// # Errors
     /// As [`Log::open`], and [`Error::LogFailed`]: the log is as it was, unless [`Log::is_failed`].
     pub fn compact(&mut self) -> Result<()> {
+        let compacted = self.begin_compaction()?.run()?;
+        self.finish_compaction(compacted)
+    }
+
+    /// Begins a compaction of the batches so far, while more are appended: [`Compaction::run`] does the work, on any thread, and
+    /// [`Log::finish_compaction`] puts its result in place. Until it is finished or dropped, there is no other one, and the log
+    /// cannot be opened again.
+    ///
+    /// ```
+    /// # use lanetree_files::{Durability, Log};
+    /// # use lanetree_frame::Op;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let parent = tempfile::tempdir()?;
+    /// # let folder = parent.path().join("index");
+    /// let mut log = Log::create(&folder, &[10_u64, 20], &[1_u32, 2])?;
+    /// log.append(&[Op::Insert(15, 3)], Durability::Unsynced)?;
+    /// let compaction = log.begin_compaction()?;
+    /// let worker = std::thread::spawn(|| compaction.run());
+    /// log.append(&[Op::Remove(20)], Durability::Unsynced)?;
+    /// log.finish_compaction(worker.join().expect("no panic")?)?;
+    /// drop(log);
+    /// let opened = Log::<u64, u32>::open(&folder)?;
+    /// assert_eq!((opened.keys, opened.replay.batches), (vec![10, 15], 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::LogFailed`]; [`Error::CompactionBegun`].
+    pub fn begin_compaction(&mut self) -> Result<Compaction<K, V>> {
         self.check()?;
-        let batches = Batches::<K, V>::read(&self.file, self.end)?;
-        if let Some(torn) = &batches.torn {
-            // This log has written it as a whole.
-            return Err(damaged(Section::Batch(torn.batch), torn.offset, "a batch", ("whole", &torn.reason)));
+        if Arc::strong_count(&self.lock) > 1 {
+            return Err(Error::CompactionBegun);
         }
-        let (keys, values) = batches.applied_to(&base_path(&self.folder, self.generation))?;
+        Ok(Compaction {
+            lock: self.lock.clone(),
+            folder: self.folder.clone(),
+            generation: self.generation,
+            file: self.file.try_clone().map_err(io_error("opening the file of batches again"))?,
+            end: self.end,
+            next: self.next,
+            types: PhantomData,
+        })
+    }
+
+    /// Puts a new base in place, and a new file with the batches that were appended since the compaction began. Returns when they
+    /// are on disk, these batches too; then it removes the old files. Takes as long as these batches are copied.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::LogFailed`]; [`Error::OtherLog`]: the log is as it was, unless [`Log::is_failed`].
+    pub fn finish_compaction(&mut self, compacted: Compacted<K, V>) -> Result<()> {
+        self.check()?;
+        let Compacted { base, lock, end, next, .. } = compacted;
+        if !Arc::ptr_eq(&lock, &self.lock) {
+            return Err(Error::OtherLog);
+        }
         let generation = self.generation + 1;
+        let mut later = zeroed::<u8>((self.end - end) as usize)?;
+        self.file.read_exact_at(&mut later, end).map_err(io_error("reading the file of batches"))?;
         // The batches' file first: it does not count without the base.
-        let file = begin::<K, V>(&self.folder, generation, self.next)?;
-        let base = base_path(&self.folder, generation);
-        if let Err(error) = write_pairs(&base, &keys, &values) {
+        let file = begin::<K, V>(&self.folder, generation, next, &later)?;
+        if let Err(error) = base.commit() {
             // The next open may find the new base, and would not see batches that were appended to the old file.
-            self.is_failed = base.try_exists().unwrap_or(true);
+            self.is_failed = base_path(&self.folder, generation).try_exists().unwrap_or(true);
             return Err(error);
         }
         self.path = log_path(&self.folder, generation);
-        (self.generation, self.file, self.end, self.synced) = (generation, file, ALIGNMENT, self.next);
+        (self.generation, self.file, self.synced) = (generation, file, self.next);
+        self.end = ALIGNMENT + later.len() as u64;
         remove_others(&self.folder, generation);
         Ok(())
     }
@@ -300,6 +352,58 @@ impl<K: AnyKey, V: Value> Log<K, V> {
 impl<K: AnyKey, V: Value> fmt::Debug for Log<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Log<{}, {}>[{} batches, in {}]", K::NAME, V::NAME, self.next, self.folder.display())
+    }
+}
+
+/// The batches of a log up to some moment, which are to be in a new base: [`Log::begin_compaction`].
+pub struct Compaction<K: AnyKey, V: Value> {
+    lock: Arc<File>,
+    folder: PathBuf,
+    generation: u64,
+    file: File,
+    /// Where the first batch that is not part of it begins, and its sequence number.
+    end: u64,
+    next: u64,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: AnyKey, V: Value> Compaction<K, V> {
+    /// Writes the new base beside the old one. Returns when its contents are on disk. Takes the memory of the base's pairs twice,
+    /// and that of the batches.
+    ///
+    /// # Errors
+    /// As [`Log::open`]: the log is as it was.
+    pub fn run(self) -> Result<Compacted<K, V>> {
+        let Self { lock, folder, generation, file, end, next, types } = self;
+        let batches = Batches::<K, V>::read(&file, end)?;
+        if let Some(torn) = &batches.torn {
+            // This log has written it as a whole.
+            return Err(damaged(Section::Batch(torn.batch), torn.offset, "a batch", ("whole", &torn.reason)));
+        }
+        let (keys, values) = batches.applied_to(&base_path(&folder, generation))?;
+        let base = prepare_pairs(&base_path(&folder, generation + 1), &keys, &values)?;
+        Ok(Compacted { base, lock, end, next, types })
+    }
+}
+
+/// A new base that is not in its place yet: [`Log::finish_compaction`] puts it there. If it is dropped, the log stays as it is.
+pub struct Compacted<K: AnyKey, V: Value> {
+    base: Replacement,
+    lock: Arc<File>,
+    end: u64,
+    next: u64,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: AnyKey, V: Value> fmt::Debug for Compaction<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Compaction<{}, {}>[up to batch {}, in {}]", K::NAME, V::NAME, self.next, self.folder.display())
+    }
+}
+
+impl<K: AnyKey, V: Value> fmt::Debug for Compacted<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Compacted<{}, {}>[up to batch {}]", K::NAME, V::NAME, self.next)
     }
 }
 
@@ -350,11 +454,14 @@ fn remove_others(folder: &Path, generation: u64) {
     }
 }
 
-/// A file without batches, the first of which will have this number.
-fn begin<K: AnyKey, V: Value>(folder: &Path, generation: u64, next: u64) -> Result<File> {
-    let header = Header::of::<K, V>(LOG_MAGIC, 0, next)?;
+/// A file of batches, the first of which has this number.
+fn begin<K: AnyKey, V: Value>(folder: &Path, generation: u64, first: u64, batches: &[u8]) -> Result<File> {
+    let header = Header::of::<K, V>(LOG_MAGIC, 0, first)?;
     let mut file = Replacement::begin(&log_path(folder, generation))?;
     file.write(0, &header.encode(0))?;
+    if !batches.is_empty() {
+        file.write(ALIGNMENT, batches)?;
+    }
     file.commit()
 }
 

@@ -17,7 +17,7 @@ impl<K: Key + AnyKey, V: Word> Save<of::MultiMap> for MultiMap<K, V> {
             keys.push(key);
             values.push(value);
         }
-        format::write(path.as_ref(), header, format::bytes_of(&keys), format::bytes_of(&values))
+        format::write(path.as_ref(), header, [format::bytes_of(&keys), format::bytes_of(&values)])?.commit().map(drop)
     }
 }
 

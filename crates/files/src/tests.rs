@@ -1,12 +1,15 @@
 pub(crate) mod crash;
 mod damage;
 mod golden;
+mod kinds;
 mod log;
 mod replace;
 
 use crate::format::{Header, MAGIC, Writer};
-use crate::{Error, FromFile, Load, Save, read_pairs, types_of, write_pairs};
-use lanetree_frame::{Device, F64};
+use crate::{Error, FromFile, Load, Save, read_pairs, read_strings, types_of, write_pairs, write_strings};
+use lanetree_cuart::{Cuart, LongKeys};
+use lanetree_frame::{ByteKeysBuf, Device, F64, Op, OrderedIndex};
+use lanetree_hbtree::HbTree;
 use lanetree_lane_tree::{LaneSet, LaneTree};
 use lanetree_multimap::MultiMap;
 use lanetree_sorted::SortedArray;
@@ -107,7 +110,7 @@ fn parts_of_any_lengths_give_the_same_file() {
         let header = Header::of::<u64, u32>(MAGIC, 0, keys.len() as u64).unwrap();
         let mut file = Writer::begin(&parts, header).unwrap();
         for (keys, values) in keys.chunks(part).zip(values.chunks(part)) {
-            file.push(bytemuck::cast_slice(keys), bytemuck::cast_slice(values)).unwrap();
+            file.push([bytemuck::cast_slice(keys), bytemuck::cast_slice(values)]).unwrap();
         }
         file.finish().unwrap();
         assert!(fs::read(&parts).unwrap() == fs::read(&whole).unwrap(), "parts of {part} pairs");
@@ -137,4 +140,110 @@ fn what_a_device_saves_the_host_saves_byte_for_byte() {
     MultiMap::build(&host, &keys, &values).unwrap().save(&of_host).unwrap();
     MultiMap::<i32, u64>::load(&device, &of_host).unwrap().save(&of_device).unwrap();
     assert!(fs::read(&of_device).unwrap() == fs::read(&of_host).unwrap());
+}
+
+#[test]
+fn trees_of_byte_strings_are_saved_and_loaded_after_changes_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("strings");
+    for (device, long_keys) in [
+        (Device::host(), LongKeys::DeviceLeaves),
+        (Device::emulated(), LongKeys::DeviceLeaves),
+        (Device::emulated(), LongKeys::HostLeaves),
+    ] {
+        for len in [0, 1, 900_u32] {
+            let key = |i: u32| format!("{}{}", i * 7919 % 1009, "x".repeat((i % 60) as usize)).into_bytes();
+            let keys: ByteKeysBuf = (0..len).map(key).collect();
+            let values: Vec<u32> = (0..len).collect();
+            let builder = Cuart::<u32>::builder().long_keys(long_keys);
+            let mut tree = builder.build(&device, &keys, &values).unwrap();
+            let ops: Vec<_> = (0..len.min(40))
+                .map(|i| if i % 2 == 0 { Op::Remove(key(i)) } else { Op::Insert(key(i + len), i) })
+                .collect();
+            for is_changed in [false, true] {
+                if is_changed && long_keys == LongKeys::HostLeaves {
+                    // A device does not change such a tree.
+                    break;
+                }
+                if is_changed {
+                    tree.apply(&ops).unwrap();
+                }
+                tree.save(&path).unwrap();
+                let loaded = builder.load(&device, &path).unwrap();
+                let of_host = Cuart::<u32>::load(&Device::host(), &path).unwrap();
+                let expected = tree.to_device(&Device::host()).unwrap().pairs().unwrap();
+                assert!(expected.is_sorted() && expected.len() as u64 == tree.len());
+                assert_eq!(loaded.pairs().unwrap(), expected);
+                assert_eq!(of_host.pairs().unwrap(), expected);
+                assert_eq!(loaded.get_many(&keys).unwrap(), tree.get_many(&keys).unwrap());
+            }
+        }
+    }
+    assert!(
+        matches!(Cuart::<u64>::load(&Device::host(), &path), Err(Error::Types { keys, values }) if keys == "bytes" && values == "u32")
+    );
+    assert!(matches!(read_pairs::<u64, u32>(&path), Err(Error::Types { .. })));
+    write_pairs(&path, &[1_u64], &[1_u32]).unwrap();
+    assert!(matches!(read_strings::<u32>(&path), Err(Error::Types { keys, .. }) if keys == "u64"));
+    let refused = |keys: &[&str], values: &[u32]| {
+        write_strings(&path, &keys.iter().collect::<ByteKeysBuf>(), values).unwrap_err().to_string()
+    };
+    assert!(refused(&["b", "a"], &[0; 2]).contains("keys[1] = "));
+    assert!(refused(&["a", "a"], &[0; 2]).contains("equals keys[0]"));
+    assert!(refused(&["a"], &[]).contains("1 keys but 0 values"));
+}
+
+#[test]
+fn many_megabytes_of_strings_are_written_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("strings");
+    // Parts end within pieces, and one string is longer than a part.
+    let keys: ByteKeysBuf = (0..70_000_u32)
+        .map(|i| format!("{i:08}{}", "y".repeat(if i == 30_000 { 5 << 20 } else { i as usize % 150 })))
+        .collect();
+    let values: Vec<u64> = (0..70_000).collect();
+    write_strings(&path, &keys, &values).unwrap();
+    assert!(read_strings::<u64>(&path).unwrap() == (keys, values));
+}
+
+#[test]
+fn hb_trees_of_every_structure_are_filled_window_by_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, again) = (folder.path().join("tree"), folder.path().join("again"));
+    // Three windows, the last of which is not whole.
+    for len in [0_u32, 1, 5000, (5 << 19) + 3] {
+        let keys: Vec<u32> = (0..len).map(|i| 3 * i).collect();
+        let values: Vec<u32> = (0..len).rev().collect();
+        write_pairs(&path, &keys, &values).unwrap();
+        let device = if len > 5000 { Device::host() } else { Device::emulated() };
+        let whole = fs::read(&path).unwrap();
+        let builder = HbTree::<u32, u32>::builder();
+        let implicit = builder.load(&device, &path).unwrap();
+        implicit.save(&again).unwrap();
+        assert!(fs::read(&again).unwrap() == whole);
+        let regular = builder.regular().fill(0.7).load(&device, &path).unwrap();
+        regular.save(&again).unwrap();
+        assert!(fs::read(&again).unwrap() == whole);
+        let probes: Vec<u32> = (0..100).map(|i| i * (len / 40 + 1)).collect();
+        let expected: Vec<_> =
+            probes.iter().map(|&probe| keys.binary_search(&probe).ok().map(|at| values[at])).collect();
+        assert_eq!(implicit.get_many(&probes).unwrap(), expected);
+        assert_eq!(regular.get_many(&probes).unwrap(), expected);
+        assert_eq!(LaneTree::<u32, u32>::builder().load(&Device::host(), &path).unwrap().len(), u64::from(len));
+    }
+    // Where windows meet, keys must ascend, too.
+    let window = crate::format::WINDOW;
+    let mut keys: Vec<u32> = (0..window as u32 + 2).collect();
+    keys[window] = window as u32 - 1;
+    let header = Header::of::<u32, ()>(MAGIC, 0, keys.len() as u64).unwrap();
+    let header32 = Header::of::<u32, u32>(MAGIC, 0, keys.len() as u64).unwrap();
+    crate::format::write(&path, header, [bytemuck::cast_slice(&keys), &[]]).unwrap().commit().unwrap();
+    let offset = 4096 + 4 * window as u64;
+    assert!(matches!(read_pairs::<u32, ()>(&path), Err(Error::Damaged { offset: at, .. }) if at == offset));
+    crate::format::write(&path, header32, [bytemuck::cast_slice(&keys), bytemuck::cast_slice(&keys)])
+        .unwrap()
+        .commit()
+        .unwrap();
+    let loaded = HbTree::<u32, u32>::builder().load(&Device::host(), &path);
+    assert!(matches!(loaded, Err(Error::Damaged { offset: at, .. }) if at == offset));
 }

@@ -60,6 +60,46 @@ fn expected<K: Located>(
     }
 }
 
+/// The pairs nearest to each query, against all pairs that count, sorted by their distance.
+fn k_nearest<I: FixedIndex<Value = u32>>(
+    index: &I,
+    pairs: &BTreeMap<I::Key, u32>,
+    queries: &[I::Key],
+    (direction, is_strict, tolerance, ties): (Direction, bool, Option<u64>, Ties),
+    how: &AsOf,
+) where
+    I::Key: Located,
+{
+    for k in [0, 1, 4] {
+        let found = HostForm::k_nearest_many(index, queries, k, how).unwrap();
+        assert_eq!(found.len(), queries.len());
+        for (i, &query) in queries.iter().enumerate() {
+            let (group, at) = query.located();
+            let mut near: Vec<(u128, bool, I::Key, u32)> = Vec::new();
+            for (&key, &value) in pairs {
+                let (other, place) = key.located();
+                let distance = place.abs_diff(at);
+                let is_on_side = match direction {
+                    Direction::Backward => place <= at,
+                    Direction::Forward => place >= at,
+                    Direction::Nearest => true,
+                };
+                if other == group
+                    && is_on_side
+                    && tolerance.is_none_or(|most| distance <= u128::from(most))
+                    && !(is_strict && distance == 0)
+                {
+                    near.push((distance, (place > at) == (ties == Ties::Backward), key, value));
+                }
+            }
+            near.sort();
+            near.truncate(k as usize);
+            let (keys, values): (Vec<_>, Vec<_>) = near.iter().map(|pair| (pair.2, pair.3)).unzip();
+            assert_eq!(found.get(i), (&keys[..], &values[..]), "{k} pairs near {query}, {how:?} on {}", index.device());
+        }
+    }
+}
+
 fn check<I: FixedIndex<Value = u32>>(index: &I, pairs: &BTreeMap<I::Key, u32>, queries: &[I::Key])
 where
     I::Key: Located,
@@ -82,6 +122,13 @@ where
                         .collect();
                     found += wanted.iter().flatten().count();
                     assert_eq!(HostForm::asof_many(index, queries, &how).unwrap(), wanted, "{how:?} on {device}");
+                    k_nearest(
+                        index,
+                        pairs,
+                        &queries[..queries.len().min(90)],
+                        (direction, is_strict, tolerance, ties),
+                        &how,
+                    );
 
                     let (mut keys, mut values) =
                         (device.alloc(queries.len()).unwrap(), device.alloc(queries.len()).unwrap());

@@ -4,7 +4,7 @@ use crate::contents::Contents;
 use crate::{MOST_PAIRS, MOST_VALUES, MultiMap};
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths};
-use lanetree_frame::{Buffer, Device, Error, Result, Stream};
+use lanetree_frame::{Buffer, Device, Error, Nulls, Result, Stream, Validity};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::{RadixSortScratch, radix_sort_pairs};
 
@@ -28,6 +28,28 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         let (keys, values) = sorted(&stream, (&device.upload(keys)?, &device.upload(values)?), len)?;
         let contents = Contents::of_sorted(&stream, keys, len, values, most)?;
         Ok(Self { device: device.clone(), contents, most })
+    }
+
+    /// Builds a map over the pairs whose key is not null, in any order: all pairs of a key are kept. Otherwise like
+    /// [`MultiMap::build`].
+    ///
+    /// # Errors
+    /// As [`MultiMap::build`]; [`Error::OutputLength`] for a bitmap that is not of as many keys; [`Error::NullKey`] for a null key
+    /// that is to be refused.
+    pub fn build_valid(
+        device: &Device,
+        keys: &[K],
+        values: &[V],
+        validity: Validity<'_>,
+        nulls: Nulls,
+    ) -> Result<Self> {
+        check_lengths(keys, values)?;
+        validity.check(keys.len())?;
+        match (validity.nulls().next(), nulls) {
+            (None, _) => Self::build(device, keys, values),
+            (Some(index), Nulls::Refuse) => Err(Error::NullKey { index }),
+            (Some(_), Nulls::Skip) => Self::build(device, &validity.select(keys)?, &validity.select(values)?),
+        }
     }
 
     /// Builds a map over pairs in ascending order of their keys. Values of equal keys are in the order of the input.
@@ -88,6 +110,24 @@ pub(crate) fn check_len(len: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn null_keys_are_left_out_or_refused_and_all_other_pairs_kept() {
+        let (keys, values) = ([7_u64, 5, 7, 0, 7], [1_u32, 2, 3, 4, 5]);
+        let bits = [0b1_0110];
+        for device in [Device::host(), Device::emulated()] {
+            let build =
+                |nulls| MultiMap::build_valid(&device, &keys, &values, Validity::new(&bits, 0, 5).unwrap(), nulls);
+            assert_eq!(build(Nulls::Skip).unwrap().pairs().unwrap(), [(5, 2), (7, 3), (7, 5)]);
+            assert!(matches!(build(Nulls::Refuse), Err(Error::NullKey { index: 0 })));
+            let all = Validity::new(&[u8::MAX], 0, 5).unwrap();
+            let map = MultiMap::build_valid(&device, &keys, &values, all, Nulls::Refuse).unwrap();
+            assert_eq!(map.pairs().unwrap(), [(0, 4), (5, 2), (7, 1), (7, 3), (7, 5)]);
+            let short = Validity::new(&bits, 0, 4).unwrap();
+            let refused = MultiMap::build_valid(&device, &keys, &values, short, Nulls::Skip);
+            assert!(matches!(refused, Err(Error::OutputLength { .. })));
+        }
+    }
 
     #[test]
     fn a_key_with_too_many_values_is_named() {

@@ -56,6 +56,8 @@ mod sample;
 mod scan;
 mod select;
 #[cfg(test)]
+mod slices;
+#[cfg(test)]
 mod test_data;
 pub mod valued;
 

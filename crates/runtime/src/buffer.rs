@@ -13,8 +13,8 @@ use core::ptr::{NonNull, null_mut};
 use core::slice;
 use lanetree_simt::{Global, GlobalMut};
 
-/// An array of `len` elements on a device, aligned to 256 bytes. An empty one has no memory; its pointer
-/// is null.
+/// An array of `len` elements on a device, aligned to 256 bytes, or to an element if the memory is the caller's
+/// ([`Device::buffer_from_raw`]). An empty one has no memory; its pointer is null.
 ///
 /// # Several streams
 /// Work that a stream has been given goes on after the call that gave it has returned, and the borrow of its buffers has
@@ -61,13 +61,12 @@ impl<T: Pod> Buffer<T> {
     /// # Safety
     /// As [`Device::buffer_from_raw`].
     pub(crate) unsafe fn foreign(device: &Device, start: *mut T, len: usize) -> Result<Self> {
-        const { assert!(align_of::<T>() <= ALIGNMENT, "allocations are not aligned for this type") };
         let bytes = bytes_of::<T>(device, len)?;
         let start = if bytes == 0 { null_mut() } else { start };
         if bytes > 0 {
             let address = start.addr();
-            let at = NonNull::new(start.cast::<u8>()).filter(|_| address.is_multiple_of(ALIGNMENT));
-            let at = at.ok_or(Error::Misaligned { address, needed: ALIGNMENT })?;
+            let at = NonNull::new(start.cast::<u8>()).filter(|_| start.is_aligned());
+            let at = at.ok_or(Error::Misaligned { address, needed: align_of::<T>() })?;
             // SAFETY: the caller's contract.
             unsafe { device.machine.adopt(at, bytes)? };
         }

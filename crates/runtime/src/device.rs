@@ -193,20 +193,18 @@ impl Device {
     /// ```
     /// use lanetree_runtime::Device;
     ///
-    /// #[repr(align(256))]
-    /// struct Aligned([u32; 64]);
-    ///
-    /// let mut memory = Aligned([0; 64]);
+    /// let mut memory = [0_u32; 64];
     /// // SAFETY: so many elements, aligned, initialised, and used by nobody else before the buffer is gone.
-    /// let mut buffer = unsafe { Device::host().buffer_from_raw(memory.0.as_mut_ptr(), 64)? };
-    /// buffer.copy_from(&[7; 64])?;
+    /// let mut buffer = unsafe { Device::host().buffer_from_raw(&raw mut memory[1], 63)? };
+    /// buffer.copy_from(&[7; 63])?;
     /// buffer.into_raw()?;
-    /// assert_eq!(memory.0, [7; 64]);
+    /// assert_eq!(memory[..3], [0, 7, 7]);
     /// # Ok::<(), lanetree_runtime::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misaligned`] unless it begins at a multiple of 256 bytes, as all buffers do and kernels rely on;
+    /// [`Error::Misaligned`] unless it is aligned for an element (sorts and scans read memory that begins at no multiple of
+    /// 16 bytes one element at a time);
     /// [`Error::WrongDevice`] for device memory of another GPU or context; [`Error::Cuda`] for an address that the driver
     /// does not know; [`Error::OutOfMemory`] for more bytes than an address space has.
     ///

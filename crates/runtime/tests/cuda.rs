@@ -47,9 +47,13 @@ fn the_callers_memory_is_a_buffer_and_is_left_alone_after_it() {
     }
     assert_eq!(owner.to_vec().unwrap()[..7], [1, 1, 1, 1, 1, 0, 0]);
 
+    // SAFETY: as above.
+    let slice = unsafe { device.buffer_from_raw(start.wrapping_add(1), 5) }.unwrap();
+    assert_eq!(slice.to_vec().unwrap(), [1, 1, 1, 1, 0]);
+    drop(slice);
     // SAFETY: refused.
-    let error = unsafe { device.buffer_from_raw(start.wrapping_add(1), 1) }.unwrap_err();
-    assert!(matches!(error, Error::Misaligned { .. }), "{error}");
+    let error = unsafe { device.buffer_from_raw(start.wrapping_byte_add(2), 1) }.unwrap_err();
+    assert!(matches!(error, Error::Misaligned { needed: 4, .. }), "{error}");
     let of_nobody = 256 as *mut u32;
     // SAFETY: refused.
     let error = unsafe { device.buffer_from_raw(of_nobody, 1) }.unwrap_err();

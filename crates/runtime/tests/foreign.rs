@@ -6,7 +6,6 @@ use lanetree_simt::{Entry, GlobalMut, Hint, Instance, Kernel, LaunchShape, Modul
 const LEN: usize = 100;
 
 /// Memory that may be a buffer.
-#[repr(align(256))]
 struct Memory([u32; LEN]);
 
 impl Memory {
@@ -123,9 +122,9 @@ fn memory_that_no_buffer_may_have_is_refused() {
     for device in [Device::host(), Device::emulated()] {
         let memory = Box::into_raw(Memory::new());
         // SAFETY: inside the memory, and refused.
-        let error = unsafe { device.buffer_from_raw(memory.cast::<u32>().add(1), LEN - 1) }.unwrap_err();
-        let Error::Misaligned { address, needed: 256 } = error else { panic!("{error}") };
-        assert_eq!(address, memory.addr() + 4);
+        let error = unsafe { device.buffer_from_raw(memory.byte_add(2).cast::<u32>(), LEN - 1) }.unwrap_err();
+        let Error::Misaligned { address, needed: 4 } = error else { panic!("{error}") };
+        assert_eq!(address, memory.addr() + 2);
         // SAFETY: refused.
         let error = unsafe { device.buffer_from_raw(std::ptr::null_mut::<u32>(), 1) }.unwrap_err();
         assert!(matches!(error, Error::Misaligned { address: 0, .. }), "{error}");

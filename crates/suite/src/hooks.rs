@@ -1,5 +1,6 @@
 //! What an index has beside [`OrderedIndex`].
 
+use crate::lent::Lender;
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
@@ -171,10 +172,12 @@ impl<I: FixedIndex<Key: Numbered, Value: Word>> Hooks<I> for Fixed {
 /// # Errors
 /// The index's own.
 pub(crate) fn fixed_join<I: FixedIndex>(index: &I, stream: &Stream, keys: &[I::Key]) -> Result<Vec<Option<u64>>> {
-    let (device, probes) = (index.device(), index.device().upload(keys)?);
+    let (device, lender) = (index.device(), Lender::new(index.device()));
+    let probes = lender.upload(keys)?;
     // Larger than needed: scratch memory is used again.
     let mut scratch = JoinScratch::new(device, keys.len() + 3)?;
-    let mut out = DeviceMatches::new(device, keys.len())?;
+    let count = lender.alloc(1)?;
+    let mut out = DeviceMatches { count, probes: lender.alloc(keys.len())?, rows: lender.alloc(keys.len())? };
     OnStream::new(index, stream).join(&probes, &mut scratch, &mut out)?;
     stream.synchronize()?;
     let count = out.count.to_vec()?[0] as usize;
@@ -204,7 +207,8 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
         (Combination::Difference, Form::Host) => index.difference_sorted(&keys)?,
         (how, Form::Device) => {
             let (device, stream) = (index.device(), index.device().stream()?);
-            let (buffers, len) = ((device.upload(&keys)?, device.upload(&values)?), keys.len());
+            let lender = Lender::new(device);
+            let (buffers, len) = ((lender.upload(&keys)?, lender.upload(&values)?), keys.len());
             refuses_short_buffers(index, &stream, (&buffers.0, &buffers.1), len)?;
             // SAFETY: the cases' pairs ascend strictly.
             let other = unsafe { index.build_like(&stream, (&buffers.0, &buffers.1), len)? };
@@ -264,11 +268,11 @@ pub(crate) fn fixed_neighbor<I: FixedIndex<Value: Word>>(
     keys: &[I::Key],
     side: Side,
 ) -> Result<NeighborsOf<I>> {
-    let (device, on) = (index.device(), OnStream::new(index, stream));
-    let (queries, len) = (device.upload(keys)?, keys.len());
+    let (lender, on) = (Lender::new(index.device()), OnStream::new(index, stream));
+    let (queries, len) = (lender.upload(keys)?, keys.len());
     // The keys of misses are unspecified: they need not be written.
-    let (mut keys, mut values) = (device.alloc_zeroed::<I::Key>(len)?, device.alloc::<I::Value>(len)?);
-    let mut mask = device.alloc(len.div_ceil(32))?;
+    let (mut keys, mut values) = (lender.alloc_zeroed::<I::Key>(len)?, lender.alloc::<I::Value>(len)?);
+    let mut mask = lender.alloc(len.div_ceil(32))?;
     match side {
         Side::Upper => on.hits(&mut mask).predecessor(&queries, &mut keys, &mut values)?,
         Side::Lower => on.hits(&mut mask).successor(&queries, &mut keys, &mut values)?,
@@ -284,18 +288,18 @@ pub(crate) fn fixed_range<I: FixedIndex>(
     ranges: &[Range<I::Key>],
 ) -> Option<Result<Vec<FixedPairs<I>>>> {
     let find = |Inclusive { starts, ends, limits }| {
-        let (device, count) = (index.device(), ranges.len());
-        let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);
+        let (device, lender, count) = (index.device(), Lender::new(index.device()), ranges.len());
+        let (starts, ends, limits) = (lender.upload(&starts)?, lender.upload(&ends)?, lender.upload(&limits)?);
         let mut scratch = RangeScratch::new(device, count)?;
         // First without room for pairs, which tells how many there are.
-        let mut out = DeviceRanges::new(device, count, 0)?;
+        let mut out = DeviceRanges { offsets: lender.alloc(count + 1)?, ..DeviceRanges::new(device, count, 0)? };
         for _ in 0..2 {
             let on = OnStream::new(index, stream);
             on.limits(&limits).range(&starts, &ends, &mut scratch, &mut out)?;
             stream.synchronize()?;
             let pairs = out.offsets.to_vec()?[count] as usize;
             if pairs > out.keys.len() {
-                out = DeviceRanges::new(device, count, pairs)?;
+                (out.keys, out.values) = (lender.alloc_zeroed(pairs)?, lender.alloc_zeroed(pairs)?);
             }
         }
         let (offsets, keys, values) = (out.offsets.to_vec()?, out.keys.to_vec()?, out.values.to_vec()?);
@@ -315,9 +319,9 @@ pub(crate) fn fixed_count<I: FixedIndex>(
     ranges: &[Range<I::Key>],
 ) -> Option<Result<Vec<u64>>> {
     let count = |Inclusive { starts, ends, limits }| {
-        let device = index.device();
-        let (starts, ends, limits) = (device.upload(&starts)?, device.upload(&ends)?, device.upload(&limits)?);
-        let mut counts = device.alloc(ranges.len())?;
+        let lender = Lender::new(index.device());
+        let (starts, ends, limits) = (lender.upload(&starts)?, lender.upload(&ends)?, lender.upload(&limits)?);
+        let mut counts = lender.alloc(ranges.len())?;
         OnStream::new(index, stream).limits(&limits).count_range(&starts, &ends, &mut counts)?;
         stream.synchronize()?;
         Ok(counts.to_vec()?)
@@ -335,11 +339,11 @@ pub(crate) fn fixed_scan<I: Scans>(
     starts: &[I::Key],
     limit: u32,
 ) -> Result<Vec<FixedPairs<I>>> {
-    let (device, count, most) = (index.device(), starts.len(), limit as usize);
+    let (lender, count, most) = (Lender::new(index.device()), starts.len(), limit as usize);
     // Only the elements of pairs are written.
-    let (mut keys, mut values) = (device.alloc_zeroed(count * most)?, device.alloc_zeroed(count * most)?);
-    let mut counts = device.alloc(count)?;
-    OnStream::new(index, stream).scan(&device.upload(starts)?, limit, &mut keys, &mut values, &mut counts)?;
+    let (mut keys, mut values) = (lender.alloc_zeroed(count * most)?, lender.alloc_zeroed(count * most)?);
+    let mut counts = lender.alloc(count)?;
+    OnStream::new(index, stream).scan(&lender.upload(starts)?, limit, &mut keys, &mut values, &mut counts)?;
     stream.synchronize()?;
     let (keys, values, counts) = (keys.to_vec()?, values.to_vec()?, counts.to_vec()?);
     let row = |(i, &pairs): (usize, &u32)| {

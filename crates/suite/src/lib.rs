@@ -9,6 +9,9 @@
 //! key a number stands for. A case is decoded from any bytes, so the same cases serve every index, in bounded runs and in
 //! fuzzers. [`check`] runs one and says what differs.
 //!
+//! In device form, keys, values, kinds, outputs and masks are slices of larger arrays ([`Lender`]): they begin at any element, as those of
+//! callers do.
+//!
 //! `cargo test -p lanetree-suite` runs the same cases each time. For more random ones, or others:
 //!
 //! ```sh
@@ -27,6 +30,7 @@ pub mod families;
 mod hooks;
 mod host;
 pub mod indexes;
+mod lent;
 mod mirrored;
 mod model;
 mod numbered;
@@ -43,6 +47,7 @@ pub use hooks::{Fixed, Hooks, Plain};
 /// For paths in [`for_each_index!`], which may be called where `lanetree` is no dependency.
 #[doc(hidden)]
 pub use lanetree;
+pub use lent::Lender;
 pub use mirrored::{MirroredFamily, MirroredSubject, Pair, mirrored};
 pub use model::{Model, Range};
 pub use numbered::Numbered;

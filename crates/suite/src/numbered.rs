@@ -1,7 +1,9 @@
 //! Which keys the numbers of cases stand for.
 
+use crate::lent::Lender;
+use core::any::Any;
 use core::fmt::Debug;
-use lanetree::{AnyKey, KeyWord};
+use lanetree::{AnyKey, KeyWord, Result};
 
 /// A key of an index. Different numbers may stand for the same key.
 pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
@@ -20,6 +22,11 @@ pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
     #[must_use]
     fn cut(self, _len: usize) -> Self {
         self
+    }
+
+    /// Keys in a lender's memory, a `Buffer<Self>`; `None` for keys that are in no such buffers.
+    fn lent(_lender: &Lender, _keys: &[Self]) -> Option<Result<Box<dyn Any>>> {
+        None
     }
 
     /// Whether a key begins with another; never, if keys have no parts.
@@ -68,6 +75,10 @@ macro_rules! numbered {
                 type Bits = <$key as AnyKey>::Bits;
                 let word = wide(scattered(number));
                 <$key as AnyKey>::decode(Bits::from_parts([word as u64, (word >> 64) as u64]))
+            }
+
+            fn lent(lender: &Lender, keys: &[$key]) -> Option<Result<Box<dyn Any>>> {
+                Some(lender.upload(keys).map(|buffer| Box::new(buffer) as Box<dyn Any>))
             }
         }
     )*};

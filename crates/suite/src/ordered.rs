@@ -2,6 +2,7 @@
 
 use crate::hooks::{Hooks, hits};
 use crate::host::{self, DomainOf, KeysOf, rows, wide, widened};
+use crate::lent::Lender;
 use crate::model::Range;
 use crate::operations::{narrow, value_of};
 use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
@@ -111,7 +112,11 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> OrderedSubject
         form == Form::Device && self.hooks.takes_buffers(&self.index)
     }
 
-    fn upload(&self, keys: &[KeyOf<I>]) -> Result<<DomainOf<I> as Domain>::Buffer> {
+    /// Keys of a fixed size in a lender's memory.
+    fn upload(&self, lender: &Lender, keys: &[KeyOf<I>]) -> Result<<DomainOf<I> as Domain>::Buffer> {
+        if let Some(lent) = KeyOf::<I>::lent(lender, keys) {
+            return Ok(*lent?.downcast().expect("keys of a fixed size are in buffers of keys"));
+        }
         DomainOf::<I>::upload(self.index.device(), DomainOf::<I>::batch(&host::keys::<I>(keys)))
     }
 
@@ -170,8 +175,9 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
             return Ok(found?.into_iter().map(|value| value.map(Word::widen)).collect());
         }
         let Some(on) = self.device_form(form) else { return host::get(&self.index, keys) };
-        let (device, queries) = (self.index.device(), self.upload(keys)?);
-        let (mut values, mut mask) = (device.alloc::<I::Value>(keys.len())?, device.alloc(keys.len().div_ceil(32))?);
+        let lender = Lender::new(self.index.device());
+        let queries = self.upload(&lender, keys)?;
+        let (mut values, mut mask) = (lender.alloc::<I::Value>(keys.len())?, lender.alloc(keys.len().div_ceil(32))?);
         on.get(&self.stream, &queries, &mut values, Some(&mut mask), I::Value::MAX)?;
         self.stream.synchronize()?;
         Ok(hits(values.to_vec()?.into_iter().map(Word::widen), &mask.to_vec()?))
@@ -179,7 +185,8 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
 
     fn rank(&self, keys: &[KeyOf<I>], side: Side, form: Form) -> Result<Vec<u64>> {
         let Some(on) = self.device_form(form) else { return host::rank(&self.index, keys, side) };
-        let (queries, mut ranks) = (self.upload(keys)?, self.index.device().alloc(keys.len())?);
+        let lender = Lender::new(self.index.device());
+        let (queries, mut ranks) = (self.upload(&lender, keys)?, lender.alloc(keys.len())?);
         match side {
             Side::Lower => on.lower_bound(&self.stream, &queries, &mut ranks)?,
             Side::Upper => on.upper_bound(&self.stream, &queries, &mut ranks)?,

@@ -39,6 +39,8 @@ impl ColumnIndex {
 pub(crate) struct Contents {
     pub(crate) batch: RecordBatch,
     pub(crate) indexes: Vec<Arc<ColumnIndex>>,
+    /// By which another process has the same rows.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 impl Contents {
@@ -117,7 +119,7 @@ impl Shared {
             [batch] if batch.schema_ref() == &schema => batch.clone(),
             _ => concat_batches(&schema, batches)?,
         };
-        let contents = Contents { batch, indexes: Vec::new() };
+        let contents = Contents { batch, indexes: Vec::new(), name: None };
         Ok(Self { schema, current: RwLock::new(Arc::new(contents)), changes: Mutex::new(()) })
     }
 
@@ -146,7 +148,7 @@ impl Shared {
             let names: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
             plan_datafusion_err!("no column {column} to index: choose one of {}", names.join(", "))
         })?;
-        self.change(|Contents { batch, indexes }| {
+        self.change(|Contents { batch, indexes, name: table }| {
             let mut indexes = indexes.clone();
             let is_there = indexes.iter().any(|index| index.name == name);
             if is_there && !if_not_exists {
@@ -158,19 +160,27 @@ impl Shared {
                 }
                 indexes.push(ColumnIndex::build(device, batch, name, number, is_unique)?);
             }
-            Ok(Contents { batch: batch.clone(), indexes })
+            Ok(Contents { batch: batch.clone(), indexes, name: table.clone() })
         })
+    }
+
+    /// Says by which name another process has the same rows.
+    pub(crate) fn set_name(&self, name: &str) {
+        let named = self.change(|Contents { batch, indexes, .. }| {
+            Ok(Contents { batch: batch.clone(), indexes: indexes.clone(), name: Some(name.into()) })
+        });
+        debug_assert!(named.is_ok());
     }
 
     /// Adds rows, or puts them in place of all others, and builds the indexes over what there is then.
     pub(crate) fn insert(&self, rows: &[RecordBatch], overwrite: bool) -> Result<()> {
-        self.change(|Contents { batch, indexes }| {
+        self.change(|Contents { batch, indexes, .. }| {
             let old = if overwrite { None } else { Some(batch) };
             let batch = concat_batches(&self.schema, old.into_iter().chain(rows))?;
             let rebuilt = indexes
                 .iter()
                 .map(|old| ColumnIndex::build(old.index.device(), &batch, &old.name, old.column, old.is_unique));
-            Ok(Contents { indexes: rebuilt.collect::<Result<_>>()?, batch })
+            Ok(Contents { indexes: rebuilt.collect::<Result<_>>()?, batch, name: None })
         })
     }
 }

@@ -77,9 +77,9 @@ impl Condition {
 /// What all filters ask of the column together: a range, and a list of values unless any will do.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    low: Bound<ScalarValue>,
-    high: Bound<ScalarValue>,
-    values: Option<Vec<ScalarValue>>,
+    pub(crate) low: Bound<ScalarValue>,
+    pub(crate) high: Bound<ScalarValue>,
+    pub(crate) values: Option<Vec<ScalarValue>>,
 }
 
 impl Default for Wanted {

@@ -85,6 +85,7 @@ mod filter;
 mod functions;
 mod insert;
 mod lookup;
+mod parts;
 mod rule;
 mod scan;
 mod shape;
@@ -92,6 +93,8 @@ mod table;
 
 pub use costs::Costs;
 pub use lookup::IndexLookupExec;
+pub use parts::{LookupParts, ScanFilter, ScanParts};
 pub use rule::{IndexLookups, with_index_lookups, with_index_lookups_on};
 pub use scan::IndexedScanExec;
+pub use shape::On;
 pub use table::IndexedTable;

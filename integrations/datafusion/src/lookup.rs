@@ -35,13 +35,13 @@ use std::sync::Arc;
 /// Keeps the order of the probes.
 #[derive(Clone, Debug)]
 pub struct IndexLookupExec {
-    indexed: Indexed,
+    pub(crate) indexed: Indexed,
     probes: Arc<dyn ExecutionPlan>,
-    shape: Arc<Shape>,
+    pub(crate) shape: Arc<Shape>,
     /// Why it is no hash join.
     comparison: Option<Comparison>,
     /// Columns of the join's own schema that are returned.
-    output: Vec<usize>,
+    pub(crate) output: Vec<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }

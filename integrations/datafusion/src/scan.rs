@@ -23,13 +23,13 @@ use std::sync::Arc;
 /// the order of the indexed column.
 #[derive(Clone, Debug)]
 pub struct IndexedScanExec {
-    contents: Arc<Contents>,
+    pub(crate) contents: Arc<Contents>,
     /// The table's columns that are read.
-    columns: Vec<usize>,
-    rows: Rows,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) rows: Rows,
     /// How many rows are read.
-    count: usize,
-    is_limited: bool,
+    pub(crate) count: usize,
+    pub(crate) is_limited: bool,
     /// Why a join does not look up in the index.
     not_looked_up: Option<Comparison>,
     properties: Arc<PlanProperties>,
@@ -37,7 +37,7 @@ pub struct IndexedScanExec {
 }
 
 #[derive(Clone, Debug)]
-enum Rows {
+pub(crate) enum Rows {
     All,
     /// With the filters as the plan shows them.
     Wanted(Indexed, Arc<Wanted>, Vec<String>),
@@ -75,7 +75,7 @@ impl IndexedScanExec {
         Self { not_looked_up: Some(comparison), ..self.clone() }
     }
 
-    fn new(
+    pub(crate) fn new(
         contents: Arc<Contents>,
         projection: Option<&Vec<usize>>,
         rows: Rows,

@@ -20,15 +20,30 @@ pub(crate) struct Shape {
     pub(crate) columns: Vec<usize>,
 }
 
-/// Which rows of the table a probe matches. Expressions are over the input.
+/// Which rows of the table a probe of an [`IndexLookupExec`](crate::IndexLookupExec) matches. Expressions are over the input.
 #[derive(Clone, Debug)]
-pub(crate) enum On {
-    /// Those whose value is the key. The column is the indexed one, over the table's side.
-    Equal { key: PhysicalExprRef, indexed: Column },
-    /// The one whose value is the nearest that is not above the key, or not below it.
-    AsOf { key: PhysicalExprRef, forward: bool },
+pub enum On {
+    /// Those whose value is the key.
+    Equal {
+        /// The key.
+        key: PhysicalExprRef,
+        /// The indexed column, over the table's side.
+        indexed: Column,
+    },
+    /// The one whose value is the nearest to the key.
+    AsOf {
+        /// The key.
+        key: PhysicalExprRef,
+        /// Whether the value is not below the key; otherwise it is not above it.
+        forward: bool,
+    },
     /// Those whose values are between two keys, both included.
-    Between { low: PhysicalExprRef, high: PhysicalExprRef },
+    Between {
+        /// The smaller key.
+        low: PhysicalExprRef,
+        /// The larger one.
+        high: PhysicalExprRef,
+    },
 }
 
 /// What is done with probes.

@@ -56,6 +56,29 @@ impl IndexedTable {
         self.shared.contents().index_named(column).map(|indexed| indexed.shared_index())
     }
 
+    /// The table with a name by which another process has the same rows and indexes, so that plans over it can be sent there:
+    /// [`LookupParts`](crate::LookupParts) and [`ScanParts`](crate::ScanParts). `INSERT` takes the name away.
+    #[must_use]
+    pub fn with_name(self, name: &str) -> Self {
+        self.shared.set_name(name);
+        self
+    }
+
+    /// The name that was given, unless rows were inserted since.
+    pub fn name(&self) -> Option<Arc<str>> {
+        self.shared.contents().name.clone()
+    }
+
+    /// The names of the indexed columns.
+    pub fn indexed_columns(&self) -> Vec<String> {
+        let contents = self.shared.contents();
+        let schema = contents.batch.schema();
+        (0..schema.fields().len())
+            .filter(|column| contents.index_on(*column).is_some())
+            .map(|column| schema.field(column).name().clone())
+            .collect()
+    }
+
     /// All rows.
     pub fn rows(&self) -> RecordBatch {
         self.shared.contents().batch.clone()

@@ -1,5 +1,6 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
+use crate::clamp::{Clamp, ClampArgs, ClampRanks, ClampRanksArgs};
 use crate::columns::{MaskHits, MaskHitsArgs, OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
 use crate::elements::{PutElements, PutElementsArgs};
 use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs};
@@ -51,6 +52,16 @@ pub fn order_floats<W: Word>(args: &OrderFloatsArgs<W>) -> Call<'_> {
 /// The kernel that clears a hit mask's bits of null queries.
 pub fn mask_hits(args: &MaskHitsArgs) -> Call<'_> {
     Call::of::<MaskHits>(args)
+}
+
+/// The kernel that makes keys of queries of another integer type.
+pub fn clamp<Q: Word, K: KeyWord>(args: &ClampArgs<Q, K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, Q => Clamp<Q, K>), args)
+}
+
+/// The kernel that corrects the ranks of such queries.
+pub fn clamp_ranks(args: &ClampRanksArgs) -> Call<'_> {
+    Call::of::<ClampRanks>(args)
 }
 
 /// The kernel that makes inclusive bounds.

@@ -1,12 +1,14 @@
 //! Files that are not what was saved.
 
-use crate::{Error, Section, read_pairs, write_pairs};
+use super::kinds::KINDS;
+use crate::{Error, Section, read_pairs, read_strings, write_pairs, write_strings};
+use lanetree_frame::ByteKeysBuf;
 use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 
 thread_local! {
     /// The largest allocation of this thread.
@@ -51,60 +53,114 @@ fn seal(bytes: &mut [u8]) {
     bytes[4092..4096].copy_from_slice(&checksum.to_le_bytes());
 }
 
-fn section_at(offset: usize) -> Section {
-    match offset {
-        0..4096 => Section::Header,
-        4096..8192 => Section::Keys,
-        8192..12288 => Section::Values,
-        _ => Section::Table,
-    }
-}
-
-fn read(path: &Path, bytes: &[u8]) -> Result<(Vec<u64>, Vec<u64>), Error> {
-    fs::write(path, bytes).unwrap();
-    read_pairs::<u64, u64>(path)
-}
-
 #[test]
 fn every_flipped_byte_is_an_error_that_names_its_section() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pairs");
-    write_pairs(&path, &[1_u64, 5, 9], &[10_u64, 50, 90]).unwrap();
-    let mut bytes = fs::read(&path).unwrap();
-    for at in 0..bytes.len() {
-        let flipped = 1 << (at % 8);
-        bytes[at] ^= flipped;
-        match (at, read(&path, &bytes).unwrap_err()) {
-            (8..12, Error::Unsupported { version, .. }) => assert_ne!(version, 1),
-            (_, Error::Damaged { section, offset, expected, found, .. }) => {
-                assert_eq!(section, section_at(at), "byte {at}");
-                assert!(offset <= bytes.len() as u64 && expected != found, "byte {at}: {offset} {expected} {found}");
+    for kind in KINDS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index");
+        (kind.write_new)(&path);
+        let mut bytes = fs::read(&path).unwrap();
+        // In place: to write whole files anew takes minutes.
+        let file = File::options().write(true).open(&path).unwrap();
+        for at in 0..bytes.len() {
+            let flipped = bytes[at] ^ 1 << (at % 8);
+            file.write_all_at(&[flipped], at as u64).unwrap();
+            match (at, (kind.read)(&path).unwrap_err()) {
+                (8..12, Error::Unsupported { version, .. }) => assert_ne!(version, 1),
+                (_, Error::Damaged { section, offset, expected, found, .. }) => {
+                    assert_eq!(section, kind.section_at(at), "{}, byte {at}", kind.name);
+                    assert!(
+                        offset <= bytes.len() as u64 && expected != found,
+                        "byte {at}: {offset} {expected} {found}"
+                    );
+                }
+                (_, error) => panic!("{}, byte {at}: {error}", kind.name),
             }
-            (_, error) => panic!("byte {at}: {error}"),
+            file.write_all_at(&[bytes[at]], at as u64).unwrap();
         }
-        bytes[at] ^= flipped;
+        assert!(fs::read(&path).unwrap() == bytes);
+        // Flags that nobody knows, in a header that is whole.
+        let flags = bytes[12];
+        for (at, flag) in [(15, 0x80), (12, 4)] {
+            bytes[at] |= flag;
+            seal(&mut bytes);
+            fs::write(&path, &bytes).unwrap();
+            assert!(matches!((kind.read)(&path), Err(Error::Unsupported { version: 1, .. })), "{}", kind.name);
+            bytes[at] ^= flag;
+        }
+        // Flags that others have.
+        for other in [0, 1, 2, 3] {
+            bytes[12] = other;
+            seal(&mut bytes);
+            fs::write(&path, &bytes).unwrap();
+            if let Err(error) = (kind.read)(&path) {
+                assert!(matches!(error, Error::Unsupported { .. } | Error::Several | Error::Damaged { .. }), "{error}");
+            } else {
+                assert!(
+                    other == flags || kind.name == "multimap" && other == 0,
+                    "{} takes the flags {other}",
+                    kind.name
+                );
+            }
+        }
     }
-    // Flags that nobody knows, in a header that is whole.
-    bytes[15] = 0x80;
-    seal(&mut bytes);
-    assert!(matches!(read(&path, &bytes), Err(Error::Unsupported { version: 1, flags: 0x8000_0000 })));
 }
 
 #[test]
 fn a_file_of_any_other_length_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pairs");
-    write_pairs(&path, &[1_u64, 5, 9], &[10_u64, 50, 90]).unwrap();
-    let whole = fs::read(&path).unwrap();
-    let longer = whole.len() + 3;
-    for len in (0..whole.len()).chain([whole.len() + 1, longer]) {
-        let mut bytes = whole.clone();
-        bytes.resize(len, 0);
-        let Err(Error::Damaged { section: Section::Header, found, .. }) = read(&path, &bytes) else {
-            panic!("{len} bytes")
-        };
-        assert_eq!(found, len.to_string());
+    for kind in KINDS {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index");
+        (kind.write_new)(&path);
+        let whole = fs::metadata(&path).unwrap().len();
+        let file = File::options().write(true).open(&path).unwrap();
+        for len in [whole + 1, whole + 3].into_iter().chain((0..whole).rev()) {
+            file.set_len(len).unwrap();
+            let Err(Error::Damaged { section: Section::Header, found, .. }) = (kind.read)(&path) else {
+                panic!("{}, {len} bytes", kind.name)
+            };
+            assert_eq!(found, len.to_string());
+        }
     }
+}
+
+#[test]
+fn ends_of_strings_out_of_order_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("strings");
+    let words: ByteKeysBuf = ["a", "bcd", "bce"].into_iter().collect();
+    write_strings(&path, &words, &[1_u32, 2, 3]).unwrap();
+    let whole = fs::read(&path).unwrap();
+    let (ends, keys, table) = (4096, 8192, 16384);
+    // As a writer with an error would write them: all checksums are right.
+    let read = |ends_are: [u64; 3], text: &[u8; 7]| {
+        let mut bytes = whole.clone();
+        for (at, end) in ends_are.into_iter().enumerate() {
+            bytes[ends + 8 * at..][..8].copy_from_slice(&end.to_le_bytes());
+        }
+        bytes[keys..keys + 7].copy_from_slice(text);
+        for (at, section) in [ends..ends + 24, keys..keys + 7].into_iter().enumerate() {
+            let checksum = crc32c::crc32c(&bytes[section]);
+            bytes[table + 4 * at..][..4].copy_from_slice(&checksum.to_le_bytes());
+        }
+        let checksum = crc32c::crc32c(&bytes[table..]);
+        bytes[88..92].copy_from_slice(&checksum.to_le_bytes());
+        seal(&mut bytes);
+        fs::write(&path, &bytes).unwrap();
+        read_strings::<u32>(&path).map_err(|error| error.to_string())
+    };
+    assert_eq!(read([1, 4, 7], b"abcdbce").unwrap().0, words);
+    assert!(
+        read([4, 1, 7], b"abcdbce")
+            .unwrap_err()
+            .contains("byte 4104 of the file: where a key ends should be 4 at least")
+    );
+    assert!(
+        read([1, 4, 6], b"abcdbce").unwrap_err().contains("byte 4112 of the file: where the last key ends should be 7")
+    );
+    assert!(read([1, 4, u64::MAX], b"abcdbce").unwrap_err().contains("where the last key ends"));
+    assert!(read([1, 4, 7], b"abcdbcd").unwrap_err().contains("byte 8196 of the file: a key should be above"));
+    assert!(read([1, 1, 7], b"abcdbcd").unwrap_err().contains("a key should be above"));
 }
 
 #[test]
@@ -129,6 +185,25 @@ fn numbers_of_pairs_that_the_file_has_no_bytes_for_allocate_nothing() {
             assert!(allocated <= bytes.len(), "{allocated} bytes for {pairs} pairs");
         }
     }
+    let words: ByteKeysBuf = ["a", "bcd", "bce"].into_iter().collect();
+    write_strings(&path, &words, &[1_u64, 5, 9]).unwrap();
+    let whole = fs::read(&path).unwrap();
+    for bit in 0..64 {
+        for (number, at) in [(1_u64 << bit, 80), (u64::MAX >> bit, 80), (1 << bit, 156), (u64::MAX >> bit, 156)] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+            seal(&mut bytes);
+            if bytes == whole {
+                continue;
+            }
+            fs::write(&path, &bytes).unwrap();
+            let allocated = largest_allocation(|| {
+                let error = read_strings::<u64>(&path).unwrap_err();
+                assert!(matches!(error, Error::Damaged { .. }), "{number} at {at}: {error}");
+            });
+            assert!(allocated <= bytes.len(), "{allocated} bytes for {number} at {at}");
+        }
+    }
 }
 
 #[test]
@@ -138,7 +213,7 @@ fn keys_out_of_order_are_named() {
     // As a writer with an error would write them: all checksums are right.
     let header = crate::format::Header::of::<u64, ()>(crate::format::MAGIC, 0, 4).unwrap();
     for (keys, offset) in [([1_u64, 2, 2, 3], 4096 + 16), ([1, 2, 3, 0], 4096 + 24)] {
-        crate::format::write(&path, header, bytemuck::cast_slice(&keys), &[]).unwrap();
+        crate::format::write(&path, header, [bytemuck::cast_slice(&keys), &[]]).unwrap().commit().unwrap();
         let error = read_pairs::<u64, ()>(&path).unwrap_err();
         assert!(matches!(error, Error::Damaged { section: Section::Keys, offset: at, .. } if at == offset), "{error}");
     }
@@ -157,6 +232,18 @@ proptest! {
         let (keys, values): (Vec<i64>, Vec<u32>) = pairs.into_iter().unzip();
         write_pairs(&path, &keys, &values).unwrap();
         prop_assert_eq!(read_pairs::<i64, u32>(&path).unwrap(), (keys, values));
+    }
+
+    #[test]
+    fn strings_that_are_written_are_read(
+        pairs in prop::collection::btree_map(prop::collection::vec(any::<u8>(), 0..40), any::<u32>(), 0..1000),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("strings");
+        let (keys, values): (Vec<Vec<u8>>, Vec<u32>) = pairs.into_iter().unzip();
+        let keys: ByteKeysBuf = keys.into_iter().collect();
+        write_strings(&path, &keys, &values).unwrap();
+        prop_assert_eq!(read_strings::<u32>(&path).unwrap(), (keys, values));
     }
 
     #[test]

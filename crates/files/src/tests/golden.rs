@@ -1,7 +1,9 @@
 //! Files of every version, as they were written when it was the newest.
 
-use crate::{Durability, FromFile, Load, Log, Save, read_pairs, types_of, write_pairs};
-use lanetree_frame::{AnyKey, Bytes16, Device, F32, F64, KeyWord, Op, Value};
+use crate::{Durability, FromFile, Load, Log, Save, read_pairs, read_strings, types_of, write_pairs, write_strings};
+use lanetree_cuart::Cuart;
+use lanetree_frame::{AnyKey, ByteKeysBuf, Bytes16, Device, F32, F64, KeyWord, Op, Value};
+use lanetree_hbtree::HbTree;
 use lanetree_lane_tree::LaneTree;
 use lanetree_multimap::MultiMap;
 use std::fs;
@@ -32,6 +34,16 @@ fn contents<K: AnyKey, V: Value>() -> (Vec<K>, Vec<V>) {
 fn golden_multimap() -> (PathBuf, Vec<i32>, Vec<u64>) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-multimap-i32-u64.lanetree");
     (path, vec![-7, -7, -7, 0, 5, 5], vec![3, 1, 3, 9, u64::MAX, 0])
+}
+
+/// That of byte strings: empty ones, prefixes of each other, all bytes, and one that is longer than a node.
+fn golden_strings() -> (PathBuf, ByteKeysBuf, Vec<u32>) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-bytes-u32.lanetree");
+    let mut keys: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte, 255 - byte]).collect();
+    keys.extend([vec![], vec![0], vec![7], vec![7, 248, 0], vec![9; 300]]);
+    keys.sort();
+    let values = (0..keys.len() as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+    (path, keys.into_iter().collect(), values)
 }
 
 /// The folder of a log, and what writes it.
@@ -74,6 +86,10 @@ fn write_missing_golden_files() {
     if !path.exists() {
         MultiMap::build_sorted(&Device::host(), &keys, &values).unwrap().save(path).unwrap();
     }
+    let (path, keys, values) = golden_strings();
+    if !path.exists() {
+        write_strings(path, &keys, &values).unwrap();
+    }
     let (folder, write) = golden_log();
     if !folder.exists() {
         write(&folder);
@@ -94,6 +110,17 @@ fn golden_files_are_read_and_written_byte_for_byte() {
         assert!(fs::read(&saved).unwrap() == fs::read(&path).unwrap(), "{path:?}: today's writer writes other bytes");
     }
     each_golden!(check);
+
+    let (path, folder) = (golden::<i32, u64>(), tempfile::tempdir().unwrap());
+    let saved = folder.path().join("saved");
+    HbTree::<i32, u64>::builder().regular().load(&Device::host(), &path).unwrap().save(&saved).unwrap();
+    assert!(fs::read(&saved).unwrap() == fs::read(&path).unwrap(), "{path:?}: today's writer writes other bytes");
+
+    let (path, keys, values) = golden_strings();
+    assert_eq!(types_of(&path).unwrap(), ["bytes", "u32"]);
+    assert!(read_strings::<u32>(&path).unwrap() == (keys.clone(), values.clone()));
+    Cuart::build(&Device::host(), &keys, &values).unwrap().save(&saved).unwrap();
+    assert!(fs::read(&saved).unwrap() == fs::read(&path).unwrap(), "{path:?}: today's writer writes other bytes");
 
     let ((path, keys, values), folder) = (golden_multimap(), tempfile::tempdir().unwrap());
     let loaded = MultiMap::<i32, u64>::load(&Device::host(), &path).unwrap();

@@ -3,7 +3,7 @@
 use super::crash::{PowerCuts, failing, steps};
 use super::damage::largest_allocation;
 use crate::Durability::{Synced, Unsynced};
-use crate::{Durability, Error, Log, Opened, Result, Section};
+use crate::{Compacted, Compaction, Durability, Error, Log, Opened, Result, Section};
 use lanetree_frame::{Device, Op, apply_to_map};
 use lanetree_lane_tree::LaneTree;
 use proptest::prelude::*;
@@ -59,9 +59,20 @@ enum Act {
     Append(Durability),
     Sync,
     Compact,
+    /// The steps of a compaction while batches are appended.
+    Begin,
+    Run,
+    Finish,
 }
 
-const SCRIPT: [Act; 12] = [
+impl Act {
+    /// Whether all batches are on disk after it.
+    fn syncs(self) -> bool {
+        !matches!(self, Self::Append(Unsynced) | Self::Begin | Self::Run)
+    }
+}
+
+const SCRIPT: [Act; 21] = [
     Act::Append(Synced),
     Act::Append(Unsynced),
     Act::Append(Unsynced),
@@ -74,10 +85,26 @@ const SCRIPT: [Act; 12] = [
     Act::Append(Synced),
     Act::Compact,
     Act::Append(Synced),
+    Act::Append(Unsynced),
+    Act::Begin,
+    Act::Append(Unsynced),
+    Act::Run,
+    Act::Append(Synced),
+    Act::Append(Unsynced),
+    Act::Finish,
+    Act::Append(Unsynced),
+    Act::Append(Synced),
 ];
 
-fn act(log: &mut Log<u64, u32>, act: Act) -> Result<()> {
+/// How far a compaction has come.
+#[derive(Default)]
+struct Beside(Option<Compaction<u64, u32>>, Option<Compacted<u64, u32>>);
+
+fn act(log: &mut Log<u64, u32>, beside: &mut Beside, act: Act) -> Result<()> {
     match act {
+        Act::Begin => log.begin_compaction().map(|begun| beside.0 = Some(begun)),
+        Act::Run => beside.0.take().expect("it was begun").run().map(|compacted| beside.1 = Some(compacted)),
+        Act::Finish => log.finish_compaction(beside.1.take().expect("it was run")),
         Act::Append(durability) => log.append(&batch(log.next_batch() as u32), durability).map(drop),
         Act::Sync => log.sync(),
         Act::Compact => log.compact(),
@@ -129,14 +156,14 @@ fn after_a_power_cut_at_any_step_all_synced_batches_are_there() {
     // The number of batches that are on disk after so many steps, at least; `None` before there is a log.
     let mut acknowledged = vec![(steps(), 0)];
     let mut begun = vec![(0, 0)];
-    let mut appended = 0;
+    let (mut appended, mut beside) = (0, Beside::default());
     for next in SCRIPT {
         if let Act::Append(_) = next {
             begun.push((steps(), log.next_batch() as u32 + 1));
         }
-        act(&mut log, next).unwrap();
+        act(&mut log, &mut beside, next).unwrap();
         appended = log.next_batch() as u32;
-        if !matches!(next, Act::Append(Unsynced)) {
+        if next.syncs() {
             acknowledged.push((steps(), appended));
         }
     }
@@ -174,16 +201,18 @@ fn a_log_whose_disk_fails_at_any_step_loses_nothing_that_was_synced() {
         for step in 0.. {
             let folder = tempfile::tempdir().unwrap();
             let mut log = create(folder.path()).unwrap();
-            let mut least = 0;
+            let (mut least, mut beside) = (0, Beside::default());
             let (error, failed) = failing(step, all_after, || {
                 for next in SCRIPT {
-                    if let Err(error) = act(&mut log, next) {
+                    if let Err(error) = act(&mut log, &mut beside, next) {
                         return Some(error);
                     }
                     least = log.next_batch() as u32;
                 }
                 None
             });
+            // One that has been begun is given up.
+            drop(beside);
             let next = log.next_batch() as u32;
             if log.is_failed() {
                 assert!(matches!(log.append(&batch(next), Synced), Err(Error::LogFailed)));
@@ -334,4 +363,41 @@ proptest! {
         drop(log);
         prop_assert_eq!(map(&open(folder.path()).unwrap()), expected);
     }
+}
+
+#[test]
+fn batches_are_appended_while_another_thread_compacts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = create(folder.path()).unwrap();
+    while log.next_batch() < 60 {
+        let number = log.next_batch() as u32;
+        log.append(&batch(number), Unsynced).unwrap();
+        if number.is_multiple_of(5) {
+            let compaction = log.begin_compaction().unwrap();
+            assert!(format!("{compaction:?}").contains(&format!("up to batch {}", number + 1)));
+            let worker = std::thread::spawn(|| compaction.run());
+            assert!(matches!(log.begin_compaction(), Err(Error::CompactionBegun)));
+            assert!(matches!(log.compact(), Err(Error::CompactionBegun)));
+            for later in 1..=number % 3 {
+                log.append(&batch(number + later), Unsynced).unwrap();
+            }
+            let before = log.next_batch() as u32;
+            let compacted = worker.join().unwrap().unwrap();
+            log.finish_compaction(compacted).unwrap();
+            assert_eq!(log.next_batch() as u32, before);
+        }
+    }
+    let (kept, batches) = (log.batch_bytes(), log.next_batch() as u32);
+    drop(log);
+    let mut opened = open(folder.path()).unwrap();
+    assert_eq!((map(&opened), opened.log.batch_bytes()), (after(batches), kept));
+    // One that is dropped changes nothing.
+    let compacted = opened.log.begin_compaction().unwrap().run().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut other = create(elsewhere.path()).unwrap();
+    assert!(matches!(other.finish_compaction(compacted), Err(Error::OtherLog)));
+    opened.log.append(&batch(batches), Synced).unwrap();
+    drop(opened);
+    assert_eq!(map(&open(folder.path()).unwrap()), after(batches + 1));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }

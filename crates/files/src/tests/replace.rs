@@ -1,48 +1,37 @@
 //! Saves that fail or are cut off.
 
 use super::crash::{PowerCuts, failing};
+use super::kinds::KINDS;
 use crate::{Error, read_pairs, write_pairs};
 use std::fs;
-use std::path::Path;
-
-const OLD: (&[u64], &[u32]) = (&[1, 2, 3], &[10, 20, 30]);
-const NEW: (&[u64], &[u32]) = (&[2, 4], &[21, 41]);
-
-fn read(path: &Path) -> (Vec<u64>, Vec<u32>) {
-    read_pairs(path).unwrap()
-}
-
-fn is(pairs: &(Vec<u64>, Vec<u32>), expected: (&[u64], &[u32])) -> bool {
-    (&pairs.0[..], &pairs.1[..]) == expected
-}
 
 #[test]
 fn after_a_power_cut_at_any_step_a_save_has_left_the_old_file_or_the_new_one() {
-    for had_old in [true, false] {
+    for (kind, had_old) in KINDS.iter().flat_map(|kind| [(kind, true), (kind, false)]) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pairs");
+        let path = folder.path().join("index");
         if had_old {
-            write_pairs(&path, OLD.0, OLD.1).unwrap();
+            (kind.write_old)(&path);
         }
         let cuts = PowerCuts::begin(folder.path());
-        write_pairs(&path, NEW.0, NEW.1).unwrap();
+        (kind.write_new)(&path);
         let steps = super::crash::steps();
         let (mut old, mut new) = (0, 0);
         let states = cuts.each(|step, folder| {
-            let path = folder.join("pairs");
+            let (path, name) = (folder.join("index"), kind.name);
             match path.exists() {
-                true if is(&read(&path), NEW) => new += 1,
+                true if (kind.read)(&path).unwrap() == (kind.new)() => new += 1,
                 true => {
-                    assert!(had_old && is(&read(&path), OLD), "step {step}");
-                    assert!(step < steps, "what was saved is there after a power cut");
+                    assert!(had_old && (kind.read)(&path).unwrap() == (kind.old)(), "{name}, step {step}");
+                    assert!(step < steps, "{name}: what was saved is there after a power cut");
                     old += 1;
                 }
-                false => assert!(!had_old && step < steps, "step {step}"),
+                false => assert!(!had_old && step < steps, "{name}, step {step}"),
             }
             // Whatever is there besides, the next save replaces.
-            write_pairs(&path, OLD.0, OLD.1).unwrap();
-            assert!(is(&read(&path), OLD));
-            assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "step {step}: a temporary file is left");
+            (kind.write_old)(&path);
+            assert!((kind.read)(&path).unwrap() == (kind.old)());
+            assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "{name}, step {step}: a temporary file is left");
         });
         assert!(states > 15 && new >= 2 && (old > 10 || !had_old), "{states} states, {old} old, {new} new");
     }
@@ -50,24 +39,24 @@ fn after_a_power_cut_at_any_step_a_save_has_left_the_old_file_or_the_new_one() {
 
 #[test]
 fn a_save_that_fails_at_any_step_leaves_the_old_file_or_the_new_one() {
-    for all_after in [false, true] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pairs");
+    for (kind, all_after) in KINDS.iter().flat_map(|kind| [(kind, true), (kind, false)]) {
+        let (folder, name) = (tempfile::tempdir().unwrap(), kind.name);
+        let path = folder.path().join("index");
         for step in 0.. {
-            write_pairs(&path, OLD.0, OLD.1).unwrap();
-            let (result, failed) = failing(step, all_after, || write_pairs(&path, NEW.0, NEW.1));
+            (kind.write_old)(&path);
+            let (result, failed) = failing(step, all_after, || (kind.try_write_new)(&path));
             if !failed {
                 assert!(step > 6);
                 result.unwrap();
                 break;
             }
-            let Err(Error::Io { action, .. }) = result else { panic!("step {step}: {result:?}") };
+            let Err(Error::Io { action, .. }) = result else { panic!("{name}, step {step}: {result:?}") };
             // Only the folder was not synced.
-            let expected = if action == "syncing the folder" { NEW } else { OLD };
-            assert!(is(&read(&path), expected), "step {step}, {action}");
+            let expected = if action == "syncing the folder" { (kind.new)() } else { (kind.old)() };
+            assert!((kind.read)(&path).unwrap() == expected, "{name}, step {step}, {action}");
             let left = fs::read_dir(folder.path()).unwrap().count();
             // A disk that has gone takes no removals.
-            assert!(left == 1 || all_after && left == 2, "step {step}, {action}: a temporary file is left");
+            assert!(left == 1 || all_after && left == 2, "{name}, step {step}, {action}: a temporary file is left");
         }
     }
 }
@@ -84,7 +73,7 @@ fn saves_of_one_path_at_the_same_time_leave_one_of_the_files() {
                 for _ in 0..10 {
                     let len = 500 * (thread as usize + 1);
                     write_pairs(path, &keys[..len], &vec![thread; len]).unwrap();
-                    let (keys, values) = read(path);
+                    let (keys, values) = read_pairs::<u64, u32>(path).unwrap();
                     assert_eq!(keys.len(), 500 * (values[0] as usize + 1));
                     assert!(values.iter().all(|&value| value == values[0]));
                 }
@@ -100,6 +89,6 @@ fn a_link_with_the_temporary_name_is_not_followed() {
     let (path, other) = (folder.path().join("pairs"), folder.path().join("other"));
     fs::write(&other, "other").unwrap();
     std::os::unix::fs::symlink(&other, folder.path().join(".pairs.tmp")).unwrap();
-    assert!(matches!(write_pairs(&path, OLD.0, OLD.1), Err(Error::Io { .. })));
+    assert!(matches!(write_pairs(&path, &[1_u64], &[10_u32]), Err(Error::Io { .. })));
     assert_eq!(fs::read(&other).unwrap(), b"other");
 }

@@ -104,6 +104,24 @@ impl AsOf {
         Self { ties, ..self }
     }
 
+    /// The side.
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The same on another side.
+    pub(super) fn toward(self, direction: Direction) -> Self {
+        Self { direction, ..self }
+    }
+
+    /// The rule by which neighbours count and are compared.
+    ///
+    /// # Errors
+    /// [`Error::OptionValue`] for a distance between floats.
+    pub(super) fn rule<K: AnyKey>(&self) -> Result<Near<K::Bits>> {
+        Ok(self.searches::<K>()?.iter().last().map_or(Near::ANY, |search| search.near))
+    }
+
     /// The searches that find it, one after another.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::asof::Searches;
 use super::join::rows_of;
+use super::nearest::k_nearest;
 use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, Source, anew};
 use super::streaming::copy_past_caches;
@@ -198,6 +199,15 @@ pub trait HostForm: FixedIndex {
     /// As [`HostForm::get_many`]; [`Error::OptionValue`] for a distance between floats.
     fn asof_many(&self, keys: &[Self::Key], how: &AsOf) -> Result<Neighbors<Self::Key, Self::Value>> {
         self.neighbor_many(keys, &how.searches::<Self::Key>()?, |key, value| (key, value))
+    }
+
+    /// The pairs nearest to each of `keys` that an as-of look-up could find, at most `k` of each, the nearest first: with
+    /// [`AsOf::backward`] the last `k` at or below it, in descending order. Each round of look-ups finds one more of each.
+    ///
+    /// # Errors
+    /// As [`HostForm::asof_many`].
+    fn k_nearest_many(&self, keys: &[Self::Key], k: u64, how: &AsOf) -> Result<Ranges<Self::Key, Self::Value>> {
+        k_nearest(self, keys, k, how)
     }
 
     /// What a function makes of the neighbours of `keys` that searches find.

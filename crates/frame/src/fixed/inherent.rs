@@ -408,6 +408,35 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::asof_many(self, keys, how)
             }
 
+            /// For each of `keys` the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not,
+            /// within the distance and the group that [`AsOf`]($crate::fixed::AsOf) says. Of two that are equally near, the one
+            /// below is first, unless it says otherwise. With [`AsOf::backward`]($crate::fixed::AsOf::backward) these are the
+            /// last `k` pairs at or below a key, in descending order. A batch takes `k` rounds of look-ups.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{AsOf, Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30, 60], &[1_u32, 2, 3, 6])?;")]
+            /// let nearest = index.k_nearest_many(&[25, 60], 3, &AsOf::nearest())?;
+            /// assert_eq!(nearest.get(0), (&[20, 30, 10][..], &[2, 3, 1][..]));
+            /// let descending = index.k_nearest_many(&[25, 60], 3, &AsOf::backward())?;
+            /// assert_eq!(descending.get(1), (&[60, 30, 20][..], &[6, 3, 2][..]));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`asof_many`](Self::asof_many).
+            pub fn k_nearest_many(
+                &self,
+                keys: &[$k],
+                k: u64,
+                how: &$crate::fixed::AsOf,
+            ) -> $crate::Result<$crate::Ranges<$k, $v>> {
+                $crate::fixed::HostForm::k_nearest_many(self, keys, k, how)
+            }
+
             /// Joins `probes` with the index: the numbers of the probes that are present, in ascending order, and for each of
             /// them its pair's row, which is the number of pairs with smaller keys. Probes may repeat.
             ///

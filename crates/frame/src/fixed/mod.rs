@@ -9,6 +9,7 @@ mod host;
 mod inherent;
 mod iter;
 mod join;
+mod nearest;
 mod on_stream;
 mod ordered;
 pub mod pairs;

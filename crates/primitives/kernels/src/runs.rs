@@ -30,9 +30,9 @@ pub const CARRY_WORDS: usize = Compacted::<2>::WORDS;
 kernel_args! {
     /// Arguments of [`Runs`].
     pub struct RunArgs<K, I, O> {
-        /// `[count]`, from a 16-byte boundary on.
+        /// `[count]`.
         pub keys: Global<K>,
-        /// `[count]`, from a 16-byte boundary on; not used by reductions without values.
+        /// `[count]`; not used by reductions without values.
         pub values: Global<I>,
         /// How many elements.
         pub count: Count,
@@ -257,7 +257,7 @@ impl<K: KeyWord, R: Reduction, const STEPS: usize> Kernel for Runs<K, R, STEPS> 
         let lane = simt.lane();
         let in_tile = simt.warp() * Self::SEGMENT as u32;
         let first = tile * Self::TILE + u64::from(in_tile);
-        // SAFETY: `count` elements, aligned.
+        // SAFETY: `count` elements.
         let keys: Pairs<K, STEPS> = unsafe { tile::load(simt, args.keys, first, count) };
         let mut values = [[R::In::MIN; 2]; STEPS];
         if R::HAS_VALUES {

@@ -21,13 +21,13 @@ pub const CARRY_WORDS: usize = 2;
 kernel_args! {
     /// Arguments of [`Scan`].
     pub struct ScanArgs<I, O> {
-        /// `[count]`, from a 16-byte boundary on.
+        /// `[count]`.
         pub input: Global<I>,
         /// How many.
         pub count: Count,
         /// Scratch: [`state_words`](lookback::state_words) for the blocks of the launch and [`CARRY_WORDS`], zeroed.
         pub state: GlobalMut<u64>,
-        /// Out: `[count]`, and for [`ExclusiveSum`] one more, the total; from a 16-byte boundary on.
+        /// Out: `[count]`, and for [`ExclusiveSum`] one more, the total.
         pub output: GlobalMut<O>,
     }
 }
@@ -189,7 +189,7 @@ impl<O: Operator> Kernel for Scan<O> {
             return;
         }
         let first = tile * TILE + u64::from(simt.warp()) * SEGMENT;
-        // SAFETY: `count` inputs, aligned.
+        // SAFETY: `count` inputs.
         let values: Pairs<O::In, STEPS> = unsafe { tile::load(simt, args.input, first, count) };
         // The total first, so that later tiles need not wait for the scan.
         let mut segment = O::Out::MIN;
@@ -249,7 +249,7 @@ impl<O: Operator> Kernel for Scan<O> {
         simt.barrier();
         // SAFETY: stored before the barrier.
         carry = O::combine(unsafe { simt.shared_load(Self::BEFORE, 0) }, carry);
-        let whole = first + SEGMENT <= count;
+        let whole = first + SEGMENT <= count && tile::is_aligned(args.output.as_const());
         unroll::<STEPS>(|step| {
             let pair = outputs[step].map(|output| O::combine(carry, output));
             let index = first + STEP * step as u64 + 2 * u64::from(simt.lane());

@@ -30,9 +30,9 @@ pub const CARRY_WORDS: usize = Compacted::<0>::WORDS;
 kernel_args! {
     /// Arguments of [`Select`] and [`CountFlags`].
     pub struct SelectArgs<K, V> {
-        /// `[count]`, from a 16-byte boundary on.
+        /// `[count]`.
         pub keys: Global<K>,
-        /// `[count]`, from a 16-byte boundary on; not used by a kernel without values.
+        /// `[count]`; not used by a kernel without values.
         pub values: Global<V>,
         /// `[ceil(count / 32)]`: bit `i % 32` of word `i / 32` says whether element `i` is selected.
         pub flags: Global<u32>,
@@ -106,7 +106,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS
             // SAFETY: the word has the bit of an element.
             word = unsafe { simt.load(args.flags, first / u64::from(WARP) + u64::from(lane), Hint::NoAllocate) };
         }
-        // SAFETY: `count` elements, aligned.
+        // SAFETY: `count` elements.
         let keys: Pairs<K, STEPS> = unsafe { tile::load(simt, args.keys, first, count) };
         let mut values = [[V::MIN; 2]; STEPS];
         if VALUES {

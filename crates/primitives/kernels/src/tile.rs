@@ -32,6 +32,13 @@ pub(crate) const fn len(steps: usize) -> u64 {
 /// A warp's elements: `[step][0 or 1]` is element `64 * step + 2 * lane + (0 or 1)` of its segment.
 pub(crate) type Pairs<T, const N: usize> = [[T; 2]; N];
 
+/// Whether an array begins on a 16-byte boundary, so that two neighbours are one access. A caller's memory may begin at any
+/// element.
+#[inline(always)]
+pub(crate) fn is_aligned<T>(array: Global<T>) -> bool {
+    array.as_ptr().addr().is_multiple_of(16)
+}
+
 /// Per thread. Elements `index` and `index + 1`; `index` is even, and the array begins on a 16-byte boundary.
 ///
 /// # Safety
@@ -73,7 +80,7 @@ pub(crate) unsafe fn store_pair<S: Simt, T: Word>(simt: S, to: GlobalMut<T>, ind
 /// those from `count` on.
 ///
 /// # Safety
-/// `from` has `count` elements, begins on a 16-byte boundary, and nobody writes it while the kernel runs.
+/// `from` has `count` elements, and nobody writes it while the kernel runs.
 #[inline(always)]
 pub(crate) unsafe fn load<S: Simt, T: KeyWord, const N: usize>(
     simt: S,
@@ -83,9 +90,9 @@ pub(crate) unsafe fn load<S: Simt, T: KeyWord, const N: usize>(
 ) -> Pairs<T, N> {
     let mut pairs = [[T::MIN; 2]; N];
     let lane = first + 2 * u64::from(simt.lane());
-    if first + STEP * N as u64 <= count {
+    if first + STEP * N as u64 <= count && is_aligned(from) {
         unroll::<N>(|step| {
-            // SAFETY: the whole segment lies before `count`.
+            // SAFETY: the whole segment lies before `count`, and `from` is aligned.
             pairs[step] = unsafe { load_pair(simt, from, lane + STEP * step as u64) };
         });
     } else {

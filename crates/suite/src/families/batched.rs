@@ -3,6 +3,7 @@
 use crate::hooks::{
     FixedPairs, PairsOf, fixed_combine, fixed_count, fixed_join, fixed_neighbor, fixed_range, fixed_scan,
 };
+use crate::lent::Lender;
 use crate::model::Range;
 use crate::operations::value_of;
 use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
@@ -146,9 +147,9 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
     /// Every other batch as if it were sorted, which it mostly is not.
     fn get(&self, stream: &Stream, keys: &[K]) -> Option<Result<Vec<Option<V>>>> {
         let get = || {
-            let device = self.device();
-            let (queries, mut values) = (device.upload(keys)?, device.alloc(keys.len())?);
-            let mut hits = device.alloc::<u32>(keys.len().div_ceil(32))?;
+            let lender = Lender::new(self.device());
+            let (queries, mut values) = (lender.upload(keys)?, lender.alloc(keys.len())?);
+            let mut hits = lender.alloc::<u32>(keys.len().div_ceil(32))?;
             let on = || self.on(stream).order(BatchOrder::Sorted);
             on().hits(&mut hits).get(&queries, &mut values)?;
             let (values, hits) = (values.to_vec()?, hits.to_vec()?);
@@ -156,8 +157,8 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
             let sparse = self.stats().buckets as usize * 3 / 4;
             let mut order: Vec<usize> = (0..keys.len()).cycle().take(sparse).collect();
             order.sort_by_key(|&i| keys[i]);
-            let queries = device.upload(&order.iter().map(|&i| keys[i]).collect::<Vec<_>>())?;
-            let mut again = device.alloc(order.len())?;
+            let queries = lender.upload(&order.iter().map(|&i| keys[i]).collect::<Vec<_>>())?;
+            let mut again = lender.alloc(order.len())?;
             on().get(&queries, &mut again)?;
             assert!(again.to_vec()?.into_iter().eq(order.iter().map(|&i| values[i])), "{sparse} sorted queries");
             let found = values.into_iter().enumerate();
@@ -208,7 +209,8 @@ macro_rules! by_way {
                         self.builder.build_sorted(device, &keys, &values)
                     }
                     Way::OnDevice if keys.len() == values.len() => {
-                        let (count, keys, values) = (keys.len(), device.upload(keys)?, device.upload(values)?);
+                        let lender = Lender::new(device);
+                        let (count, keys, values) = (keys.len(), lender.upload(keys)?, lender.upload(values)?);
                         let mut scratch = $module::BuildScratch::for_unsorted(device, count)?;
                         self.builder.build_on(&device.stream()?, &keys, &values, count, &mut scratch)
                     }
@@ -252,8 +254,8 @@ pub fn lane_tree_builders<K: AnyKey, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
 }
 
 /// The operations' kinds, as the device form takes them.
-fn upload_kinds<K, V>(device: &Device, ops: &[Op<K, V>]) -> Result<Buffer<OpKind>> {
-    Ok(device.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())?)
+fn upload_kinds<K, V>(lender: &Lender, ops: &[Op<K, V>]) -> Result<Buffer<OpKind>> {
+    Ok(lender.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())?)
 }
 
 /// Changes in device form, and the scratch memory that they share.
@@ -278,12 +280,12 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
             return None;
         }
         let mut apply = || {
-            let device = FixedIndex::device(index).clone();
-            let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
-            let values = device.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?;
+            let lender = Lender::new(FixedIndex::device(index));
+            let keys = lender.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
+            let values = lender.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?;
             let kinds = match change {
                 Change::Insert => None,
-                _ => Some(upload_kinds(&device, ops)?),
+                _ => Some(upload_kinds(&lender, ops)?),
             };
             Ok(index.apply_on(stream, (&keys, &values), kinds.as_ref(), &mut self.scratch)?.into())
         };

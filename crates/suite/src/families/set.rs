@@ -2,6 +2,7 @@
 
 use crate::hooks::{fixed_count, fixed_join, fixed_range, hits};
 use crate::host::{ranges_of, rows_of_probes};
+use crate::lent::Lender;
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
@@ -43,17 +44,17 @@ impl<K: AnyKey + Numbered> Family for LaneSets<K> {
         let (way, stream) = (options % self.ways(), device.stream()?);
         let builder = self.builders[usize::from(way)];
         let mut keys: Vec<K> = pairs.iter().map(|pair| pair.0).collect();
-        let len = keys.len();
+        let (len, lender) = (keys.len(), Lender::new(device));
         let set = match way {
             0 => builder.build(device, &keys)?,
             1 => {
                 let mut scratch = BuildScratch::for_unsorted(device, len)?;
-                builder.build_on(&stream, &device.upload(&keys)?, len, &mut scratch)?
+                builder.build_on(&stream, &lender.upload(&keys)?, len, &mut scratch)?
             }
             _ => {
                 keys.sort_unstable();
                 let mut scratch = BuildScratch::for_sorted(device)?;
-                builder.build_sorted_on(&stream, &device.upload(&keys)?, len, &mut scratch)?
+                builder.build_sorted_on(&stream, &lender.upload(&keys)?, len, &mut scratch)?
             }
         };
         Ok(SetSubject { scratch: UpdateScratch::new(device, MOST_OPERATIONS)?, set, stream })
@@ -78,8 +79,9 @@ impl<K: AnyKey> SetSubject<K> {
     fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
         let (device, set) = (self.set.device(), &self.set);
         let on = |order: BatchOrder, keys: &[K]| -> Result<Vec<bool>> {
-            let mut mask = device.alloc(keys.len().div_ceil(32))?;
-            set.on(&self.stream).order(order).contains(&device.upload(keys)?, &mut mask)?;
+            let lender = Lender::new(device);
+            let mut mask = lender.alloc(keys.len().div_ceil(32))?;
+            set.on(&self.stream).order(order).contains(&lender.upload(keys)?, &mut mask)?;
             let mask = mask.to_vec()?;
             Ok((0..keys.len()).map(|i| mask[i / 32] >> (i % 32) & 1 != 0).collect())
         };
@@ -97,10 +99,10 @@ impl<K: AnyKey> SetSubject<K> {
     }
 
     fn neighbors(&self, keys: &[K], side: Side) -> Result<Vec<Option<K>>> {
-        let (device, on) = (self.set.device(), self.set.on(&self.stream));
-        let (queries, mut mask) = (device.upload(keys)?, device.alloc(keys.len().div_ceil(32))?);
+        let (lender, on) = (Lender::new(self.set.device()), self.set.on(&self.stream));
+        let (queries, mut mask) = (lender.upload(keys)?, lender.alloc(keys.len().div_ceil(32))?);
         // The keys of misses are unspecified: they need not be written.
-        let mut found = device.alloc_zeroed(keys.len())?;
+        let mut found = lender.alloc_zeroed(keys.len())?;
         match side {
             Side::Upper => on.hits(&mut mask).predecessor(&queries, &mut found)?,
             Side::Lower => on.hits(&mut mask).successor(&queries, &mut found)?,
@@ -129,8 +131,9 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         let is_for_scratch = device.kind() != DeviceKind::Host && ops.len() <= MOST_OPERATIONS;
         if form == Form::Device && is_for_scratch && !ops.is_empty() {
             let kinds: Vec<_> = ops.iter().map(Op::kind).collect();
-            let kinds = if change == Change::Insert { None } else { Some(device.upload(&kinds)?) };
-            let keys = device.upload(&keys)?;
+            let lender = Lender::new(&device);
+            let kinds = if change == Change::Insert { None } else { Some(lender.upload(&kinds)?) };
+            let keys = lender.upload(&keys)?;
             return Ok(self.set.apply_on(&self.stream, &keys, kinds.as_ref(), &mut self.scratch)?.into());
         }
         let op = |op: &Op<K, u64>| match *op {
@@ -171,8 +174,8 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
                 Side::Upper => self.set.upper_bound_many(keys),
             };
         };
-        let (device, on) = (self.set.device(), self.set.on(&self.stream));
-        let (queries, mut ranks) = (device.upload(keys)?, device.alloc(keys.len())?);
+        let (lender, on) = (Lender::new(self.set.device()), self.set.on(&self.stream));
+        let (queries, mut ranks) = (lender.upload(keys)?, lender.alloc(keys.len())?);
         match side {
             Side::Lower => on.lower_bound(&queries, &mut ranks)?,
             Side::Upper => on.upper_bound(&queries, &mut ranks)?,
@@ -208,9 +211,9 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
 
     fn scan(&self, starts: &[K], limit: u32) -> Option<Result<Vec<Pairs<K>>>> {
         let scan = || {
-            let (device, most) = (self.set.device(), limit as usize);
-            let (mut keys, mut counts) = (device.alloc_zeroed(starts.len() * most)?, device.alloc(starts.len())?);
-            self.set.on(&self.stream).scan(&device.upload(starts)?, limit, &mut keys, &mut counts)?;
+            let (lender, most) = (Lender::new(self.set.device()), limit as usize);
+            let (mut keys, mut counts) = (lender.alloc_zeroed(starts.len() * most)?, lender.alloc(starts.len())?);
+            self.set.on(&self.stream).scan(&lender.upload(starts)?, limit, &mut keys, &mut counts)?;
             let (keys, counts) = (keys.to_vec()?, counts.to_vec()?);
             let row = |(i, &found): (usize, &u32)| paired(keys[i * most..i * most + found as usize].iter().copied());
             Ok(counts.iter().enumerate().map(row).collect())

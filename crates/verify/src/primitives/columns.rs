@@ -6,7 +6,8 @@ use crate::compare::{Difference, Sabotage};
 use crate::data;
 use core::time::Duration;
 use lanetree::{
-    AnyKey, Closed, Composite, Device, FloatOrder, Key, KeyWord, Result, compose_on, mask_hits, number_matches,
+    AnyKey, Clamped, Closed, Composite, Device, DeviceClamped, FloatOrder, Key, KeyWord, Result, compose_on, mask_hits,
+    number_matches,
 };
 use lanetree_base::{JoinBounds, order_floats, restore_floats, unpack_bits};
 use rand::Rng;
@@ -115,6 +116,40 @@ pub(crate) fn nulls(device: &Device, len: usize, seed: u64, sabotage: Option<Sab
     stream.synchronize()?;
     let time = start.elapsed();
     Ok(Answer { queries: len, time, difference: differs(hits, &expected, sabotage)? })
+}
+
+/// Queries of another integer type as keys, and their ranks corrected, against the host form.
+pub(crate) fn clamped<K: AnyKey + TryFrom<Q>, Q: Key>(
+    device: &Device,
+    len: usize,
+    seed: u64,
+    sabotage: Option<Sabotage>,
+) -> Result<Answer> {
+    let mut queries = keys::<Q>(len, seed, "queries");
+    // Of random words of 64 bits few are in the range of 32.
+    queries.iter_mut().step_by(2).for_each(|query| *query = Q::decode(query.encode().shr(Q::Bits::BITS / 2)));
+    let host = Clamped::<K>::new(&queries)?;
+    let (pairs, before) = (seed >> 20, (0..len as u64).collect::<Vec<_>>());
+    let mut expected = before.clone();
+    host.ranks(&mut expected, pairs)?;
+    let (stream, queries) = (device.stream()?, device.upload(&queries)?);
+    let mut clamped = DeviceClamped::<K>::new(device, len)?;
+    let mut ranks = output(device, "ranks of clamped queries", len, len)?;
+    ranks.buffer.copy_range_from(0, &before)?;
+    let start = Instant::now();
+    clamped.clamp(&stream, &queries)?;
+    clamped.ranks(&stream, pairs, &mut ranks.buffer)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    let (found, wanted) = (clamped.keys().to_vec()?, host.keys());
+    let wrong = (0..len).find(|&i| found[i] != wanted[i]).map(|index| Difference {
+        what: "clamped keys",
+        index,
+        query: index.to_string(),
+        expected: wanted[index].to_string(),
+        actual: found[index].to_string(),
+    });
+    Ok(Answer { queries: len, time, difference: differs(ranks, &expected, sabotage)?.or(wrong) })
 }
 
 /// Inclusive bounds of ranges with open ones, and of bands.

@@ -3,6 +3,7 @@
 mod changes;
 mod choice;
 mod functions;
+mod parts;
 mod tpch;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};

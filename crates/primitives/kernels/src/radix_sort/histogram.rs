@@ -1,6 +1,7 @@
 //! Counting the digits of all passes.
 
 use super::{Digit, Extract, MAX_PASSES, RADIX};
+use crate::tile;
 use core::marker::PhantomData;
 use lanetree_simt::{
     Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Order, Scope, Shared, Simt, kernel_args, unroll,
@@ -15,7 +16,7 @@ pub const HISTOGRAM_TILE: u64 = 16 * HISTOGRAM_THREADS as u64;
 kernel_args! {
     /// Arguments of [`Histogram`].
     pub struct HistogramArgs<K> {
-        /// `[len]`, on a 16-byte boundary.
+        /// `[len]`.
         pub keys: Global<K>,
         /// How many. Fewer than 2^32 per block of the launch.
         pub len: u64,
@@ -88,14 +89,16 @@ impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Kernel for Histogram
         unroll!(PASSES, pass => {
             digits[pass] = Extract::new(args.digits[pass % MAX_PASSES], args.flip);
         });
+        let is_aligned = tile::is_aligned(args.keys);
         let mut first = u64::from(simt.block_index()) * Self::CHUNK;
         while first < args.len {
-            if args.len - first >= Self::CHUNK {
+            let end = args.len.min(first + Self::CHUNK);
+            if end - first == Self::CHUNK && is_aligned {
                 let mut vectors = [K::Vector::default(); VECTORS];
                 unroll!(VECTORS, i => {
                     let vector = i as u64 * u64::from(HISTOGRAM_THREADS) + u64::from(thread);
                     let at = first + vector * K::PER_VECTOR as u64;
-                    // SAFETY: the chunk lies inside the keys, and begins on a 16-byte boundary.
+                    // SAFETY: the chunk lies inside the keys, and begins on a 16-byte boundary, as the keys do.
                     vectors[i] = unsafe { simt.load_vector(args.keys, at, Hint::NoAllocate) };
                 });
                 unroll!(VECTORS, i => {
@@ -106,7 +109,7 @@ impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Kernel for Histogram
                 });
             } else {
                 let mut at = first + u64::from(thread);
-                while at < args.len {
+                while at < end {
                     // SAFETY: a key, and the counters were zeroed above.
                     unsafe { Self::count(simt, &digits, args.passes, simt.load(args.keys, at, Hint::NoAllocate)) };
                     at += u64::from(HISTOGRAM_THREADS);

@@ -1,0 +1,156 @@
+//! What scans and look-ups are made of: for codecs, which send them to processes that have the same tables.
+
+use crate::filter::Wanted;
+use crate::scan::Rows;
+use crate::shape::{On, Shape};
+use crate::{IndexLookupExec, IndexedScanExec, IndexedTable};
+use core::ops::Bound;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{JoinSide, JoinType, ScalarValue, plan_datafusion_err, plan_err};
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+/// What an [`IndexLookupExec`] is made of, beside its table and its input.
+#[derive(Clone, Debug)]
+pub struct LookupParts {
+    /// The number of the indexed column in the table.
+    pub index: usize,
+    /// The join that it stands for.
+    pub join_type: JoinType,
+    /// The side of the input.
+    pub probe_side: JoinSide,
+    /// The join's schema, without a projection.
+    pub schema: SchemaRef,
+    /// Which rows of the table a probe matches.
+    pub condition: On,
+    /// The columns of the table on its side of the join.
+    pub columns: Vec<usize>,
+    /// The columns of `schema` that are returned.
+    pub output: Vec<usize>,
+}
+
+/// What an [`IndexedScanExec`] is made of, beside its table.
+#[derive(Clone, Debug)]
+pub struct ScanParts {
+    /// The table's columns that are read.
+    pub columns: Vec<usize>,
+    /// What the index finds; all rows if there is none.
+    pub filter: Option<ScanFilter>,
+    /// At most so many rows are read.
+    pub limit: Option<usize>,
+    /// In so many partitions.
+    pub partitions: usize,
+}
+
+/// The values of an indexed column whose rows are read: those of a range, and of a list if there is one.
+#[derive(Clone, Debug)]
+pub struct ScanFilter {
+    /// The number of the column in the table.
+    pub index: usize,
+    /// Where the range begins.
+    pub low: Bound<ScalarValue>,
+    /// Where it ends.
+    pub high: Bound<ScalarValue>,
+    /// The list.
+    pub values: Option<Vec<ScalarValue>>,
+    /// The filters as the plan shows them.
+    pub texts: Vec<String>,
+}
+
+/// # Errors
+/// A plan error for the first number that is not below `count`.
+fn check(numbers: &[usize], count: usize, what: &str) -> Result<()> {
+    match numbers.iter().find(|number| **number >= count) {
+        Some(number) => {
+            plan_err!("no column {number} of {what}, which has {count}: is it another version of the table?")
+        }
+        None => Ok(()),
+    }
+}
+
+impl IndexLookupExec {
+    /// The [name](IndexedTable::with_name) of its table.
+    pub fn table_name(&self) -> Option<&str> {
+        self.indexed.contents.name.as_deref()
+    }
+
+    /// What it is made of.
+    pub fn parts(&self) -> LookupParts {
+        let Shape { join_type, probe_side, schema, condition, columns } = &*self.shape;
+        LookupParts {
+            index: self.indexed.column(),
+            join_type: *join_type,
+            probe_side: *probe_side,
+            schema: schema.clone(),
+            condition: condition.clone(),
+            columns: columns.clone(),
+            output: self.output.clone(),
+        }
+    }
+
+    /// A look-up in a table, as the one that had these parts. Its display has no costs.
+    ///
+    /// # Errors
+    /// A plan error for parts that do not fit the table: a column or an index that it has not.
+    pub fn of_parts(table: &IndexedTable, probes: Arc<dyn ExecutionPlan>, parts: LookupParts) -> Result<Self> {
+        let LookupParts { index, join_type, probe_side, schema, condition, columns, output } = parts;
+        let contents = table.shared().contents();
+        check(&columns, contents.batch.num_columns(), "the table")?;
+        check(&output, schema.fields().len(), "the join")?;
+        let indexed =
+            contents.index_on(index).ok_or_else(|| plan_datafusion_err!("the table has no index on column {index}"))?;
+        let shape = Shape { join_type, probe_side, schema, condition, columns };
+        if !shape.is_lookup() {
+            return plan_err!("no look-up stands for a {join_type} join with probes on the {probe_side} side");
+        }
+        Self::new(indexed, probes, Arc::new(shape), output, None)
+    }
+}
+
+impl IndexedScanExec {
+    /// The [name](IndexedTable::with_name) of its table.
+    pub fn table_name(&self) -> Option<&str> {
+        self.contents.name.as_deref()
+    }
+
+    /// What it is made of.
+    pub fn parts(&self) -> ScanParts {
+        let filter = match &self.rows {
+            Rows::All => None,
+            Rows::Wanted(indexed, wanted, texts) => Some(ScanFilter {
+                index: indexed.column(),
+                low: wanted.low.clone(),
+                high: wanted.high.clone(),
+                values: wanted.values.clone(),
+                texts: texts.clone(),
+            }),
+        };
+        ScanParts {
+            columns: self.columns.clone(),
+            filter,
+            limit: self.is_limited.then_some(self.count),
+            partitions: self.properties().partitioning.partition_count(),
+        }
+    }
+
+    /// A scan of a table, as the one that had these parts.
+    ///
+    /// # Errors
+    /// A plan error for parts that do not fit the table: a column or an index that it has not.
+    pub fn of_parts(table: &IndexedTable, parts: ScanParts) -> Result<Self> {
+        let ScanParts { columns, filter, limit, partitions } = parts;
+        let contents = table.shared().contents();
+        check(&columns, contents.batch.num_columns(), "the table")?;
+        let most = limit.unwrap_or(usize::MAX);
+        let Some(ScanFilter { index, low, high, values, texts }) = filter else {
+            let count = most.min(contents.batch.num_rows());
+            return Self::new(contents, Some(&columns), Rows::All, (count, limit), partitions.max(1));
+        };
+        let indexed =
+            contents.index_on(index).ok_or_else(|| plan_datafusion_err!("the table has no index on column {index}"))?;
+        let wanted = Wanted { low, high, values };
+        let count = wanted.count(&indexed)?;
+        Self::of_some(indexed, Some(&columns), limit, (wanted, count), texts)
+    }
+}
