@@ -152,7 +152,7 @@ enum PlanWord {
     Len = 0,
     /// The new lines that it gets; 0 if it keeps its own.
     NewLines = 1,
-    /// The new lines before them.
+    /// The new lines before them; without any, 0.
     Before = 2,
     /// The first word of its plan as it is saved, at an even index.
     Plan = 4,
@@ -395,13 +395,15 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 let add = |word: u64, by: u32| {
                     simt.atomic_add(args.counts, word, u64::from(by), Order::Relaxed, Scope::Device)
                 };
+                let mut before = 0;
                 if is_planned.is_none() {
                     mark(simt, args.divided, number);
                     add(0, 1);
                 } else if new_room > 0 {
-                    note(PlanWord::Before, add(1, new_room) as u32);
+                    before = add(1, new_room) as u32;
                     add(2, room);
                 }
+                note(PlanWord::Before, before);
                 note(PlanWord::Len, len);
                 note(PlanWord::NewLines, new_room);
             }
