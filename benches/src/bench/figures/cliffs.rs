@@ -214,7 +214,8 @@ fn in_sync(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
             Ok(())
         },
     )?;
-    let found: Vec<u64> = mirrored.device_index().get_many(&changed)?.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
+    let found: Vec<u64> =
+        mirrored.device_index().get_many(&changed)?.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
     let what = "mirrored updates";
     let checksum = session.check_slice(&what, "values", &found, 0..count, u64::MAX, |i| new(i, run))?;
     let bytes = PAIR * count;

@@ -1,4 +1,4 @@
-//! Invariants of every tree, checked for tests.
+//! The rules that a tree keeps, for tests.
 
 use super::Cuart;
 use super::region::{FreeList, Region};
@@ -9,11 +9,12 @@ use lanetree_layout::Word;
 use std::collections::BTreeSet;
 
 impl<V: Word> Cuart<V> {
-    /// Checks the tree's structure, and that no element of its buffers is leaked.
+    /// Checks the structure of a tree on the host or the emulator, and that no element of its buffers is leaked.
     ///
     /// # Panics
-    /// If it is wrong, with what is.
-    pub(super) fn validate(&self) {
+    /// If it is wrong, with what is; for a tree that is lost.
+    #[doc(hidden)]
+    pub fn check_structure(&self) {
         let tree = self.parts().unwrap();
         let regions = tree.regions().unwrap();
         // Elements that the root leads to, by the numbers of kinds.
