@@ -154,7 +154,7 @@ mod tests {
     fn check(mirrored: &Mirrored<Cuart<u64>>) {
         let (host, copy) = (mirrored.host_index(), mirrored.device_index());
         assert!(host.regions().unwrap() == copy.regions().unwrap());
-        host.check_structure();
+        host.validate();
     }
 
     #[test]

@@ -328,7 +328,7 @@ fn check_as_built<V: Word>(tree: &Cuart<V>, model: &Model<V>, table: RootTable) 
     assert_eq!((own.leaf8, own.leaf16, own.leaf32), (host.leaf8, host.leaf16, host.leaf32));
     assert_eq!((own.device_leaves, own.ranks8, own.order), (host.device_leaves, host.ranks8, host.order));
     compare(host, own);
-    tree.check_structure();
+    tree.validate();
     assert_eq!(tree.stats(), fresh.stats());
 }
 

@@ -102,7 +102,7 @@ impl Pair {
         let report = self.tree.apply(ops).unwrap();
         assert_eq!(report, expected);
         assert_eq!(self.tree.is_compact(), was_compact && report.inserted + report.removed == 0);
-        self.tree.check_structure();
+        self.tree.validate();
     }
 
     fn check(&self, queries: &[Key]) {
@@ -112,7 +112,7 @@ impl Pair {
     fn compact(&mut self, queries: &[Key]) {
         self.tree.compact().unwrap();
         assert!(self.tree.is_compact());
-        self.tree.check_structure();
+        self.tree.validate();
         self.check(queries);
         assert!(self.tree.regions().unwrap() == build(&self.model, self.options).regions().unwrap(), "as built");
     }
@@ -240,7 +240,7 @@ fn a_hundred_thousand_keys_under_one_node() {
         let keys: ByteKeysBuf = (0..100_000).filter(|i| i / 256 % 4 == batch).map(key).collect();
         let report = tree.insert_many(&keys, &vec![7; keys.len()]).unwrap();
         assert_eq!(report.inserted, keys.len() as u64);
-        tree.check_structure();
+        tree.validate();
     }
     assert_eq!(tree.len(), 100_000);
     assert!(tree.stats().nodes[3] >= 1);
@@ -250,7 +250,7 @@ fn a_hundred_thousand_keys_under_one_node() {
     assert_eq!(tree.get_many(&all).unwrap(), vec![Some(7); 100_000]);
     let half: ByteKeysBuf = (0..100_000).step_by(2).map(key).collect();
     assert_eq!(tree.remove_many(&half).unwrap().removed, 50_000);
-    tree.check_structure();
+    tree.validate();
     let others: ByteKeysBuf = (1..100_000).step_by(2).map(key).collect();
     assert_eq!(tree.get_many(&half).unwrap(), vec![None; 50_000]);
     assert_eq!(tree.get_many(&others).unwrap(), vec![Some(7); 50_000]);
@@ -310,7 +310,7 @@ fn a_batch_of_more_keys_than_there_are_builds_the_tree_again() {
         let expected = apply_to_model(&mut model, &ops);
         assert_eq!(tree.apply(&ops).unwrap(), UpdateReport { path, ..expected });
         assert_eq!(tree.is_compact(), path == UpdatePath::Rebuilt);
-        tree.check_structure();
+        tree.validate();
         check(&tree, &model, &[key(1), key(2), key(5000)]);
     }
 }
@@ -339,12 +339,12 @@ fn a_batch_without_room_changes_nothing() {
         let result = tree.apply_in_memory(&batch, None);
         if tree.device.inject(None).is_some() {
             assert!(point > 5 && result.is_ok());
-            tree.check_structure();
+            tree.validate();
             return;
         }
         assert!(matches!(result, Err(Error::Runtime(_))), "{result:?}");
         assert!(tree.is_compact() && tree.len() == 300);
-        tree.check_structure();
+        tree.validate();
         check(&tree, &model, &[vec![], vec![0; 8], vec![1; 30]]);
     }
 }
@@ -429,7 +429,7 @@ fn a_batch_that_is_refused_changes_nothing() {
     assert_eq!(tree.get_many(&words).unwrap(), [Some(1), Some(2)]);
     // Such a key is not there, which is no error.
     assert_eq!(tree.apply(&[Op::Remove(&long), Op::Update(&long, 1)]).unwrap().unmatched, 1);
-    tree.check_structure();
+    tree.validate();
 }
 
 #[test]

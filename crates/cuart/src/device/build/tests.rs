@@ -294,7 +294,7 @@ fn check_any_order<V: Word>(device: &Device, width: usize, len: usize, rng: &mut
         if width == 0 { DeviceKeys::fixed(words(device, b""), 0, len).unwrap() } else { strings(device, &keys, width) };
     let (stream, values) = (device.stream().unwrap(), device.upload(&values).unwrap());
     let built = Cuart::<V>::builder().root_table(RootTable::TwoBytes).build_on(&stream, &on_device, &values).unwrap();
-    built.check_structure();
+    built.validate();
     assert_eq!(built.len(), last.len() as u64);
     let packed: ByteKeysBuf = keys.iter().collect();
     let expected: Vec<_> = keys.iter().map(|key| last.get(key).copied()).collect();
