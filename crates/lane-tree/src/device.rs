@@ -4,6 +4,7 @@ use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
 use crate::options::{TABLE_NODES, shared_bytes_per_block};
+use crate::tuning::TUNING;
 use core::ops::RangeInclusive;
 use lanetree_frame::fixed::{
     FixedIndex, NeighborOutputs, NeighborSearch, ScanOutputs, Scans, Side, Staging, check_pairs,
@@ -36,15 +37,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 }
 
-/// Fewest threads of a block of queries, if there are so many: each block copies the table.
-pub(crate) const FEWEST_THREADS: u64 = 512;
-
-/// Fewest threads of a block that has so many queries and copies a table of so many prefixes. However few the queries are, a thread
-/// copies no more of it than one of [`FEWEST_THREADS`] does of the largest table: with few warps, each word would be waited for.
-fn fewest_threads(queries: u64, top_count: u32) -> u64 {
+/// Fewest threads of a block that has so many queries and copies a table of so many prefixes, where that is [`block_threads`] of
+/// many queries. However few the queries are, a thread copies no more of the table than one of so many does of the largest: with few
+/// warps, each word would be waited for.
+///
+/// [`block_threads`]: crate::tuning::Tuning::block_threads
+fn fewest_threads(queries: u64, top_count: u32, block_threads: u64) -> u64 {
     let words = |top_count: u32| u64::from(TABLE_BYTES / 4 + top_count);
-    let copying = (FEWEST_THREADS * words(top_count)).div_ceil(words(TABLE_NODES));
-    queries.max(copying).min(FEWEST_THREADS)
+    let copying = (block_threads * words(top_count)).div_ceil(words(TABLE_NODES));
+    queries.max(copying).min(block_threads)
 }
 
 /// A launch for a batch of queries: at most one block on each multiprocessor, of at most `most` threads, with the table in its shared
@@ -57,7 +58,7 @@ pub(crate) fn over_queries<'s, K: KeyWord>(
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
     let shared = |threads| query_shared(tree.top_count, threads, bytes);
-    let threads = fewest_threads(count as u64, tree.top_count)..=most.into();
+    let threads = fewest_threads(count as u64, tree.top_count, TUNING.on(stream.device())?.block_threads)..=most.into();
     Ok(Launch::new(stream, shape_over(stream, count as u64, threads, TABLE_BYTES, shared)?))
 }
 
@@ -274,8 +275,8 @@ mod tests {
 
     #[test]
     fn a_few_queries_have_threads_that_copy_the_table() {
-        assert_eq!(fewest_threads(64, TABLE_NODES), FEWEST_THREADS);
-        assert_eq!(fewest_threads(1 << 20, 1), FEWEST_THREADS);
-        assert_eq!((fewest_threads(1, 1), fewest_threads(100, 1)), (57, 100));
+        assert_eq!(fewest_threads(64, TABLE_NODES, 512), 512);
+        assert_eq!(fewest_threads(1 << 20, 1, 512), 512);
+        assert_eq!((fewest_threads(1, 1, 512), fewest_threads(100, 1, 512)), (57, 100));
     }
 }

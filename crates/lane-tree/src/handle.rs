@@ -1,7 +1,8 @@
 //! The tree as an argument of a user's own kernels.
 
 use crate::LaneTree;
-use crate::device::{FEWEST_THREADS, shape_over};
+use crate::device::shape_over;
+use crate::tuning::TUNING;
 use lanetree_frame::error::same_device;
 use lanetree_frame::{Error, Result, Stream};
 use lanetree_kernels_lane_tree::Handle;
@@ -53,5 +54,5 @@ pub fn shape_for_rows(
         return Err(Error::OptionValue { what, value, allowed: "multiples of 32 from 128 to 1024" });
     }
     let rows = rows.max(1);
-    shape_over(stream, rows, rows.min(FEWEST_THREADS)..=most_threads.into(), 0, shared_bytes)
+    shape_over(stream, rows, rows.min(TUNING.on(stream.device())?.block_threads)..=most_threads.into(), 0, shared_bytes)
 }

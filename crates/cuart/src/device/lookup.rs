@@ -49,20 +49,16 @@ pub enum Lanes {
 }
 
 impl Lanes {
-    /// The number for a tree whose longest key has this many words; 0 for more than four.
-    pub(super) fn number(self, words: usize) -> u32 {
+    /// The number for a tree whose longest key has this many words; 0 for more than four. `of_long` is what is fastest for that.
+    pub(super) fn number(self, words: usize, of_long: u32) -> u32 {
         match self {
-            Self::Auto if words == 0 => Self::LONG,
+            Self::Auto if words == 0 => of_long,
             Self::Auto | Self::One => 1,
             Self::Two => 2,
             Self::Four => 4,
             Self::Eight => 8,
         }
     }
-
-    /// In a tree that has keys of more than 32 bytes this is two to three times as fast as one lane, for keys of 64
-    /// bytes and more (`docs/lab/15-lanes-per-key.md`). In other trees one lane is fastest.
-    const LONG: u32 = 8;
 }
 
 impl<'a, V: Word> OnStream<'a, V> {
