@@ -429,5 +429,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
 
 /// A buffer of keys as the words that kernels see: a key and its word have the same size.
 pub fn bits<K: AnyKey>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
+    // A caller's memory is aligned for a key; kernels load words.
+    const { assert!(size_of::<K>() == size_of::<K::Bits>() && align_of::<K>() == align_of::<K::Bits>()) };
     Ok(keys.read_on(stream)?.cast())
 }
