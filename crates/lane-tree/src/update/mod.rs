@@ -52,7 +52,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// needs more than 64, or whose keys are so close that it cannot tell them apart, is split into nodes with new buckets, filled to
     /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no buckets. That takes memory for second
     /// nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are copied to memory for a quarter
-    /// more. The tree is rebuilt, as full as split nodes, if more than two thirds of all nodes (and eight) would be rewritten, more
+    /// more. The tree is rebuilt, as full as split nodes, if more than half of all nodes (and eight) would be rewritten, more
     /// than a fifth (and eight) split, or more than an eighth of all buckets would belong to no node any more where there is no room
     /// for others. That takes memory for the pairs and for a second tree.
     ///
