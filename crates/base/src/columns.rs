@@ -210,6 +210,18 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_vectors_cannot_be_written_to_are_refused() {
+        let device = Device::emulated();
+        let array = device.alloc::<u8>(40).unwrap();
+        let fifth = array.addresses().start + 4;
+        // SAFETY: elements of the array, which is dropped after the buffer and not used.
+        let mut bytes = unsafe { device.buffer_from_raw(core::ptr::with_exposed_provenance_mut(fifth), 32) }.unwrap();
+        let error = unpack_bits(&device.stream().unwrap(), &device.upload(&[7]).unwrap(), 32, &mut bytes).unwrap_err();
+        let text = format!("the memory at {fifth:#x} is not aligned: it does not begin at a multiple of 16 bytes");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+
+    #[test]
     fn words_of_floats_are_those_of_the_key_types() {
         let numbers = [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, f64::MIN_POSITIVE];
         // NaNs whose one bit is the lowest.

@@ -167,6 +167,15 @@ pub enum Error {
         allowed: &'static str,
     },
 
+    /// What was named before a query in device form that does not use it.
+    #[error("{option}() was called before {call}(), which does not use it: leave it out")]
+    UnusedOption {
+        /// The call that named it.
+        option: &'static str,
+        /// The query.
+        call: &'static str,
+    },
+
     /// A range that ends before it starts.
     #[error("range {index} starts at {start} and ends at {end}, before its start: swap the bounds, or leave it out")]
     ReversedRange {

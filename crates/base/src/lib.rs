@@ -7,6 +7,7 @@
 //! through a device; [`fold`] combines all operations of a key into one change.
 
 mod batch_order;
+mod by_card;
 pub mod byte_keys;
 mod clamped;
 mod clamped_on;
@@ -29,6 +30,7 @@ pub mod room;
 pub mod staging;
 
 pub use batch_order::BatchOrder;
+pub use by_card::ByCard;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};
 pub use clamped::{Clamped, clamp_bounds};
 pub use clamped_on::DeviceClamped;

@@ -28,6 +28,8 @@
 //! [`Cuart::on`] has the device form: queries and results in buffers, on a stream of the caller's.
 
 mod build;
+#[cfg(any(test, feature = "check"))]
+mod check;
 mod compact;
 mod cursor;
 mod device;
@@ -46,8 +48,6 @@ mod stats;
 mod table;
 mod update;
 mod update_state;
-#[cfg(test)]
-mod validate;
 
 pub use build::{Builder, LongKeys, RootTable};
 pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, Lanes, OnStream, UpdateEngine};

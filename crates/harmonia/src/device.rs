@@ -2,7 +2,7 @@
 
 use super::launch;
 use super::native;
-use super::tuning::{Measured, check_papers};
+use super::tuning::{MEASURED, check_papers};
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, AsOf, FixedIndex, NeighborOutputs, NeighborSearch, QueryOptions, Side, check_pairs};
@@ -192,7 +192,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     fn is_dense(&self, tuning: &LookUp, count: usize) -> Result<bool> {
         // A caller that asks for another width, child region or reading gets it.
         let free = LookUp { order: BatchOrder::default(), ..*tuning } == LookUp::default();
-        let dense = Measured::on(self.device.properties()?.compute_capability).dense;
+        let dense = MEASURED.on(&self.device)?.dense;
         Ok(free && tuning.order == BatchOrder::Sorted && count as u64 >= dense * u64::from(self.shape.leaves))
     }
 }

@@ -4,7 +4,7 @@
 use super::launch;
 use super::{BatchOrder, Harmonia, LookUp, OnStream};
 use core::fmt;
-use lanetree_frame::fixed::{FixedIndex, QueryOptions};
+use lanetree_frame::fixed::{FixedIndex, QueryOptions, Uses};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::layout::leaf_bytes;
@@ -139,6 +139,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         values: &mut Buffer<V>,
         scratch: &mut PsaScratch<K, V>,
     ) -> Result<()> {
+        self.check_options("get_by_sorting", Uses::Hits)?;
         let (count, width) = (queries.len(), K::Bits::BITS);
         let bits = sort.bits::<K>();
         if bits > width {

@@ -1,6 +1,6 @@
 //! Choices that were measured, as data, by the card that they were measured on. The measurements are in `docs/lab` (experiments 1 to 5 and 9).
 
-use lanetree_frame::{BatchOrder, Error, Result};
+use lanetree_frame::{BatchOrder, ByCard, Error, Result};
 use lanetree_kernels_harmonia::{group_widths, is_compiled};
 use lanetree_runtime::{Device, DeviceKind};
 
@@ -54,7 +54,7 @@ impl GroupWidth {
             Self::Lanes(lanes) if available.contains(&lanes) => Ok(lanes),
             Self::Lanes(lanes) => Err(Error::GroupWidth { lanes, fanout, available }),
             Self::Auto => {
-                let measured = Measured::on(capability);
+                let measured = MEASURED.of(capability);
                 Ok(measured.width(fanout, key_bytes, measured.closeness(order, keys)))
             }
         }
@@ -79,8 +79,6 @@ type Row = (u32, usize, [u32; 4]);
 
 /// What is fastest on a card.
 pub(crate) struct Measured {
-    /// The card's compute capability.
-    capability: (u32, u32),
     /// Lanes per query by fanout, bytes of a key, and closeness.
     widths: [Row; 10],
     /// Queries that are sorted by their top bits count as sorted if at most this many keys share these bits.
@@ -91,14 +89,12 @@ pub(crate) struct Measured {
     pub(crate) dense: u64,
 }
 
-/// By compute capability. The first one is for all cards that were not measured, too.
-const MEASURED: [Measured; 1] = [H200];
+pub(crate) const MEASURED: ByCard<Measured> = ByCard(&[((9, 0), H200)]);
 
 /// An NVIDIA H200, n = 2^26, 2^26 queries that hit. For random queries it is best to read a node in one access of 16 bytes per
 /// lane. The closer the queries, the more of a node is in L1 already, and the more instructions a narrow group saves. Child
 /// regions were not measured for 4-byte keys, nor clusters of sizes other than 2^10 keys: these have the nearest measurement.
 const H200: Measured = Measured {
-    capability: (9, 0),
     widths: [
         (8, 4, [2, 2, 1, 1]),
         (8, 8, [4, 4, 2, 1]),
@@ -120,12 +116,6 @@ const H200: Measured = Measured {
 };
 
 impl Measured {
-    /// What is known of cards of a compute capability, or the default.
-    pub(crate) fn on(capability: (u32, u32)) -> &'static Self {
-        static ALL: [Measured; MEASURED.len()] = MEASURED;
-        ALL.iter().find(|measured| measured.capability == capability).unwrap_or(&ALL[0])
-    }
-
     /// Of a batch, in a tree of that many keys, supposed to be uniform.
     fn closeness(&self, order: BatchOrder, keys: u64) -> Closeness {
         match order {
@@ -160,7 +150,7 @@ mod tests {
     fn every_automatic_width_has_a_kernel() {
         for (fanout, capability) in FANOUTS.into_iter().flat_map(|fanout| CARDS.map(|card| (fanout, card))) {
             for key_bytes in [4, 8] {
-                assert!(Measured::on(capability).widths.iter().any(|row| (row.0, row.1) == (fanout, key_bytes)));
+                assert!(MEASURED.of(capability).widths.iter().any(|row| (row.0, row.1) == (fanout, key_bytes)));
                 let top_bits = [0, 8, 16, 22, 64].map(BatchOrder::TopBits);
                 for order in [BatchOrder::Random, BatchOrder::Clustered, BatchOrder::Sorted].into_iter().chain(top_bits)
                 {
@@ -172,17 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn a_card_has_what_was_measured_on_its_kind_and_others_have_the_default() {
-        for (i, measured) in MEASURED.iter().enumerate() {
-            assert_eq!(Measured::on(measured.capability).capability, measured.capability);
-            assert!(MEASURED[..i].iter().all(|other| other.capability != measured.capability), "one row per card");
-        }
-        assert_eq!(Measured::on((0, 0)).capability, MEASURED[0].capability);
-    }
-
-    #[test]
     fn the_more_bits_queries_are_sorted_by_the_closer_they_are() {
-        let of = |bits, keys| Measured::on((9, 0)).closeness(BatchOrder::TopBits(bits), keys);
+        let of = |bits, keys| MEASURED.of((9, 0)).closeness(BatchOrder::TopBits(bits), keys);
         assert_eq!([0, 8, 16, 22, 64].map(|bits| of(bits, 1 << 26)), {
             use Closeness::{Clustered, Random, Region, Sorted};
             // Equation 2's 22 bits leave one line of keys: 16.

@@ -2,7 +2,7 @@
 //! device, and where the device has no room.
 
 use lanetree::hbtree::{Balance, Builder, HbTree, Implicit, Pinning, Pipeline, Regular, Split, Structure, Throttle};
-use lanetree::runtime::{self, Failure};
+use lanetree::runtime::{self, Failure, record_kernels, recorded_kernels};
 use lanetree::{Device, Error, Key, KeyRange, KeyWord, Pool, Ranges, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -158,6 +158,23 @@ fn pinned_leaves_of<L: Structure>() {
 fn the_device_answers_pinned_queries_alone_where_the_leaves_are_pinned() {
     pinned_leaves_of::<Implicit>();
     pinned_leaves_of::<Regular>();
+}
+
+/// However busy the machine is: on one thread the pipelines end before the device's thread begins.
+#[test]
+fn the_device_has_a_bucket_of_the_first_batch_that_is_long_enough() -> lanetree::Result<()> {
+    let rng = &mut StdRng::seed_from_u64(34);
+    let device = Device::emulated();
+    let model = model::<u64, u32>(rng, 300);
+    let builder = Builder::<u64, u32>::default().pinning(Pinning::Required).pipeline(small_buckets());
+    let tree = build(builder, &device, &model)?;
+    let queries = queries(rng, &model, 8 * 80);
+    record_kernels(true);
+    let values = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(|| tree.get_many(&queries))?;
+    record_kernels(false);
+    assert!(recorded_kernels().contains("hbtree_u64_u32__finish"), "{:?}", recorded_kernels());
+    assert!(values.into_iter().eq(queries.iter().map(|key| model.get(key).copied())));
+    Ok(())
 }
 
 fn refused_lengths_of<L: Structure>(device: &Device) {

@@ -3,7 +3,7 @@
 use crate::IntervalIndex;
 use crate::steps::count_open;
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::QueryOptions;
+use lanetree_frame::fixed::{QueryOptions, Uses};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::NONE;
 use lanetree_layout::{AnyKey, Word};
@@ -118,7 +118,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     ///
     /// # Errors
     /// [`Error::OutputLength`] for a buffer that is too small,
-    /// [`Error::BatchTooLarge`]; [`Error::Runtime`] for
+    /// [`Error::BatchTooLarge`]; [`Error::UnusedOption`]; [`Error::Runtime`] for
     /// buffers of another device, and from the launches.
     pub fn most_specific(mut self, points: &Buffer<K>, rows: &mut Buffer<V>, scratch: &mut Scratch<K>) -> Result<()> {
         let (hits, miss) = (self.options.hits.take(), self.options.miss);
@@ -136,6 +136,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::most_specific`].
     pub fn count(&self, points: &Buffer<K>, counts: &mut Buffer<u64>, scratch: &mut Scratch<K>) -> Result<()> {
+        self.options.check("count", Uses::Nothing)?;
         self.check("the counts' buffer", points.len(), counts)?;
         self.find_started(points, scratch)?;
         self.find_ended(points, scratch)?;
@@ -153,6 +154,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         counts: &mut Buffer<u64>,
         scratch: &mut Scratch<K>,
     ) -> Result<()> {
+        self.options.check("count_overlaps", Uses::Nothing)?;
         self.check("the counts' buffer", lows.len(), counts)?;
         self.find(lows, highs, scratch)?;
         let found = (&scratch.positions, &scratch.ended);
@@ -166,6 +168,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::most_specific`], but not for too small a capacity: that shows in the last offset.
     pub fn stab(&self, points: &Buffer<K>, scratch: &mut Scratch<K>, out: &mut DeviceRows<V>) -> Result<()> {
+        self.options.check("stab", Uses::Nothing)?;
         self.locate(points, None, scratch, &mut out.offsets)?;
         self.copy(points, scratch, out)
     }
@@ -182,6 +185,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         scratch: &mut Scratch<K>,
         out: &mut DeviceRows<V>,
     ) -> Result<()> {
+        self.options.check("overlap", Uses::Nothing)?;
         self.locate(lows, Some(highs), scratch, &mut out.offsets)?;
         self.copy(lows, scratch, out)
     }

@@ -3,7 +3,9 @@
 use crate::LaneTree;
 use crate::build::Builder;
 use crate::native::View;
-use crate::options::shared_bytes_per_block;
+use crate::options::{TABLE_NODES, shared_bytes_per_block};
+use crate::tuning::TUNING;
+use core::ops::RangeInclusive;
 use lanetree_frame::fixed::{
     FixedIndex, NeighborOutputs, NeighborSearch, ScanOutputs, Scans, Side, Staging, check_pairs,
 };
@@ -35,8 +37,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 }
 
-/// Fewest threads of a block of queries, if there are so many: each block copies the table.
-const FEWEST_THREADS: u64 = 512;
+/// Fewest threads of a block that has so many queries and copies a table of so many prefixes, where that is [`block_threads`] of
+/// many queries. However few the queries are, a thread copies no more of the table than one of so many does of the largest: with few
+/// warps, each word would be waited for.
+///
+/// [`block_threads`]: crate::tuning::Tuning::block_threads
+fn fewest_threads(queries: u64, top_count: u32, block_threads: u64) -> u64 {
+    let words = |top_count: u32| u64::from(TABLE_BYTES / 4 + top_count);
+    let copying = (block_threads * words(top_count)).div_ceil(words(TABLE_NODES));
+    queries.max(copying).min(block_threads)
+}
 
 /// A launch for a batch of queries: at most one block on each multiprocessor, of at most `most` threads, with the table in its shared
 /// memory, and `bytes` for each of its threads.
@@ -48,10 +58,11 @@ pub(crate) fn over_queries<'s, K: KeyWord>(
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
     let shared = |threads| query_shared(tree.top_count, threads, bytes);
-    Ok(Launch::new(stream, shape_over(stream, count as u64, most, TABLE_BYTES, shared)?))
+    let threads = fewest_threads(count as u64, tree.top_count, TUNING.on(stream.device())?.block_threads)..=most.into();
+    Ok(Launch::new(stream, shape_over(stream, count as u64, threads, TABLE_BYTES, shared)?))
 }
 
-/// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of at most `most` threads,
+/// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of so many threads,
 /// with shared memory of the kernel's own, and dynamic shared memory by its threads; of fewer threads if the device has too little.
 ///
 /// # Errors
@@ -59,14 +70,14 @@ pub(crate) fn over_queries<'s, K: KeyWord>(
 pub(crate) fn shape_over(
     stream: &Stream,
     count: u64,
-    most: u32,
+    threads: RangeInclusive<u64>,
     own_shared: u32,
     dynamic_shared: impl Fn(u32) -> u32,
 ) -> Result<LaunchShape> {
     let properties = stream.device().properties()?;
     let multiprocessors = u64::from(properties.multiprocessors.max(1));
-    let threads = count.div_ceil(multiprocessors).max(FEWEST_THREADS.min(count));
-    let mut threads = (threads.min(most.into()) as u32).next_multiple_of(WARP);
+    let threads = count.div_ceil(multiprocessors).max(*threads.start()).min(*threads.end());
+    let mut threads = (threads as u32).next_multiple_of(WARP);
     // Cards with less shared memory have smaller blocks.
     let room = shared_bytes_per_block(&properties);
     while own_shared + dynamic_shared(threads) > room {
@@ -255,5 +266,17 @@ impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
                 over_queries(stream, count, threads, 0, &args.tree)?.run(calls::scan_wide(&args))
             }
         }?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_queries_have_threads_that_copy_the_table() {
+        assert_eq!(fewest_threads(64, TABLE_NODES, 512), 512);
+        assert_eq!(fewest_threads(1 << 20, 1, 512), 512);
+        assert_eq!((fewest_threads(1, 1, 512), fewest_threads(100, 1, 512)), (57, 100));
     }
 }

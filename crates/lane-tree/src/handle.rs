@@ -2,6 +2,7 @@
 
 use crate::LaneTree;
 use crate::device::shape_over;
+use crate::tuning::TUNING;
 use lanetree_frame::error::same_device;
 use lanetree_frame::{Error, Result, Stream};
 use lanetree_kernels_lane_tree::Handle;
@@ -52,5 +53,6 @@ pub fn shape_for_rows(
         let (what, value) = ("a number of threads of a block", most_threads.to_string());
         return Err(Error::OptionValue { what, value, allowed: "multiples of 32 from 128 to 1024" });
     }
-    shape_over(stream, rows.max(1), most_threads, 0, shared_bytes)
+    let rows = rows.max(1);
+    shape_over(stream, rows, rows.min(TUNING.on(stream.device())?.block_threads)..=most_threads.into(), 0, shared_bytes)
 }

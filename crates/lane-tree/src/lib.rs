@@ -116,6 +116,7 @@ mod set;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod tuning;
 mod update;
 mod upper;
 

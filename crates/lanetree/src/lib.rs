@@ -111,6 +111,7 @@ pub use lanetree_files as files;
 pub use lanetree_frame::fixed::{
     AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
     Iter, JoinScratch, OnStream, QueryOptions, RangeJoinScratch, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
+    Uses,
 };
 #[doc(inline)]
 pub use lanetree_frame::{

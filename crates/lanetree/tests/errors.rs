@@ -5,8 +5,9 @@ use lanetree::primitives::{
     BuildScratch, MergeScratch, OperationSort, RadixSortScratch, RunScratch, ScanScratch, SelectScratch, exclusive_scan,
 };
 use lanetree::{
-    Device, DeviceKind, DeviceMatches, DeviceRangeMatches, DeviceRanges, Error, Harmonia, JoinScratch,
-    RangeJoinScratch, RangeScratch, Stream, cuart, cubpt, harmonia, intervals, lane_tree, multimap, runtime,
+    ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, DeviceMatches, DeviceRangeMatches, DeviceRanges, Error,
+    Harmonia, JoinScratch, LaneSet, LaneTree, MultiMap, RangeJoinScratch, RangeScratch, Stream, cuart, cubpt, harmonia,
+    intervals, lane_tree, multimap, runtime,
 };
 
 const DEVICES: [fn() -> Device; 2] = [Device::host, Device::emulated];
@@ -314,4 +315,43 @@ fn updates_that_do_not_suit_the_tree_are_refused_by_name() {
     let (mut tree, _) = tree(&Device::host());
     assert_eq!(message(tree.update_many(&[1, 2], &[1])), "2 keys but 1 values: give one value per key");
     assert_eq!(tree.len(), 1000);
+}
+
+#[test]
+fn a_hit_mask_or_a_limit_that_a_query_does_not_use_is_refused() -> lanetree::Result<()> {
+    for device in [Device::host(), Device::emulated()] {
+        let unused = |result: lanetree::Result<()>, option: &str, call: &str| {
+            let text = format!("{option}() was called before {call}(), which does not use it: leave it out");
+            assert_eq!(message(result), text, "{device}");
+        };
+        let (stream, keys) = (device.stream()?, device.upload(&[10_u64, 20])?);
+        let (mut found, mut values, mut hits) = (device.alloc(2)?, device.alloc(2)?, device.upload(&[7_u32])?);
+        let (mut ranks, limits) = (device.upload(&[7_u64; 2])?, device.upload(&[1_u64; 2])?);
+
+        let tree = LaneTree::build(&device, &[10_u64, 20], &[1_u32, 2])?;
+        unused(tree.on(&stream).hits(&mut hits).lower_bound(&keys, &mut ranks), "hits", "lower_bound");
+        unused(tree.on(&stream).limit(1).upper_bound(&keys, &mut ranks), "limit", "upper_bound");
+        unused(tree.on(&stream).limits(&limits).get(&keys, &mut values), "limits", "get");
+        unused(tree.on(&stream).limit(1).successor(&keys, &mut found, &mut values), "limit", "successor");
+        unused(tree.on(&stream).hits(&mut hits).count_range(&keys, &keys, &mut ranks), "hits", "count_range");
+        unused(tree.on(&stream).limit(1).pairs(&mut found, &mut values), "limit", "pairs");
+        // What is said of one query is of one, whatever the index.
+        let harmonia = Harmonia::build(&device, &[10_u64, 20], &[1_u32, 2])?;
+        unused(harmonia.on(&stream).hits(&mut hits).lower_bound(&keys, &mut ranks), "hits", "lower_bound");
+        let set = LaneSet::build(&device, &[10_u64, 20])?;
+        let mut other = device.alloc(1)?;
+        unused(set.on(&stream).hits(&mut other).contains(&keys, &mut hits), "hits", "contains");
+        let map = MultiMap::build(&device, &[10_u64, 20], &[1_u32, 2])?;
+        let mut scratch = multimap::Scratch::new(&device, 2)?;
+        unused(map.on(&stream).hits(&mut hits).count(&keys, &mut ranks, &mut scratch), "hits", "count");
+        let strings: ByteKeysBuf = ["a", "b"].into_iter().collect();
+        let (tree, queries) = (Cuart::build(&device, &strings, &[1_u32, 2])?, DeviceKeys::upload(&device, &strings)?);
+        unused(tree.on(&stream).limit(1).get(&queries, &mut values), "limit", "get");
+
+        stream.synchronize()?;
+        assert_eq!((hits.to_vec()?, ranks.to_vec()?), (vec![7], vec![7; 2]), "nothing was done");
+        set.on(&stream).hits(None).limit(u64::MAX).lower_bound(&keys, &mut ranks)?;
+        assert_eq!(ranks.to_vec()?, [0, 1]);
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use crate::contents::Contents;
 use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};
 use crate::places::{Which, count_values, one_value, spans};
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side};
+use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_multimap::layout::place;
 use lanetree_layout::{Key, Word};
@@ -175,8 +175,9 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     ///
     /// # Errors
     /// [`Error::OutputLength`] for a buffer that is too small (but not for too small a capacity: that shows in the last
-    /// offset), [`Error::BatchTooLarge`]; [`Error::Runtime`] for buffers of another device, and from the launches.
+    /// offset), [`Error::BatchTooLarge`]; [`Error::UnusedOption`]; [`Error::Runtime`] for buffers of another device, and from the launches.
     pub fn get_all(&self, queries: &Buffer<K>, scratch: &mut Scratch, out: &mut DeviceRows<V>) -> Result<()> {
+        self.options.check("get_all", Uses::Nothing)?;
         self.locate_all(queries, scratch, &mut out.offsets)?;
         self.copy_all(queries.len(), scratch, out)
     }
@@ -208,6 +209,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::get_all`].
     pub fn count(&self, queries: &Buffer<K>, counts: &mut Buffer<u64>, scratch: &mut Scratch) -> Result<()> {
+        self.options.check("count", Uses::Nothing)?;
         self.check("the counts' buffer", queries.len(), counts)?;
         self.places(queries, scratch)?;
         count_values(self.stream, &scratch.places, queries.len(), counts)
@@ -219,6 +221,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::get_all`].
     pub fn first(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
+        self.options.check("first", Uses::Hits)?;
         let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.one(queries, (values, hits), miss, Which::First, scratch)
     }
@@ -228,6 +231,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::get_all`].
     pub fn last(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
+        self.options.check("last", Uses::Hits)?;
         let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.one(queries, (values, hits), miss, Which::Last, scratch)
     }
@@ -260,6 +264,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         ranks: &mut Buffer<u64>,
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
+        self.options.check("lower_bound", Uses::Nothing)?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         // Past the last key: past the last value.
@@ -280,6 +285,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         ranks: &mut Buffer<u64>,
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
+        self.options.check("upper_bound", Uses::Nothing)?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
@@ -306,6 +312,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         values: &mut Buffer<V>,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        self.options.check("predecessor", Uses::Hits)?;
         let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.neighbor(queries, Side::Upper, (keys, values, hits), miss, scratch)
     }
@@ -321,6 +328,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         values: &mut Buffer<V>,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        self.options.check("successor", Uses::Hits)?;
         let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.neighbor(queries, Side::Lower, (keys, values, hits), miss, scratch)
     }
@@ -357,6 +365,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
         out: &mut DeviceRanges<K, V>,
     ) -> Result<()> {
+        self.options.check("range", Uses::Limits)?;
         let QueryOptions { limits, limit, .. } = self.options;
         self.locate_ranges((starts, ends), (limits, limit), scratch, &mut out.offsets)?;
         self.copy_ranges((starts, ends), (limits, limit), scratch, out)
@@ -415,6 +424,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         counts: &mut Buffer<u64>,
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
+        self.options.check("count_range", Uses::Limits)?;
         let QueryOptions { limits, limit, .. } = self.options;
         self.check("the counts' buffer", starts.len(), counts)?;
         self.ends((starts, ends), limits, scratch)?;

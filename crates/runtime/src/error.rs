@@ -196,8 +196,8 @@ pub enum Error {
         device: String,
     },
 
-    /// Memory that was to be a buffer does not begin where buffers do.
-    #[error("the memory at {address:#x} cannot be a buffer: it does not begin at a multiple of {needed} bytes")]
+    /// Memory does not begin where it must, to be a buffer or for what was to be done with it.
+    #[error("the memory at {address:#x} is not aligned: it does not begin at a multiple of {needed} bytes")]
     Misaligned {
         /// Where it begins.
         address: usize,

@@ -4,7 +4,7 @@ use crate::router::Question;
 use crate::sharded::Sharded;
 use bytemuck::Pod;
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::{FixedIndex, QueryOptions};
+use lanetree_frame::fixed::{FixedIndex, QueryOptions, Uses};
 use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
 use lanetree_simt::GlobalMut;
@@ -80,7 +80,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
     /// # Errors
-    /// [`Error::OutputLength`]; [`Error::OptionValue`] if the shards' devices are of several kinds, or their index has no launches;
+    /// [`Error::OutputLength`]; [`Error::UnusedOption`]; [`Error::OptionValue`] if the shards' devices are of several kinds, or their index has no launches;
     /// [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another device than the
     /// stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
     pub fn get(mut self, queries: &Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
@@ -103,6 +103,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     /// # Errors
     /// As [`OnDevices::get`].
     pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
+        self.options.check("contains", Uses::Nothing)?;
         let count = self.begin(queries)?;
         self.check_hits(count, Some(hits))?;
         if let Some(queries) = self.on_host(queries) {
@@ -129,6 +130,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     }
 
     fn rank(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>, upper: bool) -> Result<()> {
+        self.options.check(if upper { "upper_bound" } else { "lower_bound" }, Uses::Nothing)?;
         let count = self.begin(queries)?;
         self.check("the ranks' buffer", count, ranks)?;
         if let Some(queries) = self.on_host(queries) {

@@ -4,7 +4,10 @@ use crate::lent::Lender;
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
-use lanetree::{Buffer, Domain, Error, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word};
+use lanetree::hbtree::{HbTree, Regular};
+use lanetree::{
+    Buffer, DeviceKind, Domain, Error, Key, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word,
+};
 use lanetree_frame::fixed::{
     Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
     Scans,
@@ -117,6 +120,22 @@ pub struct Plain;
 impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>> Hooks<I> for Plain {
     fn start(_: &I, _: u8) -> Result<Self> {
         Ok(Self)
+    }
+}
+
+/// The hooks of regular HB+-trees: the check of their nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct RegularHooks;
+
+impl<K: Key + Numbered, V: Word> Hooks<HbTree<K, V, Regular>> for RegularHooks {
+    fn start(_: &HbTree<K, V, Regular>, _: u8) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn check_structure(&self, index: &HbTree<K, V, Regular>) {
+        if index.device().kind() != DeviceKind::Cuda {
+            index.check_structure();
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::families::{
     cubpt_builders, harmonia_builders, hybrid_builders, lane_tree_builders,
 };
 use crate::{Case, Family, Tally, check, conformance, conformance_on, directed, parts};
-use crate::{Fixed, MirroredFamily, Ordered, Plain, mirrored, ordered};
+use crate::{Fixed, MirroredFamily, Ordered, Plain, RegularHooks, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
     self, Balance, DeviceSearch, Fanout, HarmoniaAbove, HbTree, NodeSearch, Over, Pages, Pinning, Pipeline, Regular,
@@ -42,8 +42,8 @@ macro_rules! for_each_index {
             hbtree_harmonia = $crate::indexes::plain("hbtree_harmonia", $crate::indexes::hbtrees_over_harmonia::<u64, u64>()), 150;
             hbtree_signed = $crate::indexes::plain("hbtree_signed", $crate::indexes::two_hbtrees::<i64, u32>()), 60;
             hbtree_float = $crate::indexes::plain("hbtree_float", $crate::indexes::two_hbtrees::<$crate::lanetree::F32, u64>()), 60;
-            hbtree_regular = $crate::indexes::plain("hbtree_regular", $crate::indexes::regular_hbtrees::<u64, u64>()), 100;
-            hbtree_regular_narrow = $crate::indexes::plain("hbtree_regular_narrow", $crate::indexes::regular_hbtrees::<i32, u64>()), 60;
+            hbtree_regular = $crate::indexes::regular_hbtree::<u64, u64>("hbtree_regular"), 100;
+            hbtree_regular_narrow = $crate::indexes::regular_hbtree::<i32, u64>("hbtree_regular_narrow"), 60;
             lanetree = $crate::indexes::lane_tree::<u32, u32>("lanetree"), 120;
             lanetree_wide = $crate::indexes::lane_tree::<u64, u64>("lanetree_wide"), 120;
             lanetree_signed = $crate::indexes::lane_tree::<i64, u32>("lanetree_signed"), 60;
@@ -262,6 +262,11 @@ pub fn regular_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V, Regular>>
     builders.push(builders[0].device_updates(true));
     let ways = [1.0, 0.5, 0.003, 0.003, 0.01, 0.003, 0.02].into_iter().zip(methods.into_iter().cycle());
     builders.into_iter().zip(ways).map(|(builder, (fill, method))| builder.fill(fill).update_method(method)).collect()
+}
+
+/// Regular HB+-trees, whose nodes are checked.
+pub fn regular_hbtree<K: Key, V: Word>(name: &'static str) -> Ordered<hbtree::Builder<K, V, Regular>, RegularHooks> {
+    ordered(name, regular_hbtrees())
 }
 
 /// LaneTree, built and changed in device form, too.

@@ -43,7 +43,7 @@ mod subject;
 
 pub use bounded::{bounded, on_bytes};
 pub use conformance::{conformance, conformance_on, directed, parts};
-pub use hooks::{Fixed, Hooks, Plain};
+pub use hooks::{Fixed, Hooks, Plain, RegularHooks};
 /// For paths in [`for_each_index!`], which may be called where `lanetree` is no dependency.
 #[doc(hidden)]
 pub use lanetree;

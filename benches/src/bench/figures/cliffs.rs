@@ -1,9 +1,10 @@
-//! What a library may be slow at without anybody noticing: whole indexes in and out of main memory, one long range, holes. Each
-//! beside what the bus or the card can do.
+//! What a library may be slow at without anybody noticing: whole indexes in and out of main memory, one long range, holes, small
+//! batches, copies brought in sync. Each beside what the bus or the card can do, or another index.
 
 use crate::bench::batches::{keys, values};
 use crate::bench::bus::bus;
 use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE};
+use crate::bench::cuart::data::keys as byte_keys;
 use crate::bench::data::value_of;
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
@@ -11,14 +12,17 @@ use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Cubpt, DeviceKind, DeviceRanges, LaneTree, Op, RangeScratch, Ranges};
+use lanetree::{
+    Cuart, Cubpt, Device, DeviceKind, DeviceRanges, Harmonia, HbTree, LaneTree, Mirrored, Op, OrderedIndex,
+    RangeScratch, Ranges, SortedArray,
+};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cliffs",
-    about: "Whole indexes in and out of main memory, one long range, holes: beside what the bus and the card can do",
+    about: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync: beside what limits them",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -29,7 +33,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "cliffs",
-    title: "Whole indexes in and out of main memory, one long range, holes",
+    title: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync",
     columns: &[
         INDEX,
         DEVICE,
@@ -48,7 +52,8 @@ static TABLE: Table = Table {
         "Ceiling: the same number of bytes across the bus from or to page-locked memory. One long range among short ones is timed",
         "by the device's events; its ceiling is a copy on the card. pinned: the device form, and a copy to page-locked memory.",
         "In a hole: of a tree without its middle half, whose leaves are still there; x without: the same for a tree without a",
-        "hole.",
+        "hole. lower_bound, 64 at a time: 256 calls in host form, one after another; x without: of Harmonia's time. mirrored:",
+        "a batch of updates, applied by the CPU and sent to the copy; its ceiling is 16 bytes for each of them.",
     ],
     summary: None,
 };
@@ -75,11 +80,20 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         let mut keys = keys(session.seed_of(size), 1 << size);
         sort_unstable_by(&mut keys, Ord::cmp);
         let values = values(&keys);
-        let tree = build(session, &keys, &values)?;
+        let make =
+            |device: &Device, keys: &[u64], values: &[u64]| LaneTree::builder().build_sorted(device, keys, values);
+        let tree = build(session, "lanetree", (&keys, &values), make, |tree, keys| tree.get_many(keys))?;
         copies_out(session, &tree, &keys)?;
         one_range(session, &tree, &keys)?;
         long_among_short(session, &tree, &keys)?;
-        drop(tree);
+        let make =
+            |device: &Device, keys: &[u64], values: &[u64]| Harmonia::builder().build_sorted(device, keys, values);
+        let harmonia = build(session, "harmonia", (&keys, &values), make, |index, keys| index.get_many(keys))?;
+        let of_harmonia = few_at_a_time(session, &harmonia, &keys, None)?;
+        few_at_a_time(session, &tree, &keys, Some(of_harmonia))?;
+        drop((tree, harmonia));
+        other_builds(session, (&keys, &values))?;
+        in_sync(session, &keys, &values)?;
         hole(session, &keys, &values)?;
     }
     Ok(())
@@ -101,27 +115,113 @@ fn push(
     session.push(row);
 }
 
-/// The build from slices.
-fn build(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<LaneTree<u64, u64>> {
+/// A build from slices by `make`, whose look-ups are `get`.
+fn build<I>(
+    session: &mut Session,
+    index: &'static str,
+    (keys, values): (&[u64], &[u64]),
+    make: impl Fn(&Device, &[u64], &[u64]) -> lanetree::Result<I>,
+    get: impl Fn(&I, &[u64]) -> lanetree::Result<Vec<Option<u64>>>,
+) -> Result<I> {
     session.doing("build_sorted from slices");
     let device = session.device.clone();
-    let mut tree = None;
+    let mut built = None;
     let timing = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            *tree = Some(LaneTree::builder().build_sorted(&device, keys, values)?);
+        &mut built,
+        |built| *built = None,
+        |built| {
+            *built = Some(make(&device, keys, values)?);
             Ok(())
         },
     )?;
-    let tree: LaneTree<u64, u64> = tree.expect("built at least once");
-    let found = tree.get_many(keys)?;
+    let built = built.expect("built at least once");
+    let found = get(&built, keys)?;
     let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
     let checksum = session.check_slice(&"build_sorted", "values", &found, 0..keys.len(), u64::MAX, |i| values[i])?;
     let bytes = PAIR * keys.len();
     let ceiling = bus::<u8, u8>(session, bytes, 0)?;
-    push(session, "lanetree", ("build_sorted", keys.len(), keys.len()), (timing, checksum), (bytes, ceiling), None);
-    Ok(tree)
+    push(session, index, ("build_sorted", keys.len(), keys.len()), (timing, checksum), (bytes, ceiling), None);
+    Ok(built)
+}
+
+/// The builds of the other indexes. CuART's keys are strings, made before; the HB+-tree's leaves stay where the CPU is.
+fn other_builds(session: &mut Session, pairs: (&[u64], &[u64])) -> Result<()> {
+    let make = |device: &Device, keys: &[u64], values: &[u64]| Cubpt::builder().build_sorted(device, keys, values);
+    build(session, "cubpt", pairs, make, |index, keys| index.get_many(keys)).map(drop)?;
+    let make =
+        |device: &Device, keys: &[u64], values: &[u64]| SortedArray::builder().build_sorted(device, keys, values);
+    build(session, "sorted", pairs, make, |index, keys| index.get_many(keys)).map(drop)?;
+    let make = |device: &Device, keys: &[u64], values: &[u64]| HbTree::builder().build_sorted(device, keys, values);
+    build(session, "hbtree", pairs, make, |index, keys| index.get_many(keys)).map(drop)?;
+    let mut bytes = vec![0; 8 * pairs.0.len()];
+    bytes.par_chunks_exact_mut(8).zip(pairs.0).for_each(|(bytes, key)| bytes.copy_from_slice(&key.to_be_bytes()));
+    let strings = byte_keys(8, &bytes);
+    let make = |device: &Device, _: &[u64], values: &[u64]| Cuart::build(device, strings, values);
+    build(session, "cuart", pairs, make, |index, _| index.get_many(strings)).map(drop)
+}
+
+/// Keys of a small batch, and calls that are timed together.
+const FEW: usize = 64;
+const CALLS: usize = 256;
+
+/// Ranks of a few keys, call after call; `other` is another index's time, in milliseconds. Returns the median.
+fn few_at_a_time<I: OrderedIndex<Domain = u64, Value = u64>>(
+    session: &mut Session,
+    index: &I,
+    keys: &[u64],
+    other: Option<f64>,
+) -> Result<f64> {
+    session.doing("few ranks at a time");
+    let calls = CALLS.min(keys.len() / FEW);
+    let rank = |i: usize| i * 61 % keys.len();
+    let queries: Vec<u64> = (0..calls * FEW).map(|i| keys[rank(i)]).collect();
+    let mut ranks = Vec::new();
+    let timing = session.time_on_cpu(&mut ranks, Vec::clear, |ranks| {
+        for queries in queries.chunks(FEW) {
+            ranks.extend(index.lower_bound_many(queries)?);
+        }
+        Ok(())
+    })?;
+    let what = "lower_bound, 64 at a time";
+    let checksum = session.check_slice(&what, "ranks", &ranks, 0..queries.len(), u64::MAX, |i| rank(i) as u64)?;
+    let (bytes, median) = (PAIR * queries.len(), timing.median_ms);
+    let without = other.map(|other| median / other);
+    push(session, I::NAME, (what, queries.len(), keys.len()), (timing, checksum), (bytes, None), without);
+    Ok(median)
+}
+
+/// Updates of a batch that a mirrored index is brought in sync by, as an exponent.
+const UPDATES: u32 = 14;
+
+/// A batch of updates of keys all over an index on the host, whose copy is brought in sync.
+fn in_sync(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
+    session.doing("mirrored updates");
+    let count = (1_usize << UPDATES).min(keys.len() / 4);
+    let step = keys.len() / count;
+    let host = Harmonia::builder().build_sorted(&Device::host(), keys, values)?;
+    let mut mirrored = Mirrored::new(host, &session.device)?;
+    let changed: Vec<u64> = keys.iter().copied().step_by(step).take(count).collect();
+    let new = |i: usize, run: u64| values[i * step].wrapping_add(run);
+    let mut run = 0_u64;
+    let timing = session.time_on_cpu(
+        &mut (&mut mirrored, Vec::new()),
+        |(_, ops)| {
+            run += 1;
+            *ops = (0..count).map(|i| Op::Insert(changed[i], new(i, run))).collect();
+        },
+        |(mirrored, ops)| {
+            mirrored.apply(ops)?;
+            Ok(())
+        },
+    )?;
+    let found: Vec<u64> =
+        mirrored.device_index().get_many(&changed)?.into_iter().map(|value| value.unwrap_or(u64::MAX)).collect();
+    let what = "mirrored updates";
+    let checksum = session.check_slice(&what, "values", &found, 0..count, u64::MAX, |i| new(i, run))?;
+    let bytes = PAIR * count;
+    let ceiling = bus::<u8, u8>(session, bytes, 0)?;
+    push(session, "harmonia", (what, count, keys.len()), (timing, checksum), (bytes, ceiling), None);
+    Ok(())
 }
 
 /// All pairs, by every call.
@@ -294,12 +394,11 @@ fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::bench::session::tests::session;
-    use lanetree::Device;
 
     #[test]
     fn every_row_is_measured_and_right() {
         let mut session = session(Device::emulated());
         measure(&mut session, &Request { sizes: vec![10], input: None }).unwrap();
-        assert_eq!(session.finish().record.rows.len(), 8);
+        assert_eq!(session.finish().record.rows.len(), 16);
     }
 }

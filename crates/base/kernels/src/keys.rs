@@ -39,8 +39,8 @@ impl<K: Word> Kernel for Encode<K> {
     }
 }
 
-/// As [`Encode`], of numbers of 128 bits without a sign, each of them two words, the low one first. The buffers begin on
-/// 16-byte boundaries.
+/// As [`Encode`], of numbers of 128 bits without a sign, each of them two words, the low one first. The numbers begin on a
+/// 16-byte boundary; the strings, at any word.
 #[derive(Debug)]
 pub struct EncodeWide;
 
@@ -54,7 +54,8 @@ impl Kernel for EncodeWide {
             // SAFETY: `index` is a number.
             unsafe {
                 let [low, high] = simt.load_vector(args.numbers, 2 * index, Hint::Streaming);
-                simt.store_vector(args.strings, 2 * index, [high.swap_bytes(), low.swap_bytes()], Hint::Default);
+                simt.store(args.strings, 2 * index, high.swap_bytes(), Hint::Default);
+                simt.store(args.strings, 2 * index + 1, low.swap_bytes(), Hint::Default);
             }
         }
     }

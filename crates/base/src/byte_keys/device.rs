@@ -389,6 +389,21 @@ mod tests {
         assert!(matches!(strings.upload_from(&stream, &pinned).unwrap_err(), Error::KeyWidth { width: 0, .. }));
     }
 
+    #[test]
+    fn numbers_become_strings_in_memory_that_begins_at_any_word() {
+        let numbers = [1_u128, u128::MAX, 7 << 64];
+        let device = Device::emulated();
+        let stream = device.stream().unwrap();
+        let array = device.alloc::<u64>(2 * numbers.len() + 1).unwrap();
+        let second = core::ptr::with_exposed_provenance_mut(array.addresses().start + 8);
+        // SAFETY: elements of the array, which is dropped after the strings and not used.
+        let bytes = unsafe { device.buffer_from_raw::<u64>(second, 2 * numbers.len()) }.unwrap();
+        let mut keys = DeviceKeys::fixed(bytes, 16, numbers.len()).unwrap();
+        keys.encode_from(&stream, &device.upload(&numbers).unwrap()).unwrap();
+        stream.synchronize().unwrap();
+        assert!(keys.as_keys().unwrap().iter().eq(numbers.map(u128::to_be_bytes)));
+    }
+
     /// The bytes need not exist: they are counted, not read.
     #[test]
     fn strings_longer_than_a_kernel_can_count_are_refused() {

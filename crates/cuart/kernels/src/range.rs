@@ -39,12 +39,14 @@ impl Kernel for Measure {
         }
         // SAFETY: `index` is a span.
         unsafe {
-            let [first, end] = simt.load_vector(args.spans.as_const(), 2 * index, Hint::Default);
+            // Word by word: the buffer is the caller's, and may begin at any.
+            let [first, end] = [0, 1].map(|side| simt.load(args.spans.as_const(), 2 * index + side, Hint::Default));
             let first = if first < args.len { first } else { args.len };
             let end = if end < args.len { end } else { args.len };
             let found = end.saturating_sub(first);
             let len = if found < args.limit { found } else { args.limit };
-            simt.store_vector(args.spans, 2 * index, [first, first + len], Hint::Default);
+            simt.store(args.spans, 2 * index, first, Hint::Default);
+            simt.store(args.spans, 2 * index + 1, first + len, Hint::Default);
             if !args.lens.is_null() {
                 simt.store(args.lens, index, len, Hint::Default);
             }

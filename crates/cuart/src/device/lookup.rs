@@ -10,7 +10,7 @@ use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::QueryOptions;
+use lanetree_frame::fixed::{QueryOptions, Uses};
 use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::room::zeroed;
@@ -49,20 +49,16 @@ pub enum Lanes {
 }
 
 impl Lanes {
-    /// The number for a tree whose longest key has this many words; 0 for more than four.
-    pub(super) fn number(self, words: usize) -> u32 {
+    /// The number for a tree whose longest key has this many words; 0 for more than four. `of_long` is what is fastest for that.
+    pub(super) fn number(self, words: usize, of_long: u32) -> u32 {
         match self {
-            Self::Auto if words == 0 => Self::LONG,
+            Self::Auto if words == 0 => of_long,
             Self::Auto | Self::One => 1,
             Self::Two => 2,
             Self::Four => 4,
             Self::Eight => 8,
         }
     }
-
-    /// In a tree that has keys of more than 32 bytes this is two to three times as fast as one lane, for keys of 64
-    /// bytes and more (`docs/lab/15-lanes-per-key.md`). In other trees one lane is fastest.
-    const LONG: u32 = 8;
 }
 
 impl<'a, V: Word> OnStream<'a, V> {
@@ -103,10 +99,11 @@ impl<'a, V: Word> OnStream<'a, V> {
     /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
     /// # Errors
-    /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::LeavesInMainMemory`] for a tree that has some (use
+    /// [`Error::OutputLength`], [`Error::BatchTooLarge`]; [`Error::UnusedOption`]; [`Error::LeavesInMainMemory`] for a tree that has some (use
     /// [`OnStream::get_pending`]); [`Error::Lost`]; [`Error::Runtime`] for buffers of another device, and from the
     /// launch.
     pub fn get(mut self, queries: &DeviceKeys, values: &mut Buffer<V>) -> Result<()> {
+        self.options.check("get", Uses::Hits)?;
         let hits = self.options.hits.take();
         let tree = self.tree.parts()?;
         if self.stream.device().kind() != DeviceKind::Host {
@@ -128,6 +125,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         hits: &mut Buffer<u32>,
         pending: &mut Buffer<u32>,
     ) -> Result<()> {
+        self.options.check("get_pending", Uses::Nothing)?;
         let tree = self.tree.parts()?;
         self.check("the pending mask's buffer", queries.len().div_ceil(32), pending)?;
         self.get_first(tree, queries, values, Some(hits), Some(pending))
@@ -170,6 +168,7 @@ impl<'a, V: Word> OnStream<'a, V> {
     /// # Errors
     /// As [`OnStream::get`]; [`Error::NotOnDevice`] on the host.
     pub fn locate(&self, queries: &DeviceKeys, links: &mut Buffer<Link>) -> Result<()> {
+        self.options.check("locate", Uses::Nothing)?;
         let (tree, count) = (self.tree.parts()?, queries.len());
         self.check_keys(queries)?;
         self.check("the links' buffer", count, links)?;

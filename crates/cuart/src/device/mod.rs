@@ -16,6 +16,7 @@ mod staged;
 mod supply;
 #[cfg(test)]
 mod tests;
+mod tuning;
 mod update;
 
 pub use change_scratch::ChangeScratch;

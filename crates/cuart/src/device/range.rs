@@ -6,6 +6,7 @@ use crate::Cuart;
 use crate::parts::Parts;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{DeviceKeys, Side as Bound};
+use lanetree_frame::fixed::Uses;
 use lanetree_frame::pointers::optional_mut;
 use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::{CopyKeysArgs, ExpandArgs, MeasureArgs, RankArgs, Side};
@@ -112,8 +113,10 @@ impl<V: Word> OnStream<'_, V> {
     /// # Errors
     /// [`OutputLength`](lanetree_frame::Error::OutputLength); [`NotCompact`](lanetree_frame::Error::NotCompact);
     /// [`NotOnDevice`](lanetree_frame::Error::NotOnDevice), [`LeavesInMainMemory`](lanetree_frame::Error::LeavesInMainMemory);
-    /// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge), [`Lost`](lanetree_frame::Error::Lost), [`Runtime`](lanetree_frame::Error::Runtime).
+    /// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge), [`UnusedOption`](lanetree_frame::Error::UnusedOption),
+    /// [`Lost`](lanetree_frame::Error::Lost), [`Runtime`](lanetree_frame::Error::Runtime).
     pub fn lower_bound(&self, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("lower_bound", Uses::Nothing)?;
         self.rank_into(queries, Side::Lower, ranks, 1, 0)
     }
 
@@ -122,6 +125,7 @@ impl<V: Word> OnStream<'_, V> {
     /// # Errors
     /// As [`OnStream::lower_bound`].
     pub fn upper_bound(&self, queries: &DeviceKeys, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("upper_bound", Uses::Nothing)?;
         self.rank_into(queries, Side::Upper, ranks, 1, 0)
     }
 
@@ -132,6 +136,7 @@ impl<V: Word> OnStream<'_, V> {
     /// # Errors
     /// As [`OnStream::lower_bound`].
     pub fn span(&self, starts: &DeviceKeys, ends: &DeviceKeys, spans: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("span", Uses::Limits)?;
         let count = starts.len();
         if ends.len() != count {
             let (what, actual) = ("the ends", ends.len());
@@ -148,6 +153,7 @@ impl<V: Word> OnStream<'_, V> {
     /// # Errors
     /// As [`OnStream::lower_bound`].
     pub fn prefix_span(&self, prefixes: &DeviceKeys, spans: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("prefix_span", Uses::Nothing)?;
         self.rank_into(prefixes, Side::Lower, spans, 2, 0)?;
         self.rank_into(prefixes, Side::Prefix, spans, 2, 1)
     }
@@ -167,6 +173,7 @@ impl<V: Word> OnStream<'_, V> {
         scratch: &mut GatherScratch,
         out: &mut DeviceByteRanges<V>,
     ) -> Result<()> {
+        self.options.check("gather", Uses::Nothing)?;
         let tree = self.tree.parts()?;
         tree.check_ranks("OnStream::gather")?;
         // No buffer has room for more than there are numbers.

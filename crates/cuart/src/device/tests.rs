@@ -1,7 +1,7 @@
 //! Trees on the emulator against a model.
 
 use super::build::tests::compare;
-use super::{ChangeScratch, Lanes, UpdateEngine};
+use super::{ChangeScratch, DeviceByteRanges, GatherScratch, Lanes, UpdateEngine};
 use crate::Cuart;
 use crate::parts::Parts;
 use crate::{Link, LinkType, LongKeys, RootTable};
@@ -484,6 +484,24 @@ fn ranges_are_those_of_the_host() {
         assert_eq!(tree.count_range_many([..]).unwrap(), [model.len() as u64]);
         assert_eq!(tree.prefix_many(&packed).unwrap(), host.prefix_many(&packed).unwrap(), "{kind}");
     }
+}
+
+#[test]
+fn spans_may_begin_at_any_word() -> Result<()> {
+    let device = Device::emulated();
+    let model: Model<u32> = strings("32", 200, &mut StdRng::seed_from_u64(34)).into_iter().zip(0..).collect();
+    let tree = build(&device, &model, RootTable::None);
+    let stream = device.stream()?;
+    let array = device.upload(&[0_u64, 3, 9, 190, 300])?;
+    let second = core::ptr::with_exposed_provenance_mut(array.addresses().start + 8);
+    // SAFETY: elements of the array, which is dropped after the spans and not used.
+    let mut spans = unsafe { device.buffer_from_raw::<u64>(second, 4)? };
+    let (mut scratch, mut out) = (GatherScratch::new(&device, 2, 16)?, DeviceByteRanges::new(&tree, 2, 16, 1 << 10)?);
+    tree.on(&stream).gather(&mut spans, 2, &mut scratch, &mut out)?;
+    assert_eq!((spans.to_vec()?, out.offsets.to_vec()?), (vec![3, 9, 190, 200], vec![0, 6, 16]));
+    let values: Vec<u32> = model.values().copied().collect();
+    assert_eq!(out.values.to_vec()?, [&values[3..9], &values[190..]].concat());
+    Ok(())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Joins of probes with an index, by key: which probes match, and with which pair.
 
-use super::{FixedIndex, OnStream, Side, TASK, View, bits};
+use super::{FixedIndex, OnStream, Side, TASK, Uses, View, bits};
 use lanetree_base::parallel::*;
 use lanetree_base::{Matches, Result};
 use lanetree_layout::AnyKey;
@@ -75,6 +75,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge); [`Lost`](lanetree_base::Error::Lost);
     /// [`Runtime`](lanetree_base::Error::Runtime) for buffers of another device, and from the launch.
     pub fn join(&self, probes: &Buffer<I::Key>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
+        self.options.check("join", Uses::Nothing)?;
         let (count, stream) = (probes.len(), self.stream);
         self.check("the probes' buffer", count, probes)?;
         self.check("the count's buffer", 1, &out.count)?;

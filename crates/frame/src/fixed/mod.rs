@@ -31,7 +31,7 @@ pub use host::HostForm;
 pub use iter::Iter;
 pub use join::{DeviceMatches, JoinScratch};
 pub use lanetree_primitives::check_pairs;
-pub use on_stream::{OnStream, QueryOptions, bits};
+pub use on_stream::{OnStream, QueryOptions, Uses, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
 pub use range_join::{DeviceRangeMatches, RangeJoinScratch};

@@ -2,13 +2,11 @@
 
 use super::asof::Searches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
-#[cfg(doc)]
-use lanetree_base::Error;
 use lanetree_base::error::{check_buffer, same_device};
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::room::zeroed;
-use lanetree_base::{BatchOrder, Result};
+use lanetree_base::{BatchOrder, Error, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
@@ -17,7 +15,8 @@ use lanetree_simt::Global;
 /// call allocates nothing, synchronises nothing, and may return before its work is done.
 ///
 /// What a query can do without is named before it: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
-/// [`limit`](Self::limit) and [`limits`](Self::limits).
+/// [`limit`](Self::limit) and [`limits`](Self::limits). A hit mask or a limit before a query that does not use it is
+/// [`Error::UnusedOption`].
 ///
 /// ```
 /// use lanetree::{BatchOrder, Device, LaneTree};
@@ -63,6 +62,33 @@ impl<V: Value> Default for QueryOptions<'_, V> {
     }
 }
 
+/// What a query uses of its [`QueryOptions`], beside the value of what is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uses {
+    /// The hit mask.
+    Hits,
+    /// The limits of ranges.
+    Limits,
+    /// Neither.
+    Nothing,
+}
+
+impl<V> QueryOptions<'_, V> {
+    /// Checks that nothing was named that a query would not use.
+    ///
+    /// # Errors
+    /// [`Error::UnusedOption`].
+    pub fn check(&self, call: &'static str, uses: Uses) -> Result<()> {
+        let hits = ("hits", self.hits.is_some() && uses != Uses::Hits);
+        let limit = ("limit", self.limit != u64::MAX && uses != Uses::Limits);
+        let limits = ("limits", self.limits.is_some() && uses != Uses::Limits);
+        match [hits, limit, limits].into_iter().find(|&(_, is_unused)| is_unused) {
+            Some((option, _)) => Err(Error::UnusedOption { option, call }),
+            None => Ok(()),
+        }
+    }
+}
+
 impl<I: FixedIndex<Tuning = BatchOrder>> OnStream<'_, I> {
     /// Says what is known about the order of the next look-ups' queries.
     #[must_use]
@@ -75,6 +101,14 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// Queries of this index on a stream of its device.
     pub fn new(index: &'a I, stream: &'a Stream) -> Self {
         Self { index, stream, tuning: I::Tuning::default(), options: QueryOptions::default() }
+    }
+
+    /// Checks that nothing was named that a query would not use.
+    ///
+    /// # Errors
+    /// [`Error::UnusedOption`].
+    pub fn check_options(&self, call: &'static str, uses: Uses) -> Result<()> {
+        self.options.check(call, uses)
     }
 
     /// What was named for the next query.
@@ -139,9 +173,10 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
     /// # Errors
-    /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::Lost`]; [`Error::Runtime`] for
-    /// buffers of another device, and from the launch.
+    /// [`Error::OutputLength`], [`Error::GroupWidth`], [`Error::BatchTooLarge`]; [`Error::UnusedOption`]; [`Error::Lost`];
+    /// [`Error::Runtime`] for buffers of another device, and from the launch.
     pub fn get(mut self, queries: &Buffer<I::Key>, values: &mut Buffer<I::Value>) -> Result<()> {
+        self.options.check("get", Uses::Hits)?;
         let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.get_first(queries.len(), queries, values, hits, miss)
     }
@@ -198,6 +233,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// # Errors
     /// As [`OnStream::get`].
     pub fn lower_bound(&self, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("lower_bound", Uses::Nothing)?;
         self.rank_first(queries.len(), queries, ranks, Side::Lower)
     }
 
@@ -206,6 +242,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// # Errors
     /// As [`OnStream::get`].
     pub fn upper_bound(&self, queries: &Buffer<I::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("upper_bound", Uses::Nothing)?;
         self.rank_first(queries.len(), queries, ranks, Side::Upper)
     }
 
@@ -238,6 +275,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
+        self.options.check("predecessor", Uses::Hits)?;
         self.neighbor(queries, keys, values, &Searches::any(Side::Upper))
     }
 
@@ -251,6 +289,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
+        self.options.check("successor", Uses::Hits)?;
         self.neighbor(queries, keys, values, &Searches::any(Side::Lower))
     }
 
@@ -268,6 +307,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
         hits: &mut Buffer<u32>,
     ) -> Result<()> {
+        self.options.check("asof", Uses::Nothing)?;
         let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss);
         of_index.neighbor(queries, keys, values, &how.searches::<I::Key>()?)
     }
@@ -343,6 +383,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// [`Error::OutputLength`] for a buffer that is too small; [`Error::Lost`]; [`Error::Runtime`] for buffers of another
     /// device, if the device has no room, and from the launch.
     pub fn pairs(&self, keys: &mut Buffer<I::Key>, values: &mut Buffer<I::Value>) -> Result<()> {
+        self.options.check("pairs", Uses::Nothing)?;
         let len = self.index.len() as usize;
         self.check("the keys' buffer", len, keys)?;
         self.check("the values' buffer", len, values)?;
@@ -388,5 +429,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
 
 /// A buffer of keys as the words that kernels see: a key and its word have the same size.
 pub fn bits<K: AnyKey>(stream: &Stream, keys: &Buffer<K>) -> Result<Global<K::Bits>> {
+    // A caller's memory is aligned for a key; kernels load words.
+    const { assert!(size_of::<K>() == size_of::<K::Bits>() && align_of::<K>() == align_of::<K::Bits>()) };
     Ok(keys.read_on(stream)?.cast())
 }

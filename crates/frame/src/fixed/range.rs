@@ -1,6 +1,6 @@
 //! Range queries: locate, prefix sums, copy.
 
-use super::on_stream::{OnStream, QueryOptions, bits};
+use super::on_stream::{OnStream, QueryOptions, Uses, bits};
 use super::{FixedIndex, PART, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
@@ -89,7 +89,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
-    /// shows in the last offset), [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge); [`Runtime`](lanetree_base::Error::Runtime).
+    /// shows in the last offset), [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge);
+    /// [`UnusedOption`](lanetree_base::Error::UnusedOption); [`Runtime`](lanetree_base::Error::Runtime).
     pub fn range(
         &self,
         starts: &Buffer<I::Key>,
@@ -97,6 +98,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeScratch,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
+        self.options.check("range", Uses::Limits)?;
         self.range_of(self.bounds(starts, ends), scratch, out)
     }
 
@@ -131,6 +133,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// # Errors
     /// As [`OnStream::range`].
     pub fn count_range(&self, starts: &Buffer<I::Key>, ends: &Buffer<I::Key>, counts: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("count_range", Uses::Limits)?;
         self.locate_into(self.bounds(starts, ends), None, counts)
     }
 

@@ -1,7 +1,7 @@
 //! Joins by ranges in device form: the pairs whose keys are between two bounds of a probe, or near it.
 
 use super::range::{DeviceRanges, RangeScratch};
-use super::{FixedIndex, OnStream};
+use super::{FixedIndex, OnStream, Uses};
 use lanetree_base::{Closed, JoinBounds, Result, number_matches};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device};
@@ -86,6 +86,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
+        self.options.check("range_join", Uses::Nothing)?;
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), scratch, out)
     }
 
@@ -101,6 +102,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
+        self.options.check("band_join", Uses::Nothing)?;
         self.join_between((probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
     }
 

@@ -1,6 +1,6 @@
 //! Scans: the first pairs from each key on, so many of each.
 
-use super::on_stream::bits;
+use super::on_stream::{Uses, bits};
 use super::{FixedIndex, OnStream, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
@@ -55,6 +55,7 @@ impl<I: Scans> OnStream<'_, I> {
         values: &mut Buffer<I::Value>,
         counts: &mut Buffer<u32>,
     ) -> Result<()> {
+        self.options.check("scan", Uses::Nothing)?;
         let (count, most) = (starts.len(), limit as usize);
         let pairs = count.saturating_mul(most);
         self.check("the starts' buffer", count, starts)?;

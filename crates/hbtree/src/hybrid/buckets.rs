@@ -149,7 +149,8 @@ impl Shape {
         work: &W,
     ) -> Result<()> {
         let (is_shared, bucket) = (self.pipelines == 1, self.bucket);
-        let pipeline = || pipeline(slots, self.ahead, queue, |left| left.min(bucket), work, is_shared);
+        let next = || queue.take(|left| left.min(bucket));
+        let pipeline = || pipeline(slots, self.ahead, queue, next, work, is_shared);
         if is_shared {
             return pipeline();
         }
@@ -177,15 +178,15 @@ impl Shape {
     }
 }
 
-/// One pipeline: takes buckets while there are any. `most` says how many queries the next one has, given how many are left.
+/// One pipeline: takes buckets of the queue while `next` gives any.
 ///
 /// # Errors
 /// Those of the work.
-pub(super) fn pipeline<K: Sync, T: Send, W: Work<K, T>>(
+pub(super) fn pipeline<'a, K: Sync, T: Send, W: Work<K, T>>(
     slots: &Slots<W::Slot>,
     ahead: usize,
-    queue: &Queue<'_, K, T>,
-    most: impl Fn(usize) -> usize,
+    queue: &Queue<'a, K, T>,
+    next: impl Fn() -> Option<Bucket<'a, K, T>>,
     work: &W,
     is_shared: bool,
 ) -> Result<()> {
@@ -193,13 +194,13 @@ pub(super) fn pipeline<K: Sync, T: Send, W: Work<K, T>>(
     let mut on_their_way =
         OnTheirWay { buckets: VecDeque::with_capacity(ahead + 1), free: (0..=ahead).rev().collect() };
     let mut go = || loop {
-        on_their_way.fill(ahead.max(1), &mut taken.slots, queue, &most, work, is_shared)?;
+        on_their_way.fill(ahead.max(1), &mut taken.slots, &next, work, is_shared)?;
         let Some((slot, (first, keys, out))) = on_their_way.buckets.pop_front() else { return Ok(()) };
         let waiting = Instant::now();
         taken.slots[slot].stream().synchronize()?;
         queue.waited.fetch_add(waiting.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // The device goes on before the CPU does.
-        on_their_way.fill(ahead, &mut taken.slots, queue, &most, work, is_shared)?;
+        on_their_way.fill(ahead, &mut taken.slots, &next, work, is_shared)?;
         work.finish(&taken.slots[slot], first, keys, out, is_shared);
         on_their_way.free.push(slot);
     };
@@ -224,14 +225,13 @@ impl<'a, K: Sync, T: Send> OnTheirWay<'a, K, T> {
         &mut self,
         number: usize,
         slots: &mut Vec<W::Slot>,
-        queue: &Queue<'a, K, T>,
-        most: impl Fn(usize) -> usize,
+        next: impl Fn() -> Option<Bucket<'a, K, T>>,
         work: &W,
         is_shared: bool,
     ) -> Result<()> {
         while self.buckets.len() < number
             && let Some(&slot) = self.free.last()
-            && let Some(bucket) = queue.take(&most)
+            && let Some(bucket) = next()
         {
             if slot == slots.len() {
                 slots.push(work.slot()?);

@@ -5,6 +5,7 @@ use super::{Discovery, Pace, Route, Sample, Shape, share_of};
 use crate::device::Descending;
 use crate::options::{Balance, DeviceSearch, Pipeline, Split};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
+use core::cell::Cell;
 use lanetree_frame::parallel::*;
 use lanetree_frame::staging::ACROSS_THE_BUS;
 use lanetree_frame::{Device, DeviceKind, Result, Stream};
@@ -248,7 +249,8 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         (alone, wide_slots, pace): (&W, &Slots<W::Slot>, &Pace),
     ) -> Result<()> {
         let pipeline = &self.options.pipeline;
-        if pace.next(keys.len(), pipeline.device_bucket) == 0 {
+        let first = pace.next(keys.len(), pipeline.device_bucket);
+        if first == 0 {
             pace.batch(0, Duration::ZERO, false);
             return self.send(slots, keys, out, finish);
         }
@@ -258,11 +260,14 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         // One thread is the device's.
         shape.pipelines = shape.pipelines.saturating_sub(1).max(1);
         let of_device = AtomicUsize::new(0);
-        let next = |left| {
-            let next = pace.next(left, pipeline.device_bucket);
-            of_device.fetch_add(next, Ordering::Relaxed);
-            next
+        let take = |next: &dyn Fn(usize) -> usize| {
+            let bucket = queue.take(next)?;
+            of_device.fetch_add(bucket.1.len(), Ordering::Relaxed);
+            Some(bucket)
         };
+        // Before the pipelines begin: they could have answered all by the time that the device's thread does.
+        let first = Cell::new(take(&|_| first));
+        let next = move || first.take().or_else(|| take(&|left| pace.next(left, pipeline.device_bucket)));
         let ((outcome, time), beside) = join(
             || {
                 let started = Instant::now();

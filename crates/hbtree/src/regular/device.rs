@@ -100,7 +100,7 @@ impl<K: Key> InnerOnDevice<K> for RegularOnDevice<K::Bits> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "check"))]
 impl<B: Word> RegularOnDevice<B> {
     /// Checks that nodes are on the device what they are on the host.
     pub(super) fn check_against(

@@ -1,5 +1,7 @@
 //! The regular tree (section 4.1): nodes of several lines with references, of which a few are rewritten by a change.
 
+#[cfg(any(test, feature = "check"))]
+mod check;
 mod device;
 mod inner;
 mod leaves;

@@ -2,7 +2,7 @@
 
 use super::none;
 use crate::LaneTree;
-use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, RangeScratch};
+use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, RangeScratch, Uses};
 use lanetree_frame::{BatchOrder, Buffer, Result, Stream};
 use lanetree_layout::AnyKey;
 
@@ -51,6 +51,7 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     /// # Errors
     /// As [`OnStream::get`].
     pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
+        self.0.check_options("contains", Uses::Nothing)?;
         let on = OnStream::new(self.0.index(), self.0.stream()).tuned(*self.0.tuning());
         on.hits(hits).get(queries, &mut none(queries)?)
     }

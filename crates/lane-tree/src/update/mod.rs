@@ -13,6 +13,7 @@ use crate::bulk::{NOTHING_DIVIDED, build_on};
 use crate::device::over_queries;
 use crate::node::Filling;
 use crate::options::Options;
+use crate::tuning::TUNING;
 use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
@@ -32,21 +33,6 @@ const SHIFT_THREADS: u64 = 1 << 18;
 
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
-
-/// Where a batch would have more than one in so many nodes rewritten, and [a few](FEW_NODES), the tree is rebuilt: by the kernels'
-/// times in `docs/lab/30-lines-at-once.md`, that takes a third longer, but leaves buckets with more room to the batches that follow.
-const MOST_LISTED: u64 = 2;
-
-/// Likewise, where more than one in so many nodes would be split.
-const MOST_DIVIDED: u64 = 5;
-
-/// So few nodes are no reason to rebuild a tree.
-const FEW_NODES: u64 = 8;
-
-/// The most nodes of so many that are rewritten.
-const fn most_listed(leaf_nodes: u64) -> u64 {
-    leaf_nodes / MOST_LISTED + FEW_NODES
-}
 
 /// A batch on a device.
 #[derive(Clone, Copy)]
@@ -129,7 +115,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let len = self.parts.get()?.shape.len;
         let new_len = len.wrapping_add(found.growth());
         let leaf_nodes = u64::from(self.parts.get()?.shape.leaf_nodes);
-        let is_rebuilt = found.listed > most_listed(leaf_nodes) || found.split > leaf_nodes / MOST_DIVIDED + FEW_NODES;
+        let tuning = TUNING.on(stream.device())?;
+        let is_rebuilt = found.listed > tuning.most_listed(leaf_nodes) || found.split > tuning.most_split(leaf_nodes);
         if len == 0 || new_len == 0 || is_rebuilt {
             self.rebuild(stream, batch, new_len, scratch)?;
             return Ok(found.report(UpdatePath::Rebuilt));
@@ -189,7 +176,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 listed_count: findings.byte_add(LISTED as u64 * 8),
             };
             let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
-            nodes.most_listed = most_listed(leaf_nodes as u64);
+            nodes.most_listed = TUNING.on(stream.device())?.most_listed(leaf_nodes as u64);
             let threads = (count as u64).min(SHIFT_THREADS);
             let warps = (count.min(leaf_nodes) as u64).min(PLAN_WARPS);
             // SAFETY: operations, and a bit for each node; there is room for all nodes that have operations.

@@ -255,7 +255,7 @@ pub fn lane_tree_builders<K: AnyKey, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
 
 /// The operations' kinds, as the device form takes them.
 fn upload_kinds<K, V>(lender: &Lender, ops: &[Op<K, V>]) -> Result<Buffer<OpKind>> {
-    Ok(lender.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())?)
+    lender.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())
 }
 
 /// Changes in device form, and the scratch memory that they share.

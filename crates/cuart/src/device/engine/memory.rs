@@ -2,6 +2,7 @@
 
 use super::UpdateEngine;
 use crate::device::sequence::has_sequence;
+use crate::device::tuning::TUNING;
 use crate::parts::Parts;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
@@ -10,10 +11,6 @@ use lanetree_runtime::{Buffer, Device};
 
 /// Operations of a piece with [`UpdateEngine::HashTable`].
 const PIECE: usize = 1 << 19;
-
-/// From this number of operations on, operations on keys of one length are processed in the order of their first bytes.
-/// Measured on an H200, n = 26 Mi: from 2^23 on this saves more than the sort takes.
-const ORDERED: usize = 1 << 23;
 
 /// Scratch memory of an engine.
 #[derive(Debug)]
@@ -25,7 +22,7 @@ pub(in crate::device) struct Memory {
     pub(super) links: Buffer<u64>,
     pub(super) sorting: Option<Sorting>,
     pub(super) ordering: Option<Ordering>,
-    /// [`ORDERED`], but in tests.
+    /// [`Tuning::ordered_from`](crate::device::tuning::Tuning::ordered_from), but in tests.
     pub(super) ordered_from: usize,
     /// [`PIECE`], but in tests and with one table.
     pub(super) piece: usize,
@@ -80,7 +77,8 @@ impl Memory {
                 runs: RunScratch::new(device, operations)?,
             })
         });
-        let ordered = engine == UpdateEngine::Auto && operations >= ORDERED;
+        let ordered_from = TUNING.on(device)?.ordered_from;
+        let ordered = engine == UpdateEngine::Auto && operations >= ordered_from;
         Ok(Self {
             engine,
             owners: device.alloc(places)?,
@@ -89,7 +87,7 @@ impl Memory {
             links: device.alloc(of(&with_links, operations))?,
             sorting: sorting.transpose()?,
             ordering: if ordered { Some(Ordering::new(device, operations)?) } else { None },
-            ordered_from: ORDERED,
+            ordered_from,
             piece: PIECE,
             one_table: None,
         })

@@ -5,6 +5,7 @@ mod short;
 mod tests;
 
 use super::staged::Strings;
+use super::tuning::TUNING;
 use super::{Lanes, over};
 use crate::Cuart;
 use crate::parts::Parts;
@@ -140,7 +141,7 @@ impl Parts {
         let tree = self.tree_ref(stream)?;
         let args = GetArgs { tree, queries, count: count as u64, values, hits, pending, miss };
         let (words, launch) = (self.query_words(), over(stream, count)?);
-        let call = match lanes.number(words) {
+        let call = match lanes.number(words, TUNING.on(stream.device())?.long_lanes) {
             1 => calls::get(words, &args),
             lanes => calls::get_tiled(lanes, &args),
         };

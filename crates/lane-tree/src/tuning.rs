@@ -1,0 +1,35 @@
+//! Choices that were measured, as data, by the card that they were measured on.
+
+use lanetree_frame::ByCard;
+
+/// What is fastest on a card.
+pub(crate) struct Tuning {
+    /// Fewest threads of a block of queries, if there are so many: each block copies the table.
+    pub(crate) block_threads: u64,
+    /// Where a batch would have more than one in so many nodes rewritten, and [a few](FEW_NODES), the tree is rebuilt: that takes a
+    /// third longer, but leaves buckets with more room to the batches that follow.
+    most_listed: u64,
+    /// Likewise, where more than one in so many nodes would be split.
+    most_split: u64,
+}
+
+/// So few nodes are no reason to rebuild a tree.
+const FEW_NODES: u64 = 8;
+
+pub(crate) const TUNING: ByCard<Tuning> = ByCard(&[((9, 0), H100)]);
+
+/// An NVIDIA H100, n = 2^26. Small batches by the threads of a block: `docs/performance.md`; the kernels of batches of changes:
+/// `docs/lab/30-lines-at-once.md`.
+const H100: Tuning = Tuning { block_threads: 512, most_listed: 2, most_split: 5 };
+
+impl Tuning {
+    /// The most nodes of so many that are rewritten.
+    pub(crate) const fn most_listed(&self, leaf_nodes: u64) -> u64 {
+        leaf_nodes / self.most_listed + FEW_NODES
+    }
+
+    /// The most nodes of so many that are split.
+    pub(crate) const fn most_split(&self, leaf_nodes: u64) -> u64 {
+        leaf_nodes / self.most_split + FEW_NODES
+    }
+}
