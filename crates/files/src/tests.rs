@@ -65,7 +65,7 @@ fn files_are_loaded_from_any_source_and_checked() {
     let bytes = fs::read(&path).unwrap();
     for at_once in [false, true] {
         let loaded = LaneTree::<u64, u64>::builder().load_from(&host, &InMemory(bytes.clone(), at_once)).unwrap();
-        assert!(loaded.iter().unwrap().all(|pair| pair.is_ok_and(|(key, value)| key == value)));
+        assert!(loaded.iter().all(|pair| pair.is_ok_and(|(key, value)| key == value)));
         assert_eq!(loaded.len(), 300_000);
         let tree = HbTree::<u64, u64>::builder().load_from(&host, &InMemory(bytes.clone(), at_once)).unwrap();
         assert_eq!(tree.len(), 300_000);

@@ -48,6 +48,9 @@ impl<'a, I: FixedIndex> Frontier<'a, I> {
     }
 }
 
+/// The pairs that one round takes: each with the number of its query.
+type Round<I> = Vec<(usize, (<I as FixedIndex>::Key, <I as FixedIndex>::Value))>;
+
 /// [`HostForm::k_nearest_many`].
 pub(super) fn k_nearest<I: FixedIndex>(
     index: &I,
@@ -66,7 +69,7 @@ pub(super) fn k_nearest<I: FixedIndex>(
     let mut above = side(Direction::Backward, if below.is_some() { forward.strict(true) } else { forward })?;
 
     // Of each round at most one pair of each query, in the queries' order.
-    let mut rounds: Vec<Vec<(usize, (I::Key, I::Value))>> = Vec::new();
+    let mut rounds: Vec<Round<I>> = Vec::new();
     let mut counts = zeroed::<u64>(queries.len())?;
     for _ in 0..k {
         let mut round = Vec::new();
