@@ -9,8 +9,41 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::room::{make_room, with_room, zeroed};
 use lanetree_frame::{AnyKey, ByteKeys, ByteKeysBuf, Value};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// Where the bytes of a file are: on a disk, in an object store, and so on. They must not change while it is read, or the reader's
+/// error says that they are damaged.
+pub trait ReadAt: Sync {
+    /// How many bytes there are.
+    ///
+    /// # Errors
+    /// The system's.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads the bytes from an offset on, as many as there is room for. Several threads may do it at a time.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::UnexpectedEof`] if there are fewer bytes.
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Whether a section is better read at once, however large it is, than each MiB by whichever thread checks it. A source does
+    /// that if reads take long to begin, and it makes several of one itself.
+    fn reads_at_once(&self) -> bool {
+        false
+    }
+}
+
+impl ReadAt for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, out, offset)
+    }
+}
 
 /// What a file of pairs begins with.
 pub(crate) const MAGIC: [u8; 8] = *b"LANETREE";
@@ -319,12 +352,12 @@ pub(crate) fn wide_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The length of a file.
-pub(crate) fn len_of(file: &File) -> Result<u64> {
-    Ok(file.metadata().map_err(io_error("reading the file"))?.len())
+pub(crate) fn len_of(file: &dyn ReadAt) -> Result<u64> {
+    file.size().map_err(io_error("reading the file"))
 }
 
 /// Reads a file's header, and checks all but what it says of types and numbers.
-fn read_header(file: &File, len: u64, (magic, section, known): ([u8; 8], Section, u32)) -> Result<HeaderBytes> {
+fn read_header(file: &dyn ReadAt, len: u64, (magic, section, known): ([u8; 8], Section, u32)) -> Result<HeaderBytes> {
     if len < ALIGNMENT {
         return Err(damaged(section, len, "the file's length", (format!("{ALIGNMENT} at least"), len)));
     }
@@ -348,7 +381,7 @@ fn read_header(file: &File, len: u64, (magic, section, known): ([u8; 8], Section
 
 /// Reads and checks a header that has been written for keys and values of these types.
 pub(crate) fn read_header_of<K: AnyKey, V: Value>(
-    file: &File,
+    file: &dyn ReadAt,
     len: u64,
     about: ([u8; 8], Section, u32),
 ) -> Result<(Header, HeaderBytes)> {
@@ -357,7 +390,7 @@ pub(crate) fn read_header_of<K: AnyKey, V: Value>(
 
 /// Reads and checks a header that has the names and the kind of keys of another one.
 fn read_header_like(
-    file: &File,
+    file: &dyn ReadAt,
     len: u64,
     about: ([u8; 8], Section, u32),
     mut header: Header,
@@ -408,13 +441,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The names of the types of a file's keys and values.
-pub(crate) fn read_names(file: &File) -> Result<[String; 2]> {
+pub(crate) fn read_names(file: &dyn ReadAt) -> Result<[String; 2]> {
     read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL | STRINGS)).map(|header| names_in(&header))
 }
 
 /// A file of pairs whose header and length have been checked.
 pub(crate) struct Reader<'a> {
-    file: &'a File,
+    file: &'a dyn ReadAt,
     header: Header,
     places: Places,
     /// The table of checksums.
@@ -423,16 +456,16 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// For keys and values of these types.
-    pub(crate) fn new<K: AnyKey, V: Value>(file: &'a File) -> Result<Self> {
+    pub(crate) fn new<K: AnyKey, V: Value>(file: &'a dyn ReadAt) -> Result<Self> {
         Self::like(file, Header::of::<K, V>(MAGIC, 0, 0)?)
     }
 
     /// For byte strings, and values of this type.
-    pub(crate) fn of_strings<V: Value>(file: &'a File) -> Result<Self> {
+    pub(crate) fn of_strings<V: Value>(file: &'a dyn ReadAt) -> Result<Self> {
         Self::like(file, Header::of_strings::<V>(0, 0))
     }
 
-    fn like(file: &'a File, header: Header) -> Result<Self> {
+    fn like(file: &'a dyn ReadAt, header: Header) -> Result<Self> {
         let len = len_of(file)?;
         let about = (MAGIC, Section::Header, SEVERAL | STRINGS);
         let (header, bytes) = read_header_like(file, len, about, header)?;
@@ -540,9 +573,15 @@ impl<'a> Reader<'a> {
         let (name, place) = &self.places.sections[section];
         let before: u64 = self.places.sections[..section].iter().map(|(_, place)| pieces(place)).sum();
         let first = before as usize + from / PIECE;
+        let at_once = self.file.reads_at_once();
+        if at_once {
+            self.file.read_exact_at(out, place.start + from as u64).map_err(io_error("reading the file"))?;
+        }
         let read_piece = |(number, piece): (usize, &mut [u8])| {
             let offset = place.start + (from + number * PIECE) as u64;
-            self.file.read_exact_at(piece, offset).map_err(io_error("reading the file"))?;
+            if !at_once {
+                self.file.read_exact_at(piece, offset).map_err(io_error("reading the file"))?;
+            }
             check_checksum(*name, offset, word_at(&self.table, 4 * (first + number)), piece)
         };
         let all = out.par_chunks_mut(PIECE).enumerate().map(read_piece).try_collect()?;

@@ -1,7 +1,7 @@
 //! Files of HB+-trees. The leaves hold keys beside their values, so they are filled from a file, not mapped.
 
 use crate::format::{Header, MAGIC, Reader, WINDOW, Writer, bytes_of};
-use crate::{Load, Result, Save, of, open, reader_of};
+use crate::{Load, ReadAt, Result, Save, of, reader_of};
 use core::ops::Bound;
 use lanetree_frame::{AnyKey, Device, Key, KeyRange, Word};
 use lanetree_hbtree::{Builder, HbTree, Structure};
@@ -27,9 +27,8 @@ impl<K: Key + AnyKey, V: Word, L: Structure> Save<of::HbTree> for HbTree<K, V, L
 impl<K: Key + AnyKey, V: Word, L: Structure> Load<of::HbTree> for Builder<K, V, L> {
     type Loaded = HbTree<K, V, L>;
 
-    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<HbTree<K, V, L>> {
-        let file = open(path)?;
-        let reader: Reader<'_> = reader_of::<K, V>(&file)?;
+    fn load_from(&self, device: &Device, file: &dyn ReadAt) -> Result<HbTree<K, V, L>> {
+        let reader: Reader<'_> = reader_of::<K, V>(file)?;
         let mut pieces = self.in_pieces(device, reader.pairs() as u64)?;
         reader.each_window::<K, V>(|keys, values| Ok(pieces.push(keys, values)?))?;
         Ok(pieces.finish()?)

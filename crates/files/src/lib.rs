@@ -25,6 +25,7 @@ mod sets;
 mod strings;
 
 pub use error::{Error, Result, Section};
+pub use format::ReadAt;
 pub use log::{Compacted, Compaction, Durability, Log, Opened, Replay, Torn};
 pub use strings::{read_strings, write_strings};
 
@@ -95,7 +96,15 @@ pub trait Load<Of = of::Index> {
     /// # Errors
     /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
     /// [`Error::Several`] for what the file is not; [`Error::Index`] from the build.
-    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Loaded>;
+    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Loaded> {
+        self.load_from(device, &open(path)?)
+    }
+
+    /// As [`Load::load`], wherever the bytes of the file are.
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    fn load_from(&self, device: &Device, file: &dyn ReadAt) -> Result<Self::Loaded>;
 }
 
 /// Loads an index that has no builder, or with the builder's default options: `LaneSet` (with the feature `lane-tree`) and
@@ -105,7 +114,15 @@ pub trait FromFile: Sized {
     ///
     /// # Errors
     /// As [`Load::load`].
-    fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self>;
+    fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
+        Self::load_from(device, &open(path)?)
+    }
+
+    /// As [`Load::load_from`].
+    ///
+    /// # Errors
+    /// As [`Load::load`].
+    fn load_from(device: &Device, file: &dyn ReadAt) -> Result<Self>;
 }
 
 impl<B: IndexBuilder> Load for B
@@ -114,9 +131,8 @@ where
 {
     type Loaded = B::Index;
 
-    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<B::Index> {
-        let file = open(path)?;
-        let pairs = reader_of::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(&file)?;
+    fn load_from(&self, device: &Device, file: &dyn ReadAt) -> Result<B::Index> {
+        let pairs = reader_of::<<B::Index as FixedIndex>::Key, <B::Index as FixedIndex>::Value>(file)?;
         let mut buffers = (alloc(device, pairs.pairs())?, alloc(device, pairs.pairs())?);
         match (buffers.0.as_mut_slice(), buffers.1.as_mut_slice()) {
             (Some(keys), Some(values)) => pairs.read(keys, values)?,
@@ -280,7 +296,7 @@ pub fn types_of(path: impl AsRef<Path>) -> Result<[String; 2]> {
 }
 
 /// A file of pairs whose keys ascend strictly.
-fn reader_of<K: AnyKey, V: Value>(file: &File) -> Result<Reader<'_>> {
+fn reader_of<K: AnyKey, V: Value>(file: &dyn ReadAt) -> Result<Reader<'_>> {
     let reader = Reader::new::<K, V>(file)?;
     if reader.has_several() { Err(Error::Several) } else { Ok(reader) }
 }

@@ -1,7 +1,7 @@
 //! Files of multi-maps: sorted pairs, in which a key may occur several times.
 
 use crate::format::{self, Header, MAGIC, Reader, SEVERAL};
-use crate::{FromFile, Result, Save, of, open};
+use crate::{FromFile, ReadAt, Result, Save, of};
 use lanetree_frame::room::with_room;
 use lanetree_frame::{AnyKey, Device, Key, Word};
 use lanetree_multimap::MultiMap;
@@ -23,8 +23,8 @@ impl<K: Key + AnyKey, V: Word> Save<of::MultiMap> for MultiMap<K, V> {
 
 /// Loads files of indexes, too.
 impl<K: Key + AnyKey, V: Word> FromFile for MultiMap<K, V> {
-    fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-        let (keys, values) = Reader::new::<K, V>(&open(path)?)?.to_vecs::<K, V>()?;
+    fn load_from(device: &Device, file: &dyn ReadAt) -> Result<Self> {
+        let (keys, values) = Reader::new::<K, V>(file)?.to_vecs::<K, V>()?;
         Ok(Self::build_sorted(device, &keys, &values)?)
     }
 }

@@ -1,6 +1,6 @@
 //! Files of sets: keys alone.
 
-use crate::{FromFile, Load, Result, Save, of, read_pairs};
+use crate::{FromFile, Load, ReadAt, Result, Save, of, reader_of};
 use lanetree_frame::{AnyKey, Device};
 use lanetree_lane_tree::{LaneSet, SetBuilder};
 use std::path::Path;
@@ -15,14 +15,14 @@ impl<K: AnyKey> Save<of::Set> for LaneSet<K> {
 impl<K: AnyKey> Load<of::Set> for SetBuilder<K> {
     type Loaded = LaneSet<K>;
 
-    fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<LaneSet<K>> {
-        let (keys, _) = read_pairs::<K, ()>(path)?;
+    fn load_from(&self, device: &Device, file: &dyn ReadAt) -> Result<LaneSet<K>> {
+        let (keys, _) = reader_of::<K, ()>(file)?.to_vecs::<K, ()>()?;
         Ok(self.build_sorted(device, &keys)?)
     }
 }
 
 impl<K: AnyKey> FromFile for LaneSet<K> {
-    fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-        Self::builder().load(device, path)
+    fn load_from(device: &Device, file: &dyn ReadAt) -> Result<Self> {
+        Self::builder().load_from(device, file)
     }
 }

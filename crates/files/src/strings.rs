@@ -51,8 +51,8 @@ pub fn read_strings<V: Value>(path: impl AsRef<Path>) -> Result<(ByteKeysBuf, Ve
 
 #[cfg(feature = "cuart")]
 mod cuart {
-    use super::read_strings;
-    use crate::{FromFile, Load, Result, Save, format, of};
+    use crate::format::{self, Reader};
+    use crate::{FromFile, Load, ReadAt, Result, Save, of};
     use lanetree_cuart::{Builder, Cuart};
     use lanetree_frame::{Device, DeviceKind, Word};
     use std::path::Path;
@@ -75,15 +75,15 @@ mod cuart {
     impl<V: Word> Load<of::Strings> for Builder<V> {
         type Loaded = Cuart<V>;
 
-        fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Cuart<V>> {
-            let (keys, values) = read_strings::<V>(path)?;
+        fn load_from(&self, device: &Device, file: &dyn ReadAt) -> Result<Cuart<V>> {
+            let (keys, values) = Reader::of_strings::<V>(file)?.read_strings::<V>()?;
             Ok(self.build_sorted(device, &keys, &values)?)
         }
     }
 
     impl<V: Word> FromFile for Cuart<V> {
-        fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-            Self::builder().load(device, path)
+        fn load_from(device: &Device, file: &dyn ReadAt) -> Result<Self> {
+            Self::builder().load_from(device, file)
         }
     }
 }

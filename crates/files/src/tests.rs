@@ -6,14 +6,16 @@ mod log;
 mod replace;
 
 use crate::format::{Header, MAGIC, Writer};
-use crate::{Error, FromFile, Load, Save, read_pairs, read_strings, types_of, write_pairs, write_strings};
+use crate::{
+    Error, FromFile, Load, ReadAt, Save, Section, read_pairs, read_strings, types_of, write_pairs, write_strings,
+};
 use lanetree_cuart::{Cuart, LongKeys};
 use lanetree_frame::{ByteKeysBuf, Device, F64, Op, OrderedIndex};
 use lanetree_hbtree::HbTree;
 use lanetree_lane_tree::{LaneSet, LaneTree};
 use lanetree_multimap::MultiMap;
 use lanetree_sorted::SortedArray;
-use std::fs;
+use std::{fs, io};
 
 #[test]
 fn what_one_index_saves_another_one_loads() {
@@ -33,6 +35,50 @@ fn what_one_index_saves_another_one_loads() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let other = LaneTree::<u64, u32>::builder().load(&host, &path);
     assert!(matches!(other, Err(Error::Types { keys, values }) if keys == "i64" && values == "u32"));
+}
+
+/// A file in memory, whose sections are read at once or by MiB.
+struct InMemory(Vec<u8>, bool);
+
+impl ReadAt for InMemory {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        let bytes = self.0.get(offset as usize..).and_then(|bytes| bytes.get(..out.len()));
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn reads_at_once(&self) -> bool {
+        self.1
+    }
+}
+
+#[test]
+fn files_are_loaded_from_any_source_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, host) = (folder.path().join("index"), Device::host());
+    let keys: Vec<u64> = (0..300_000).collect();
+    LaneTree::build(&host, &keys, &keys).unwrap().save(&path).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    for at_once in [false, true] {
+        let loaded = LaneTree::<u64, u64>::builder().load_from(&host, &InMemory(bytes.clone(), at_once)).unwrap();
+        assert!(loaded.iter().all(|pair| pair.is_ok_and(|(key, value)| key == value)));
+        assert_eq!(loaded.len(), 300_000);
+        let tree = HbTree::<u64, u64>::builder().load_from(&host, &InMemory(bytes.clone(), at_once)).unwrap();
+        assert_eq!(tree.len(), 300_000);
+        let mut damaged = InMemory(bytes.clone(), at_once);
+        // In the third piece of the keys.
+        damaged.0[4096 + (2 << 20) + 7] ^= 1;
+        let error = LaneTree::<u64, u64>::builder().load_from(&host, &damaged).unwrap_err();
+        let offset_of_piece = 4096 + (2 << 20);
+        assert!(
+            matches!(error, Error::Damaged { section: Section::Keys, offset, .. } if offset == offset_of_piece),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -53,6 +53,50 @@ pub enum Error {
         bytes: usize,
     },
 
+    /// A file that could not be written, or that is not one of its format.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    #[error("the file of an index can't be {action}: {source}")]
+    File {
+        /// What was being done: `"read"` or `"written"`.
+        action: &'static str,
+        /// The error of the format's own crate.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
+    /// A file whose columns are not those of the index.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    #[error("the file has columns of types [{found}], but the index needs {needed}: select and cast them")]
+    Columns {
+        /// The types in the file.
+        found: String,
+        /// What the index is of.
+        needed: String,
+    },
+
+    /// A file whose pairs are not those that were written.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    #[error(
+        "the pairs of the file, with their checksums, were `{written}`, but are `{read}`: the file is damaged; if another program has changed it on purpose, remove its metadata `lanetree.pairs`"
+    )]
+    Pairs {
+        /// The number and the checksums that the file has.
+        written: String,
+        /// Those of what was read.
+        read: String,
+    },
+
+    /// A row number that can't be.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    #[error("pair {pair} of the file is of row {row}, but {reason}")]
+    Row {
+        /// Which pair.
+        pair: usize,
+        /// Its row.
+        row: u64,
+        /// Why that can't be.
+        reason: String,
+    },
+
     /// The index's own.
     #[error(transparent)]
     Index(#[from] lanetree::Error),

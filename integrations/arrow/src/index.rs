@@ -249,6 +249,12 @@ impl ArrowIndex {
         Ok(UInt64Array::new(counts.into(), nulls))
     }
 
+    /// Calls a function with all values and their rows in order, some at a time.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    pub(crate) fn each_batch(&self, f: impl FnMut(ArrayRef, UInt64Array) -> Result<()>) -> Result<()> {
+        each!(&self.tree, tree => tree.each_batch(&self.data_type, f))
+    }
+
     fn check(&self, probes: &dyn Array) -> Result<()> {
         if *probes.data_type() == self.data_type {
             return Ok(());

@@ -65,10 +65,18 @@ impl<K: Pod> Deref for Keys<K> {
 pub(crate) trait Source: AnyKey {
     /// The keys of an array of a type of this [`Kind`]; of its nulls, any keys.
     fn keys(data: &ArrayData) -> Result<Keys<Self>>;
+
+    /// The type of arrays whose elements are these keys, without a conversion.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    const TYPE: DataType;
+
+    /// The memory of an array of some type of this [`Kind`], given its keys.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn elements(data_type: &DataType, keys: impl Iterator<Item = Self>) -> Buffer;
 }
 
 /// The memory of an array's elements, which are of `width` bytes.
-fn elements(data: &ArrayData, width: usize) -> Buffer {
+pub(crate) fn elements(data: &ArrayData, width: usize) -> Buffer {
     data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
 }
 
@@ -94,6 +102,18 @@ impl Source for u32 {
             _ => shared(data),
         }
     }
+
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    const TYPE: DataType = DataType::UInt32;
+
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn elements(data_type: &DataType, keys: impl Iterator<Item = Self>) -> Buffer {
+        match data_type {
+            DataType::UInt8 => keys.map(|key| key as u8).collect(),
+            DataType::UInt16 => keys.map(|key| key as u16).collect(),
+            _ => keys.collect(),
+        }
+    }
 }
 
 impl Source for i32 {
@@ -104,24 +124,46 @@ impl Source for i32 {
             _ => shared(data),
         }
     }
+
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    const TYPE: DataType = DataType::Int32;
+
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn elements(data_type: &DataType, keys: impl Iterator<Item = Self>) -> Buffer {
+        match data_type {
+            DataType::Int8 => keys.map(|key| key as i8).collect(),
+            DataType::Int16 => keys.map(|key| key as i16).collect(),
+            _ => keys.collect(),
+        }
+    }
 }
 
 macro_rules! source {
-    ($($key:ty: $keys:expr,)*) => {$(
+    ($($key:ty: $keys:expr, $type:expr, $element:expr;)*) => {$(
         impl Source for $key {
             fn keys(data: &ArrayData) -> Result<Keys<Self>> {
                 $keys(data)
+            }
+
+            #[cfg(any(feature = "ipc", feature = "parquet"))]
+    const TYPE: DataType = $type;
+
+            #[cfg(any(feature = "ipc", feature = "parquet"))]
+            fn elements(_: &DataType, keys: impl Iterator<Item = Self>) -> Buffer {
+                let mut bytes = Vec::new();
+                keys.for_each(|key| bytes.extend_from_slice(bytemuck::bytes_of(&$element(key))));
+                bytes.into()
             }
         }
     )*};
 }
 source!(
-    u64: shared,
-    i64: shared,
-    i128: shared,
-    F32: |data| made(data, F32::new),
-    F64: |data| made(data, F64::new),
-    Bytes16: |data| made(data, Bytes16::new),
+    u64: shared, DataType::UInt64, |key| key;
+    i64: shared, DataType::Int64, |key| key;
+    i128: shared, DataType::Decimal128(38, 0), |key| key;
+    F32: |data| made(data, F32::new), DataType::Float32, F32::get;
+    F64: |data| made(data, F64::new), DataType::Float64, F64::get;
+    Bytes16: |data| made(data, Bytes16::new), DataType::FixedSizeBinary(16), Bytes16::get;
 );
 
 /// The strings of an array.

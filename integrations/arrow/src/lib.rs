@@ -43,14 +43,30 @@
 //! # Nulls
 //! A null is no key: it equals nothing and is in no range. [`Nulls`] says whether a column may have any. A probe that is null
 //! has a null answer.
+//!
+//! # Files
+//! With the features `ipc` and `parquet`, whole indexes are written to Arrow IPC files (Feather) and Parquet files, and built from
+//! such files, of other programs too: see `Exchange`.
 
 mod error;
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+mod exchange;
 mod index;
+#[cfg(feature = "ipc")]
+mod ipc;
 mod keys;
+#[cfg(feature = "parquet")]
+mod parquet_files;
 mod trees;
 mod typed;
 mod values;
 
 pub use error::{Error, Result};
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+pub use exchange::Exchange;
 pub use index::{ArrowIndex, Nulls};
+#[cfg(feature = "ipc")]
+pub use ipc::{read_ipc, write_ipc};
+#[cfg(feature = "parquet")]
+pub use parquet_files::{read_parquet, write_parquet};
 pub use typed::Join;

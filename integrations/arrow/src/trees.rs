@@ -3,6 +3,10 @@
 use crate::error::{Result, filled, room};
 use crate::keys::{Keys, Source, Strings};
 use arrow_array::Array;
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+use arrow_array::ArrayRef;
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+use arrow_schema::DataType;
 use lanetree::{ByteKeys, ByteKeysBuf, Cuart, Device, LaneTree};
 
 /// No row has this number: a miss.
@@ -31,6 +35,13 @@ pub(crate) trait Tree: Sized {
     fn get(&self, keys: Self::Batch<'_>) -> Result<Vec<u64>>;
     /// How many of the tree's keys are below each key; with `upper`, how many are not above it.
     fn rank(&self, keys: Self::Batch<'_>, upper: bool) -> Result<Vec<u64>>;
+
+    /// Calls a function with all keys in their order, a window at a time.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn each_window(&self, f: impl FnMut(Self::Batch<'_>, &[u64]) -> Result<()>) -> Result<()>;
+    /// An array of a type that this tree is for, of some of the keys, by their places.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn array(data_type: &DataType, keys: Self::Batch<'_>, places: &[usize]) -> Result<ArrayRef>;
 }
 
 impl<K: Source> Tree for LaneTree<K, u64> {
@@ -68,6 +79,14 @@ impl<K: Source> Tree for LaneTree<K, u64> {
     fn rank(&self, keys: &[K], upper: bool) -> Result<Vec<u64>> {
         Ok(if upper { self.upper_bound_many(keys)? } else { self.lower_bound_many(keys)? })
     }
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn each_window(&self, f: impl FnMut(&[K], &[u64]) -> Result<()>) -> Result<()> {
+        lanetree_frame::fixed::each_window(self, f)
+    }
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn array(data_type: &DataType, keys: &[K], places: &[usize]) -> Result<ArrayRef> {
+        crate::exchange::array_of_keys(data_type, places.len(), places.iter().map(|place| keys[*place]))
+    }
 }
 
 impl Tree for Cuart<u64> {
@@ -104,5 +123,13 @@ impl Tree for Cuart<u64> {
     }
     fn rank(&self, keys: ByteKeys<'_>, upper: bool) -> Result<Vec<u64>> {
         Ok(if upper { self.upper_bound_many(keys)? } else { self.lower_bound_many(keys)? })
+    }
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn each_window(&self, f: impl FnMut(ByteKeys<'_>, &[u64]) -> Result<()>) -> Result<()> {
+        crate::exchange::each_window_of_strings(self, f)
+    }
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    fn array(data_type: &DataType, keys: ByteKeys<'_>, places: &[usize]) -> Result<ArrayRef> {
+        crate::exchange::array_of_strings(data_type, places.iter().map(|place| keys.at(*place)))
     }
 }

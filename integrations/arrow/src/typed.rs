@@ -3,9 +3,17 @@
 use crate::error::{Result, filled, room};
 use crate::trees::{NO_ROW, Tree};
 use arrow_array::Array;
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+use arrow_array::{ArrayRef, UInt64Array};
 use arrow_buffer::ScalarBuffer;
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+use arrow_schema::DataType;
 use core::ops::Bound;
 use lanetree::Device;
+
+/// Pairs that are written at a time, at most.
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+pub(crate) const BATCH: usize = 1 << 16;
 
 /// Which probes a join answers with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -206,6 +214,32 @@ impl<T: Tree> Typed<T> {
             *first = self.order.between(*first, last).len() as u64;
         }
         Ok(first)
+    }
+
+    /// Calls a function with all keys and their rows in order, some at a time, as arrays; keys of this type.
+    #[cfg(any(feature = "ipc", feature = "parquet"))]
+    pub(crate) fn each_batch(
+        &self,
+        data_type: &DataType,
+        mut f: impl FnMut(ArrayRef, UInt64Array) -> Result<()>,
+    ) -> Result<()> {
+        let mut first = 0;
+        self.tree.each_window(|keys, last_rows| {
+            let (mut places, mut rows) = (Vec::new(), Vec::new());
+            for at in 0..last_rows.len() {
+                let number = first + at as u64;
+                for &row in self.order.between(number, number + 1) {
+                    places.push(at);
+                    rows.push(row);
+                    if rows.len() == BATCH {
+                        f(T::array(data_type, keys, &places)?, core::mem::take(&mut rows).into())?;
+                        places.clear();
+                    }
+                }
+            }
+            first += last_rows.len() as u64;
+            if rows.is_empty() { Ok(()) } else { f(T::array(data_type, keys, &places)?, rows.into()) }
+        })
     }
 
     /// The numbers of the first key of each range and of the first key past it.

@@ -1,0 +1,104 @@
+//! The program itself: files as tables, indexes, plans, and errors.
+
+use datafusion::arrow::array::{Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+/// Runs it in a folder.
+fn run(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_lanetree-sql"));
+    program.current_dir(folder).args(arguments);
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // One that has its statements reads no input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn texts(output: &Output) -> (String, String) {
+    (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
+}
+
+/// Customers in Parquet, and orders in CSV.
+fn tables() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let customers = RecordBatch::try_from_iter([
+        ("id", Arc::new(Int64Array::from_iter_values(0..1000)) as _),
+        ("name", Arc::new(StringArray::from_iter_values((0..1000).map(|id| format!("customer {id}")))) as _),
+    ])
+    .unwrap();
+    let file = File::create(folder.path().join("customers.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, customers.schema(), None).unwrap();
+    writer.write(&customers).unwrap();
+    writer.close().unwrap();
+    fs::write(folder.path().join("orders.csv"), "customer,amount\n20,5\n10,7\n5000,11\n20,17\n").unwrap();
+    folder
+}
+
+#[test]
+fn a_join_of_files_goes_through_an_index() {
+    let folder = tables();
+    let statements = "
+        CREATE INDEX ON customers (id);
+        SELECT name, amount FROM orders JOIN customers ON customer = id ORDER BY amount;
+        SELECT name FROM customers WHERE id BETWEEN 998 AND 2000;
+        EXPLAIN SELECT name FROM customers WHERE id = 7;
+    ";
+    let output = run(folder.path(), &["customers.parquet", "orders.csv"], statements);
+    let (printed, messages) = texts(&output);
+    assert!(output.status.success(), "{messages}");
+    let join = "\
++-------------+--------+
+| name        | amount |
++-------------+--------+
+| customer 20 | 5      |
+| customer 10 | 7      |
+| customer 20 | 17     |
++-------------+--------+
++--------------+
+| name         |
++--------------+
+| customer 998 |
+| customer 999 |
++--------------+
+";
+    assert!(printed.starts_with(join), "{printed}");
+    assert!(printed.contains("IndexedScanExec: index=id, rows=1"), "{printed}");
+    assert!(messages.contains("3 rows, ") && messages.contains("2 rows, "), "{messages}");
+}
+
+#[test]
+fn statements_of_arguments_run_in_order_over_named_tables() {
+    let folder = tables();
+    let statements = ["CREATE TABLE big AS SELECT * FROM o WHERE amount > 6", "SELECT count(*) AS n FROM big"];
+    let output = run(folder.path(), &["-q", "o=orders.csv", "-c", statements[0], "-c", statements[1]], "");
+    let (printed, messages) = texts(&output);
+    assert_eq!(printed, "+---+\n| n |\n+---+\n| 3 |\n+---+\n", "{messages}");
+    assert_eq!(messages, "");
+}
+
+#[test]
+fn an_error_ends_it_after_what_went_before() {
+    let folder = tables();
+    let fails = |arguments: &[&str], input: &str, expected: &str| {
+        let output = run(folder.path(), arguments, input);
+        let (printed, messages) = texts(&output);
+        assert_eq!(output.status.code(), Some(1), "{messages}");
+        assert!(messages.contains(expected), "{messages}");
+        printed
+    };
+    let printed = fails(&["orders.csv"], "SELECT 1 AS one; SELECT nothing FROM orders; SELECT 2 AS two", "nothing");
+    assert!(printed.contains("one") && !printed.contains("two"), "{printed}");
+    fails(&["none.csv"], "", "none.csv: No such file");
+    fails(&["orders.csv"], "CREATE INDEX ON orders (place)", "no column place to index");
+    fails(&["--fast"], "", "no option --fast");
+    fs::write(folder.path().join("bad.parquet"), "PAR1 and nothing else").unwrap();
+    fails(&["bad.parquet"], "", "reading bad.parquet");
+    fs::write(folder.path().join("table.txt"), "").unwrap();
+    fails(&["table.txt"], "", "no known ending");
+    let help = run(folder.path(), &["-h"], "");
+    assert!(help.status.success() && texts(&help).0.contains("usage: lanetree-sql"));
+}
