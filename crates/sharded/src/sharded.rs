@@ -248,10 +248,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ways
     }
 
-    /// The most queries of a piece.
-    #[cfg(test)]
-    pub(crate) fn set_piece(&mut self, piece: usize) {
-        self.router.piece = piece;
+    /// For measurements: the most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
+    /// whether all devices divide batches.
+    #[doc(hidden)]
+    pub fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
+        (self.router.piece, self.router.slots) = (piece, slots);
+        self.router.all_divide = all_divide;
     }
 
     /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or

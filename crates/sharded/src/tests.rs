@@ -285,7 +285,7 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
         // Pieces of one block, so that slots are used again.
-        index.set_piece(2048);
+        index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
         for mut keys in batches(&mut random, &map, &splitters) {
             let shard = random.random_range(0..devices.len());
@@ -303,7 +303,7 @@ fn host_batches_are_divided_by_the_cpu_and_pinned_ones_by_the_devices() -> Resul
     for devices in devices_for_tests() {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
-        index.set_piece(2048);
+        index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
         for mut keys in batches(&mut random, &map, &splitters) {
             for is_sorted in [false, true] {
@@ -340,7 +340,7 @@ fn unsorted_batches_that_are_said_to_be_sorted_do_no_harm() -> Result<()> {
     let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
     let map: Map = (0..60).map(|i| (i * 10, i)).collect();
     let mut index = sharded(&devices, &map)?;
-    index.set_piece(2048);
+    index.set_pieces(2048, 2, true);
     let stream = devices[1].stream()?;
     let mut random = StdRng::seed_from_u64(44);
     let keys: Vec<u64> = (0..5000).map(|_| random.random_range(0..700)).collect();
@@ -385,7 +385,7 @@ fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
             for at in Failure::points(kind) {
                 let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
                 let mut index = sharded(&devices, &map)?;
-                index.set_piece(2048);
+                index.set_pieces(2048, 2, true);
                 let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
                 let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
                 devices[failing].inject(Some(kind(at)));
