@@ -1,6 +1,6 @@
 //! [`Sharded`]: one index over several devices.
 
-use crate::group::{Group, check_devices, keys_of, sum, undo};
+use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
 use crate::route::Route;
 use crate::router::{Router, Shard, Shards};
 use crate::splitters;
@@ -345,10 +345,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
         let undo =
             shards.par_iter().zip(&keys).try_map_collect(|(shard, keys): (&I, &Cow<'_, [K]>)| match is_alone {
-                true => Ok(Vec::new()),
+                true => Ok(Undo::Ops(Vec::new())),
                 false => undo(shard, keys),
             })?;
-        let reports = self.group.change(parts, |shard| &undo[shard])?;
+        let reports = self.group.change(parts, |shard| undo[shard].ops(&keys[shard]))?;
         self.count();
         Ok(sum(&reports))
     }
