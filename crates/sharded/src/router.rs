@@ -34,6 +34,7 @@ use lanetree_kernels_sharded::{
 };
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{Global, GlobalMut, LaunchShape};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Pieces that are on their way at a time, on each device that divides.
@@ -104,11 +105,13 @@ pub(crate) struct Router<K: AnyKey, V> {
     pub(crate) slots: usize,
     /// Whether all devices divide.
     pub(crate) all_divide: bool,
+    /// Batches on their way, as far as the host knows.
+    active: AtomicUsize,
 }
 
 impl<K: AnyKey, V> Default for Router<K, V> {
     fn default() -> Self {
-        Self { lanes: Mutex::default(), piece: PIECE, slots: SLOTS, all_divide: true }
+        Self { lanes: Mutex::default(), piece: PIECE, slots: SLOTS, all_divide: true, active: AtomicUsize::new(0) }
     }
 }
 
@@ -155,7 +158,7 @@ struct Way<'a, K: AnyKey, V: Word> {
 struct Piece {
     range: Range<usize>,
     number: usize,
-    /// The device that divides it, and its slot there.
+    /// The device that divides it, and its slot there, once it is on its way.
     base: usize,
     slot: usize,
     /// The queries of each shard, if that is known before it is divided.
@@ -295,6 +298,15 @@ impl<K: AnyKey, V: Word> Router<K, V> {
             // SAFETY: the caller's contract.
             return unsafe { question.ask(shard, stream, queries.is_sorted, (queries.at, queries.count)) };
         }
+        /// Ends the batch, after a panic too.
+        struct Active<'a>(&'a AtomicUsize);
+        impl Drop for Active<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.active.fetch_add(1, Ordering::Relaxed);
+        let _active = Active(&self.active);
         let home = stream.device();
         let mut devices = vec![home.clone()];
         let mut numbers = Vec::with_capacity(shards.len());
@@ -310,13 +322,16 @@ impl<K: AnyKey, V: Word> Router<K, V> {
         // A piece for each slot, unless the pieces are too small then.
         let share = queries.count.div_ceil(devices.len() * self.slots).next_multiple_of(TILE as usize);
         let room = (ROOM / shards.len()).next_multiple_of(TILE as usize);
-        let piece = share.max(LEAST).min(self.piece).min(room);
+        let piece = if queries.is_spread { share.max(LEAST) } else { queries.count.next_multiple_of(TILE as usize) };
+        let piece = piece.min(self.piece).min(room);
         let done = home.event().map_err(Into::into).and_then(|given| {
             given.record(stream)?;
             let (numbers, devices) = (&numbers[..], &devices[..]);
             let way = Way { shards, numbers, devices, stream, queries, question, given };
+            // Where several batches are on their way, each keeps its own device busy. A number only: it may be out of date.
+            let divide_elsewhere = || self.all_divide && self.active.load(Ordering::Relaxed) < 2;
             // SAFETY: the caller's contract.
-            unsafe { lane.run(&way, splitters, piece, (self.slots, self.all_divide)) }
+            unsafe { lane.run(&way, splitters, (piece, self.slots), &divide_elsewhere) }
         });
         if done.is_err() {
             // What uses the caller's memory comes before what the caller does next. Without an error `stream` comes after it.
@@ -392,15 +407,15 @@ impl<K: AnyKey, V: Word> Base<K, V> {
         Ok(())
     }
 
-    /// Sends where each bucket of this device's pieces begins; or, of a sorted batch, which has cuts, the way there from a place in
+    /// Sends where each bucket of pieces on this device begins; or, of a sorted batch, which has cuts, the way there from a place in
     /// the piece.
-    fn upload_ways(&mut self, number: usize, layout: &Layout, pieces: &[Piece], cuts: &[usize]) -> Result<()> {
+    fn upload_ways(&mut self, layout: &Layout, pieces: &[Piece], cuts: &[usize]) -> Result<()> {
         let shards = layout.starts.len();
         let all = pieces.len() * shards;
         reserve(&mut self.ways, all)?;
         reserve_pinned(&mut self.staged_ways, all)?;
         let ways = &mut self.staged_ways[..all];
-        for (ways, piece) in ways.chunks_mut(shards).zip(pieces).filter(|(_, piece)| piece.base == number) {
+        for (ways, piece) in ways.chunks_mut(shards).zip(pieces) {
             for (shard, (way, &start)) in ways.iter_mut().zip(&layout.starts).enumerate() {
                 let from = cuts.get(shard).map_or(0, |&cut| cut.saturating_sub(piece.range.start));
                 *way = (start as u32).wrapping_sub(from as u32);
@@ -427,8 +442,8 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         &mut self,
         way: &Way<'_, K, V>,
         splitters: &[K],
-        piece: usize,
-        (slots, all_divide): (usize, bool),
+        (piece, slots): (usize, usize),
+        divide_elsewhere: &dyn Fn() -> bool,
     ) -> Result<()> {
         let (devices, queries, question) = (way.devices, way.queries, way.question);
         let mut cuts = Vec::new();
@@ -446,7 +461,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             }
         }
         // The parts of a sorted batch are known on its own device.
-        let is_shared = queries.is_spread && all_divide && !queries.is_sorted && queries.count > piece;
+        let is_shared = queries.is_spread && !queries.is_sorted && queries.count > piece && divide_elsewhere();
         let dividing = if is_shared { devices.len() } else { 1 };
         for (number, device) in devices.iter().enumerate().take(dividing) {
             match self.bases.get(number) {
@@ -459,22 +474,17 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             let part = |cuts: &[usize]| cuts[1].min(range.end).saturating_sub(cuts[0].max(range.start));
             queries.is_sorted.then(|| cuts.windows(2).map(part).collect())
         };
-        let pieces: Vec<Piece> = (0..queries.count.div_ceil(piece))
+        let mut pieces: Vec<Piece> = (0..queries.count.div_ceil(piece))
             .map(|number| {
                 let range = number * piece..queries.count.min((number + 1) * piece);
-                let base = &mut self.bases[number % dividing];
-                let slot = base.next % slots;
-                base.next = slot + 1;
-                Piece { sizes: sizes(&range), range, number, base: number % dividing, slot }
+                Piece { sizes: sizes(&range), range, number, base: 0, slot: 0 }
             })
             .collect();
         let mut layouts = Vec::with_capacity(dividing);
         for (number, base) in self.bases.iter_mut().enumerate().take(dividing) {
             let layout = Layout::new(piece.min(queries.count), number, way.numbers);
             base.hold(splitters, question)?;
-            base.upload_ways(number, &layout, &pieces, &cuts)?;
-            let own = pieces.iter().filter(|piece| piece.base == number);
-            base.make_slots(own.map(|piece| piece.slot + 1).max().unwrap_or(0), &self.home)?;
+            base.upload_ways(&layout, &pieces, &cuts)?;
             layouts.push(layout);
         }
         // Divided well before the host asks how; results go back as late as the slots allow, since the caller's stream takes them
@@ -482,16 +492,22 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         let on_way = slots * dividing;
         let ahead = on_way / 2;
         for number in 0..pieces.len() + on_way {
-            let piece = |behind: usize| number.checked_sub(behind).and_then(|number| pieces.get(number));
+            let before = |behind: usize| number.checked_sub(behind).filter(|&number| number < pieces.len());
+            let (done, divided) = (before(on_way), before(ahead));
             // SAFETY: the caller's contract; each slot is that of its piece until its results are back.
             unsafe {
-                if let Some(piece) = piece(on_way) {
+                if let Some(piece) = done.map(|done| &pieces[done]) {
                     self.finish(way, piece, &layouts[piece.base])?;
                 }
-                if let Some(piece) = piece(0) {
+                if let Some(piece) = pieces.get_mut(number) {
+                    piece.base = if divide_elsewhere() { number % dividing } else { 0 };
+                    let base = &mut self.bases[piece.base];
+                    piece.slot = base.next % on_way;
+                    base.next = piece.slot + 1;
+                    base.make_slots(base.next, &self.home)?;
                     self.divide(way, piece, &layouts[piece.base])?;
                 }
-                if let Some(piece) = piece(ahead) {
+                if let Some(piece) = divided.map(|divided| &pieces[divided]) {
                     self.look_up(way, piece, &layouts[piece.base])?;
                 }
             }
