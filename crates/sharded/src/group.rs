@@ -5,7 +5,8 @@ use core::fmt;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Batch, Buffer, Device, DeviceKind, Error, Guarded, KeyWord, Op, OrderedIndex, Result, UpdatePath, UpdateReport, Word,
+    AnyKey, Batch, Buffer, Device, DeviceKind, Error, Guarded, KeyWord, Op, OrderedIndex, Result, UpdatePath,
+    UpdateReport, Word,
 };
 use std::borrow::Cow;
 
@@ -19,7 +20,10 @@ pub(crate) enum Undo<K, V> {
     Ops(Vec<Op<K, V>>),
     /// The keys' values, and which keys there are, on a device: it takes a copy to make operations of them, which only a change that
     /// fails pays for.
-    OnDevice { values: Buffer<V>, hits: Buffer<u32> },
+    OnDevice {
+        values: Buffer<V>,
+        hits: Buffer<u32>,
+    },
 }
 
 impl<K: AnyKey, V: Word> Undo<K, V> {

@@ -29,9 +29,7 @@ use core::ops::Range;
 use lanetree_frame::Error;
 use lanetree_frame::launch;
 use lanetree_frame::{AnyKey, Buffer, Device, Event, KeyWord, Launches, PinnedBuffer, Result, Stream, Word};
-use lanetree_kernels_sharded::{
-    BackArgs, CutArgs, MOST_SHARDS, ScatterArgs, ShiftArgs, THREADS, TILE, calls, place,
-};
+use lanetree_kernels_sharded::{BackArgs, CutArgs, MOST_SHARDS, ScatterArgs, ShiftArgs, THREADS, TILE, calls, place};
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{Global, GlobalMut, LaunchShape};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -512,7 +510,10 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
                 }
             }
         }
-        Ok(())
+        // Results come after these copies in any case; but only what streams of one device wait for is known to be ordered.
+        let fed = self.bases[..dividing].iter().skip(1).flat_map(|base| base.slots.iter().take(on_way));
+        // SAFETY: streams of one device.
+        fed.map(|slot| unsafe { Ok(way.stream.wait_for_copies(&slot.feed, GlobalMut::<u8>::null())?) }).collect()
     }
 
     /// Where each shard's part of a sorted batch begins, and the last one's end.
@@ -597,13 +598,14 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         for shard in (0..way.shards.len()).filter(|&shard| way.numbers[shard] == 0) {
             let part = part(shard);
             if !part.is_empty() {
-                let question =
-                    Question::Get { values: after(values, part.start), hits: GlobalMut::null(), miss };
+                let question = Question::Get { values: after(values, part.start), hits: GlobalMut::null(), miss };
                 // SAFETY: the caller's contract.
                 unsafe { question.ask(&way.shards[shard], way.stream, true, (at(part.start), part.len()))? };
             }
         }
         for (slot, used) in base.slots.iter().zip(&used) {
+            // SAFETY: streams of one device.
+            unsafe { way.stream.wait_for_copies(&slot.feed, GlobalMut::<u8>::null())? };
             for abroad in slot.abroad.iter().zip(used).filter_map(|(abroad, &used)| abroad.as_ref().filter(|_| used)) {
                 // SAFETY: the results are in memory of the stream's device.
                 unsafe { way.stream.wait_for_copies(&abroad.stream, values)? };

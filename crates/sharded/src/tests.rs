@@ -375,6 +375,119 @@ fn batches_on_devices_have_errors_that_name_the_value() -> Result<()> {
     Ok(())
 }
 
+/// Batches of both ways at once, each on a device of its own and several on one; results are dropped before copies are done, and
+/// queries written over.
+#[test]
+fn batches_on_several_devices_at_once_do_not_mix() -> Result<()> {
+    let devices: Vec<_> = (7..10).map(Device::emulated_with_seed).collect();
+    let map: Map = (0..900).map(|i| (i * 11, !i)).collect();
+    for (slots, all_divide) in [(1, true), (2, true), (3, true), (1, false), (2, false)] {
+        let mut index = sharded(&devices, &map)?;
+        index.set_pieces(2048, slots, all_divide);
+        let ask = |thread: usize| -> Result<()> {
+            let mut random = StdRng::seed_from_u64(thread as u64);
+            let device = &devices[thread % 3];
+            let (stream, mut queries) = (device.stream()?, device.alloc(9000)?);
+            for round in 0..4 {
+                let mut keys: Vec<u64> = (0..9000).map(|_| random.random_range(0..10_000)).collect();
+                let is_sorted = (thread + round).is_multiple_of(2);
+                if is_sorted {
+                    keys.sort_unstable();
+                }
+                queries.copy_from(&keys)?;
+                let on = || if is_sorted { index.on(&stream).sorted() } else { index.on(&stream) };
+                let (mut dropped, mut values) = (device.alloc(9000)?, device.alloc(9000)?);
+                on().miss(1).get(&queries, &mut dropped)?;
+                drop(dropped);
+                on().miss(2).get(&queries, &mut values)?;
+                // Comes after all that reads them.
+                queries.fill_zero(&stream)?;
+                let expected = keys.iter().map(|key| map.get(key).copied().unwrap_or(2));
+                assert!(values.to_vec()?.into_iter().eq(expected), "thread {thread}, round {round}, {slots} slots");
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    scope.spawn({
+                        let ask = &ask;
+                        move || ask(thread)
+                    })
+                })
+                .collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+    }
+    Ok(())
+}
+
+/// A batch whose queries are all of one shard, in pieces, on each device and in both orders: a bucket takes a whole piece.
+#[test]
+fn a_shard_may_have_all_queries() -> Result<()> {
+    let devices: Vec<_> = (3..6).map(Device::emulated_with_seed).collect();
+    let map: Map = (0..300).map(|i| (i * 10, i)).collect();
+    let mut index = sharded(&devices, &map)?;
+    index.set_pieces(2048, 2, true);
+    let splitters = index.splitters().to_vec();
+    for shard in 0..3 {
+        let first = if shard == 0 { 0 } else { splitters[shard - 1] };
+        let last = splitters.get(shard).map_or(3100, |key| key - 1);
+        let keys: Vec<u64> = (0..4 * 2048 + 5).map(|i| first + i * (last - first) / (4 * 2048 + 4)).collect();
+        for home in 0..3 {
+            compare_on_devices(&index, home, &map, &keys, true)?;
+            let backwards: Vec<u64> = keys.iter().rev().copied().collect();
+            compare_on_devices(&index, home, &map, &backwards, false)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every failure of each device, at each of its points, of sorted batches that are copied as they are and of pieces that other
+/// devices divide.
+#[test]
+fn values_on_devices_that_fail_say_so() -> Result<()> {
+    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let mut keys: Vec<u64> = (0..5000).map(|i| i * 7 % 700).collect();
+    for is_sorted in [false, true] {
+        if is_sorted {
+            keys.sort_unstable();
+        }
+        let mut failed = 0;
+        for failing in 0..3 {
+            for kind in Failure::KINDS {
+                for at in Failure::points(kind) {
+                    let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+                    let mut index = sharded(&devices, &map)?;
+                    index.set_pieces(2048, 1, true);
+                    let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
+                    let ask = || {
+                        let mut values = devices[0].alloc(keys.len())?;
+                        let on = index.on(&stream).miss(9);
+                        let on = if is_sorted { on.sorted() } else { on };
+                        on.get(&queries, &mut values)?;
+                        devices.iter().try_for_each(|device| Ok::<_, Error>(device.synchronize()?))?;
+                        Ok::<_, Error>(values.to_vec()?)
+                    };
+                    devices[failing].inject(Some(kind(at)));
+                    let done = ask();
+                    let has_failed = devices[failing].inject(None).is_none();
+                    let what = format!("{:?} of device {failing}, sorted: {is_sorted}", kind(at));
+                    assert_eq!(done.is_err(), has_failed, "{what}: {:?}", done.err());
+                    let expected = keys.iter().map(|key| map.get(key).copied().unwrap_or(9));
+                    assert!(ask()?.into_iter().eq(expected), "after {what}");
+                    if !has_failed {
+                        break;
+                    }
+                    failed += 1;
+                }
+            }
+        }
+        assert!(failed > 20, "{failed} points");
+    }
+    Ok(())
+}
+
 /// Every failure of either device, at each of its points.
 #[test]
 fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
