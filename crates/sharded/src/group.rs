@@ -18,12 +18,14 @@ pub(crate) struct Group<I> {
 /// What brings each key of a part of a batch back to what it was, for a member.
 pub(crate) enum Undo<K, V> {
     Ops(Vec<Op<K, V>>),
-    /// The keys' values, and which keys there are, on a device: it takes a copy to make operations of them, which only a change that
-    /// fails pays for.
-    OnDevice {
-        values: Buffer<V>,
-        hits: Buffer<u32>,
-    },
+    /// It takes a copy from a device to make operations of these, which only a change that fails pays for.
+    OnDevice(Box<Values<V>>),
+}
+
+/// Keys' values, and a bit for each key that says whether there is one.
+pub(crate) struct Values<V> {
+    values: Buffer<V>,
+    hits: Buffer<u32>,
 }
 
 impl<K: AnyKey, V: Word> Undo<K, V> {
@@ -34,7 +36,7 @@ impl<K: AnyKey, V: Word> Undo<K, V> {
     pub(crate) fn ops(&self, keys: &[K]) -> Result<Cow<'_, [Op<K, V>]>> {
         let (values, hits) = match self {
             Self::Ops(ops) => return Ok(Cow::Borrowed(ops)),
-            Self::OnDevice { values, hits } => (values.to_vec()?, hits.to_vec()?),
+            Self::OnDevice(found) => (found.values.to_vec()?, found.hits.to_vec()?),
         };
         let back = |at: usize| match hits[at / 32] >> (at % 32) & 1 {
             0 => Op::Remove(keys[at]),
@@ -202,7 +204,7 @@ pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]
             launches.get(&stream, false, queries, keys.len(), found.0, found.1, I::Value::MIN)?;
         }
         stream.synchronize()?;
-        return Ok(Undo::OnDevice { values, hits });
+        return Ok(Undo::OnDevice(Box::new(Values { values, hits })));
     }
     let back = |(key, value): (&K, Option<I::Value>)| value.map_or(Op::Remove(*key), |value| Op::Insert(*key, value));
     Ok(Undo::Ops(keys.par_iter().zip(index.get_many(keys)?).map(back).try_collect()?))

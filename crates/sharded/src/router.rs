@@ -511,9 +511,11 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             }
         }
         // Results come after these copies in any case; but only what streams of one device wait for is known to be ordered.
-        let fed = self.bases[..dividing].iter().skip(1).flat_map(|base| base.slots.iter().take(on_way));
-        // SAFETY: streams of one device.
-        fed.map(|slot| unsafe { Ok(way.stream.wait_for_copies(&slot.feed, GlobalMut::<u8>::null())?) }).collect()
+        for slot in self.bases[..dividing].iter().skip(1).flat_map(|base| base.slots.iter().take(on_way)) {
+            // SAFETY: streams of one device.
+            unsafe { way.stream.wait_for_copies(&slot.feed, GlobalMut::<u8>::null())? };
+        }
+        Ok(())
     }
 
     /// Where each shard's part of a sorted batch begins, and the last one's end.
