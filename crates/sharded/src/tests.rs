@@ -4,6 +4,7 @@ use crate::{Replicated, Sharded};
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::{Device, Error, KeyRange, LaneTree, Op, OrderedIndex, Result, SortedArray, apply_to_map};
+use lanetree_frame::{AnyKey, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -441,6 +442,50 @@ fn a_shard_may_have_all_queries() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Elements that are not as wide as the words in which they are copied, in numbers that don't fill them.
+fn narrow_and_wide<K: AnyKey, V: Word>(key: fn(u64) -> K, value: fn(u64) -> V) -> Result<()>
+where
+    LaneTree<K, V>: OrderedIndex<Domain = K, Value = V>,
+{
+    let devices: Vec<_> = (11..14).map(Device::emulated_with_seed).collect();
+    let (keys, values): (Vec<K>, Vec<V>) = (0..700).map(|i| (key(i * 3), value(i))).unzip();
+    let mut index = Sharded::build(&devices, LaneTree::builder(), &keys, &values)?;
+    index.set_pieces(2048, 2, true);
+    let mut random = StdRng::seed_from_u64(46);
+    for count in [1, 33, 2049, 5 * 2048 + 1] {
+        let mut numbers: Vec<u64> = (0..count).map(|_| random.random_range(0..2100)).collect();
+        for is_sorted in [false, true] {
+            if is_sorted {
+                numbers.sort_unstable();
+            }
+            let stream = devices[1].stream()?;
+            let queries = devices[1].upload(&numbers.iter().map(|&i| key(i)).collect::<Vec<K>>())?;
+            let (mut plain, mut found) = (devices[1].upload(&vec![value(9); count + 1])?, devices[1].alloc(count)?);
+            let mut hits = devices[1].alloc(count.div_ceil(32))?;
+            let on = || if is_sorted { index.on(&stream).sorted() } else { index.on(&stream) };
+            on().miss(value(7000)).get(&queries, &mut plain)?;
+            on().miss(value(8000)).hits(&mut hits).get(&queries, &mut found)?;
+            let (plain, found, hits) = (plain.to_vec()?, found.to_vec()?, hits.to_vec()?);
+            assert!(plain[count] == value(9), "past the last result");
+            for (i, &number) in numbers.iter().enumerate() {
+                let is_hit = number % 3 == 0;
+                let expected = |miss| if is_hit { value(number / 3) } else { value(miss) };
+                assert!(plain[i] == expected(7000) && found[i] == expected(8000), "{number}, sorted: {is_sorted}");
+                assert_eq!(hits[i / 32] >> (i % 32) & 1 == 1, is_hit, "{number}, sorted: {is_sorted}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_and_values_may_be_narrow_and_wide() -> Result<()> {
+    narrow_and_wide::<u32, u32>(|i| i as u32, |i| i as u32)?;
+    narrow_and_wide::<u32, u64>(|i| i as u32, |i| i)?;
+    narrow_and_wide::<i64, u32>(|i| i as i64 - 1000, |i| i as u32)?;
+    narrow_and_wide::<u128, u64>(|i| u128::from(i) << 70 | 5, |i| i)
 }
 
 /// Every failure of each device, at each of its points, of sorted batches that are copied as they are and of pieces that other
