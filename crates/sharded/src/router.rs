@@ -565,7 +565,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         let (key, shape, base) = (K::Bits::BYTES, way.question.shape(), &mut self.bases[0]);
         let at = |first: usize| way.queries.at.byte_add((first * key) as u64);
         let part = |shard: usize| cuts[shard]..cuts[shard + 1];
-        // Every device's first piece before any one's second.
+        // What the caller's stream was given before is done: the cuts come after it. Every device's first piece before any one's second.
         let mut far: Vec<(usize, Range<usize>, usize)> = Vec::new();
         for shard in (0..way.shards.len()).filter(|&shard| way.numbers[shard] != 0) {
             let pieces = part(shard).step_by(piece).enumerate();
@@ -576,8 +576,6 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         let mut used = vec![vec![false; way.devices.len()]; slots];
         for (number, range, shard) in far {
             let (slot, device) = (number % slots, way.numbers[shard]);
-            let Some(Slot { feed, .. }) = base.slots.get(slot) else { continue };
-            feed.wait(&way.given)?;
             used[slot][device] = true;
             let slot = &mut base.slots[slot];
             slot.abroad((device, &way.devices[device]), range.len(), key, shape)?;

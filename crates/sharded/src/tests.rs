@@ -382,20 +382,22 @@ fn batches_on_devices_have_errors_that_name_the_value() -> Result<()> {
 fn batches_on_several_devices_at_once_do_not_mix() -> Result<()> {
     let devices: Vec<_> = (7..10).map(Device::emulated_with_seed).collect();
     let map: Map = (0..900).map(|i| (i * 11, !i)).collect();
-    for (slots, all_divide) in [(1, true), (2, true), (3, true), (1, false), (2, false)] {
+    for (slots, all_divide) in [(1, true), (3, true), (2, false)] {
         let mut index = sharded(&devices, &map)?;
         index.set_pieces(2048, slots, all_divide);
         let ask = |thread: usize| -> Result<()> {
             let mut random = StdRng::seed_from_u64(thread as u64);
             let device = &devices[thread % 3];
             let (stream, mut queries) = (device.stream()?, device.alloc(9000)?);
-            for round in 0..4 {
+            for round in 0..2 {
                 let mut keys: Vec<u64> = (0..9000).map(|_| random.random_range(0..10_000)).collect();
                 let is_sorted = (thread + round).is_multiple_of(2);
                 if is_sorted {
                     keys.sort_unstable();
                 }
-                queries.copy_from(&keys)?;
+                // Work of the caller's stream that comes before the batch.
+                let source = device.upload(&keys)?;
+                queries.copy_from_buffer(&stream, 0, &source, 0..9000)?;
                 let on = || if is_sorted { index.on(&stream).sorted() } else { index.on(&stream) };
                 let (mut dropped, mut values) = (device.alloc(9000)?, device.alloc(9000)?);
                 on().miss(1).get(&queries, &mut dropped)?;
