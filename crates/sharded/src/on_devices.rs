@@ -12,10 +12,12 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
     /// answer.
     ///
-    /// A call divides the batch on its device, sends each other device its queries, and brings the results into the batch's order.
-    /// It waits for one thing: how many queries each shard has, once per batch, which the host must know to copy them. (A batch that
-    /// needs more memory than those before it waits for them, too.) The rest may go on after the return, in the stream's order. What
-    /// memory it takes is kept for the next batch, on each device: about 40 bytes for each of up to 2^24 queries.
+    /// A batch goes in pieces. Each is divided by shard on the batch's device or, where no other batch is on its way, on another one;
+    /// each device is sent its shards' queries, and results are brought into the batch's order. A sorted batch of which only values
+    /// are wanted is cut instead, and its parts are copied as they are. The host waits until each piece is divided (or the batch is
+    /// cut), since it must know how many queries each shard has to copy them. (A batch that needs more memory than those before it
+    /// waits for them, too.) The rest may go on after the return, in the stream's order. Dropping results waits for them. What memory
+    /// a batch takes is kept for the next one, on each device: about 70 bytes for each of up to 2^24 queries.
     ///
     /// ```
     /// use lanetree::{Device, LaneTree, Sharded};
