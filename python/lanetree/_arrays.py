@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 from typing import Any, NamedTuple
@@ -58,7 +59,9 @@ def on_device(array: object) -> bool:
     if isinstance(array, np.ndarray):
         return False
     if hasattr(array, "__dlpack_device__"):
-        return int(array.__dlpack_device__()[0]) in _ON_GPU
+        # pyarrow's arrays with nulls, or of times, have no place in DLPack's words, and some versions say so by an error.
+        with contextlib.suppress(TypeError, ValueError, BufferError):
+            return int(array.__dlpack_device__()[0]) in _ON_GPU
     return hasattr(array, "__cuda_array_interface__") or _is_arrow_of_device(array)
 
 

@@ -38,6 +38,24 @@ def test_times() -> None:
         index.get(pa.array([1], pa.timestamp("us", "UTC")))
 
 
+def test_columns_whose_dlpack_refuses_them() -> None:
+    """Some versions of pyarrow raise an error where others say that an array with nulls is in host memory."""
+
+    class Column:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __arrow_c_array__(self, schema: object = None) -> object:
+            return self.array.__arrow_c_array__(schema)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise pa.ArrowTypeError("Can only use DLPack on arrays with no nulls.")
+
+    keys, values = pa.array([5, None, 3], pa.int64()), np.array([50, 60, 30])
+    index = lanetree.Index(Column(keys), values, nulls="skip", device="cpu")
+    assert index.searchsorted(Column(keys), nulls="skip").to_pylist() == [1, None, 0]
+
+
 def test_nulls() -> None:
     keys, values = pa.array([1, None, 3, 4]), pa.array([10, 20, None, 40])
     with pytest.raises(ValueError, match="the keys have 1 nulls"):

@@ -33,9 +33,9 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
 
-/// Where a batch would have more than two of so many nodes rewritten, and [a few](FEW_NODES), the tree is rebuilt: by the kernels'
-/// times in `docs/lab/28-buckets-anywhere.md`, that takes about as long.
-const MOST_LISTED: u64 = 3;
+/// Where a batch would have more than one in so many nodes rewritten, and [a few](FEW_NODES), the tree is rebuilt: by the kernels'
+/// times in `docs/lab/30-lines-at-once.md`, that takes a third longer, but leaves buckets with more room to the batches that follow.
+const MOST_LISTED: u64 = 2;
 
 /// Likewise, where more than one in so many nodes would be split.
 const MOST_DIVIDED: u64 = 5;
@@ -45,7 +45,7 @@ const FEW_NODES: u64 = 8;
 
 /// The most nodes of so many that are rewritten.
 const fn most_listed(leaf_nodes: u64) -> u64 {
-    leaf_nodes * 2 / MOST_LISTED + FEW_NODES
+    leaf_nodes / MOST_LISTED + FEW_NODES
 }
 
 /// A batch on a device.
@@ -66,7 +66,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// needs more than 64, or whose keys are so close that it cannot tell them apart, is split into nodes with new buckets, filled to
     /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no buckets. That takes memory for second
     /// nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are copied to memory for a quarter
-    /// more. The tree is rebuilt, as full as split nodes, if more than two thirds of all nodes (and eight) would be rewritten, more
+    /// more. The tree is rebuilt, as full as split nodes, if more than half of all nodes (and eight) would be rewritten, more
     /// than a fifth (and eight) split, or more than an eighth of all buckets would belong to no node any more where there is no room
     /// for others. That takes memory for the pairs and for a second tree.
     ///

@@ -80,10 +80,10 @@ impl<K: KeyWord, V: Value> Staged<K, V> {
     const BYTES: u32 = node_pairs::<K, V>() * (K::BYTES + V::BYTES) as u32;
 
     #[inline(always)]
-    fn at(offset: u32) -> Self {
+    fn at(offset: u32, has_values: bool) -> Self {
         // The wider ones first, which need the stricter alignment.
         let pairs = node_pairs::<K, V>();
-        if K::BYTES >= V::BYTES {
+        if !has_values || K::BYTES >= V::BYTES {
             let keys = Shared::at(offset, pairs);
             Self { keys, values: SharedValues::at(keys.end(), pairs) }
         } else {
@@ -152,7 +152,7 @@ enum PlanWord {
     Len = 0,
     /// The new lines that it gets; 0 if it keeps its own.
     NewLines = 1,
-    /// The new lines before them.
+    /// The new lines before them; without any, 0.
     Before = 2,
     /// The first word of its plan as it is saved, at an even index.
     Plan = 4,
@@ -175,9 +175,10 @@ const MOST_CHANGES: u64 = 4096;
 /// Warps of a block of [`PlanNodes`] or [`WriteNodes`].
 pub const CHANGE_WARPS: u32 = 4;
 
-/// Bytes of shared memory of a warp of theirs.
-const fn warp_bytes<K: KeyWord, V: Value>() -> u32 {
-    Staged::<K, V>::BYTES + PlanMemory::bytes(line_slots::<K, V>())
+/// Bytes of shared memory of a warp of theirs; who only plans has no values there.
+const fn warp_bytes<K: KeyWord, V: Value>(writes: bool) -> u32 {
+    let staged = if writes { Staged::<K, V>::BYTES } else { node_pairs::<K, V>() * K::BYTES as u32 };
+    staged + PlanMemory::bytes(line_slots::<K, V>())
 }
 
 /// Finds out which of the nodes must be divided: any number of warps, in blocks of [`CHANGE_WARPS`].
@@ -186,7 +187,7 @@ pub struct PlanNodes<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for PlanNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
-    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
+    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>(false);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -201,7 +202,7 @@ pub struct WriteNodes<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for WriteNodes<K, V> {
     type Args = NodeChangesArgs<K, V>;
-    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>();
+    const STATIC_SHARED: u32 = CHANGE_WARPS * warp_bytes::<K, V>(true);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -241,10 +242,10 @@ unsafe fn change_all<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesA
 #[inline(always)]
 unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<K, V>, index: u64, writes: bool) {
     let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
-    let offset = simt.warp() * warp_bytes::<K, V>();
-    let staged = Staged::<K, V>::at(offset);
     let slots = line_slots::<K, V>();
-    let memory = PlanMemory::at(offset + Staged::<K, V>::BYTES, slots);
+    let (offset, end) = (simt.warp() * warp_bytes::<K, V>(writes), (simt.warp() + 1) * warp_bytes::<K, V>(writes));
+    let staged = Staged::<K, V>::at(offset, writes);
+    let memory = PlanMemory::at(end - PlanMemory::bytes(slots), slots);
     // SAFETY: nodes of the tree and their operations.
     unsafe {
         let number = simt.load(args.listed, index, Hint::ReadOnly);
@@ -272,7 +273,9 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         if has_slots && to - from <= MOST_CHANGES {
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
                 simt.shared_store(staged.keys, place, key);
-                staged.values.store(simt, place, value);
+                if writes {
+                    staged.values.store(simt, place, value);
+                }
             });
             simt.sync_warp(FULL_MASK);
             // To registers, and to their new places.
@@ -285,7 +288,10 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             unroll!(OWN, round => {
                 let at = round as u32 * WARP + lane;
                 if (round as u32) < rounds && at < len {
-                    pairs[round] = (staged.key(simt, at), staged.value(simt, at));
+                    pairs[round].0 = staged.key(simt, at);
+                    if writes {
+                        pairs[round].1 = staged.value(simt, at);
+                    }
                 }
             });
             let count = (to - from) as u32;
@@ -326,7 +332,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                     growth = changes.growth(simt, after).wrapping_sub(growth_before) as u32;
                 }
                 if (round as u32) < rounds && at < len {
-                    if effect == Effect::Replace {
+                    if writes && effect == Effect::Replace {
                         pairs[round].1 = changes.value(simt, after - 1);
                     }
                     if effect != Effect::Remove {
@@ -338,7 +344,9 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             unroll!(OWN, round => {
                 if places[round] != u32::MAX {
                     simt.shared_store(staged.keys, places[round], pairs[round].0);
-                    staged.values.store(simt, places[round], pairs[round].1);
+                    if writes {
+                        staged.values.store(simt, places[round], pairs[round].1);
+                    }
                 }
             });
             let mut at = from + u64::from(lane);
@@ -348,7 +356,9 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                     let growth = changes.growth(simt, at).wrapping_sub(growth_before);
                     let place = place.before().wrapping_add(growth as u32);
                     simt.shared_store(staged.keys, place, changes.key(simt, at, tree.flip));
-                    staged.values.store(simt, place, changes.value(simt, at));
+                    if writes {
+                        staged.values.store(simt, place, changes.value(simt, at));
+                    }
                 }
                 at += u64::from(WARP);
             }
@@ -359,8 +369,9 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             let mut lines = room;
             if !writes {
                 loop {
-                    // Evenly over most lines, since some will be shorter than they are to be; if these are too few, into full ones.
-                    let even = (new_len * 272).div_ceil(lines.max(1)).max(256);
+                    // Evenly over most lines, since one in five or six will be shorter than it is to be; if these are too few, into
+                    // full ones.
+                    let even = (new_len * 304).div_ceil(lines.max(1)).max(256);
                     let full = Filling::new(slots * 256);
                     let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };
                     is_planned = plan(simt, staged, new_len, fillings, lines, memory);
@@ -384,13 +395,15 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
                 let add = |word: u64, by: u32| {
                     simt.atomic_add(args.counts, word, u64::from(by), Order::Relaxed, Scope::Device)
                 };
+                let mut before = 0;
                 if is_planned.is_none() {
                     mark(simt, args.divided, number);
                     add(0, 1);
                 } else if new_room > 0 {
-                    note(PlanWord::Before, add(1, new_room) as u32);
+                    before = add(1, new_room) as u32;
                     add(2, room);
                 }
+                note(PlanWord::Before, before);
                 note(PlanWord::Len, len);
                 note(PlanWord::NewLines, new_room);
             }
