@@ -553,6 +553,79 @@ impl<T: Pod> Buffer<T> {
         begun.and(waits)
     }
 
+    /// [`Buffer::copy_from_peers`], of `bytes` bytes at an address of `from_stream`'s device, to the beginning of the buffer.
+    ///
+    /// # Errors
+    /// As [`Buffer::copy_from_peers`].
+    ///
+    /// # Safety
+    /// `from_stream` may read these bytes, and they stay as they are until the copy is done.
+    pub unsafe fn copy_from_address(
+        &mut self,
+        stream: &Stream,
+        (from, bytes): (Global<u8>, usize),
+        from_stream: &Stream,
+    ) -> Result<()> {
+        let action = "copying from an address of a device";
+        self.device.check_same(stream.device(), action)?;
+        let to = self.part(action, 0, bytes.div_ceil(size_of::<T>().max(1)))?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.uses.write(stream)?;
+        self.uses.come_from_peers();
+        stream.queue().count_work();
+        from_stream.queue().run_after(stream.queue())?;
+        // SAFETY: the caller's contract; the buffer remembers `stream`, which the copy comes after, and which waits for it below.
+        let waits = unsafe {
+            from_stream.copy_to_device(&self.device, from, to, bytes)?;
+            stream.wait_for_copies(from_stream, GlobalMut::new(to))
+        };
+        if waits.is_err() {
+            // The buffer would not know of the copy.
+            from_stream.queue().quiesce();
+        }
+        waits
+    }
+
+    /// Copies the first `bytes` bytes to an address of a device of the same kind, in the order of `stream`, a stream of this buffer's
+    /// device; may return before it is done. Streams of the other device come after it by [`Stream::wait_for_copies`].
+    ///
+    /// # Errors
+    /// As [`Buffer::copy_from_peers`].
+    ///
+    /// # Safety
+    /// Nobody else uses the bytes at the address from the time when the work before in `stream` is done to the time when the copy
+    /// is; the memory is not freed before that.
+    pub unsafe fn copy_to_address(
+        &self,
+        stream: &Stream,
+        bytes: usize,
+        to: GlobalMut<u8>,
+        device: &Device,
+    ) -> Result<()> {
+        let action = "copying to an address of a device";
+        self.device.check_same(stream.device(), action)?;
+        let from = self.part(action, 0, bytes.div_ceil(size_of::<T>().max(1)))?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.uses.read(stream)?;
+        // SAFETY: the caller's contract; this buffer remembers that the stream reads it.
+        unsafe { stream.copy_to_device(device, Global::new(from), to.as_ptr(), bytes) }
+    }
+
+    /// [`Buffer::write_on`], for other devices' copies too, for which `stream` waits later: the memory is not freed before they are
+    /// done.
+    ///
+    /// # Errors
+    /// As [`Buffer::write_on`].
+    pub fn write_on_from_peers(&mut self, stream: &Stream) -> Result<GlobalMut<T>> {
+        let start = self.write_on(stream)?;
+        self.uses.come_from_peers();
+        Ok(start)
+    }
+
     /// Zeroes all bytes, in the stream's order; may return before it is done.
     ///
     /// # Errors

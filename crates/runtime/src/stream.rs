@@ -5,7 +5,7 @@ use crate::{Device, DeviceKind, Event, Result, recorded};
 use core::ffi::c_void;
 use core::fmt;
 use core::ptr::null_mut;
-use lanetree_simt::{Call, Instance, LaunchShape};
+use lanetree_simt::{Call, Global, GlobalMut, Instance, LaunchShape};
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -279,6 +279,47 @@ impl Stream {
         self.device.check_same(event.device(), "letting a stream wait for an event")?;
         // SAFETY: both are of this device, and live.
         unsafe { self.device.machine.wait_event(self.raw(), event.raw()) }
+    }
+
+    /// Lets later work in this stream come after all copies that `from`, a stream of another device of the same kind or of the same
+    /// device, has been given by [`Buffer::copy_to_address`](crate::Buffer::copy_to_address), to memory of this stream's device
+    /// around `to`. Returns at once.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`](crate::Error::Cuda) from the driver.
+    ///
+    /// # Safety
+    /// `to` is in memory of this stream's device, which the stream may write.
+    pub unsafe fn wait_for_copies<T>(&self, from: &Self, to: GlobalMut<T>) -> Result<()> {
+        self.queue.run_after(from.queue())?;
+        if self.device != from.device {
+            // SAFETY: a live stream of this device.
+            unsafe { self.device.machine.arrive(self.raw(), to.cast::<u8>().as_ptr())? };
+        }
+        self.queue.count_work();
+        Ok(())
+    }
+
+    /// Copies bytes of this stream's device to memory of another of the same kind, or of the same one, in this stream's order.
+    ///
+    /// # Safety
+    /// Both ranges are valid and disjoint, and nobody else uses them in a way that conflicts until the copy is done.
+    pub(crate) unsafe fn copy_to_device(&self, to: &Device, from: Global<u8>, at: *mut u8, bytes: usize) -> Result<()> {
+        let (own, peer) = (&self.device.machine, &to.machine);
+        if to.kind() != self.device.kind() {
+            let (expected, actual) = (self.device.to_string(), to.to_string());
+            return Err(crate::Error::WrongDevice { action: "copying between devices", expected, actual });
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            if *to == self.device {
+                own.copy(crate::machine::Direction::Within, at, from.as_ptr(), bytes, Some(self.raw()))?;
+            } else {
+                own.copy_to_peer(&**peer, at, from.as_ptr(), bytes, self.raw())?;
+            }
+        }
+        self.queue.count_work();
+        Ok(())
     }
 
     /// Launches a kernel with `shape.blocks` blocks of `shape.threads` threads, and its static shared

@@ -117,3 +117,55 @@ fn a_device_that_fails_is_the_copys_error() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn bytes_go_to_addresses_and_come_from_them() {
+    for_each_order(|here, there| {
+        let (near, far, far_too) = (here.stream()?, there.stream()?, there.stream()?);
+        let source = here.upload(&[1_u32, 2, 3])?;
+        let mut way = there.alloc::<u64>(2)?;
+        let mut target = here.upload(&[0_u32; 4])?;
+        let (from, to) = (source.read_on(&near)?.cast::<u8>(), target.write_on_from_peers(&near)?);
+        // SAFETY: 12 bytes of each buffer; `near` comes after the copy to `target`.
+        unsafe {
+            way.copy_from_address(&far, (from, 12), &near)?;
+            way.copy_to_address(&far, 12, to.byte_add(4).cast(), &here)?;
+            near.wait_for_copies(&far, to)?;
+            // SAFETY: nothing is copied.
+            let error = way.copy_from_address(&far_too, (from, 17), &near);
+            assert!(matches!(error, Err(Error::OutOfRange { len: 3, .. })), "{error:?}");
+            let error = way.copy_to_address(&near, 12, to.cast(), &here);
+            assert!(matches!(error, Err(Error::WrongDevice { .. })), "{error:?}");
+        }
+        // Comes after the copy that reads it.
+        way.fill_zero(&far_too)?;
+        let mut kept = here.alloc::<u32>(4)?;
+        kept.copy_from_buffer(&near, 0, &target, 0..4)?;
+        // It waits for the other device's copy.
+        drop(target);
+        assert_eq!(kept.to_vec()?, [0, 1, 2, 3]);
+        Ok(())
+    });
+}
+
+#[test]
+fn devices_may_wait_for_each_other_in_turn() {
+    for_each_order(|here, there| {
+        let third = Device::emulated_with_seed(3);
+        let devices = [&here, &there, &third];
+        let streams = devices.map(|device| [device.stream().unwrap(), device.stream().unwrap()]);
+        let mut buffers = devices.map(|device| device.alloc_zeroed::<u32>(64).unwrap());
+        buffers[0].copy_from(&[8; 64])?;
+        // Long chains, in both directions.
+        for round in 0..60 {
+            let (from, to) =
+                if round < 30 { (round % 3, (round + 1) % 3) } else { ((60 - round) % 3, (59 - round) % 3) };
+            let [one, other] = buffers.get_disjoint_mut([from, to]).unwrap();
+            copy(other, &streams[to][round % 2], one, &streams[from][1 - round % 2])?;
+        }
+        for buffer in &buffers {
+            assert_eq!(buffer.to_vec()?, [8; 64]);
+        }
+        Ok(())
+    });
+}

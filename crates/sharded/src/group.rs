@@ -5,7 +5,8 @@ use core::fmt;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Batch, Device, Error, Guarded, KeyOf, Op, OrderedIndex, Result, UpdatePath, UpdateReport,
+    AnyKey, Batch, Buffer, Device, DeviceKind, Error, Guarded, KeyWord, Op, OrderedIndex, Result, UpdatePath,
+    UpdateReport, Word,
 };
 use std::borrow::Cow;
 
@@ -14,8 +15,36 @@ pub(crate) struct Group<I> {
     members: Guarded<Vec<I>>,
 }
 
-/// The operation that brings each key of a part of a batch back to what it was, for a member.
-pub(crate) type Undo<I> = Vec<Op<KeyOf<I>, <I as OrderedIndex>::Value>>;
+/// What brings each key of a part of a batch back to what it was, for a member.
+pub(crate) enum Undo<K, V> {
+    Ops(Vec<Op<K, V>>),
+    /// It takes a copy from a device to make operations of these, which only a change that fails pays for.
+    OnDevice(Box<Values<V>>),
+}
+
+/// Keys' values, and a bit for each key that says whether there is one.
+pub(crate) struct Values<V> {
+    values: Buffer<V>,
+    hits: Buffer<u32>,
+}
+
+impl<K: AnyKey, V: Word> Undo<K, V> {
+    /// The operations, for the same keys.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`], also if main memory has no room for them.
+    pub(crate) fn ops(&self, keys: &[K]) -> Result<Cow<'_, [Op<K, V>]>> {
+        let (values, hits) = match self {
+            Self::Ops(ops) => return Ok(Cow::Borrowed(ops)),
+            Self::OnDevice(found) => (found.values.to_vec()?, found.hits.to_vec()?),
+        };
+        let back = |at: usize| match hits[at / 32] >> (at % 32) & 1 {
+            0 => Op::Remove(keys[at]),
+            _ => Op::Insert(keys[at], values[at]),
+        };
+        Ok(Cow::Owned((0..keys.len()).into_par_iter().map(back).try_collect()?))
+    }
+}
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
     /// Builds one member on each device.
@@ -71,7 +100,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
     pub(crate) fn change<'u>(
         &mut self,
         batches: &[Batch<'_, I>],
-        undo: impl Fn(usize) -> &'u [Op<K, I::Value>] + Sync,
+        undo: impl Fn(usize) -> Result<Cow<'u, [Op<K, I::Value>]>> + Sync,
     ) -> Result<Vec<UpdateReport>>
     where
         I: 'u,
@@ -90,7 +119,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
                 return Err(error);
             }
             let take_back = |(number, member): (usize, &mut I)| match is_done[number] {
-                true => member.apply(undo(number)).map(drop),
+                true => member.apply(&undo(number)?).map(drop),
                 false => Ok(()),
             };
             let undone: Vec<Result<()>> = members.par_iter_mut().enumerate().map(take_back).collect();
@@ -156,16 +185,29 @@ pub(crate) fn keys_of<'a, K: AnyKey, I: OrderedIndex<Domain = K>>(batch: &Batch<
     })
 }
 
-/// The operations that bring keys back to what they are in an index now.
+/// What brings keys back to what they are in an index now.
 ///
 /// # Errors
 /// Those of a look-up.
-pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]) -> Result<Undo<I>> {
+pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]) -> Result<Undo<K, I::Value>> {
     if keys.is_empty() {
-        return with_room(0);
+        return Ok(Undo::Ops(with_room(0)?));
+    }
+    let device = index.device();
+    if let Some(launches) = index.launches().filter(|_| device.kind() != DeviceKind::Host) {
+        let (stream, queries) = (device.stream()?, device.upload(keys)?);
+        let (mut values, mut hits) = (device.alloc(keys.len())?, device.alloc(keys.len().div_ceil(32))?);
+        let found = (values.write_on(&stream)?, hits.write_on(&stream)?);
+        // SAFETY: the buffers are of these lengths, and their pointers for the stream.
+        unsafe {
+            let queries = queries.read_on(&stream)?.cast();
+            launches.get(&stream, false, queries, keys.len(), found.0, found.1, I::Value::MIN)?;
+        }
+        stream.synchronize()?;
+        return Ok(Undo::OnDevice(Box::new(Values { values, hits })));
     }
     let back = |(key, value): (&K, Option<I::Value>)| value.map_or(Op::Remove(*key), |value| Op::Insert(*key, value));
-    keys.par_iter().zip(index.get_many(keys)?).map(back).try_collect()
+    Ok(Undo::Ops(keys.par_iter().zip(index.get_many(keys)?).map(back).try_collect()?))
 }
 
 /// What all members' parts of a batch did: the path is that of the member that had most to do.

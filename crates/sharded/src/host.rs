@@ -2,7 +2,7 @@
 //! shards, and brings the results back the same way. Batches in ordinary memory are divided by the CPU, which takes 0.6 of the time
 //! of two shards on an H100, and a third of it on two: the devices' results would go through too few threads.
 
-use crate::router::Question;
+use crate::router::{Queries, Question};
 use crate::sharded::Sharded;
 #[cfg(doc)]
 use lanetree_frame::Error;
@@ -60,9 +60,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             };
             let batch = PinnedBatch { queries: &keys, width: 1, values: &mut values, hits: hits.as_mut() };
             way.pinned.send(&way.device, batch, &|stream, queries, count, values, hits| {
-                let (batch, question) = ((queries.cast(), count), Question::Get { values, hits, miss });
+                let queries = Queries { at: queries.cast(), count, is_sorted: false, is_spread: false };
+                let question = Question::Get { values, hits, miss };
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe { self.router().run(&shards, self.splitters(), stream, batch, false, &question) }
+                unsafe { self.router().run(&shards, self.splitters(), stream, queries, &question) }
             })
         })
     }

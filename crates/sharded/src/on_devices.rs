@@ -1,11 +1,10 @@
 //! Queries in device form.
 
-use crate::router::Question;
+use crate::router::{Queries, Question};
 use crate::sharded::Sharded;
 use bytemuck::Pod;
 use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{FixedIndex, QueryOptions, Uses};
-use lanetree_frame::pointers::optional_mut;
 use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
 use lanetree_simt::GlobalMut;
 
@@ -13,10 +12,12 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
     /// answer.
     ///
-    /// A call divides the batch on its device, sends each other device its queries, and brings the results into the batch's order.
-    /// It waits for one thing: how many queries each shard has, once per batch, which the host must know to copy them. (A batch that
-    /// needs more memory than those before it waits for them, too.) The rest may go on after the return, in the stream's order. What
-    /// memory it takes is kept for the next batch, on each device: about 40 bytes for each of up to 2^24 queries.
+    /// A batch goes in pieces. Each is divided by shard on the batch's device or, where no other batch is on its way, on another one;
+    /// each device is sent its shards' queries, and results are brought into the batch's order. A sorted batch of which only values
+    /// are wanted is cut instead, and its parts are copied as they are. The host waits until each piece is divided (or the batch is
+    /// cut), since it must know how many queries each shard has to copy them. (A batch that needs more memory than those before it
+    /// waits for them, too.) The rest may go on after the return, in the stream's order. Dropping results waits for them. What memory
+    /// a batch takes is kept for the next one, on each device: about 70 bytes for each of up to 2^24 queries.
     ///
     /// ```
     /// use lanetree::{Device, LaneTree, Sharded};
@@ -94,7 +95,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             found.iter().zip(values).for_each(|(found, value)| *value = found.unwrap_or(miss));
             return put_hits(hits, &found);
         }
-        let (values, hits) = (values.write_on(self.stream)?, optional_mut(hits, self.stream)?);
+        let (values, hits) = (values.write_on_from_peers(self.stream)?, self.mask(hits)?);
         self.run(queries, &Question::Get { values, hits, miss })
     }
 
@@ -109,7 +110,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         if let Some(queries) = self.on_host(queries) {
             return put_hits(Some(hits), &self.index.get_many(queries)?);
         }
-        let hits = hits.write_on(self.stream)?;
+        let hits = hits.write_on_from_peers(self.stream)?;
         self.run(queries, &Question::Get { values: GlobalMut::null(), hits, miss: I::Value::MIN })
     }
 
@@ -142,7 +143,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             return Ok(());
         }
         let before = self.index.before();
-        let ranks = ranks.write_on(self.stream)?;
+        let ranks = ranks.write_on_from_peers(self.stream)?;
         self.run(queries, &Question::Rank { ranks, upper, before: &before[..before.len() - 1] })
     }
 
@@ -192,8 +193,8 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             return put_hits(hits, &found);
         }
         let beside = self.index.beside(upper)?;
-        let keys = keys.write_on(self.stream)?.cast();
-        let (values, hits) = (values.write_on(self.stream)?, optional_mut(hits, self.stream)?);
+        let keys = keys.write_on_from_peers(self.stream)?.cast();
+        let (values, hits) = (values.write_on_from_peers(self.stream)?, self.mask(hits)?);
         self.run(queries, &Question::Neighbor { keys, values, hits, miss, upper, beside: &beside })
     }
 
@@ -222,6 +223,11 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         hits.map_or(Ok(()), |hits| self.check("the hit mask's buffer", count.div_ceil(32), hits))
     }
 
+    /// For the hit mask, if it is wanted.
+    fn mask(&self, hits: Option<&mut Buffer<u32>>) -> Result<GlobalMut<u32>> {
+        hits.map_or(Ok(GlobalMut::null()), |hits| Ok(hits.write_on_from_peers(self.stream)?))
+    }
+
     /// The queries, if the host itself looks them up.
     fn on_host<'q>(&self, queries: &'q Buffer<K>) -> Option<&'q [K]> {
         (self.stream.device().kind() == DeviceKind::Host).then(|| queries.as_slice()).flatten()
@@ -230,9 +236,10 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     fn run(&self, queries: &Buffer<K>, question: &Question<'_, K, I::Value>) -> Result<()> {
         // `begin` has asked for them.
         let Some(shards) = self.index.routed()? else { return Ok(()) };
-        let (index, batch) = (self.index, (queries.read_on(self.stream)?.cast(), queries.len()));
-        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { index.router().run(&shards, index.splitters(), self.stream, batch, self.is_sorted, question) }
+        let (at, count) = (queries.read_on(self.stream)?.cast(), queries.len());
+        let (index, queries) = (self.index, Queries { at, count, is_sorted: self.is_sorted, is_spread: true });
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream, and for other devices' copies.
+        unsafe { index.router().run(&shards, index.splitters(), self.stream, queries, question) }
     }
 }
 

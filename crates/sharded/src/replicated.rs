@@ -1,6 +1,6 @@
 //! [`Replicated`]: the same index on several devices.
 
-use crate::group::{Group, keys_of, undo};
+use crate::group::{Group, Undo, keys_of, undo};
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use lanetree_frame::fixed::pairs::check_lengths;
@@ -79,7 +79,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
     /// Gives each copy a batch.
     fn change(&mut self, batch: Batch<'_, I>) -> Result<UpdateReport> {
         let copies = self.group.get()?;
-        let undo = if copies.len() > 1 { undo(&copies[0], &keys_of(&batch)?)? } else { Vec::new() };
+        let keys = keys_of(&batch)?;
+        let undo = if copies.len() > 1 { undo(&copies[0], &keys)? } else { Undo::Ops(Vec::new()) };
         let same = |_: &I| match batch {
             Batch::Apply(ops) => Batch::Apply(ops),
             Batch::Insert(keys, values) => Batch::Insert(keys, values),
@@ -87,7 +88,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
             Batch::Remove(keys) => Batch::Remove(keys),
         };
         let batches: Vec<_> = copies.iter().map(same).collect();
-        let reports = self.group.change(&batches, |_| &undo)?;
+        let reports = self.group.change(&batches, |_| undo.ops(&keys))?;
         self.len = self.group.known()[0].len();
         Ok(reports[0])
     }

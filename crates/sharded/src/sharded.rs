@@ -1,6 +1,6 @@
 //! [`Sharded`]: one index over several devices.
 
-use crate::group::{Group, check_devices, keys_of, sum, undo};
+use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
 use crate::route::Route;
 use crate::router::{Router, Shard, Shards};
 use crate::splitters;
@@ -248,10 +248,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ways
     }
 
-    /// The most queries of a piece.
-    #[cfg(test)]
-    pub(crate) fn set_piece(&mut self, piece: usize) {
-        self.router.piece = piece;
+    /// For measurements: the most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
+    /// whether all devices divide batches.
+    #[doc(hidden)]
+    pub fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
+        (self.router.piece, self.router.slots) = (piece, slots);
+        self.router.all_divide = all_divide;
     }
 
     /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or
@@ -343,10 +345,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
         let undo =
             shards.par_iter().zip(&keys).try_map_collect(|(shard, keys): (&I, &Cow<'_, [K]>)| match is_alone {
-                true => Ok(Vec::new()),
+                true => Ok(Undo::Ops(Vec::new())),
                 false => undo(shard, keys),
             })?;
-        let reports = self.group.change(parts, |shard| &undo[shard])?;
+        let reports = self.group.change(parts, |shard| undo[shard].ops(&keys[shard]))?;
         self.count();
         Ok(sum(&reports))
     }

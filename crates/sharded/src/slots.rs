@@ -1,90 +1,54 @@
-//! The memory of batches' pieces, and how a piece is divided.
+//! The memory and the streams of batches' pieces, and where a piece's buckets are.
 
-use core::ops::Range;
-use lanetree_frame::{Buffer, Device, Result, Stream};
+use lanetree_frame::{Buffer, Device, PinnedBuffer, Result, Stream};
+use lanetree_kernels_sharded::MOST_SHARDS;
 use lanetree_simt::{Global, GlobalMut};
 
 /// Where buckets may begin: elements of any column begin at whole lines there, and so do the words of hit masks.
 pub(crate) const BUCKET: usize = 1 << 10;
 
-/// A part of a piece's room, on a device: its shards' buckets, one after another.
-pub(crate) struct Region {
-    /// The device, among those of the shards; the first one is the batch's.
-    pub(crate) device: usize,
-    pub(crate) range: Range<usize>,
-}
-
-/// How a piece is divided.
-pub(crate) struct Plan {
-    /// Its queries.
-    pub(crate) count: usize,
-    /// The queries of each shard.
-    pub(crate) sizes: Vec<usize>,
-    /// Where each shard's bucket begins.
+/// Where the buckets of pieces are, on the device that divides them: each has room for a whole piece, so nothing needs to be known of
+/// the queries.
+pub(crate) struct Layout {
+    /// Where each shard's bucket begins: those of shards on that device first.
     pub(crate) starts: Vec<usize>,
-    /// Those of devices that have any queries.
-    pub(crate) regions: Vec<Region>,
-    /// Where the region of the batch's own device ends; it is the first.
+    /// Where those of shards on other devices begin.
     pub(crate) near: usize,
     pub(crate) end: usize,
 }
 
-impl Plan {
-    /// From the queries of each shard, and the number of each one's device.
-    pub(crate) fn new(sizes: &[usize], devices: &[usize]) -> Self {
-        let (count, starts, regions) = (sizes.iter().sum(), vec![0; sizes.len()], Vec::new());
-        let mut plan = Self { count, sizes: sizes.to_vec(), starts, regions, near: 0, end: 0 };
-        let devices_in_all = devices.iter().max().map_or(0, |&most| most + 1);
-        for device in 0..devices_in_all {
-            let start = plan.end;
-            for shard in (0..sizes.len()).filter(|&shard| devices[shard] == device) {
-                plan.starts[shard] = plan.end;
-                plan.end += sizes[shard].next_multiple_of(BUCKET);
-            }
-            if plan.end > start {
-                plan.regions.push(Region { device, range: start..plan.end });
-            }
-            if device == 0 {
-                plan.near = plan.end;
-            }
+impl Layout {
+    /// For pieces of so many queries, divided on the device of a number, and shards on devices of these numbers.
+    pub(crate) fn new(piece: usize, at: usize, devices: &[usize]) -> Self {
+        let stride = piece.next_multiple_of(BUCKET);
+        let is_near = |shard: &usize| devices[*shard] == at;
+        let (near, far): (Vec<_>, Vec<_>) = (0..devices.len()).partition(is_near);
+        let mut starts = vec![0; devices.len()];
+        for (place, shard) in near.iter().chain(&far).enumerate() {
+            starts[*shard] = place * stride;
         }
-        plan
-    }
-
-    /// The queries of each region that is on another device, with the space between buckets.
-    fn abroad(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.regions.iter().filter(|region| region.device != 0).map(|region| (region.device, region.range.len()))
-    }
-}
-
-/// Elements that a slot needs for any piece of a batch.
-pub(crate) struct Room {
-    count: usize,
-    near: usize,
-    far: usize,
-    end: usize,
-    /// On each device: none on the first one.
-    abroad: Vec<usize>,
-}
-
-impl Room {
-    /// For pieces over so many devices.
-    pub(crate) fn new(plans: &[Plan], devices: usize) -> Self {
-        let most = |of: fn(&Plan) -> usize| plans.iter().map(of).max().unwrap_or(0);
-        let mut abroad = vec![0; devices];
-        for (device, len) in plans.iter().flat_map(Plan::abroad) {
-            abroad[device] = len.max(abroad[device]);
-        }
-        let (near, far) = (most(|plan| plan.near), most(|plan| plan.end - plan.near));
-        Self { count: most(|plan| plan.count), near, far, end: most(|plan| plan.end), abroad }
+        Self { starts, near: near.len() * stride, end: devices.len() * stride }
     }
 }
 
 /// Elements of a column, whatever its type: in words of 8 bytes, of which a bucket's begin at a whole one.
 pub(crate) type Column = Buffer<u64>;
 
-/// A piece's room.
+/// A piece's room on the device that divides it, and its streams: all that a piece waits for is in these, so that no piece waits for
+/// another one's look-ups or copies.
 pub(crate) struct Slot {
+    /// What is done on this device: division, look-ups, and, unless it is the batch's, results in order.
+    pub(crate) work: Stream,
+    /// Copies to shards on other devices and from them.
+    pub(crate) send: Stream,
+    /// Copies of queries from the batch; a stream of its device.
+    pub(crate) feed: Stream,
+    /// The piece and its results, unless this is the batch's device.
+    pub(crate) input: Column,
+    pub(crate) output: Found,
+    /// Where the next query of each shard goes.
+    pub(crate) next: Buffer<u32>,
+    pub(crate) staged_next: PinnedBuffer<u32>,
     pub(crate) keys: Column,
     pub(crate) places: Buffer<u32>,
     pub(crate) near: Found,
@@ -154,7 +118,7 @@ impl Found {
         Ok(Self { columns: [device.alloc(0)?, device.alloc(0)?], hits: device.alloc(0)? })
     }
 
-    fn reserve(&mut self, elements: usize, shape: Shape) -> Result<()> {
+    pub(crate) fn reserve(&mut self, elements: usize, shape: Shape) -> Result<()> {
         for (column, bytes) in self.columns.iter_mut().zip(shape.columns) {
             reserve(column, words(elements, bytes))?;
         }
@@ -163,47 +127,69 @@ impl Found {
 }
 
 impl Slot {
-    pub(crate) fn new(home: &Device) -> Result<Self> {
+    /// On a device, for batches on another one or the same.
+    pub(crate) fn new(device: &Device, home: &Device) -> Result<Self> {
         Ok(Self {
-            keys: home.alloc(0)?,
-            places: home.alloc(0)?,
-            near: Found::new(home)?,
-            far: Found::new(home)?,
+            work: device.stream()?,
+            send: device.stream()?,
+            feed: home.stream()?,
+            input: device.alloc(0)?,
+            output: Found::new(device)?,
+            next: device.alloc(MOST_SHARDS as usize)?,
+            staged_next: device.pinned(MOST_SHARDS as usize)?,
+            keys: device.alloc(0)?,
+            places: device.alloc(0)?,
+            near: Found::new(device)?,
+            far: Found::new(device)?,
             abroad: Vec::new(),
         })
     }
 
+    /// Of device memory and of pinned memory.
     pub(crate) fn bytes(&self) -> usize {
         let abroad = |abroad: &Abroad| abroad.keys.bytes() + abroad.found.bytes();
         let own = self.keys.bytes() + self.places.bytes() + self.near.bytes() + self.far.bytes();
-        own + self.abroad.iter().flatten().map(abroad).sum::<usize>()
+        let passing = self.input.bytes() + self.output.bytes() + 2 * self.next.bytes();
+        own + passing + self.abroad.iter().flatten().map(abroad).sum::<usize>()
     }
 
-    /// Makes room for any piece of a batch, whose keys have so many bytes.
-    pub(crate) fn reserve(&mut self, devices: &[Device], room: &Room, key: usize, shape: Shape) -> Result<()> {
-        reserve(&mut self.keys, words(room.end, key))?;
-        reserve(&mut self.places, room.count)?;
-        self.near.reserve(room.near, shape)?;
-        self.far.reserve(room.far, shape)?;
-        if self.abroad.len() < devices.len() {
-            self.abroad.resize_with(devices.len(), || None);
+    /// Room for a number of queries on another device, and their results.
+    pub(crate) fn abroad(
+        &mut self,
+        (number, device): (usize, &Device),
+        len: usize,
+        key: usize,
+        shape: Shape,
+    ) -> Result<&mut Abroad> {
+        if self.abroad.len() <= number {
+            self.abroad.resize_with(number + 1, || None);
         }
-        let needed = room.abroad.iter().enumerate().filter(|(_, len)| **len > 0);
-        for (number, &len) in needed {
-            let (device, place) = (&devices[number], &mut self.abroad[number]);
-            let abroad = match place {
-                // Shards have moved, if it is another one.
-                Some(abroad) if abroad.device == *device => abroad,
-                _ => place.insert(Abroad {
-                    device: device.clone(),
-                    stream: device.stream()?,
-                    keys: device.alloc(0)?,
-                    found: Found::new(device)?,
-                }),
-            };
-            reserve(&mut abroad.keys, words(len, key))?;
-            abroad.found.reserve(len, shape)?;
+        let place = &mut self.abroad[number];
+        // Shards have moved, if it is another one.
+        if place.as_ref().is_none_or(|abroad| abroad.device != *device) {
+            *place = None;
         }
-        Ok(())
+        let abroad = match place {
+            Some(abroad) => abroad,
+            None => place.insert(Abroad {
+                device: device.clone(),
+                stream: device.stream()?,
+                keys: device.alloc(0)?,
+                found: Found::new(device)?,
+            }),
+        };
+        reserve(&mut abroad.keys, words(len, key))?;
+        abroad.found.reserve(len, shape)?;
+        Ok(abroad)
+    }
+
+    /// Waits for all that it was given; errors are the next call's.
+    pub(crate) fn quiesce(&self) {
+        for stream in [&self.feed, &self.work, &self.send] {
+            let _ = stream.synchronize();
+        }
+        for abroad in self.abroad.iter().flatten() {
+            let _ = abroad.stream.synchronize();
+        }
     }
 }

@@ -4,6 +4,7 @@ use crate::{Replicated, Sharded};
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::{Device, Error, KeyRange, LaneTree, Op, OrderedIndex, Result, SortedArray, apply_to_map};
+use lanetree_frame::{AnyKey, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -285,7 +286,7 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
         // Pieces of one block, so that slots are used again.
-        index.set_piece(2048);
+        index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
         for mut keys in batches(&mut random, &map, &splitters) {
             let shard = random.random_range(0..devices.len());
@@ -303,7 +304,7 @@ fn host_batches_are_divided_by_the_cpu_and_pinned_ones_by_the_devices() -> Resul
     for devices in devices_for_tests() {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
-        index.set_piece(2048);
+        index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
         for mut keys in batches(&mut random, &map, &splitters) {
             for is_sorted in [false, true] {
@@ -340,7 +341,7 @@ fn unsorted_batches_that_are_said_to_be_sorted_do_no_harm() -> Result<()> {
     let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
     let map: Map = (0..60).map(|i| (i * 10, i)).collect();
     let mut index = sharded(&devices, &map)?;
-    index.set_piece(2048);
+    index.set_pieces(2048, 2, true);
     let stream = devices[1].stream()?;
     let mut random = StdRng::seed_from_u64(44);
     let keys: Vec<u64> = (0..5000).map(|_| random.random_range(0..700)).collect();
@@ -375,6 +376,165 @@ fn batches_on_devices_have_errors_that_name_the_value() -> Result<()> {
     Ok(())
 }
 
+/// Batches of both ways at once, each on a device of its own and several on one; results are dropped before copies are done, and
+/// queries written over.
+#[test]
+fn batches_on_several_devices_at_once_do_not_mix() -> Result<()> {
+    let devices: Vec<_> = (7..10).map(Device::emulated_with_seed).collect();
+    let map: Map = (0..900).map(|i| (i * 11, !i)).collect();
+    for (slots, all_divide) in [(1, true), (3, true), (2, false)] {
+        let mut index = sharded(&devices, &map)?;
+        index.set_pieces(2048, slots, all_divide);
+        let ask = |thread: usize| -> Result<()> {
+            let mut random = StdRng::seed_from_u64(thread as u64);
+            let device = &devices[thread % 3];
+            let (stream, mut queries) = (device.stream()?, device.alloc(9000)?);
+            for round in 0..2 {
+                let mut keys: Vec<u64> = (0..9000).map(|_| random.random_range(0..10_000)).collect();
+                let is_sorted = (thread + round).is_multiple_of(2);
+                if is_sorted {
+                    keys.sort_unstable();
+                }
+                // Work of the caller's stream that comes before the batch.
+                let source = device.upload(&keys)?;
+                queries.copy_from_buffer(&stream, 0, &source, 0..9000)?;
+                let on = || if is_sorted { index.on(&stream).sorted() } else { index.on(&stream) };
+                let (mut dropped, mut values) = (device.alloc(9000)?, device.alloc(9000)?);
+                on().miss(1).get(&queries, &mut dropped)?;
+                drop(dropped);
+                on().miss(2).get(&queries, &mut values)?;
+                // Comes after all that reads them.
+                queries.fill_zero(&stream)?;
+                let expected = keys.iter().map(|key| map.get(key).copied().unwrap_or(2));
+                assert!(values.to_vec()?.into_iter().eq(expected), "thread {thread}, round {round}, {slots} slots");
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|thread| {
+                    scope.spawn({
+                        let ask = &ask;
+                        move || ask(thread)
+                    })
+                })
+                .collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+        })?;
+    }
+    Ok(())
+}
+
+/// A batch whose queries are all of one shard, in pieces, on each device and in both orders: a bucket takes a whole piece.
+#[test]
+fn a_shard_may_have_all_queries() -> Result<()> {
+    let devices: Vec<_> = (3..6).map(Device::emulated_with_seed).collect();
+    let map: Map = (0..300).map(|i| (i * 10, i)).collect();
+    let mut index = sharded(&devices, &map)?;
+    index.set_pieces(2048, 2, true);
+    let splitters = index.splitters().to_vec();
+    for shard in 0..3 {
+        let first = if shard == 0 { 0 } else { splitters[shard - 1] };
+        let last = splitters.get(shard).map_or(3100, |key| key - 1);
+        let keys: Vec<u64> = (0..4 * 2048 + 5).map(|i| first + i * (last - first) / (4 * 2048 + 4)).collect();
+        for home in 0..3 {
+            compare_on_devices(&index, home, &map, &keys, true)?;
+            let backwards: Vec<u64> = keys.iter().rev().copied().collect();
+            compare_on_devices(&index, home, &map, &backwards, false)?;
+        }
+    }
+    Ok(())
+}
+
+/// Elements that are not as wide as the words in which they are copied, in numbers that don't fill them.
+fn narrow_and_wide<K: AnyKey, V: Word>(key: fn(u64) -> K, value: fn(u64) -> V) -> Result<()>
+where
+    LaneTree<K, V>: OrderedIndex<Domain = K, Value = V>,
+{
+    let devices: Vec<_> = (11..14).map(Device::emulated_with_seed).collect();
+    let (keys, values): (Vec<K>, Vec<V>) = (0..700).map(|i| (key(i * 3), value(i))).unzip();
+    let mut index = Sharded::build(&devices, LaneTree::builder(), &keys, &values)?;
+    index.set_pieces(2048, 2, true);
+    let mut random = StdRng::seed_from_u64(46);
+    for count in [1, 33, 2049, 5 * 2048 + 1] {
+        let mut numbers: Vec<u64> = (0..count).map(|_| random.random_range(0..2100)).collect();
+        for is_sorted in [false, true] {
+            if is_sorted {
+                numbers.sort_unstable();
+            }
+            let stream = devices[1].stream()?;
+            let queries = devices[1].upload(&numbers.iter().map(|&i| key(i)).collect::<Vec<K>>())?;
+            let (mut plain, mut found) = (devices[1].upload(&vec![value(9); count + 1])?, devices[1].alloc(count)?);
+            let mut hits = devices[1].alloc(count.div_ceil(32))?;
+            let on = || if is_sorted { index.on(&stream).sorted() } else { index.on(&stream) };
+            on().miss(value(7000)).get(&queries, &mut plain)?;
+            on().miss(value(8000)).hits(&mut hits).get(&queries, &mut found)?;
+            let (plain, found, hits) = (plain.to_vec()?, found.to_vec()?, hits.to_vec()?);
+            assert!(plain[count] == value(9), "past the last result");
+            for (i, &number) in numbers.iter().enumerate() {
+                let is_hit = number % 3 == 0;
+                let expected = |miss| if is_hit { value(number / 3) } else { value(miss) };
+                assert!(plain[i] == expected(7000) && found[i] == expected(8000), "{number}, sorted: {is_sorted}");
+                assert_eq!(hits[i / 32] >> (i % 32) & 1 == 1, is_hit, "{number}, sorted: {is_sorted}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_and_values_may_be_narrow_and_wide() -> Result<()> {
+    narrow_and_wide::<u32, u32>(|i| i as u32, |i| i as u32)?;
+    narrow_and_wide::<u32, u64>(|i| i as u32, |i| i)?;
+    narrow_and_wide::<i64, u32>(|i| i as i64 - 1000, |i| i as u32)?;
+    narrow_and_wide::<u128, u64>(|i| u128::from(i) << 70 | 5, |i| i)
+}
+
+/// Every failure of each device, at each of its points, of sorted batches that are copied as they are and of pieces that other
+/// devices divide.
+#[test]
+fn values_on_devices_that_fail_say_so() -> Result<()> {
+    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let mut keys: Vec<u64> = (0..5000).map(|i| i * 7 % 700).collect();
+    for is_sorted in [false, true] {
+        if is_sorted {
+            keys.sort_unstable();
+        }
+        let mut failed = 0;
+        for failing in 0..3 {
+            for kind in Failure::KINDS {
+                for at in Failure::points(kind) {
+                    let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+                    let mut index = sharded(&devices, &map)?;
+                    index.set_pieces(2048, 1, true);
+                    let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
+                    let ask = || {
+                        let mut values = devices[0].alloc(keys.len())?;
+                        let on = index.on(&stream).miss(9);
+                        let on = if is_sorted { on.sorted() } else { on };
+                        on.get(&queries, &mut values)?;
+                        devices.iter().try_for_each(|device| Ok::<_, Error>(device.synchronize()?))?;
+                        Ok::<_, Error>(values.to_vec()?)
+                    };
+                    devices[failing].inject(Some(kind(at)));
+                    let done = ask();
+                    let has_failed = devices[failing].inject(None).is_none();
+                    let what = format!("{:?} of device {failing}, sorted: {is_sorted}", kind(at));
+                    assert_eq!(done.is_err(), has_failed, "{what}: {:?}", done.err());
+                    let expected = keys.iter().map(|key| map.get(key).copied().unwrap_or(9));
+                    assert!(ask()?.into_iter().eq(expected), "after {what}");
+                    if !has_failed {
+                        break;
+                    }
+                    failed += 1;
+                }
+            }
+        }
+        assert!(failed > 20, "{failed} points");
+    }
+    Ok(())
+}
+
 /// Every failure of either device, at each of its points.
 #[test]
 fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
@@ -385,7 +545,7 @@ fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
             for at in Failure::points(kind) {
                 let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
                 let mut index = sharded(&devices, &map)?;
-                index.set_piece(2048);
+                index.set_pieces(2048, 2, true);
                 let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
                 let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
                 devices[failing].inject(Some(kind(at)));

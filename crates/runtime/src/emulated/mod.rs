@@ -19,7 +19,7 @@ use core::ptr::{NonNull, without_provenance_mut};
 use failures::{Failures, Fate};
 use lanetree_simt::emulator::{self, Options, Region};
 use lanetree_simt::{Access, Call, Entry, LaunchReport, LaunchShape};
-use schedule::{Launch, Schedule, Task, Use};
+use schedule::{Awaited, Launch, Schedule, Task, Use};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The bytes of memory that was not requested zeroed. A GPU's memory may hold anything, so code must not find zeros
@@ -65,19 +65,56 @@ impl Emulated {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs streams in turns until `done`, or nothing is left. Where all that is left waits for another device, that device runs
-    /// meanwhile, without this one's lock: it may wait for this one in turn.
+    /// Runs streams in turns until `done`, or nothing is left. Where all that is left waits for other devices, those run meanwhile,
+    /// without this one's lock: they may wait for this one in turn.
     fn run_until<'s>(&'s self, mut schedule: Held<'s>, done: &dyn Fn(&Schedule) -> bool) -> Held<'s> {
-        while !done(&schedule) {
-            let Some(task) = schedule.next() else {
-                let Some(awaited) = schedule.abroad() else { return schedule };
-                drop(schedule);
+        loop {
+            self.run_own(&mut schedule, done);
+            let wanted = schedule.abroad();
+            if wanted.is_empty() || done(&schedule) {
+                return schedule;
+            }
+            drop(schedule);
+            self.run_others(&wanted);
+            schedule = self.schedule();
+        }
+    }
+
+    /// Runs other devices until one of these recordings is done: those of the recordings first, and those that these wait for where
+    /// that is not enough.
+    fn run_others(&self, first: &[Awaited]) {
+        loop {
+            let (mut wanted, mut at, mut has_run) = (first.to_vec(), 0, false);
+            while let Some(awaited) = wanted.get(at).cloned() {
+                if first.iter().any(Awaited::is_done) {
+                    return;
+                }
+                at += 1;
                 let peer = (&*awaited.peer as &dyn Any).downcast_ref::<Self>().expect("peers are of the same kind");
-                drop(peer.run_until(peer.schedule(), &|_| awaited.is_done()));
-                assert!(awaited.is_done(), "another device has lost the work that a stream waits for");
-                schedule = self.schedule();
-                continue;
-            };
+                // This one can run nothing before one of the first is done.
+                if awaited.is_done() || core::ptr::eq(peer, self) {
+                    continue;
+                }
+                let mut schedule = peer.schedule();
+                has_run |= peer.run_own(&mut schedule, &|_| awaited.is_done());
+                for more in schedule.abroad() {
+                    if wanted.iter().all(|known| !known.is_same(&more)) {
+                        wanted.push(more);
+                    }
+                }
+            }
+            // Another thread may have run what was waited for, after the look at it.
+            let is_lost = !has_run && !wanted.iter().any(Awaited::is_done);
+            assert!(!is_lost, "another device has lost the work that a stream waits for");
+        }
+    }
+
+    /// Runs this device's streams in turns until `done`, or none can go on; whether any did.
+    fn run_own(&self, schedule: &mut Schedule, done: &dyn Fn(&Schedule) -> bool) -> bool {
+        let mut has_run = false;
+        while !done(schedule) {
+            let Some(task) = schedule.next() else { break };
+            has_run = true;
             match task {
                 Task::Launch(launch) => {
                     if let Err(fault) = self.run(&launch) {
@@ -92,7 +129,7 @@ impl Emulated {
                 Task::Record { .. } | Task::Wait { .. } | Task::WaitForPeer(_) | Task::Arrive => {}
             }
         }
-        schedule
+        has_run
     }
 
     fn run_all(&self) -> Held<'_> {

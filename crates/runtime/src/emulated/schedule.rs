@@ -50,6 +50,10 @@ impl Awaited {
     pub(super) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire) >= self.time
     }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.time == other.time && Arc::ptr_eq(&self.done, &other.done)
+    }
 }
 
 // SAFETY: addresses; the callers that passed them keep the memory alive, and others away from it, until the work is
@@ -308,12 +312,13 @@ impl Schedule {
         Awaited { peer, time: recorded.asked, done: recorded.done.clone() }
     }
 
-    /// What a stream waits for that another device has not done yet, if any does.
-    pub(super) fn abroad(&self) -> Option<Awaited> {
-        self.queues.values().find_map(|queue| match queue.tasks.front() {
+    /// What streams wait for that other devices have not done yet.
+    pub(super) fn abroad(&self) -> Vec<Awaited> {
+        let awaited = self.queues.values().filter_map(|queue| match queue.tasks.front() {
             Some(Task::WaitForPeer(awaited)) if !awaited.is_done() => Some(awaited.clone()),
             _ => None,
-        })
+        });
+        awaited.collect()
     }
 
     /// Takes the next work to run, from a random stream. `None` if there is none.

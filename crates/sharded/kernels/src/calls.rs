@@ -1,6 +1,6 @@
 //! The choice of a kernel by its word.
 
-use crate::{Back, BackArgs, Count, CountArgs, Cut, CutArgs, Scatter, ScatterArgs, Shift, ShiftArgs};
+use crate::{Back, BackArgs, Cut, CutArgs, Scatter, ScatterArgs, Shift, ShiftArgs};
 use lanetree_simt::{Call, KeyWord, entry_by_words};
 
 macro_rules! by_word {
@@ -12,8 +12,6 @@ macro_rules! by_word {
     )*};
 }
 by_word! {
-    /// The kernel that counts.
-    count(CountArgs) => Count;
     /// The kernel that puts queries into buckets.
     scatter(ScatterArgs) => Scatter;
     /// The kernel that cuts sorted batches.

@@ -1,12 +1,11 @@
 //! The instances that are compiled, one of each kernel per word; `calls` chooses among them.
 
-use crate::{Back, Count, Cut, Scatter, Shift};
+use crate::{Back, Cut, Scatter, Shift};
 use lanetree_simt::instance;
 
 macro_rules! instances {
     ($($k:ident)*) => {
         pastey::paste! {$(
-            instance!([<sharded__count_ $k>], sharded, Count<$k>);
             instance!([<sharded__scatter_ $k>], sharded, Scatter<$k>);
             instance!([<sharded__cut_ $k>], sharded, Cut<$k>);
             instance!([<sharded__shift_ $k>], sharded, Shift<$k>);

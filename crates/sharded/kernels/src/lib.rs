@@ -1,9 +1,8 @@
 //! Batches over several devices: which queries go to which shard, and their results back into the batch's order.
 //!
-//! A batch goes through in pieces. [`Count`] says how many queries of each piece each shard has; the host gives each shard a
-//! *bucket* of the piece's room from these numbers. [`Scatter`] puts the queries of a piece into the buckets, and notes each
-//! one's [`place`]. [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`] instead of counted, and
-//! [`Shift`] copies its parts into their buckets.
+//! A batch goes through in pieces. Each shard has a *bucket* of a piece's room, into which [`Scatter`] puts its queries, noting each
+//! one's [`place`]. [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`], and [`Shift`] copies its parts
+//! into their buckets.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -19,7 +18,7 @@ mod search;
 
 pub use back::{Back, BackArgs};
 pub use cut::{Cut, CutArgs, Shift, ShiftArgs};
-pub use scatter::{Count, CountArgs, Scatter, ScatterArgs};
+pub use scatter::{Scatter, ScatterArgs};
 pub use search::MOST_SHARDS;
 
 /// Threads of a block of every kernel here but [`Cut`].

@@ -1,4 +1,4 @@
-//! Counting the queries of each shard, and putting them into the shards' buckets.
+//! Putting queries into their shards' buckets.
 
 use crate::search::{self, MOST_SHARDS};
 use crate::{ITEMS, THREADS, TILE, place};
@@ -8,37 +8,13 @@ use lanetree_simt::{
 };
 
 kernel_args! {
-    /// Arguments of [`Count`].
-    pub struct CountArgs<K> {
-        /// `[count]`, in the caller's form.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// The ordered word of the smallest key of each shard but the first, ascending: `[shards - 1]`.
-        pub splitters: Global<K>,
-        /// Added to: `[pieces][shards]`, the queries of each.
-        pub sizes: GlobalMut<u32>,
-        /// Tiles of a piece.
-        pub piece: u32,
-        /// How many there are: 1 to [`MOST_SHARDS`].
-        pub shards: u32,
-        /// Exclusive-or mask between a key and its ordered word.
-        pub flip: K,
-    }
-}
-
-/// Counts the queries of each piece and shard. A block of [`THREADS`] for each tile.
-#[derive(Debug)]
-pub struct Count<K>(PhantomData<K>);
-
-kernel_args! {
     /// Arguments of [`Scatter`].
     pub struct ScatterArgs<K> {
         /// `[count]`, in the caller's form: those of a piece.
         pub queries: Global<K>,
         /// How many; with the space between buckets fewer than `1 << place::BITS`.
         pub count: u64,
-        /// As for [`Count`].
+        /// The ordered word of the smallest key of each shard but the first, ascending: `[shards - 1]`.
         pub splitters: Global<K>,
         /// In: `[shards]`, where each shard's bucket begins, with room for its queries. Out: where it ends.
         pub next: GlobalMut<u32>,
@@ -128,31 +104,6 @@ impl<K: KeyWord> Tile<K> {
         });
         simt.barrier();
         (queries, shards, before)
-    }
-}
-
-impl<K: KeyWord> Kernel for Count<K> {
-    type Args = CountArgs<K>;
-    const STATIC_SHARED: u32 = borders::<K>().end();
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let &CountArgs { queries, count, shards, flip, .. } = args;
-        // SAFETY: the arguments' contract.
-        unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
-        let thread = simt.thread_index();
-        if thread < shards {
-            // Never 0, so that the division needs no check.
-            let piece = simt.block_index() / args.piece.max(1);
-            // SAFETY: counted before a barrier; there is a number for each piece and shard.
-            unsafe {
-                let own = simt.shared_load(COUNTERS, thread);
-                if own > 0 {
-                    let at = u64::from(piece) * u64::from(shards) + u64::from(thread);
-                    simt.atomic_add(args.sizes, at, own, Order::Relaxed, Scope::Device);
-                }
-            }
-        }
     }
 }
 
