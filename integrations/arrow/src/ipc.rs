@@ -1,7 +1,8 @@
 //! Whole indexes as Arrow IPC files.
 
+use crate::arrays::file_error;
 use crate::error::Result;
-use crate::exchange::{Exchange, PAIRS, Sums, file_error, no_panic};
+use crate::exchange::{Exchange, PAIRS, Sums, no_panic};
 use crate::index::Nulls;
 use arrow_ipc::reader::{FileReader, read_footer_length};
 use arrow_ipc::writer::FileWriter;

@@ -48,6 +48,8 @@
 //! With the features `ipc` and `parquet`, whole indexes are written to Arrow IPC files (Feather) and Parquet files, and built from
 //! such files, of other programs too: see `Exchange`.
 
+#[cfg(any(feature = "ipc", feature = "parquet"))]
+mod arrays;
 mod error;
 #[cfg(any(feature = "ipc", feature = "parquet"))]
 mod exchange;

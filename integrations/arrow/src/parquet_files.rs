@@ -1,7 +1,8 @@
 //! Whole indexes as Parquet files.
 
+use crate::arrays::file_error;
 use crate::error::Result;
-use crate::exchange::{Exchange, PAIRS, Sums, file_error, no_panic};
+use crate::exchange::{Exchange, PAIRS, Sums, no_panic};
 use crate::index::Nulls;
 use crate::typed::BATCH;
 use arrow_schema::ArrowError;

@@ -85,7 +85,7 @@ impl<K: Source> Tree for LaneTree<K, u64> {
     }
     #[cfg(any(feature = "ipc", feature = "parquet"))]
     fn array(data_type: &DataType, keys: &[K], places: &[usize]) -> Result<ArrayRef> {
-        crate::exchange::array_of_keys(data_type, places.len(), places.iter().map(|place| keys[*place]))
+        crate::arrays::array_of_keys(data_type, places.len(), places.iter().map(|place| keys[*place]))
     }
 }
 
@@ -126,10 +126,10 @@ impl Tree for Cuart<u64> {
     }
     #[cfg(any(feature = "ipc", feature = "parquet"))]
     fn each_window(&self, f: impl FnMut(ByteKeys<'_>, &[u64]) -> Result<()>) -> Result<()> {
-        crate::exchange::each_window_of_strings(self, f)
+        crate::arrays::each_window_of_strings(self, f)
     }
     #[cfg(any(feature = "ipc", feature = "parquet"))]
     fn array(data_type: &DataType, keys: ByteKeys<'_>, places: &[usize]) -> Result<ArrayRef> {
-        crate::exchange::array_of_strings(data_type, places.iter().map(|place| keys.at(*place)))
+        crate::arrays::array_of_strings(data_type, places.iter().map(|place| keys.at(*place)))
     }
 }
