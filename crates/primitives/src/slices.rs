@@ -26,8 +26,8 @@ fn slices<K: Key, V: Word>() {
         let values: Vec<V> = two.iter().map(|&word| V::truncate(word.into())).collect();
         let (_keys, keys_in) = slice(&device, &keys);
         let (_values, values_in) = slice(&device, &values);
-        let (_keys_out, mut keys_out) = slice(&device, &vec![K::default(); LEN]);
-        let (_values_out, mut values_out) = slice(&device, &vec![V::default(); LEN]);
+        let (_keys_out, mut keys_out) = slice(&device, &[K::default(); LEN]);
+        let (_values_out, mut values_out) = slice(&device, &[V::default(); LEN]);
         let (_count, mut count) = slice(&device, &[0_u64]);
 
         let mut order: Vec<usize> = (0..LEN).collect();
