@@ -5,10 +5,10 @@
 
 use crate::layout::{BITMAP_CHILDREN, line_slots, spare_lines};
 use crate::node::{
-    From, NodeOutputs, NodePlace, Plan, PlanMemory, Source, note_formats, plan, plan_bitmap, plan_words, save, saved,
-    write,
+    From, NodeOutputs, NodePlace, Plan, Source, note_formats, plan, plan_bitmap, plan_words, save, saved, write,
 };
 use crate::parts::{Divided, DividedWord, LINE_BITS, TARGET_WORDS};
+use crate::plan_memory::PlanMemory;
 use crate::stretch::Filling;
 use crate::values;
 use core::marker::PhantomData;

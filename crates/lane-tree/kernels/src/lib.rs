@@ -17,6 +17,7 @@ pub mod layout;
 pub mod modules;
 mod node;
 mod parts;
+mod plan_memory;
 mod quads;
 mod queries;
 mod range;

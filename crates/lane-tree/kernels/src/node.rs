@@ -6,54 +6,11 @@ use crate::layout::{
     QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
     has_values_beside, line_slots, planes, record_words, value_at,
 };
+use crate::plan_memory::{PlanMemory, TOGETHER};
 use crate::stretch::{Filling, LineCut, Stretch, put_starts};
 use crate::values;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, KeyWord, Order, Scope, Shared, Simt, WARP, unroll};
-
-/// Rounds of a warp over the pairs of a node, at most: those of a full bitmap.
-const fn rounds(slots: u32) -> usize {
-    (slots * BITMAP_CHILDREN / WARP) as usize
-}
-
-/// Rounds of [`plan`] that are made at once.
-const TOGETHER: usize = 4;
-
-/// A warp's memory to plan a node with.
-#[derive(Clone, Copy)]
-pub(crate) struct PlanMemory {
-    /// A bit for each pair: a line may begin with it; and one after the last.
-    pub(crate) begins: Shared<u32>,
-    /// The first pair of each line, and the number of pairs after the last.
-    pub(crate) starts: Shared<u32>,
-    /// A node's words.
-    node: Shared<u32>,
-}
-
-/// Words of [`PlanMemory::begins`] for lines of so many slots: one more than rounds, in steps of [`TOGETHER`].
-const fn begin_words(slots: u32) -> u32 {
-    (rounds(slots) as u32 + 1).next_multiple_of(TOGETHER as u32)
-}
-
-/// Words of [`PlanMemory::starts`], an even number.
-const STARTS: u32 = BITMAP_CHILDREN + 2;
-
-impl PlanMemory {
-    /// Bytes of a warp's, for lines of so many slots.
-    pub(crate) const fn bytes(slots: u32) -> u32 {
-        let words = begin_words(slots) + STARTS + NODE_WORDS;
-        // The next warp's may have keys of 16 bytes before it.
-        (words * 4).next_multiple_of(16)
-    }
-
-    /// That of a warp, from a byte offset on.
-    #[inline(always)]
-    pub(crate) fn at(offset: u32, slots: u32) -> Self {
-        let begins = Shared::at(offset, begin_words(slots));
-        let starts = Shared::at(begins.end(), STARTS);
-        Self { begins, starts, node: Shared::at(starts.end(), NODE_WORDS) }
-    }
-}
 
 /// Sorted pairs from which a node is made: in global or in shared memory.
 pub(crate) trait Source<K, V>: Copy {

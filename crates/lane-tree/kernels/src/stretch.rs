@@ -5,7 +5,7 @@
 //! lane has a stretch of the pairs, and works out where lines lead that begin with any of its first ones. Maps of this kind
 //! are composed, as sums are in a scan; then each lane knows which of its pairs the first line begins with.
 
-use crate::node::PlanMemory;
+use crate::plan_memory::PlanMemory;
 use lanetree_simt::{FULL_MASK, Simt, WARP, unroll};
 
 /// How lines are to be filled.

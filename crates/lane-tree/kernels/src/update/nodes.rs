@@ -3,7 +3,8 @@
 use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, Effect, append};
 use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, line_slots};
-use crate::node::{NodeOutputs, NodePlace, PlanMemory, Source, note_formats, plan, plan_words, save, saved, write};
+use crate::node::{NodeOutputs, NodePlace, Source, note_formats, plan, plan_words, save, saved, write};
+use crate::plan_memory::PlanMemory;
 use crate::search::TreeRef;
 use crate::stretch::Filling;
 use crate::values::SharedValues;
