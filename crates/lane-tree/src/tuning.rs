@@ -16,11 +16,11 @@ pub(crate) struct Tuning {
 /// So few nodes are no reason to rebuild a tree.
 const FEW_NODES: u64 = 8;
 
-pub(crate) const TUNING: ByCard<Tuning> = ByCard(&[((9, 0), H100)]);
+pub(crate) const TUNING: ByCard<Tuning> = ByCard(&[((9, 0), HOPPER)]);
 
-/// An NVIDIA H100, n = 2^26. Small batches by the threads of a block: `docs/performance.md`; the kernels of batches of changes:
+/// NVIDIA H100 and H200, n = 2^26. Small batches by the threads of a block: `docs/performance.md`; the kernels of batches of changes:
 /// `docs/lab/30-lines-at-once.md`.
-const H100: Tuning = Tuning { block_threads: 512, most_listed: 2, most_split: 5 };
+const HOPPER: Tuning = Tuning { block_threads: 512, most_listed: 2, most_split: 5 };
 
 impl Tuning {
     /// The most nodes of so many that are rewritten.
