@@ -12,6 +12,9 @@
 #[cfg(target_endian = "big")]
 compile_error!("files are little-endian, and written as they are in memory");
 
+#[cfg(not(unix))]
+compile_error!("files are written by the calls of Unix; leave out the feature `files` on other systems");
+
 mod disk;
 mod error;
 mod format;
