@@ -28,8 +28,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// How many sorted queries each lane is to have at a time, if there are enough of them to be worth copying whole buckets to shared
-    /// memory: so many for each bucket that a part's buckets, and some more, are in a window.
+    /// How many sorted queries each lane is to have at a time. `None` if the queries are too few for each bucket: the buckets of a part
+    /// of them would not fit in a window, and copying whole buckets to shared memory would not be worth it.
     fn sorted_own(&self, count: usize) -> Option<usize> {
         let shape = self.parts.known().shape;
         let lines = u64::from(shape.lines - shape.unused);

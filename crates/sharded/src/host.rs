@@ -2,7 +2,7 @@
 //! shards, and brings the results back the same way. Batches in ordinary memory are divided by the CPU, which takes 0.6 of the time
 //! of two shards on an H100, and a third of it on two: the devices' results would go through too few threads.
 
-use crate::router::{Queries, Question};
+use crate::question::{Queries, Question};
 use crate::sharded::Sharded;
 #[cfg(doc)]
 use lanetree_frame::Error;

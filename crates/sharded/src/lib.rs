@@ -4,10 +4,12 @@
 //! [`OrderedIndex`](lanetree_frame::OrderedIndex) themselves. Several shards or copies may be on one device, so that everything
 //! runs on one card, on the host, and on the emulator.
 
+mod back;
 mod group;
 mod host;
 mod on_devices;
 mod ordered;
+mod question;
 mod ranges;
 mod replicated;
 mod route;

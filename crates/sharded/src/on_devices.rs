@@ -1,6 +1,6 @@
 //! Queries in device form.
 
-use crate::router::{Queries, Question};
+use crate::question::{Queries, Question};
 use crate::sharded::Sharded;
 use bytemuck::Pod;
 use lanetree_frame::error::{check_buffer, same_device};

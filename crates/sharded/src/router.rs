@@ -22,14 +22,15 @@
 //!
 //! A sorted batch of which only values are wanted needs neither: see [`Lane::slices`].
 
+use crate::back::{Back, tiles};
+use crate::question::{Queries, Question, Shard, after};
 use crate::route::MOST;
-use crate::slots::{BUCKET, Column, Found, Layout, Shape, Slot, read, reserve, with_spare, words, write};
+use crate::slots::{BUCKET, Layout, Slot, Table, read, reserve, reserve_pinned, words, write};
 use core::ops::Range;
 #[cfg(doc)]
 use lanetree_frame::Error;
-use lanetree_frame::launch;
-use lanetree_frame::{AnyKey, Buffer, Device, Event, KeyWord, Launches, PinnedBuffer, Result, Stream, Word};
-use lanetree_kernels_sharded::{BackArgs, CutArgs, MOST_SHARDS, ScatterArgs, ShiftArgs, THREADS, TILE, calls, place};
+use lanetree_frame::{AnyKey, Buffer, Device, Event, KeyWord, PinnedBuffer, Result, Stream, Word};
+use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, ScatterArgs, ShiftArgs, TILE, calls, place};
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{Global, GlobalMut, LaunchShape};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,50 +51,6 @@ const ROOM: usize = 1 << 24;
 const _: () = assert!(MOST == MOST_SHARDS as usize);
 const _: () = assert!(PIECE.is_multiple_of(TILE as usize) && TILE.is_multiple_of(32));
 const _: () = assert!(ROOM + MOST_SHARDS as usize * BUCKET < 1 << place::BITS);
-
-/// A shard, for a router.
-pub(crate) struct Shard<'a, K: AnyKey, V: Word> {
-    pub(crate) device: &'a Device,
-    pub(crate) launches: &'a dyn Launches<K, V>,
-}
-
-/// All of them, in the order of their keys.
-pub(crate) type Shards<'i, K, V> = Vec<Shard<'i, K, V>>;
-
-/// What is asked of a batch, and where the results go, in memory that the caller's stream may write; null where they are not wanted.
-pub(crate) enum Question<'a, K: AnyKey, V> {
-    Get {
-        values: GlobalMut<V>,
-        hits: GlobalMut<u32>,
-        miss: V,
-    },
-    Rank {
-        ranks: GlobalMut<u64>,
-        upper: bool,
-        /// The pairs before each shard.
-        before: &'a [u64],
-    },
-    /// The pair at or below (`upper`), or at or above.
-    Neighbor {
-        keys: GlobalMut<K::Bits>,
-        values: GlobalMut<V>,
-        hits: GlobalMut<u32>,
-        miss: V,
-        upper: bool,
-        /// The pair that a shard's queries find where the shard has none.
-        beside: &'a [Option<(K, V)>],
-    },
-}
-
-/// The queries of a batch.
-#[derive(Clone, Copy)]
-pub(crate) struct Queries<W> {
-    pub(crate) at: Global<W>,
-    pub(crate) count: usize,
-    pub(crate) is_sorted: bool,
-    /// Whether other devices may write results where the question says, before work that comes later in the caller's stream.
-    pub(crate) is_spread: bool,
-}
 
 /// Memory and streams of batches, kept for the next ones.
 pub(crate) struct Router<K: AnyKey, V> {
@@ -161,111 +118,6 @@ struct Piece {
     slot: usize,
     /// The queries of each shard, if that is known before it is divided.
     sizes: Option<Vec<usize>>,
-}
-
-/// A small array on a device, and what it holds.
-struct Table<T> {
-    here: Vec<T>,
-    there: Buffer<T>,
-}
-
-impl<T: bytemuck::Pod + PartialEq> Table<T> {
-    fn new(device: &Device) -> Result<Self> {
-        Ok(Self { here: Vec::new(), there: device.alloc(0)? })
-    }
-
-    /// Takes these elements. Waits for work that uses others.
-    fn hold(&mut self, elements: impl Iterator<Item = T>) -> Result<()> {
-        let elements: Vec<T> = elements.collect();
-        if self.here != elements {
-            self.here.clear();
-            self.there = self.there.device().clone().upload(&elements)?;
-            self.here = elements;
-        }
-        Ok(())
-    }
-}
-
-/// [`reserve`], of pinned memory.
-fn reserve_pinned<T: bytemuck::Pod>(buffer: &mut PinnedBuffer<T>, len: usize) -> Result<()> {
-    if buffer.len() < len {
-        *buffer = buffer.device().clone().pinned(with_spare(len))?;
-    }
-    Ok(())
-}
-
-/// The pointer `count` elements further on; null stays null.
-fn after<T>(pointer: GlobalMut<T>, count: usize) -> GlobalMut<T> {
-    if pointer.is_null() { pointer } else { pointer.byte_add((count * size_of::<T>()) as u64) }
-}
-
-impl<K: AnyKey, V: Word> Question<'_, K, V> {
-    fn shape(&self) -> Shape {
-        let key = K::Bits::BYTES;
-        match self {
-            Self::Get { hits, .. } => Shape { columns: [V::BYTES, 0], has_hits: !hits.is_null() },
-            Self::Rank { .. } => Shape { columns: [8, 0], has_hits: false },
-            Self::Neighbor { .. } => Shape { columns: [V::BYTES, key], has_hits: true },
-        }
-    }
-
-    /// Where results go: each column's number, and the bytes of an element; null for none. And the hit mask.
-    fn outputs(&self) -> ([(GlobalMut<u8>, usize); 2], GlobalMut<u32>) {
-        let [first, second] = self.shape().columns;
-        match *self {
-            Self::Get { values, hits, .. } => ([(values.cast(), first), (GlobalMut::null(), second)], hits),
-            Self::Rank { ranks, .. } => ([(ranks.cast(), first), (GlobalMut::null(), second)], GlobalMut::null()),
-            Self::Neighbor { keys, values, hits, .. } => ([(values.cast(), first), (keys.cast(), second)], hits),
-        }
-    }
-
-    /// Whether it wants every result that a look-up writes in any case.
-    fn wants_all(&self) -> bool {
-        !matches!(self, Self::Get { values, .. } if values.is_null())
-    }
-
-    /// The same, of a shard's bucket of a piece, at an element of the columns.
-    fn of_bucket(&self, stream: &Stream, found: &mut Found, first: usize) -> Result<Self> {
-        let [column, second] = &mut found.columns;
-        let hits = match self.shape().has_hits {
-            true => after(found.hits.write_on(stream)?, first / 32),
-            false => GlobalMut::null(),
-        };
-        Ok(match *self {
-            Self::Get { miss, .. } => Self::Get { values: write(column, stream, first)?, hits, miss },
-            Self::Rank { upper, before, .. } => Self::Rank { ranks: write(column, stream, first)?, upper, before },
-            Self::Neighbor { miss, upper, beside, .. } => {
-                let (keys, values) = (write(second, stream, first)?, write(column, stream, first)?);
-                Self::Neighbor { keys, values, hits, miss, upper, beside }
-            }
-        })
-    }
-
-    /// Asks one shard, of its own pairs alone.
-    ///
-    /// # Safety
-    /// There are `count` queries at the address, which the stream may read, and as much room for results.
-    pub(crate) unsafe fn ask(
-        &self,
-        shard: &Shard<'_, K, V>,
-        stream: &Stream,
-        is_sorted: bool,
-        (queries, count): (Global<K::Bits>, usize),
-    ) -> Result<()> {
-        let queries = queries.cast();
-        // SAFETY: the caller's contract.
-        unsafe {
-            match *self {
-                Self::Get { values, hits, miss } => {
-                    shard.launches.get(stream, is_sorted, queries, count, values, hits, miss)
-                }
-                Self::Rank { ranks, upper, .. } => shard.launches.rank(stream, queries, count, ranks, upper),
-                Self::Neighbor { keys, values, hits, miss, upper, .. } => {
-                    shard.launches.neighbor(stream, queries, count, (keys.cast(), values, hits), miss, upper)
-                }
-            }
-        }
-    }
 }
 
 impl<K: AnyKey, V: Word> Router<K, V> {
@@ -833,49 +685,4 @@ impl<K: AnyKey, V: Word> Base<K, V> {
             }
         }
     }
-}
-
-/// The way back of a piece's results.
-struct Back<'a> {
-    stream: &'a Stream,
-    places: Global<u32>,
-    count: usize,
-    near: usize,
-    near_hits: Global<u32>,
-    far_hits: Global<u32>,
-}
-
-impl Back<'_> {
-    /// # Safety
-    /// The columns have the results, and there is room for them.
-    unsafe fn column<W: KeyWord>(
-        &self,
-        (near, far): (&Column, &Column),
-        plus: Global<W>,
-        (others, have_others): (Global<W>, [u32; 2]),
-        (out, out_hits): (GlobalMut<W>, GlobalMut<u32>),
-    ) -> Result<()> {
-        let args = BackArgs {
-            places: self.places,
-            count: self.count as u64,
-            near_results: read(near, self.stream, 0)?,
-            far_results: read(far, self.stream, 0)?,
-            near_hits: self.near_hits,
-            far_hits: self.far_hits,
-            plus,
-            others,
-            out,
-            out_hits,
-            have_others,
-            near: self.near as u32,
-            padding: 0,
-        };
-        // SAFETY: the caller's contract.
-        Ok(unsafe { tiles(self.stream, self.count)?.run(calls::back(&args)) }?)
-    }
-}
-
-/// A launch of a block for each tile of queries.
-fn tiles(stream: &Stream, count: usize) -> Result<lanetree_runtime::Launch<'_>> {
-    launch::over(stream, (count as u64).div_ceil(TILE), THREADS, THREADS)
 }

@@ -1,8 +1,9 @@
 //! [`Sharded`]: one index over several devices.
 
 use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
+use crate::question::{Shard, Shards};
 use crate::route::Route;
-use crate::router::{Router, Shard, Shards};
+use crate::router::Router;
 use crate::splitters;
 use crate::ways::HostWays;
 use core::fmt;

@@ -193,3 +193,34 @@ impl Slot {
         }
     }
 }
+
+/// A small array on a device, and what it holds.
+pub(crate) struct Table<T> {
+    here: Vec<T>,
+    pub(crate) there: Buffer<T>,
+}
+
+impl<T: bytemuck::Pod + PartialEq> Table<T> {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        Ok(Self { here: Vec::new(), there: device.alloc(0)? })
+    }
+
+    /// Takes these elements. Waits for work that uses others.
+    pub(crate) fn hold(&mut self, elements: impl Iterator<Item = T>) -> Result<()> {
+        let elements: Vec<T> = elements.collect();
+        if self.here != elements {
+            self.here.clear();
+            self.there = self.there.device().clone().upload(&elements)?;
+            self.here = elements;
+        }
+        Ok(())
+    }
+}
+
+/// [`reserve`], of pinned memory.
+pub(crate) fn reserve_pinned<T: bytemuck::Pod>(buffer: &mut PinnedBuffer<T>, len: usize) -> Result<()> {
+    if buffer.len() < len {
+        *buffer = buffer.device().clone().pinned(with_spare(len))?;
+    }
+    Ok(())
+}

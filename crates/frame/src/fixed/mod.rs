@@ -7,6 +7,7 @@ mod combine;
 mod compact;
 mod host;
 mod inherent;
+mod inherent_combinations;
 mod iter;
 mod join;
 mod nearest;

@@ -1,0 +1,123 @@
+//! What is asked of shards: the question of a whole batch, and the same of a piece's bucket.
+
+use crate::slots::{Found, Shape, write};
+use lanetree_frame::{AnyKey, Device, KeyWord, Launches, Result, Stream, Word};
+use lanetree_simt::{Global, GlobalMut};
+
+/// A shard, for a router.
+pub(crate) struct Shard<'a, K: AnyKey, V: Word> {
+    pub(crate) device: &'a Device,
+    pub(crate) launches: &'a dyn Launches<K, V>,
+}
+
+/// All of them, in the order of their keys.
+pub(crate) type Shards<'i, K, V> = Vec<Shard<'i, K, V>>;
+
+/// What is asked of a batch, and where the results go, in memory that the caller's stream may write; null where they are not wanted.
+pub(crate) enum Question<'a, K: AnyKey, V> {
+    Get {
+        values: GlobalMut<V>,
+        hits: GlobalMut<u32>,
+        miss: V,
+    },
+    Rank {
+        ranks: GlobalMut<u64>,
+        upper: bool,
+        /// The pairs before each shard.
+        before: &'a [u64],
+    },
+    /// The pair at or below (`upper`), or at or above.
+    Neighbor {
+        keys: GlobalMut<K::Bits>,
+        values: GlobalMut<V>,
+        hits: GlobalMut<u32>,
+        miss: V,
+        upper: bool,
+        /// The pair that a shard's queries find where the shard has none.
+        beside: &'a [Option<(K, V)>],
+    },
+}
+
+/// The queries of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Queries<W> {
+    pub(crate) at: Global<W>,
+    pub(crate) count: usize,
+    pub(crate) is_sorted: bool,
+    /// Whether other devices may write results where the question says, before work that comes later in the caller's stream.
+    pub(crate) is_spread: bool,
+}
+
+impl<K: AnyKey, V: Word> Question<'_, K, V> {
+    pub(crate) fn shape(&self) -> Shape {
+        let key = K::Bits::BYTES;
+        match self {
+            Self::Get { hits, .. } => Shape { columns: [V::BYTES, 0], has_hits: !hits.is_null() },
+            Self::Rank { .. } => Shape { columns: [8, 0], has_hits: false },
+            Self::Neighbor { .. } => Shape { columns: [V::BYTES, key], has_hits: true },
+        }
+    }
+
+    /// Where results go: each column's number, and the bytes of an element; null for none. And the hit mask.
+    pub(crate) fn outputs(&self) -> ([(GlobalMut<u8>, usize); 2], GlobalMut<u32>) {
+        let [first, second] = self.shape().columns;
+        match *self {
+            Self::Get { values, hits, .. } => ([(values.cast(), first), (GlobalMut::null(), second)], hits),
+            Self::Rank { ranks, .. } => ([(ranks.cast(), first), (GlobalMut::null(), second)], GlobalMut::null()),
+            Self::Neighbor { keys, values, hits, .. } => ([(values.cast(), first), (keys.cast(), second)], hits),
+        }
+    }
+
+    /// Whether it wants every result that a look-up writes in any case.
+    pub(crate) fn wants_all(&self) -> bool {
+        !matches!(self, Self::Get { values, .. } if values.is_null())
+    }
+
+    /// The same, of a shard's bucket of a piece, at an element of the columns.
+    pub(crate) fn of_bucket(&self, stream: &Stream, found: &mut Found, first: usize) -> Result<Self> {
+        let [column, second] = &mut found.columns;
+        let hits = match self.shape().has_hits {
+            true => after(found.hits.write_on(stream)?, first / 32),
+            false => GlobalMut::null(),
+        };
+        Ok(match *self {
+            Self::Get { miss, .. } => Self::Get { values: write(column, stream, first)?, hits, miss },
+            Self::Rank { upper, before, .. } => Self::Rank { ranks: write(column, stream, first)?, upper, before },
+            Self::Neighbor { miss, upper, beside, .. } => {
+                let (keys, values) = (write(second, stream, first)?, write(column, stream, first)?);
+                Self::Neighbor { keys, values, hits, miss, upper, beside }
+            }
+        })
+    }
+
+    /// Asks one shard, of its own pairs alone.
+    ///
+    /// # Safety
+    /// There are `count` queries at the address, which the stream may read, and as much room for results.
+    pub(crate) unsafe fn ask(
+        &self,
+        shard: &Shard<'_, K, V>,
+        stream: &Stream,
+        is_sorted: bool,
+        (queries, count): (Global<K::Bits>, usize),
+    ) -> Result<()> {
+        let queries = queries.cast();
+        // SAFETY: the caller's contract.
+        unsafe {
+            match *self {
+                Self::Get { values, hits, miss } => {
+                    shard.launches.get(stream, is_sorted, queries, count, values, hits, miss)
+                }
+                Self::Rank { ranks, upper, .. } => shard.launches.rank(stream, queries, count, ranks, upper),
+                Self::Neighbor { keys, values, hits, miss, upper, .. } => {
+                    shard.launches.neighbor(stream, queries, count, (keys.cast(), values, hits), miss, upper)
+                }
+            }
+        }
+    }
+}
+
+/// The pointer `count` elements further on; null stays null.
+pub(crate) fn after<T>(pointer: GlobalMut<T>, count: usize) -> GlobalMut<T> {
+    if pointer.is_null() { pointer } else { pointer.byte_add((count * size_of::<T>()) as u64) }
+}
