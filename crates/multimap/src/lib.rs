@@ -52,6 +52,7 @@ mod build;
 mod contents;
 mod gather;
 mod iter;
+mod joins;
 mod on_stream;
 mod places;
 mod queries;
@@ -63,7 +64,7 @@ mod wanted;
 pub use iter::Iter;
 #[doc(hidden)]
 pub use lanetree_kernels_multimap::modules::MODULES;
-pub use on_stream::{DeviceRows, OnStream, RangeScratch, Scratch};
+pub use on_stream::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeScratch, Scratch};
 pub use queries::ValueRows;
 pub use stats::Stats;
 pub use update::ChangeReport;

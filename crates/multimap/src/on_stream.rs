@@ -1,5 +1,9 @@
 //! Queries in device form.
 
+mod joins;
+
+pub use joins::{DeviceJoin, JoinScratch};
+
 use crate::contents::Contents;
 use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};
 use crate::places::{Which, count_values, one_value, spans};

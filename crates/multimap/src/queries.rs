@@ -8,7 +8,7 @@ use lanetree_frame::fixed::{DeviceRanges, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::room::push;
-use lanetree_frame::{JoinRows, KeyRange, Ranges, Result};
+use lanetree_frame::{Join, JoinRows, KeyRange, Ranges, Result};
 use lanetree_layout::{Key, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
@@ -129,8 +129,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn join_many(&self, probes: &[K]) -> Result<JoinRows<V>> {
-        let ValueRows { offsets, values: rows } = self.get_all_many(probes)?;
-        Ok(JoinRows { offsets, rows })
+        self.join_as_many(probes, &Join::inner())
     }
 
     /// For each of `keys` the number of pairs with a smaller key (`bisect_left`).

@@ -3,10 +3,11 @@
 use super::asof::Searches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
 use lanetree_base::error::{check_buffer, same_device};
+use lanetree_base::join_steps::DeviceValidity;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::room::zeroed;
-use lanetree_base::{BatchOrder, Error, Result};
+use lanetree_base::{BatchOrder, Error, JoinKind, Result, no_row};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
@@ -15,8 +16,8 @@ use lanetree_simt::Global;
 /// call allocates nothing, synchronises nothing, and may return before its work is done.
 ///
 /// What a query can do without is named before it: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
-/// [`limit`](Self::limit) and [`limits`](Self::limits). A hit mask or a limit before a query that does not use it is
-/// [`Error::UnusedOption`].
+/// [`limit`](Self::limit) and [`limits`](Self::limits), [`kind`](Self::kind) and [`valid`](Self::valid). What a query does not use is
+/// [`Error::UnusedOption`], except an order and a miss.
 ///
 /// ```
 /// use lanetree::{BatchOrder, Device, LaneTree};
@@ -51,14 +52,16 @@ pub struct QueryOptions<'a, V> {
     pub limit: u64,
     /// The most pairs of each range by itself.
     pub limits: Option<&'a Buffer<u64>>,
+    /// Which rows a join has.
+    pub kind: JoinKind,
+    /// Which probes of a join are there.
+    pub valid: Option<DeviceValidity<'a>>,
 }
 
 impl<V: Value> Default for QueryOptions<'_, V> {
-    /// No hit mask, no limits; what is absent has the value of which all bits are set.
+    /// No hit mask, no limits, inner joins, no nulls; what is absent has the value of which all bits are set.
     fn default() -> Self {
-        let mut miss = V::default();
-        bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
-        Self { hits: None, miss, limit: u64::MAX, limits: None }
+        Self { hits: None, miss: no_row(), limit: u64::MAX, limits: None, kind: JoinKind::Inner, valid: None }
     }
 }
 
@@ -69,7 +72,9 @@ pub enum Uses {
     Hits,
     /// The limits of ranges.
     Limits,
-    /// Neither.
+    /// The kind of a join, and the validity of its probes.
+    Join,
+    /// None of them.
     Nothing,
 }
 
@@ -82,7 +87,9 @@ impl<V> QueryOptions<'_, V> {
         let hits = ("hits", self.hits.is_some() && uses != Uses::Hits);
         let limit = ("limit", self.limit != u64::MAX && uses != Uses::Limits);
         let limits = ("limits", self.limits.is_some() && uses != Uses::Limits);
-        match [hits, limit, limits].into_iter().find(|&(_, is_unused)| is_unused) {
+        let kind = ("kind", self.kind != JoinKind::Inner && uses != Uses::Join);
+        let valid = ("valid", self.valid.is_some() && uses != Uses::Join);
+        match [hits, limit, limits, kind, valid].into_iter().find(|&(_, is_unused)| is_unused) {
             Some((option, _)) => Err(Error::UnusedOption { option, call }),
             None => Ok(()),
         }
@@ -145,6 +152,23 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     #[must_use]
     pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
         self.options.limits = limits.into();
+        self
+    }
+
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of
+    /// [`JoinKind::Inner`] by default.
+    #[must_use]
+    pub fn kind(mut self, kind: JoinKind) -> Self {
+        self.options.kind = kind;
+        self
+    }
+
+    /// Which probes of [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) are there: those
+    /// whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match
+    /// nothing.
+    #[must_use]
+    pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
+        self.options.valid = Some((valid, offset));
         self
     }
 

@@ -84,6 +84,9 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
         Operation { name: "bounds of joins", words: "u64", run: columns::join_bounds::<u64> },
         Operation { name: "bounds of joins", words: "u128", run: columns::join_bounds::<u128> },
         Operation { name: "numbers of probes", words: "u64", run: columns::numbers },
+        Operation { name: "probes without a match", words: "u32", run: columns::misses::<u32> },
+        Operation { name: "probes without a match", words: "u64", run: columns::misses::<u64> },
+        Operation { name: "rows of probes", words: "u64", run: columns::settled },
     ];
     operations.extend(pairs!(u32, u32, "u32-u32"));
     operations.extend(pairs!(i32, u64, "i32-u64"));
