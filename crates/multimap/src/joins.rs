@@ -2,9 +2,10 @@
 
 use crate::MultiMap;
 use crate::contents::read;
-use crate::on_stream::{DeviceRows, JoinScratch};
+use crate::on_stream::{DeviceRows, JoinScratch, OnStream, RangeJoinScratch};
+use core::ops::Range;
 use lanetree_frame::room::{make_room, with_room};
-use lanetree_frame::{Join, JoinRows, Result, Validity};
+use lanetree_frame::{Closed, Error, Join, JoinBounds, JoinRows, Result, Validity};
 use lanetree_layout::{Key, Word};
 
 /// Probes that are on the device at a time, a multiple of 32.
@@ -35,15 +36,80 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         if let Some(validity) = join.validity() {
             validity.check(probes.len())?;
         }
-        let (device, kind, most) = (&self.device, join.kind(), probes.len().min(PIECE));
+        let most = probes.len().min(PIECE);
+        let mut scratch = JoinScratch::new(&self.device, most)?;
+        self.in_pieces(probes.len(), join, |on, piece, found| {
+            let (queries, count) = (self.device.upload(&probes[piece.clone()])?, piece.len());
+            on.locate_join(&queries, &mut scratch, &mut found.offsets)?;
+            if self.make_room(on, count, found)? {
+                on.copy_join(count, &mut scratch, &found.offsets, &mut found.values)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Joins ranges with the map: for each the values, such as row numbers, of the keys between `lows[i]` and `highs[i]`, in ascending
+    /// order of the keys. `closed` says which bounds belong to the ranges; a reversed range is empty. Otherwise like
+    /// [`MultiMap::join_as_many`].
+    ///
+    /// ```
+    /// use lanetree::{Closed, Device, Join, MultiMap, no_row};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let orders = MultiMap::build(&Device::host(), &[7_u32, 5, 7], &[0_u32, 1, 2])?;
+    /// let left = orders.range_join_many(&[5, 1], &[8, 5], Closed::Left, &Join::left())?;
+    /// assert!(left.iter().eq([(0, 1), (0, 0), (0, 2), (1, no_row())]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`MultiMap::join_as_many`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows.
+    pub fn range_join_many(&self, lows: &[K], highs: &[K], closed: Closed, join: &Join<'_>) -> Result<JoinRows<V>> {
+        self.join_between((lows, highs), JoinBounds::of_ranges(closed), join)
+    }
+
+    /// Joins probes with all values of the keys that are at most `distance` away. Otherwise like [`MultiMap::range_join_many`].
+    ///
+    /// # Errors
+    /// As [`MultiMap::join_as_many`]; [`OptionValue`](lanetree_frame::Error::OptionValue) for keys that are floats.
+    pub fn band_join_many(&self, probes: &[K], distance: u64, join: &Join<'_>) -> Result<JoinRows<V>> {
+        self.join_between((probes, probes), JoinBounds::of_bands(distance)?, join)
+    }
+
+    fn join_between(&self, (lows, highs): (&[K], &[K]), how: JoinBounds<K>, join: &Join<'_>) -> Result<JoinRows<V>> {
+        if lows.len() != highs.len() {
+            return Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() });
+        }
+        if let Some(validity) = join.validity() {
+            validity.check(lows.len())?;
+        }
+        let mut scratch = RangeJoinScratch::new(&self.device, lows.len().min(PIECE))?;
+        self.in_pieces(lows.len(), join, |on, piece, found| {
+            let count = piece.len();
+            let bounds = (self.device.upload(&lows[piece.clone()])?, self.device.upload(&highs[piece])?);
+            on.locate_range_join((&bounds.0, &bounds.1), how, &mut scratch, &mut found.offsets)?;
+            if self.make_room(on, count, found)? {
+                on.copy_range_join(count, &scratch, &found.offsets, &mut found.values)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Joins probes in pieces. `find` finds the rows of a piece: the offsets, and the values of a join that has them.
+    fn in_pieces(
+        &self,
+        probes: usize,
+        join: &Join<'_>,
+        mut find: impl FnMut(&OnStream<'_, K, V>, Range<usize>, &mut DeviceRows<V>) -> Result<()>,
+    ) -> Result<JoinRows<V>> {
+        let (device, kind) = (&self.device, join.kind());
         let stream = device.stream()?;
-        let mut scratch = JoinScratch::new(device, most)?;
-        let mut found = DeviceRows::new(device, most, 0)?;
-        let mut all = JoinRows { offsets: with_room(probes.len() + 1)?, rows: Vec::new() };
+        let mut found = DeviceRows::new(device, probes.min(PIECE), 0)?;
+        let mut all = JoinRows { offsets: with_room(probes + 1)?, rows: Vec::new() };
         all.offsets.push(0);
-        for start in (0..probes.len()).step_by(PIECE) {
-            let piece = &probes[start..probes.len().min(start + PIECE)];
-            let queries = device.upload(piece)?;
+        for start in (0..probes).step_by(PIECE) {
+            let piece = start..probes.min(start + PIECE);
             let valid = join.validity().map(|validity| words(&validity, start, piece.len())).transpose()?;
             let valid = valid.map(|words| device.upload(&words)).transpose()?;
             let on = self.on(&stream).kind(kind);
@@ -51,19 +117,15 @@ impl<K: Key, V: Word> MultiMap<K, V> {
                 Some(valid) => on.valid(valid, 0),
                 None => on,
             };
-            on.locate_join(&queries, &mut scratch, &mut found.offsets)?;
-            let mut offsets = found.offsets.to_vec()?;
-            offsets.truncate(piece.len() + 1);
-            let rows = usize::try_from(read(&found.offsets, piece.len())?).unwrap_or(usize::MAX);
-            let before = all.offsets[all.offsets.len() - 1];
+            find(&on, piece.clone(), &mut found)?;
+            let offsets = found.offsets.to_vec()?;
+            let before = all.offsets[start];
             if kind.has_rows() {
-                all.offsets.extend(offsets[1..].iter().map(|offset| before + offset));
-                found.values = device.alloc(rows)?;
-                on.copy_join(piece.len(), &mut scratch, &found.offsets, &mut found.values)?;
-                make_room(&mut all.rows, rows)?;
+                all.offsets.extend(offsets[1..=piece.len()].iter().map(|offset| before + offset));
+                make_room(&mut all.rows, found.values.len())?;
                 all.rows.extend(found.values.to_vec()?);
             } else {
-                let kept = offsets.windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
+                let kept = offsets[..=piece.len()].windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
                 all.offsets.extend(kept.scan(before, |end, rows| {
                     *end += rows;
                     Some(*end)
@@ -71,6 +133,16 @@ impl<K: Key, V: Word> MultiMap<K, V> {
             }
         }
         Ok(all)
+    }
+
+    /// Makes room for the rows of so many probes, if the join has rows.
+    fn make_room(&self, on: &OnStream<'_, K, V>, probes: usize, found: &mut DeviceRows<V>) -> Result<bool> {
+        let has_rows = on.has_rows();
+        if has_rows {
+            let rows = read(&found.offsets, probes)?;
+            found.values = self.device.alloc(usize::try_from(rows).unwrap_or(usize::MAX))?;
+        }
+        Ok(has_rows)
     }
 }
 

@@ -64,7 +64,7 @@ mod wanted;
 pub use iter::Iter;
 #[doc(hidden)]
 pub use lanetree_kernels_multimap::modules::MODULES;
-pub use on_stream::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeScratch, Scratch};
+pub use on_stream::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch};
 pub use queries::ValueRows;
 pub use stats::Stats;
 pub use update::ChangeReport;

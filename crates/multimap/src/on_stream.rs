@@ -1,8 +1,10 @@
 //! Queries in device form.
 
 mod joins;
+mod range_joins;
 
 pub use joins::{DeviceJoin, JoinScratch};
+pub use range_joins::RangeJoinScratch;
 
 use crate::contents::Contents;
 use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};

@@ -1,6 +1,7 @@
 //! Every query in host form: slices in, vectors out.
 
 use super::asof::Searches;
+use super::asof_join::asof_join;
 use super::join::rows_of;
 use super::nearest::k_nearest;
 use super::range::locate_rows;
@@ -199,6 +200,15 @@ pub trait HostForm: FixedIndex {
     /// As [`HostForm::get_many`]; [`Error::OptionValue`] for a distance between floats.
     fn asof_many(&self, keys: &[Self::Key], how: &AsOf) -> Result<Neighbors<Self::Key, Self::Value>> {
         self.neighbor_many(keys, &how.searches::<Self::Key>()?, |key, value| (key, value))
+    }
+
+    /// An as-of join of any kind: the values of what as-of look-ups of `probes` find. A probe has one row, or two with
+    /// [`Ties::Both`](super::Ties::Both), that of the smaller key first.
+    ///
+    /// # Errors
+    /// As [`HostForm::asof_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.
+    fn asof_join_many(&self, probes: &[Self::Key], how: &AsOf, join: &Join<'_>) -> Result<JoinRows<Self::Value>> {
+        asof_join(self, probes, how, join)
     }
 
     /// The pairs nearest to each of `keys` that an as-of look-up could find, at most `k` of each, the nearest first: with

@@ -408,6 +408,35 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::asof_many(self, keys, how)
             }
 
+            /// Joins `probes` with the index as of them: for each the value, such as a row number, of the pair that
+            /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with [`Ties::Both`]($crate::fixed::Ties::Both),
+            /// that of the smaller key first. [`JoinKind`]($crate::JoinKind) says what other rows there are.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{AsOf, Device, Join, ", stringify!($index), ", Ties, no_row};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let how = AsOf::nearest().ties(Ties::Both).tolerance(5);
+            /// let left = index.asof_join_many(&[25, 11, 90], &how, &Join::left())?;
+            /// assert!(left.iter().eq([(0, 2), (0, 3), (1, 1), (2, no_row())]));
+            /// assert_eq!(index.asof_join_many(&[25, 11, 90], &how, &Join::anti())?.probes()?, [2]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`asof_many`](Self::asof_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has one bit per
+            /// probe.
+            pub fn asof_join_many(
+                &self,
+                probes: &[$k],
+                how: &$crate::fixed::AsOf,
+                join: &$crate::Join<'_>,
+            ) -> $crate::Result<$crate::JoinRows<$v>> {
+                $crate::fixed::HostForm::asof_join_many(self, probes, how, join)
+            }
+
             /// For each of `keys` the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not,
             /// within the distance and the group that [`AsOf`]($crate::fixed::AsOf) says. Of two that are equally near, the one
             /// below is first, unless it says otherwise. With [`AsOf::backward`]($crate::fixed::AsOf::backward) these are the

@@ -45,7 +45,8 @@ impl JoinScratch {
 }
 
 /// The numbers from 0 on, made in pieces. Returns when they are complete.
-pub(super) fn numbers(device: &Device, len: usize) -> Result<Buffer<u64>> {
+#[doc(hidden)]
+pub fn numbers(device: &Device, len: usize) -> Result<Buffer<u64>> {
     /// Numbers that the host makes at a time.
     const PIECE: usize = 1 << 16;
     let mut numbers = device.alloc::<u64>(len)?;

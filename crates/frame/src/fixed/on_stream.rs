@@ -300,7 +300,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
         self.options.check("predecessor", Uses::Hits)?;
-        self.neighbor(queries, keys, values, &Searches::any(Side::Upper))
+        self.neighbor(queries.len(), queries, keys, values, &Searches::any(Side::Upper))
     }
 
     /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
@@ -314,7 +314,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
         self.options.check("successor", Uses::Hits)?;
-        self.neighbor(queries, keys, values, &Searches::any(Side::Lower))
+        self.neighbor(queries.len(), queries, keys, values, &Searches::any(Side::Lower))
     }
 
     /// Finds the pair that an as-of look-up of each query asks for; otherwise like [`OnStream::predecessor`]. If it looks for
@@ -333,17 +333,31 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     ) -> Result<()> {
         self.options.check("asof", Uses::Nothing)?;
         let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss);
-        of_index.neighbor(queries, keys, values, &how.searches::<I::Key>()?)
+        of_index.neighbor(queries.len(), queries, keys, values, &how.searches::<I::Key>()?)
+    }
+
+    /// The predecessors ([`Side::Upper`]) or successors of the first `count` queries.
+    #[doc(hidden)]
+    pub fn neighbors_of_first(
+        self,
+        count: usize,
+        side: Side,
+        queries: &Buffer<I::Key>,
+        keys: &mut Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+    ) -> Result<()> {
+        self.neighbor(count, queries, keys, values, &Searches::any(side))
     }
 
     fn neighbor(
         mut self,
+        count: usize,
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
         searches: &Searches<BitsOf<I>>,
     ) -> Result<()> {
-        let (count, hits, miss) = (queries.len(), self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss);
         self.check("the queries' buffer", count, queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;

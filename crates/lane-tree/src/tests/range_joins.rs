@@ -139,7 +139,10 @@ fn joins<K: AnyKey>(key: impl Fn(u64) -> K) {
             for (closed, holds) in ways {
                 let expected = expected(keys, probes.len(), |i, key| holds(probes[i], key));
                 assert_eq!(tree.range_join_many(&lows, &highs, closed).unwrap(), expected, "{closed:?}");
-                of_every_kind(&device, &tree, keys, (&lows, &highs, closed), &expected);
+                // The kinds are the same for all bounds.
+                if closed == Closed::Left {
+                    of_every_kind(&device, &tree, keys, (&lows, &highs, closed), &expected);
+                }
                 in_device_form(&device, keys, &expected, |stream, scratch, out| {
                     let (lows, highs) = (device.upload(&lows)?, device.upload(&highs)?);
                     tree.on(stream).range_join(&lows, &highs, closed, scratch, out)

@@ -1,9 +1,9 @@
 //! Joins of every kind beside nested loops, in both forms on both devices.
 
 use super::PIECE;
-use crate::on_stream::{DeviceJoin, JoinScratch};
+use crate::on_stream::{DeviceJoin, JoinScratch, RangeJoinScratch};
 use crate::{MultiMap, Scratch};
-use lanetree_frame::{Device, Error, Join, JoinKind, JoinRows, Validity, no_row};
+use lanetree_frame::{Closed, Device, Error, Join, JoinKind, JoinRows, Validity, no_row};
 use lanetree_layout::{Key, KeyWord, Word};
 
 const KINDS: [JoinKind; 4] = [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti];
@@ -106,6 +106,93 @@ fn check<K: Key, V: Word>(device: &Device, keys: &[K], probes: &[K], is_valid: O
             let other = |row: &V| if *row == no_row() { V::MIN } else { *row };
             assert_eq!(out.rows.to_vec().unwrap(), rows.rows.iter().map(other).collect::<Vec<V>>(), "{what}");
         }
+    }
+}
+
+/// Joins by ranges and bands, as nested loops.
+fn check_ranges(device: &Device, keys: &[i32], probes: &[(i32, i32)], is_valid: Option<&dyn Fn(usize) -> bool>) {
+    let values: Vec<u32> = (0..keys.len() as u32).map(|i| i * 7 + 1).collect();
+    let map = MultiMap::build(device, keys, &values).unwrap();
+    // In the order of the keys, and of one key in that of the input.
+    let mut pairs: Vec<(i32, u32)> = keys.iter().copied().zip(values).collect();
+    pairs.sort_by_key(|pair| pair.0);
+    let (lows, highs): (Vec<i32>, Vec<i32>) = probes.iter().copied().unzip();
+    let (stream, count) = (device.stream().unwrap(), probes.len());
+    let bounds = (device.upload(&lows).unwrap(), device.upload(&highs).unwrap());
+    let all = |_| true;
+    let valid: &dyn Fn(usize) -> bool = is_valid.unwrap_or(&all);
+    let mut scratch = RangeJoinScratch::new(device, count + 5).unwrap();
+    let ways = [Some(Closed::Both), Some(Closed::Left), Some(Closed::Neither), None];
+    for (way, (kind, from)) in
+        ways.into_iter().flat_map(|way| KINDS.into_iter().zip([0, 5, 37, 64]).map(move |kind| (way, kind)))
+    {
+        let holds = |i: usize, key: i32| match way {
+            Some(Closed::Both) => lows[i] <= key && key <= highs[i],
+            Some(Closed::Left) => lows[i] <= key && key < highs[i],
+            Some(_) => lows[i] < key && key < highs[i],
+            None => key.abs_diff(lows[i]) <= 2,
+        };
+        let own = |i: usize| -> Vec<u32> {
+            pairs.iter().filter(|pair| valid(i) && holds(i, pair.0)).map(|pair| pair.1).collect()
+        };
+        let (mut rows, mut numbers) = (JoinRows { offsets: vec![0], rows: Vec::new() }, Vec::new());
+        for i in 0..count {
+            let own = own(i);
+            numbers.extend((0..kind.rows(own.len() as u64)).map(|_| i as u64));
+            rows.offsets.push(numbers.len() as u64);
+            if kind.has_rows() {
+                rows.rows.extend(own);
+                rows.rows.resize(numbers.len(), no_row());
+            }
+        }
+        let what = format!("{kind:?} of {count} ranges, {way:?}, with {} pairs on {device}", keys.len());
+        let bitmap = words(count, from, valid);
+        let bytes: Vec<u8> = bitmap.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let join = Join::new(kind).valid(is_valid.map(|_| Validity::new(&bytes, from, count).unwrap()));
+        let found = match way {
+            Some(closed) => map.range_join_many(&lows, &highs, closed, &join),
+            None => map.band_join_many(&lows, 2, &join),
+        };
+        assert_eq!(found.unwrap(), rows, "{what}, host form");
+
+        let bitmap = device.upload(&bitmap).unwrap();
+        let total = numbers.len();
+        for room in [total + 3, total / 2] {
+            let room = if kind.has_rows() { room } else { count };
+            let mut out = DeviceJoin::new(device, count, room).unwrap();
+            let on = map.on(&stream).kind(kind);
+            let on = if is_valid.is_some() { on.valid(&bitmap, from) } else { on };
+            match way {
+                Some(closed) => on.range_join(&bounds.0, &bounds.1, closed, &mut scratch, &mut out).unwrap(),
+                None => on.band_join(&bounds.0, 2, &mut scratch, &mut out).unwrap(),
+            }
+            let written = total.min(room);
+            assert_eq!(out.count.to_vec().unwrap(), [total as u64], "{what}");
+            assert_eq!(out.probes.to_vec().unwrap()[..written], numbers[..written], "{what}");
+            if kind.has_rows() {
+                assert_eq!(out.offsets.to_vec().unwrap(), rows.offsets, "{what}");
+                assert_eq!(out.rows.to_vec().unwrap()[..written], rows.rows[..written], "{what}");
+            }
+        }
+        let hits = words_of(count, |i| own(i).is_empty() == (kind == JoinKind::Anti));
+        assert_eq!(scratch.hits().to_vec().unwrap()[..count.div_ceil(32)], hits, "{what}");
+    }
+}
+
+#[test]
+fn joins_by_ranges_of_every_kind_are_those_of_nested_loops() {
+    for device in [Device::host(), Device::emulated()] {
+        let keys: Vec<i32> = (0..240).map(|i| (mix(i) % 60 * 3) as i32 - 90).collect();
+        let mut probes: Vec<(i32, i32)> = (0..PIECE as u64 + 17)
+            .map(|i| ((mix(i ^ 99) % 190) as i32 - 95, (mix(i ^ 77) % 190) as i32 - 95))
+            .map(|(low, high)| if high % 3 == 0 { (low, low) } else { (low, high) })
+            .collect();
+        probes.extend([(i32::MIN, i32::MAX), (i32::MAX, i32::MIN), (i32::MAX, i32::MAX), (i32::MIN, i32::MIN)]);
+        check_ranges(&device, &keys, &probes, None);
+        check_ranges(&device, &keys, &probes, Some(&|i| i % 5 != 3));
+        check_ranges(&device, &[], &probes, Some(&|i| i % 2 == 0));
+        check_ranges(&device, &keys, &[], None);
+        check_ranges(&device, &[4; 40], &probes, Some(&|_| false));
     }
 }
 

@@ -95,15 +95,14 @@ impl<V: Word> DeviceJoin<V> {
 }
 
 impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
-    /// Which rows [`join`](Self::join) has; those of [`JoinKind::Inner`] by default.
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of [`JoinKind::Inner`] by default.
     #[must_use]
     pub fn kind(mut self, kind: JoinKind) -> Self {
         self.options.kind = kind;
         self
     }
 
-    /// Which probes of [`join`](Self::join) are there: those whose bit is set, of which the first one is bit `offset`, the lowest bit
-    /// of a word first. All others are null, and match nothing.
+    /// Which probes of a join are there: those whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match nothing.
     #[must_use]
     pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
         self.options.valid = Some((valid, offset));
@@ -153,6 +152,11 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         out.count.copy_from_buffer(self.stream, 0, &out.offsets, count..count + 1)?;
         self.copy_join(count, scratch, &out.offsets, &mut out.rows)?;
         number_matches(self.stream, &out.offsets, count, &mut out.probes)
+    }
+
+    /// Whether the join that is asked for has rows of the map's side.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.options.kind.has_rows()
     }
 
     /// Finds where the rows of each probe are, and their offsets.
