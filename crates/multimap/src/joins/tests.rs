@@ -5,6 +5,7 @@ use crate::on_stream::{DeviceJoin, JoinScratch, RangeJoinScratch};
 use crate::{MultiMap, Scratch};
 use lanetree_frame::{Closed, Device, Error, Join, JoinKind, JoinRows, Validity, no_row};
 use lanetree_layout::{Key, KeyWord, Word};
+use lanetree_runtime::Failure;
 
 const KINDS: [JoinKind; 4] = [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti];
 
@@ -272,5 +273,36 @@ fn joins_say_what_is_too_small_and_what_they_do_not_use() {
         let validity = Validity::new(&[3], 0, 2).unwrap();
         let error = map.join_as_many(&[1, 2, 3], &Join::anti().valid(validity)).unwrap_err();
         assert_eq!(error.to_string(), "the validity bitmap holds 2 elements, but 3 are needed; allocate at least 3");
+    }
+}
+
+#[test]
+fn joins_that_fail_say_so_and_leave_the_map_as_it_was() {
+    let keys: Vec<u32> = (0..90).map(|i| i / 3 * 2).collect();
+    let probes: Vec<u32> = (0..70).collect();
+    let bits = [0b1101_1011; 9];
+    for kind in KINDS {
+        let join = |map: &mut MultiMap<u32, u32>| {
+            let validity = Validity::new(&bits, 1, probes.len())?;
+            let join = Join::new(kind).valid(validity);
+            let by_keys = map.join_as_many(&probes, &join)?;
+            let by_ranges = map.range_join_many(&probes, &probes, Closed::Both, &join)?;
+            assert_eq!(by_keys, by_ranges);
+            let (stream, on_device) = (map.device().stream()?, map.device().upload(&probes)?);
+            let mut scratch = JoinScratch::new(map.device(), probes.len())?;
+            let mut out = DeviceJoin::new(map.device(), probes.len(), 200)?;
+            map.on(&stream).kind(kind).join(&on_device, &mut scratch, &mut out)?;
+            out.count.to_vec()?;
+            Ok(())
+        };
+        let failed = Failure::at_every_point(
+            |device| MultiMap::build(device, &keys, &keys).unwrap(),
+            join,
+            |map, error| {
+                assert!(matches!(error, Error::Runtime(_)), "{error}");
+                join(map).unwrap();
+            },
+        );
+        assert!(failed.len() > 20, "{kind:?}: {}", failed.len());
     }
 }
