@@ -1,9 +1,7 @@
 //! Joins with many rows, by their kind, beside writing those rows at the rate at which memory is copied: equi-joins with a multi-map
 //! whose keys have four values each, and joins of ranges with a LaneTree.
 
-use crate::bench::columns::{
-    BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS,
-};
+use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Batch, Data, Order};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
@@ -49,7 +47,6 @@ const COLUMNS: &[Column] = &[
     N,
     OPERATION,
     ORDER,
-    HITS,
     BATCH,
     Column::extra("rows", "found", Format::Plain),
     MS,
