@@ -1,5 +1,7 @@
 //! Ballista's scheduler and executors with Lanetree's indexes, and a client.
 
+mod demo;
+
 use ballista_core::error::BallistaError;
 use ballista_core::extension::SessionConfigExt;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
@@ -21,6 +23,7 @@ use std::sync::Arc;
 const HELP: &str = "\
 Ballista with Lanetree's indexes.
 
+lanetree-ballista demo
 lanetree-ballista write --tables FOLDER --name NAME --index COLUMN [--shards N] FILE.parquet
 lanetree-ballista scheduler --tables FOLDER [--bind 127.0.0.1] [--port 50050] [--host 127.0.0.1]
                             [--executor-timeout SECONDS] [--always-look-up yes]
@@ -81,6 +84,7 @@ impl Arguments {
 
 async fn run(command: &str, arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn Error>> {
     match command {
+        "demo" => demo::run().await,
         "write" => {
             let arguments = Arguments::parse(arguments, &["tables", "name", "index", "shards"])?;
             let [file] = &arguments.rest[..] else { return Err("write takes one file".into()) };

@@ -345,3 +345,21 @@ async fn an_executor_whose_table_has_other_rows_refuses_the_plan() {
     assert!(error.contains("rejected by executor"), "{error}\n{}", cluster.logs());
     assert!(cluster.logs().contains("the plan is over nation@"), "{}", cluster.logs());
 }
+
+#[test]
+fn the_demonstration_has_the_rows_of_its_tables() {
+    let output = Command::new(env!("CARGO_BIN_EXE_lanetree-ballista")).arg("demo").output().unwrap();
+    let (stdout, log) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    // The customers of orders by number, whose square modulo 1009 is the customer.
+    let mut amounts = vec![(0, 0); 1000];
+    for order in 0..10_000 {
+        if let Some((orders, amount)) = amounts.get_mut(order * order % 1009) {
+            (*orders, *amount) = (*orders + 1, *amount + order % 97);
+        }
+    }
+    let (most, (orders, amount)) = amounts.iter().enumerate().max_by_key(|(_, (_, amount))| amount).unwrap();
+    let row = stdout.lines().find(|line| line.starts_with("| customer ")).unwrap_or_else(|| panic!("{stdout}\n{log}"));
+    let cells: Vec<_> = row.split('|').map(str::trim).collect();
+    assert_eq!(cells[2..4], [orders.to_string(), amount.to_string()], "{most}: {stdout}");
+    assert_eq!(log.matches("opened customers.").count(), 4, "{log}");
+}
