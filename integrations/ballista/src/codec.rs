@@ -3,8 +3,7 @@ use crate::message::{
     Filter, Kind, Lookup, MAGIC, Match, Node, Scan, ShardScan, ShardedLookup, all_narrow, end_from, end_to, missing,
     narrow, scalar_from, scalar_to, wide,
 };
-use crate::session::provider;
-use crate::shards::{ShardScanExec, ShardedTable};
+use crate::scan::{ShardScanExec, ShardedTable, provider};
 use crate::tables::{Table, Tables};
 use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};

@@ -1,4 +1,5 @@
-use crate::shards::{ShardScanExec, Shards, numbers_of_partitions, open};
+use crate::scan::{ShardScanExec, open};
+use crate::shards::{Shards, numbers_of_partitions};
 use crate::tables::Tables;
 use core::fmt;
 use datafusion::arrow::array::{AsArray, RecordBatch, UInt32Array};

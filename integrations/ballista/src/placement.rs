@@ -1,4 +1,5 @@
-use crate::{ShardScanExec, ShardedLookupExec};
+use crate::lookup::ShardedLookupExec;
+use crate::scan::ShardScanExec;
 use async_trait::async_trait;
 use ballista_core::JobId;
 use ballista_core::config::BallistaConfig;
@@ -190,5 +191,30 @@ fn collapses(stage: &Arc<dyn ExecutionPlan>) -> bool {
         }
         let [child] = node.children()[..] else { return false };
         node = child;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_stay_with_their_executor_and_those_of_a_lost_one_are_divided() {
+        let placement = Placement::default();
+        let owners = |executors: &[&str], table: &str| -> Vec<String> {
+            let executors = executors.iter().map(|id| (*id).to_owned()).collect();
+            (0..6).map(|shard| placement.owner(&(table.into(), shard), &executors).unwrap()).collect()
+        };
+        let first = owners(&["a", "b", "c"], "t");
+        assert!(["a", "b", "c"].iter().all(|id| first.iter().filter(|owner| owner == id).count() == 2));
+        // Another executor takes none of those that are open; nor does another table change them.
+        owners(&["a", "b", "c"], "u");
+        assert_eq!(owners(&["a", "b", "c", "d"], "t"), first);
+        let later = owners(&["a", "c"], "t");
+        for (before, after) in first.iter().zip(&later) {
+            assert!(before == after || before == "b");
+        }
+        assert_eq!(later.iter().filter(|owner| *owner == "a").count(), 3);
+        assert_eq!(placement.owner(&("t".into(), 0), &BTreeSet::new()), None);
     }
 }

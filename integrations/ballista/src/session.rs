@@ -1,13 +1,14 @@
+use crate::codec::{PlanCodec, TableCodec};
 use crate::lookup::ShardedLookups;
-use crate::shards::ShardedTable;
-use crate::{Placement, PlanCodec, Table, TableCodec, Tables};
+use crate::placement::Placement;
+use crate::scan::provider;
+use crate::tables::Tables;
 use ballista::prelude::SessionContextExt;
 use ballista_core::config::BALLISTA_ADAPTIVE_PLANNER_ENABLED;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::utils::{default_config_producer, default_session_builder};
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
-use datafusion::catalog::TableProvider;
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -74,22 +75,4 @@ pub async fn client_context(url: &str, tables: &Arc<Tables>, config: SessionConf
         context.register_table(&name, provider(tables, tables.open(&name)?))?;
     }
     Ok(context)
-}
-
-/// What DataFusion reads a table by.
-pub(crate) fn provider(tables: &Arc<Tables>, table: Table) -> Arc<dyn TableProvider> {
-    match table {
-        Table::Whole(table) => Arc::new(table),
-        Table::Sharded(shards) => Arc::new(ShardedTable::new(tables, &shards)),
-    }
-}
-
-impl Tables {
-    /// A table by its name, for a session of this process: [`Tables::open`].
-    ///
-    /// # Errors
-    /// As [`Tables::open`].
-    pub fn provider(self: &Arc<Self>, name: &str) -> Result<Arc<dyn TableProvider>> {
-        Ok(provider(self, self.open(name)?))
-    }
 }
