@@ -18,13 +18,16 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tpchgen::generators::{
-    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, SupplierGenerator,
+    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
+    RegionGenerator, SupplierGenerator,
 };
-use tpchgen_arrow::{CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, SupplierArrow};
+use tpchgen_arrow::{
+    CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
+};
 
 /// The scale of TPC-H.
 const SCALE: f64 = 0.01;
@@ -90,7 +93,8 @@ enum Kept {
     Replicas(&'static str),
 }
 
-fn tpch() -> Vec<(Rows, Kept)> {
+/// The tables of TPC-H, and where they are here.
+static TPCH: LazyLock<Vec<(Rows, Kept)>> = LazyLock::new(|| {
     fn rows(name: &'static str, batches: impl Iterator<Item = Result<RecordBatch, ArrowError>>) -> Rows {
         let batches: Vec<_> = batches.map(Result::unwrap).collect();
         (name, batches[0].schema(), batches)
@@ -100,10 +104,12 @@ fn tpch() -> Vec<(Rows, Kept)> {
         (rows("orders", OrderArrow::new(OrderGenerator::new(SCALE, 1, 1))), Kept::Shards("o_orderkey")),
         (rows("customer", CustomerArrow::new(CustomerGenerator::new(SCALE, 1, 1))), Kept::Shards("c_custkey")),
         (rows("part", PartArrow::new(PartGenerator::new(SCALE, 1, 1))), Kept::Replicas("p_partkey")),
+        (rows("partsupp", PartSuppArrow::new(PartSuppGenerator::new(SCALE, 1, 1))), Kept::Shards("ps_partkey")),
+        (rows("region", RegionArrow::new(RegionGenerator::new(SCALE, 1, 1))), Kept::Replicas("r_regionkey")),
         (rows("supplier", SupplierArrow::new(SupplierGenerator::new(SCALE, 1, 1))), Kept::Replicas("s_suppkey")),
         (rows("nation", NationArrow::new(NationGenerator::new(SCALE, 1, 1))), Kept::Replicas("n_nationkey")),
     ]
-}
+});
 
 /// Writes what a process has of tables into a folder.
 fn write(folder: &Path, tables: &[(Rows, Kept)]) {
@@ -280,9 +286,8 @@ fn one_process(tables: &[(Rows, Kept)]) -> SessionContext {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_executors_answer_as_one_process_does_also_when_one_of_them_is_killed() {
-    let tables = tpch();
-    let alone = one_process(&tables);
-    let mut cluster = Cluster::start(&tables).await;
+    let alone = one_process(&TPCH);
+    let mut cluster = Cluster::start(&TPCH).await;
     let client = cluster.client().await;
 
     let mut expected = Vec::new();
@@ -328,7 +333,7 @@ async fn two_executors_answer_as_one_process_does_also_when_one_of_them_is_kille
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_executor_whose_table_has_other_rows_refuses_the_plan() {
-    let mut tables = tpch();
+    let mut tables = TPCH.clone();
     tables.retain(|((name, ..), _)| ["nation", "supplier"].contains(name));
     let cluster = Cluster::start(&tables).await;
     let client = cluster.client().await;
@@ -362,4 +367,30 @@ fn the_demonstration_has_the_rows_of_its_tables() {
     let cells: Vec<_> = row.split('|').map(str::trim).collect();
     assert_eq!(cells[2..4], [orders.to_string(), amount.to_string()], "{most}: {stdout}");
     assert_eq!(log.matches("opened customers.").count(), 4, "{log}");
+}
+
+fn sorted(rows: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = rows.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_queries_of_tpch_have_the_results_of_one_process() {
+    let (alone, cluster) = (one_process(&TPCH), Cluster::start(&TPCH).await);
+    let client = cluster.client().await;
+    let queries = include_str!("../../../datafusion/tests/sql/tpch.sql").split(';');
+    let queries: Vec<_> = queries.filter(|query| query.contains("SELECT")).collect();
+    assert_eq!(queries.len(), 22);
+    let mut in_shards = 0;
+    for (number, query) in (1..).zip(queries) {
+        let expected = rows(&alone, query).await.unwrap();
+        let plan = cluster.plan(query).await;
+        in_shards += usize::from(plan.contains("ShardedLookupExec"));
+        match rows(&client, query).await {
+            Ok(found) => assert_eq!(sorted(&found), sorted(&expected), "{number}\n{plan}"),
+            Err(error) => panic!("{number}: {error}\n{plan}\n{}", cluster.logs()),
+        }
+    }
+    assert!(in_shards >= 9, "{in_shards}");
 }

@@ -13,6 +13,8 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use lanetree::Device;
 use lanetree_ballista::{PlanCodec, Table, Tables, session_state, write_sharded, write_table};
 use lanetree_datafusion::{Costs, IndexedTable};
+use object_store::ObjectStoreExt;
+use object_store::memory::InMemory;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,8 +88,16 @@ async fn plans_that_were_sent_have_the_rows_of_tables_without_indexes() {
     let ((schema, batch), (_, small)) = (rows(2000, 500), rows(50, 40));
     write_sharded(folder.path(), "i", &schema, &[batch], "k", 5).unwrap();
     write_table(folder.path(), "r", &schema, &[small], &["k"]).unwrap();
-    let [own, others] = [open(folder.path()), open(folder.path())];
+    let own = open(folder.path());
+    // The other process has them in an object store, and room for two shards.
+    let (store, prefix) = (Arc::new(InMemory::new()), object_store::path::Path::from("some/tables"));
+    for file in fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+        let path = prefix.clone().join(file.file_name().unwrap().to_str().unwrap());
+        store.put(&path, fs::read(&file).unwrap().into()).await.unwrap();
+    }
+    let others = Tables::new(store, prefix, &Device::host());
     others.keep_shards(2);
+    assert_eq!(others.names().await.unwrap(), ["i", "r"]);
     // Fewer partitions than shards, as many, and more.
     for partitions in [1, 3, 5, 8] {
         let [session, plain] = sessions(&own, partitions);
