@@ -247,7 +247,7 @@ impl PhysicalExtensionCodec for PlanCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         let (table, kind) = if let Some(scan) = node.downcast_ref::<IndexedScanExec>() {
-            (scan.table_name().map(str::to_owned), Kind::Scan(scan_message(&scan.parts())?))
+            (scan.table_name().map(str::to_owned), Kind::Scan(Box::new(scan_message(&scan.parts())?)))
         } else if let Some(lookup) = node.downcast_ref::<IndexLookupExec>() {
             let message = self.lookup_message(&lookup.parts(), converter)?;
             (lookup.table_name().map(str::to_owned), Kind::Lookup(Box::new(message)))

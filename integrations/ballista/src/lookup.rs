@@ -7,7 +7,7 @@ use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, NullEquality, internal_err, project_schema};
+use datafusion::common::{JoinSide, JoinType, NullEquality, internal_err, plan_err, project_schema};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -30,6 +30,8 @@ use std::sync::Arc;
 
 /// So many probes of a shard are looked up at a time, if there are as many.
 const PROBES: usize = 1 << 16;
+/// More partitions than any cluster has.
+const MOST_PARTITIONS: usize = 1 << 16;
 
 /// A join with a table in shards: its input, the probes, is partitioned by the ranges of the shards, so that the probes of a partition
 /// need one shard, or few. Each is opened when its first probes are there.
@@ -58,7 +60,10 @@ impl ShardedLookupExec {
         let On::Equal { key, .. } = &parts.condition else {
             return internal_err!("no look-up in shards but of equal values");
         };
-        let numbers = numbers_of_partitions(partitions.max(1))?;
+        if partitions == 0 || partitions > MOST_PARTITIONS {
+            return plan_err!("a look-up in shards has 1 to {MOST_PARTITIONS} partitions, not {partitions}");
+        }
+        let numbers = numbers_of_partitions(partitions)?;
         let partition_of = shards.number_of(key, &|shard| numbers[shard % numbers.len()])?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(project_schema(&parts.schema, Some(&parts.output))?),

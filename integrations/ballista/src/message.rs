@@ -20,7 +20,7 @@ pub(crate) struct Node {
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(crate) enum Kind {
     #[prost(message, tag = "2")]
-    Scan(Scan),
+    Scan(Box<Scan>),
     #[prost(message, tag = "3")]
     Lookup(Box<Lookup>),
     #[prost(message, tag = "4")]

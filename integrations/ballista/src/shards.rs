@@ -1,7 +1,7 @@
 //! Which ranges of a column's values the shards of a table have.
 
-use datafusion::arrow::array::{RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::array::{AsArray, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::common::{ScalarValue, exec_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
@@ -129,8 +129,8 @@ pub(crate) fn numbers_of_partitions(partitions: usize) -> Result<Vec<u64>> {
         let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(candidates)])?;
         let mut partitioner = BatchPartitioner::new_hash_partitioner(vec![column.clone()], partitions, Time::new())?;
         partitioner.partition(batch, |partition, rows| {
-            if let Some(number) = rows.column(0).as_any().downcast_ref::<UInt64Array>().filter(|rows| rows.len() > 0) {
-                numbers[partition].get_or_insert(number.value(0));
+            if let [first, ..] = &rows.column(0).as_primitive::<UInt64Type>().values()[..] {
+                numbers[partition].get_or_insert(*first);
             }
             Ok(())
         })?;

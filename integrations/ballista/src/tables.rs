@@ -150,12 +150,18 @@ impl Tables {
         })
     }
 
-    /// A table by the name that plans have, which has the checksum of the file.
+    /// A table by the name that plans have, which has the checksum of the file. One that is open with another checksum is opened
+    /// again: it may have been replaced.
     ///
     /// # Errors
     /// As [`Tables::open`]; an execution error if the file here has other contents.
     pub fn replica(&self, identity: &str) -> Result<Table> {
-        let table = self.open(identity.split('@').next().unwrap_or_default())?;
+        let name = identity.split('@').next().unwrap_or_default();
+        let mut table = self.open(name)?;
+        if *table.identity() != *identity {
+            lock(&self.opened).remove(name);
+            table = self.open(name)?;
+        }
         let own = table.identity();
         if *own != *identity {
             return exec_err!(

@@ -17,6 +17,7 @@ use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Rows `k`, `v`, `s`: keys with nulls and equal values, from 0 to `keys`.
@@ -178,7 +179,7 @@ async fn what_is_damaged_or_missing_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let (schema, batch) = rows(500, 90);
     let refused = |result: datafusion::error::Result<()>| result.unwrap_err().to_string();
-    let write = |column: &str, shards| write_sharded(folder.path(), "i", &schema, &[batch.clone()], column, shards);
+    let write = |column: &str, shards| write_sharded(folder.path(), "i", &schema, from_ref(&batch), column, shards);
     assert!(refused(write("none", 2)).contains("none"));
     assert!(refused(write("k", 0)).contains("one shard at least"));
     let floats = RecordBatch::try_from_iter([(
@@ -187,18 +188,23 @@ async fn what_is_damaged_or_missing_is_refused_by_name() {
     )]);
     let floats = floats.unwrap();
     assert!(
-        refused(write_sharded(folder.path(), "f", &floats.schema(), &[floats.clone()], "f", 2)).contains("Float64")
+        refused(write_sharded(folder.path(), "f", &floats.schema(), from_ref(&floats), "f", 2)).contains("Float64")
     );
-    assert!(refused(write_table(folder.path(), "i", &schema, &[batch.clone()], &[])).contains("needs an index"));
+    assert!(refused(write_table(folder.path(), "i", &schema, from_ref(&batch), &[])).contains("needs an index"));
     assert!(files(folder.path(), "arrow").is_empty());
 
     write("k", 3).unwrap();
-    write_table(folder.path(), "r", &schema, &[batch.clone()], &["k", "v"]).unwrap();
+    write_table(folder.path(), "r", &schema, from_ref(&batch), &["k", "v"]).unwrap();
     let tables = open(folder.path());
     assert_eq!(tables.names().await.unwrap(), ["i", "r"]);
     let Table::Whole(table) = tables.open("r").unwrap() else { panic!("it is a replica") };
     assert_eq!(table.indexed_columns(), ["k", "v"]);
     assert!(tables.replica("r@0").unwrap_err().to_string().contains("give all processes the same file"));
+    // One that was replaced is opened again, when a plan is over it.
+    write_table(folder.path(), "r", &schema, &[batch.slice(0, 90)], &["k"]).unwrap();
+    let identity = open(folder.path()).open("r").unwrap().identity();
+    let Table::Whole(table) = tables.replica(&identity).unwrap() else { panic!("it is a replica") };
+    assert_eq!((table.rows().num_rows(), tables.open("r").unwrap().identity()), (90, identity));
     for name in ["", "..", "a/b", "none"] {
         assert!(tables.open(name).unwrap_err().to_string().contains(name), "{name}");
     }
