@@ -221,7 +221,7 @@ fn join_of_a_kind<I: FixedIndex>(index: &I, stream: &Stream, keys: &[I::Key], fo
     let mut scratch = JoinScratch::new(device, keys.len())?;
     let kinds = [(JoinKind::Inner, 3), (JoinKind::Left, 40), (JoinKind::Semi, 0), (JoinKind::Anti, 31)];
     let (kind, from) = kinds[keys.len() % kinds.len()];
-    let is_valid = |i: usize| (i * 7 + from) % 5 != 0;
+    let is_valid = |i: usize| !(i * 7 + from).is_multiple_of(5);
     let row = |i: usize| found[i].filter(|_| is_valid(i));
     let is_kept = |&i: &usize| kind.rows(row(i).iter().len() as u64) == 1;
     let numbers: Vec<u64> = (0..keys.len()).filter(is_kept).map(|i| i as u64).collect();

@@ -251,7 +251,7 @@ pub(crate) fn settled(device: &Device, len: usize, seed: u64, sabotage: Option<S
     let (stream, bits, any) = (device.stream()?, device.upload(&valid)?, device.upload(&[7_u64])?);
     let (mut time, mut difference) = (Duration::ZERO, None);
     for (is_left, has_nulls) in [(false, true), (true, false), (true, true)] {
-        let hit = |i: usize| i < len && counts[i] > 0 && !(has_nulls && !bit(&valid, offset + i));
+        let hit = |i: usize| i < len && counts[i] > 0 && (!has_nulls || bit(&valid, offset + i));
         let mut rows = output(device, "rows of probes", len, len)?;
         let mut begins = output(device, "where matches begin", len, len)?;
         let mut mask = output(device, "the hit mask", words, words)?;
