@@ -30,7 +30,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`MultiMap::get_all_many`]; [`Error::OutputLength`](lanetree_frame::Error::OutputLength) unless the validity has one bit per
+    /// As [`MultiMap::get_all_many`]; [`Error::OutputLength`] unless the validity has one bit per
     /// probe.
     pub fn join_as_many(&self, probes: &[K], join: &Join<'_>) -> Result<JoinRows<V>> {
         if let Some(validity) = join.validity() {
@@ -64,7 +64,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`MultiMap::join_as_many`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows.
+    /// As [`MultiMap::join_as_many`]; [`BoundLengths`](Error::BoundLengths) unless there are as many highs as lows.
     pub fn range_join_many(&self, lows: &[K], highs: &[K], closed: Closed, join: &Join<'_>) -> Result<JoinRows<V>> {
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), join)
     }
@@ -72,7 +72,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// Joins probes with all values of the keys that are at most `distance` away. Otherwise like [`MultiMap::range_join_many`].
     ///
     /// # Errors
-    /// As [`MultiMap::join_as_many`]; [`OptionValue`](lanetree_frame::Error::OptionValue) for keys that are floats.
+    /// As [`MultiMap::join_as_many`]; [`OptionValue`](Error::OptionValue) for keys that are floats.
     pub fn band_join_many(&self, probes: &[K], distance: u64, join: &Join<'_>) -> Result<JoinRows<V>> {
         self.join_between((probes, probes), JoinBounds::of_bands(distance)?, join)
     }
