@@ -15,8 +15,9 @@ use lanetree_simt::Global;
 /// call allocates nothing, synchronises nothing, and may return before its work is done.
 ///
 /// What a query can do without is named before it: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
-/// [`limit`](Self::limit) and [`limits`](Self::limits). A hit mask or a limit before a query that does not use it is
-/// [`Error::UnusedOption`].
+/// [`limit`](Self::limit) and [`limits`](Self::limits). A hit mask, a value of what is absent or a limit before a query that does not
+/// use it is [`Error::UnusedOption`]; the order of a batch may be named before all queries, and those that gain nothing from it do
+/// without.
 ///
 /// ```
 /// use lanetree::{BatchOrder, Device, LaneTree};
@@ -45,8 +46,8 @@ pub struct OnStream<'a, I: FixedIndex> {
 pub struct QueryOptions<'a, V> {
     /// Where the hit mask goes.
     pub hits: Option<&'a mut Buffer<u32>>,
-    /// The value of what is absent.
-    pub miss: V,
+    /// The value of what is absent, if one was named.
+    pub miss: Option<V>,
     /// At most this number of pairs of each range.
     pub limit: u64,
     /// The most pairs of each range by itself.
@@ -54,35 +55,45 @@ pub struct QueryOptions<'a, V> {
 }
 
 impl<V: Value> Default for QueryOptions<'_, V> {
-    /// No hit mask, no limits; what is absent has the value of which all bits are set.
+    /// No hit mask, no limits, and no value of what is absent.
     fn default() -> Self {
-        let mut miss = V::default();
-        bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
-        Self { hits: None, miss, limit: u64::MAX, limits: None }
+        Self { hits: None, miss: None, limit: u64::MAX, limits: None }
     }
 }
 
-/// What a query uses of its [`QueryOptions`], beside the value of what is absent.
+/// What a query uses of its [`QueryOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// The hit mask.
+    /// The hit mask, and the value of what is absent.
     Hits,
+    /// That value alone.
+    Miss,
     /// The limits of ranges.
     Limits,
-    /// Neither.
+    /// Nothing.
     Nothing,
 }
 
-impl<V> QueryOptions<'_, V> {
+impl<V: Value> QueryOptions<'_, V> {
+    /// The value of what is absent: the one that was named, or else the one of which all bits are set.
+    pub fn miss(&self) -> V {
+        self.miss.unwrap_or_else(|| {
+            let mut miss = V::default();
+            bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
+            miss
+        })
+    }
+
     /// Checks that nothing was named that a query would not use.
     ///
     /// # Errors
     /// [`Error::UnusedOption`].
     pub fn check(&self, call: &'static str, uses: Uses) -> Result<()> {
         let hits = ("hits", self.hits.is_some() && uses != Uses::Hits);
+        let miss = ("miss", self.miss.is_some() && !matches!(uses, Uses::Hits | Uses::Miss));
         let limit = ("limit", self.limit != u64::MAX && uses != Uses::Limits);
         let limits = ("limits", self.limits.is_some() && uses != Uses::Limits);
-        match [hits, limit, limits].into_iter().find(|&(_, is_unused)| is_unused) {
+        match [hits, miss, limit, limits].into_iter().find(|&(_, is_unused)| is_unused) {
             Some((option, _)) => Err(Error::UnusedOption { option, call }),
             None => Ok(()),
         }
@@ -129,7 +140,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: I::Value) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -177,7 +188,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// [`Error::Runtime`] for buffers of another device, and from the launch.
     pub fn get(mut self, queries: &Buffer<I::Key>, values: &mut Buffer<I::Value>) -> Result<()> {
         self.options.check("get", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.get_first(queries.len(), queries, values, hits, miss)
     }
 
@@ -307,8 +318,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
         hits: &mut Buffer<u32>,
     ) -> Result<()> {
-        self.options.check("asof", Uses::Nothing)?;
-        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss);
+        self.options.check("asof", Uses::Miss)?;
+        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss());
         of_index.neighbor(queries, keys, values, &how.searches::<I::Key>()?)
     }
 
@@ -319,7 +330,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
         searches: &Searches<BitsOf<I>>,
     ) -> Result<()> {
-        let (count, hits, miss) = (queries.len(), self.options.hits.take(), self.options.miss);
+        let (count, hits, miss) = (queries.len(), self.options.hits.take(), self.options.miss());
         self.check("the queries' buffer", count, queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;

@@ -18,9 +18,8 @@ use crate::structure::Parts;
 use core::mem::take;
 use lanetree_frame::parallel::*;
 use lanetree_frame::parcel::{Goal, Parcel};
-use lanetree_frame::{Device, DeviceKind, Error, Result};
+use lanetree_frame::{Device, DeviceKind, Result};
 use lanetree_layout::{Key, Word};
-use lanetree_runtime as runtime;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -55,7 +54,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
     /// device that has no copy need not take one: a batch does not need it, so where it fails once more the CPU goes on alone.
     ///
     /// # Errors
-    /// [`Error::Runtime`]. A copy that was being changed is dropped, and any copy if the device does more than refuse memory: so
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime). A copy that was being changed is dropped, and any copy if the device does more than refuse memory: so
     /// the next batch does not depend on it.
     pub(super) fn send(
         &mut self,
@@ -68,14 +67,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
             Ok(copy) => return Ok(copy),
             Err(error) => error,
         };
-        let is_full =
-            matches!(error, Error::Runtime(runtime::Error::OutOfMemory { .. } | runtime::Error::PoolLimit { .. }));
-        if !is_full {
-            self.copy = None;
-        }
-        if self.copy.is_none() {
-            self.no_copy = Some(error.to_string());
-        }
+        self.note_refusal(&error);
         if had_copy { Err(error) } else { Ok(None) }
     }
 
