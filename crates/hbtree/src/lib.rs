@@ -83,6 +83,7 @@ mod request;
 mod sorting;
 mod stats;
 mod structure;
+mod tuning;
 
 pub use build::{Builder, Pieces};
 pub use hybrid::{Discovery, Sample, StageTimes};
