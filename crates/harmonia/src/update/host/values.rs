@@ -1,0 +1,83 @@
+//! Batches that only replace values. Nothing moves, so that leaves need neither locks nor states, which for a large tree are many
+//! pages that the system would have to clear: two passes over the changes are cheaper, one that reads and one that writes.
+
+use super::batch::{Done, Undo};
+use super::leaf::LeafRegion;
+use super::{IN_MEMORY, Limits, in_memory};
+use crate::Harmonia;
+use crate::native::{View, below};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::with_room;
+use lanetree_frame::{NetChange, Result};
+use lanetree_layout::{Key, Word};
+
+/// A value that a task is to write.
+struct Replaced<V> {
+    leaf: u32,
+    /// The leaf's pairs, and which of them.
+    len: usize,
+    at: usize,
+    value: V,
+}
+
+/// Replaces values by the changes, of distinct keys, if these do nothing else; what each task has done. `None` if a change would insert or
+/// remove a pair: then nothing has changed.
+///
+/// # Errors
+/// [`Runtime`](lanetree_frame::Error::Runtime) if main memory has no room; nothing has changed then, either.
+pub(super) fn replace<K: Key, V: Word>(
+    tree: &mut Harmonia<K, V>,
+    changes: &[(K::Bits, NetChange<V>)],
+    limits: Limits,
+) -> Result<Option<Vec<Done<K::Bits, V>>>> {
+    let ranks = tree.ranks.as_ref().map(in_memory);
+    let view = View::<K, V>::new(&tree.shape, in_memory(&tree.inner), in_memory(&tree.leaves), ranks);
+    let more = AtomicBool::new(false);
+    let found = changes.par_chunks(limits.changes).try_map_collect(|changes| find(&view, changes, &more))?;
+    if more.into_inner() {
+        return Ok(None);
+    }
+    let leaves = LeafRegion::<K::Bits, V>::new(tree.leaves.as_mut_slice().expect(IN_MEMORY), tree.shape.fanout);
+    found.par_iter().for_each(|(_, replaced)| {
+        for &Replaced { leaf, len, at, value } in replaced {
+            // SAFETY: the tree is borrowed mutably, nobody reads it, and no other change has this key.
+            unsafe { leaves.replace(leaf, len, at, value) };
+        }
+    });
+    Ok(Some(found.into_iter().map(|found| found.0).collect()))
+}
+
+/// The pairs whose values a task's changes replace; says whether a change does more.
+fn find<K: Key, V: Word>(
+    view: &View<'_, K, V>,
+    changes: &[(K::Bits, NetChange<V>)],
+    more: &AtomicBool,
+) -> Result<(Done<K::Bits, V>, Vec<Replaced<V>>)> {
+    let mut done = Done { report: Default::default(), in_place: Vec::new() };
+    if more.load(Relaxed) {
+        return Ok((done, Vec::new()));
+    }
+    let mut replaced = with_room(changes.len())?;
+    done.in_place = with_room(changes.len())?;
+    view.for_each_leaf(
+        changes.len(),
+        |i| changes[i].0,
+        |i, leaf, _| {
+            let (key, change) = changes[i];
+            let (keys, ranks) = (view.leaf_keys(leaf), view.leaf_ranks(leaf));
+            let len = (ranks.end - ranks.start) as usize;
+            let at = below(keys, key) as usize;
+            match (change, at < len && keys[at] == key) {
+                (NetChange::Put(value) | NetChange::PutIfPresent(value), true) => {
+                    replaced.push(Replaced { leaf, len, at, value });
+                    done.in_place.push(Undo { leaf, key, value: None });
+                    done.report.replaced += 1;
+                }
+                (NetChange::PutIfPresent(_) | NetChange::Remove, false) => done.report.unmatched += 1,
+                (NetChange::Put(_), false) | (NetChange::Remove, true) => more.store(true, Relaxed),
+            }
+        },
+    );
+    Ok((done, replaced))
+}
