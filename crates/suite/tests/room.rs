@@ -9,6 +9,7 @@ use lanetree::{
     BatchOf, BuildRules, Closed, Cuart, Cubpt, Device, DeviceKind, Domain, Duplicates, Error, Harmonia, IndexBuilder,
     IntervalIndex, KeyOf, LaneSet, LaneTree, MultiMap, Nulls, Op, OrderedIndex, Result, SortedArray, Validity,
 };
+use lanetree_suite::families::sharded_builders;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -218,6 +219,12 @@ fn calls_of_the_regular_hbtree_find_no_memory() {
 #[test]
 fn calls_of_the_hbtree_below_harmonia_find_no_memory() {
     all_calls(&hbtree::Builder::<u64, u64, Over<HarmoniaAbove>>::default(), word);
+}
+
+#[test]
+fn calls_of_shards_find_no_memory() {
+    let [together, _] = sharded_builders(LaneTree::<u64, u64>::builder());
+    all_calls(&together, word);
 }
 
 /// Byte strings of several lengths.

@@ -12,12 +12,15 @@ use lanetree_frame::room::with_room;
 use lanetree_frame::{NetChange, Result};
 use lanetree_layout::{Key, Word};
 
+/// Changes after which a task asks whether another one does more than to replace values.
+const STEP: usize = 64;
+
 /// A value that a task is to write.
 struct Replaced<V> {
     leaf: u32,
     /// The leaf's pairs, and which of them.
-    len: usize,
-    at: usize,
+    len: u16,
+    at: u16,
     value: V,
 }
 
@@ -42,42 +45,43 @@ pub(super) fn replace<K: Key, V: Word>(
     found.par_iter().for_each(|(_, replaced)| {
         for &Replaced { leaf, len, at, value } in replaced {
             // SAFETY: the tree is borrowed mutably, nobody reads it, and no other change has this key.
-            unsafe { leaves.replace(leaf, len, at, value) };
+            unsafe { leaves.replace(leaf, len.into(), at.into(), value) };
         }
     });
     Ok(Some(found.into_iter().map(|found| found.0).collect()))
 }
 
-/// The pairs whose values a task's changes replace; says whether a change does more.
+/// The pairs whose values a task's changes replace. Says whether a change does more, and ends soon after one does.
 fn find<K: Key, V: Word>(
     view: &View<'_, K, V>,
     changes: &[(K::Bits, NetChange<V>)],
     more: &AtomicBool,
 ) -> Result<(Done<K::Bits, V>, Vec<Replaced<V>>)> {
-    let mut done = Done { report: Default::default(), in_place: Vec::new() };
-    if more.load(Relaxed) {
-        return Ok((done, Vec::new()));
-    }
+    let mut done = Done { report: Default::default(), in_place: with_room(changes.len())? };
     let mut replaced = with_room(changes.len())?;
-    done.in_place = with_room(changes.len())?;
-    view.for_each_leaf(
-        changes.len(),
-        |i| changes[i].0,
-        |i, leaf, _| {
-            let (key, change) = changes[i];
-            let (keys, ranks) = (view.leaf_keys(leaf), view.leaf_ranks(leaf));
-            let len = (ranks.end - ranks.start) as usize;
-            let at = below(keys, key) as usize;
-            match (change, at < len && keys[at] == key) {
-                (NetChange::Put(value) | NetChange::PutIfPresent(value), true) => {
-                    replaced.push(Replaced { leaf, len, at, value });
-                    done.in_place.push(Undo { leaf, key, value: None });
-                    done.report.replaced += 1;
+    for changes in changes.chunks(STEP) {
+        if more.load(Relaxed) {
+            break;
+        }
+        view.for_each_leaf(
+            changes.len(),
+            |i| changes[i].0,
+            |i, leaf, _| {
+                let (key, change) = changes[i];
+                let (keys, ranks) = (view.leaf_keys(leaf), view.leaf_ranks(leaf));
+                // Leaves have at most 128 slots.
+                let (len, at) = ((ranks.end - ranks.start) as u16, below(keys, key) as u16);
+                match (change, at < len && keys[usize::from(at)] == key) {
+                    (NetChange::Put(value) | NetChange::PutIfPresent(value), true) => {
+                        replaced.push(Replaced { leaf, len, at, value });
+                        done.in_place.push(Undo { leaf, key, value: None });
+                        done.report.replaced += 1;
+                    }
+                    (NetChange::PutIfPresent(_) | NetChange::Remove, false) => done.report.unmatched += 1,
+                    (NetChange::Put(_), false) | (NetChange::Remove, true) => more.store(true, Relaxed),
                 }
-                (NetChange::PutIfPresent(_) | NetChange::Remove, false) => done.report.unmatched += 1,
-                (NetChange::Put(_), false) | (NetChange::Remove, true) => more.store(true, Relaxed),
-            }
-        },
-    );
+            },
+        );
+    }
     Ok((done, replaced))
 }
