@@ -57,7 +57,8 @@ pub(crate) struct Tiles<'a, K> {
     count: u64,
     /// The place of the lane's query.
     pub(crate) at: u64,
-    word: K,
+    /// The lane's query, as the caller has it.
+    raw: K,
 }
 
 impl<'a, K: KeyWord> Tiles<'a, K> {
@@ -71,7 +72,7 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
         // SAFETY: the caller's contract.
         unsafe {
             load_top(simt, tree);
-            Self { tree, queries, count, at, word: tree.load(simt, queries, at, count) }
+            Self { tree, queries, count, at, raw: tree.load_raw(simt, queries, at, count) }
         }
     }
 
@@ -86,9 +87,9 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
         if self.at - u64::from(simt.lane()) >= self.count {
             return None;
         }
-        let word = self.word;
+        let word = self.raw.xor(self.tree.flip);
         // SAFETY: the caller's contract.
-        self.word = unsafe { self.tree.load(simt, self.queries, self.at + Self::stride(simt), self.count) };
+        self.raw = unsafe { self.tree.load_raw(simt, self.queries, self.at + Self::stride(simt), self.count) };
         Some(word)
     }
 

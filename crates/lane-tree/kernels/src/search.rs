@@ -216,8 +216,19 @@ impl<K: KeyWord> TreeRef<K> {
     /// There are `count` queries.
     #[inline(always)]
     pub(crate) unsafe fn load<S: Simt>(&self, simt: S, queries: Global<K>, at: u64, count: u64) -> K {
+        // SAFETY: the caller's.
+        if at < count { unsafe { self.load_raw(simt, queries, at, count) }.xor(self.flip) } else { K::MIN }
+    }
+
+    /// Per thread. The query at a place, as the caller has it, for use in a later round: whoever orders it at once waits for the
+    /// load. Any word past the last query.
+    ///
+    /// # Safety
+    /// As [`TreeRef::load`].
+    #[inline(always)]
+    pub(crate) unsafe fn load_raw<S: Simt>(&self, simt: S, queries: Global<K>, at: u64, count: u64) -> K {
         // SAFETY: the place of a query.
-        if at < count { unsafe { simt.load(queries, at, Hint::Streaming) }.xor(self.flip) } else { K::MIN }
+        if at < count { unsafe { simt.load(queries, at, Hint::Streaming) } } else { K::MIN }
     }
 
     /// Per thread. The number of the node of the highest level for a word, and about the first key of that: below it by less than

@@ -83,7 +83,7 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                 let mut others = 0_u32;
                 let mut part = 0;
                 while part < PARTS && start(part) < args.count {
-                    let (now, of_now) = (next, of_next);
+                    let (now, of_now) = (next.ordered(tree), of_next);
                     let is_near = now.is_near(simt, of_now);
                     if is_near {
                         now.stage(simt, args, of_now);
@@ -202,7 +202,7 @@ impl<K> Span<K> {
     }
 }
 
-/// A part, as it is loaded: its queries, and the first of its lines' chunks.
+/// A part: its queries, as the caller has them until it is searched, and the first of its lines' chunks.
 #[derive(Clone, Copy)]
 struct Part<K, const OWN: usize> {
     own: [K; OWN],
@@ -244,7 +244,7 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
                 // Past the last query, the last query is repeated.
                 let at = place(simt, start, j);
                 let at = if at < args.count { at } else { args.count - 1 };
-                part.own[j] = args.tree.load(simt, args.queries, at, args.count);
+                part.own[j] = args.tree.load_raw(simt, args.queries, at, args.count);
             }
             for i in 0..ahead(OWN) {
                 let chunk = i as u32 * WARP + simt.lane();
@@ -254,6 +254,13 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
             }
         }
         part
+    }
+
+    /// The part with its queries' ordered words, which waits for the loads.
+    #[inline(always)]
+    fn ordered(mut self, tree: &TreeRef<K>) -> Self {
+        self.own = self.own.map(|query| query.xor(tree.flip));
+        self
     }
 
     /// Warp collective (all lanes). Whether its queries are sorted, and its lines in a window.
