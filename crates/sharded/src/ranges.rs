@@ -99,7 +99,9 @@ pub(crate) fn range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
     let Plan { route, beyond } = plan(splitters, ranges)?;
     let parts = route.split(ranges)?;
     // What has no limit is asked of all its shards at once.
-    let (all, mut limited): (Vec<_>, Vec<_>) = beyond.into_iter().partition(|beyond| beyond.limit == u64::MAX);
+    let has_limit = |beyond: &&Beyond<K>| beyond.limit != u64::MAX;
+    let all = collected(beyond.iter().filter(|beyond| !has_limit(beyond)))?;
+    let mut limited = collected(beyond.iter().filter(has_limit).copied())?;
     let answers = group.ask(|shard, index| {
         let own = range_of(index, &parts[shard])?;
         let rest = collected(all.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)))?;

@@ -24,6 +24,12 @@ struct Replaced<V> {
     value: V,
 }
 
+/// What all tasks have done.
+type AllDone<B, V> = Vec<Done<B, V>>;
+
+/// What a task will have done, and what it has to write for that.
+type Found<B, V> = (Done<B, V>, Vec<Replaced<V>>);
+
 /// Replaces values by the changes, of distinct keys, if these do nothing else; what each task has done. `None` if a change would insert or
 /// remove a pair: then nothing has changed.
 ///
@@ -33,7 +39,7 @@ pub(super) fn replace<K: Key, V: Word>(
     tree: &mut Harmonia<K, V>,
     changes: &[(K::Bits, NetChange<V>)],
     limits: Limits,
-) -> Result<Option<Vec<Done<K::Bits, V>>>> {
+) -> Result<Option<AllDone<K::Bits, V>>> {
     let ranks = tree.ranks.as_ref().map(in_memory);
     let view = View::<K, V>::new(&tree.shape, in_memory(&tree.inner), in_memory(&tree.leaves), ranks);
     let more = AtomicBool::new(false);
@@ -56,7 +62,7 @@ fn find<K: Key, V: Word>(
     view: &View<'_, K, V>,
     changes: &[(K::Bits, NetChange<V>)],
     more: &AtomicBool,
-) -> Result<(Done<K::Bits, V>, Vec<Replaced<V>>)> {
+) -> Result<Found<K::Bits, V>> {
     let mut done = Done { report: Default::default(), in_place: with_room(changes.len())? };
     let mut replaced = with_room(changes.len())?;
     for changes in changes.chunks(STEP) {
