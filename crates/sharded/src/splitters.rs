@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn few_keys_or_none_have_splitters_too() {
-        assert_eq!(choose::<u32>(&[], 4), [1 << 30, 2 << 30, 3 << 30]);
-        assert_eq!(choose::<i64>(&[], 2), [0]);
-        assert_eq!(choose::<u128>(&[], 2), [1 << 127]);
+        assert_eq!(choose::<u32>(&[], 4).unwrap(), [1 << 30, 2 << 30, 3 << 30]);
+        assert_eq!(choose::<i64>(&[], 2).unwrap(), [0]);
+        assert_eq!(choose::<u128>(&[], 2).unwrap(), [1 << 127]);
         assert_eq!(choose(&[9_u64], 3).unwrap(), [9, 9]);
         assert_eq!(choose(&[7_u64; 1000], 3).unwrap(), [7, 7]);
         let splitters = choose(&[5_u64, 1], 4).unwrap();

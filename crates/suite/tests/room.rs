@@ -85,7 +85,7 @@ fn each_refusal<T>((device, what): (&Device, &str), mut call: impl FnMut() -> Re
     let is_emulated = device.kind() == DeviceKind::Emulated;
     IS_EMULATED.store(is_emulated, Ordering::Relaxed);
     let step = if is_emulated { 7 } else { 1 };
-    for refused in (1 + what.len() as u64 % step..300).step_by(step as usize) {
+    for refused in (1 + what.len() as u64 % step..1000).step_by(step as usize) {
         LEFT.store(refused, Ordering::Relaxed);
         let outcome = call();
         let was_refused = LEFT.swap(0, Ordering::Relaxed) == 0;
