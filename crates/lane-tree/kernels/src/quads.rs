@@ -25,3 +25,16 @@ pub(crate) fn own<S: Simt>(simt: S, of_all: OfQuad<u32>) -> u32 {
     });
     own
 }
+
+/// Warp collective (all lanes). The sum over four lanes of a byte for each of their queries, in all of them.
+#[inline(always)]
+pub(crate) fn sum_bytes<S: Simt>(simt: S, bytes: u32) -> u32 {
+    let of_two = bytes + simt.shuffle_xor(FULL_MASK, bytes, 1);
+    of_two + simt.shuffle_xor(FULL_MASK, of_two, 2)
+}
+
+/// The byte of one of the queries.
+#[inline(always)]
+pub(crate) fn byte_of(bytes: u32, round: u32) -> u32 {
+    bytes >> (8 * round) & 0xff
+}

@@ -1,7 +1,7 @@
 //! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, line_slots, pairs_of};
-use crate::quads::{QUAD, own};
+use crate::quads::{QUAD, byte_of, own, sum_bytes};
 use crate::search::{TABLE_BYTES, TreeRef, load_top};
 use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
@@ -71,8 +71,10 @@ impl<'a, K: KeyWord> Tiles<'a, K> {
         let at = simt.global_index();
         // SAFETY: the caller's contract.
         unsafe {
+            // Before the table: both take as long as memory does.
+            let raw = tree.load_raw(simt, queries, at, count);
             load_top(simt, tree);
-            Self { tree, queries, count, at, raw: tree.load_raw(simt, queries, at, count) }
+            Self { tree, queries, count, at, raw }
         }
     }
 
@@ -345,20 +347,27 @@ impl<K: KeyWord> TreeRef<K> {
             let (descent, node) = self.descend_any::<S, V>(simt, word);
             let lines = descent.children.numbers();
             let line = own(simt, lines);
-            let is_first_line = descent.children.before >> (8 * within) & 0xff == 0;
+            let is_first_line = byte_of(descent.children.before, within) == 0;
             let chunks = self.chunks::<S, V>(simt, lines);
             let (mut is_found, mut own_slot) = (false, 0);
+            let is_before = |key, word| (key < word) | (predecessor & (key == word));
+            // How many of each line's keys, a byte for each line. All are compared before the lanes exchange anything: with a ballot for
+            // each line, its load waits for the one before.
+            let mut before = 0;
             unroll!(QUAD as usize, round => {
                 let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
                 let pairs = pairs_of::<K, V>(chunks[round]);
-                let is_before = |key: K| (key < word) | (predecessor & (key == word));
-                let mut below = 0;
                 unroll!(MOST_CHUNK_SLOTS, slot => {
                     if (slot as u32) < slots {
-                        below += (simt.ballot(FULL_MASK, is_before(pairs[slot].0)) >> leader & 15).count_ones();
+                        before += u32::from(is_before(pairs[slot].0, word)) << (8 * round);
                     }
                 });
+            });
+            let before = sum_bytes(simt, before);
+            unroll!(QUAD as usize, round => {
+                let pairs = pairs_of::<K, V>(chunks[round]);
                 // Free slots repeat the last pair, so it does not matter that they are counted.
+                let below = byte_of(before, round as u32);
                 let slot = if predecessor { below.wrapping_sub(1) } else { below };
                 if !has_keys_alone::<K, V>() && slot / slots == within && slot < in_line {
                     let (key, value) = if slot % slots == 0 { pairs[0] } else { pairs[1] };

@@ -9,7 +9,7 @@ use crate::layout::{
     TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots, first_of_prefix,
     guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, prefix, record_at, record_words, value_at,
 };
-use crate::quads::{OfQuad, QUAD, own};
+use crate::quads::{OfQuad, QUAD, byte_of, own, sum_bytes};
 use crate::values::{self, SharedValues};
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Shared, Simt, kernel_args, unroll};
@@ -73,7 +73,7 @@ impl Children {
     /// Their numbers.
     #[inline(always)]
     pub(crate) fn numbers(&self) -> OfQuad<u32> {
-        core::array::from_fn(|round| self.firsts[round] + (self.before >> (8 * round) & 0xff))
+        core::array::from_fn(|round| self.firsts[round] + byte_of(self.before, round as u32))
     }
 }
 
@@ -180,6 +180,35 @@ pub(crate) unsafe fn load_top<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>) {
     unsafe { tree.load_top(simt, tree.first_top()) }
 }
 
+/// Elements that a thread copies to shared memory at a time: their loads overlap.
+const AT_ONCE: usize = 8;
+
+/// Block collective, without a barrier. Copies an array to shared memory.
+///
+/// # Safety
+/// There are `count` elements, and room for them that nobody else uses.
+#[inline(always)]
+unsafe fn copy_to_shared<S: Simt>(simt: S, from: Global<u32>, to: Shared<u32>, count: u32) {
+    let mut first = simt.thread_index();
+    while first < count {
+        let at = |i: usize| first + i as u32 * simt.block_dim();
+        let mut words = [0; AT_ONCE];
+        // SAFETY: elements; one thread writes each.
+        unsafe {
+            // Past the end, the last one again: no branch separates the loads.
+            unroll!(AT_ONCE, i => {
+                words[i] = simt.load(from, u64::from(at(i).min(count - 1)), Hint::ReadOnly);
+            });
+            unroll!(AT_ONCE, i => {
+                if at(i) < count {
+                    simt.shared_store(to, at(i), words[i]);
+                }
+            });
+        }
+        first = at(AT_ONCE);
+    }
+}
+
 impl<K: KeyWord> TreeRef<K> {
     /// What is above the nodes where the library's kernels have it: first of all.
     #[inline(always)]
@@ -193,19 +222,10 @@ impl<K: KeyWord> TreeRef<K> {
     /// The tree is valid, and the block has shared memory for its table.
     #[inline(always)]
     pub(crate) unsafe fn load_top<S: Simt>(&self, simt: S, top: Top) {
-        let mut index = simt.thread_index();
-        while index < TOP_BUCKETS {
-            // SAFETY: one thread for each element, and a barrier follows.
-            unsafe { simt.shared_store(top.table, index, simt.load(self.table, u64::from(index), Hint::ReadOnly)) };
-            index += simt.block_dim();
-        }
-        let mut index = simt.thread_index();
-        while index < self.top_count {
-            // SAFETY: as above.
-            unsafe {
-                simt.shared_store(top.prefixes, index, simt.load(self.prefixes, u64::from(index), Hint::ReadOnly))
-            };
-            index += simt.block_dim();
+        // SAFETY: the same contract.
+        unsafe {
+            copy_to_shared(simt, self.table, top.table, TOP_BUCKETS);
+            copy_to_shared(simt, self.prefixes, top.prefixes, self.top_count);
         }
         simt.barrier();
     }
@@ -343,9 +363,7 @@ impl<K: KeyWord> TreeRef<K> {
                 begun |= if are_exact >> round & 1 != 0 { count << (8 * round) } else { 0 };
             });
         }
-        begun += simt.shuffle_xor(FULL_MASK, begun, 1);
-        begun += simt.shuffle_xor(FULL_MASK, begun, 2);
-        Children { firsts, before: begun, is_plain }
+        Children { firsts, before: sum_bytes(simt, begun), is_plain }
     }
 
     /// Warp collective (all lanes). Where a descent for each lane's word begins at the top.
@@ -622,7 +640,7 @@ impl<K: KeyWord> TreeRef<K> {
                 record = self.record::<S, V>(simt, node);
             }
             let lines = children.numbers();
-            let (line, of_node) = (own(simt, lines), children.before >> (8 * within) & 0xff);
+            let (line, of_node) = (own(simt, lines), byte_of(children.before, within));
             let chunks = self.chunks::<S, V>(simt, lines);
             // Keys not above the word are those below the next one; all are, if there is none.
             let bound = if upper { word.wrapping_add(K::truncate(1)) } else { word };

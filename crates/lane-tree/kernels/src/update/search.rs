@@ -91,7 +91,7 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                 is_last &= is_sorted;
                 if tree.height > 0 {
                     let start = tree.start(simt, tree.first_top(), word);
-                    position = tree.find::<S, V>(simt, start, word, (false, false), |own| {
+                    position = tree.find::<S, V>(simt, start, word, (false, true), |own| {
                         (number, after) = (own, tree.rank_of::<S, V>(simt, own + 1));
                     });
                     (is_reached, is_line_reached) = (position.is_plain, position.is_plain);
