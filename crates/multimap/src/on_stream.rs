@@ -156,7 +156,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: V) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -228,7 +228,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// As [`OnStream::get_all`].
     pub fn first(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
         self.options.check("first", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.one(queries, (values, hits), miss, Which::First, scratch)
     }
 
@@ -238,7 +238,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// As [`OnStream::get_all`].
     pub fn last(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
         self.options.check("last", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.one(queries, (values, hits), miss, Which::Last, scratch)
     }
 
@@ -319,7 +319,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         self.options.check("predecessor", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.neighbor(queries, Side::Upper, (keys, values, hits), miss, scratch)
     }
 
@@ -335,7 +335,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         self.options.check("successor", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.neighbor(queries, Side::Lower, (keys, values, hits), miss, scratch)
     }
 

@@ -7,7 +7,7 @@ use lanetree_base::join_steps::DeviceValidity;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::room::zeroed;
-use lanetree_base::{BatchOrder, Error, JoinKind, Result, no_row};
+use lanetree_base::{BatchOrder, Error, JoinKind, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
@@ -17,7 +17,8 @@ use lanetree_simt::Global;
 ///
 /// What a query can do without is named before it: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
 /// [`limit`](Self::limit) and [`limits`](Self::limits), [`kind`](Self::kind) and [`valid`](Self::valid). What a query does not use is
-/// [`Error::UnusedOption`], except an order and a miss.
+/// [`Error::UnusedOption`], except the order of a batch, which may be named before all queries: those that gain nothing from it do
+/// without.
 ///
 /// ```
 /// use lanetree::{BatchOrder, Device, LaneTree};
@@ -46,8 +47,8 @@ pub struct OnStream<'a, I: FixedIndex> {
 pub struct QueryOptions<'a, V> {
     /// Where the hit mask goes.
     pub hits: Option<&'a mut Buffer<u32>>,
-    /// The value of what is absent.
-    pub miss: V,
+    /// The value of what is absent, if one was named.
+    pub miss: Option<V>,
     /// At most this number of pairs of each range.
     pub limit: u64,
     /// The most pairs of each range by itself.
@@ -59,37 +60,53 @@ pub struct QueryOptions<'a, V> {
 }
 
 impl<V: Value> Default for QueryOptions<'_, V> {
-    /// No hit mask, no limits, inner joins, no nulls; what is absent has the value of which all bits are set.
+    /// No hit mask, no limits, inner joins, no nulls, and no value of what is absent.
     fn default() -> Self {
-        Self { hits: None, miss: no_row(), limit: u64::MAX, limits: None, kind: JoinKind::Inner, valid: None }
+        Self { hits: None, miss: None, limit: u64::MAX, limits: None, kind: JoinKind::Inner, valid: None }
     }
 }
 
-/// What a query uses of its [`QueryOptions`], beside the value of what is absent.
+/// What a query uses of its [`QueryOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// The hit mask.
+    /// The hit mask, and the value of what is absent.
     Hits,
+    /// That value alone.
+    Miss,
     /// The limits of ranges.
     Limits,
     /// The kind of a join, and the validity of its probes.
     Join,
-    /// None of them.
+    /// The same, and of a left join the value of what is absent.
+    JoinOfValues,
+    /// Nothing.
     Nothing,
 }
 
-impl<V> QueryOptions<'_, V> {
+impl<V: Value> QueryOptions<'_, V> {
+    /// The value of what is absent: the one that was named, or else the one of which all bits are set.
+    pub fn miss(&self) -> V {
+        self.miss.unwrap_or_else(|| {
+            let mut miss = V::default();
+            bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
+            miss
+        })
+    }
+
     /// Checks that nothing was named that a query would not use.
     ///
     /// # Errors
     /// [`Error::UnusedOption`].
     pub fn check(&self, call: &'static str, uses: Uses) -> Result<()> {
         let hits = ("hits", self.hits.is_some() && uses != Uses::Hits);
+        let (is_join, is_left) = (matches!(uses, Uses::Join | Uses::JoinOfValues), self.kind == JoinKind::Left);
+        let has_miss = matches!(uses, Uses::Hits | Uses::Miss) || uses == Uses::JoinOfValues && is_left;
+        let miss = ("miss", self.miss.is_some() && !has_miss);
         let limit = ("limit", self.limit != u64::MAX && uses != Uses::Limits);
         let limits = ("limits", self.limits.is_some() && uses != Uses::Limits);
-        let kind = ("kind", self.kind != JoinKind::Inner && uses != Uses::Join);
-        let valid = ("valid", self.valid.is_some() && uses != Uses::Join);
-        match [hits, limit, limits, kind, valid].into_iter().find(|&(_, is_unused)| is_unused) {
+        let kind = ("kind", self.kind != JoinKind::Inner && !is_join);
+        let valid = ("valid", self.valid.is_some() && !is_join);
+        match [hits, miss, limit, limits, kind, valid].into_iter().find(|&(_, is_unused)| is_unused) {
             Some((option, _)) => Err(Error::UnusedOption { option, call }),
             None => Ok(()),
         }
@@ -136,7 +153,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: I::Value) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -201,7 +218,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// [`Error::Runtime`] for buffers of another device, and from the launch.
     pub fn get(mut self, queries: &Buffer<I::Key>, values: &mut Buffer<I::Value>) -> Result<()> {
         self.options.check("get", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.get_first(queries.len(), queries, values, hits, miss)
     }
 
@@ -331,8 +348,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
         hits: &mut Buffer<u32>,
     ) -> Result<()> {
-        self.options.check("asof", Uses::Nothing)?;
-        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss);
+        self.options.check("asof", Uses::Miss)?;
+        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss());
         of_index.neighbor(queries.len(), queries, keys, values, &how.searches::<I::Key>()?)
     }
 
@@ -357,7 +374,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
         searches: &Searches<BitsOf<I>>,
     ) -> Result<()> {
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.check("the queries' buffer", count, queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;

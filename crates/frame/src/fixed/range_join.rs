@@ -112,7 +112,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("range_join", Uses::Join)?;
+        self.options.check("range_join", Uses::JoinOfValues)?;
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), scratch, out)
     }
 
@@ -128,7 +128,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("band_join", Uses::Join)?;
+        self.options.check("band_join", Uses::JoinOfValues)?;
         self.join_between((probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
     }
 
@@ -179,7 +179,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
             self.gather(count, ranges, &mut out.pairs)?;
         }
         if is_left {
-            let (offsets, miss) = (&out.pairs.offsets, self.options.miss);
+            let (offsets, miss) = (&out.pairs.offsets, self.options.miss());
             put_misses(stream, hits, count, Some(offsets), &mut out.pairs.values, miss)?;
         }
         number_matches(stream, &out.pairs.offsets, count, &mut out.probes)

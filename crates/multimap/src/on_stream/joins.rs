@@ -134,7 +134,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// # Errors
     /// As [`OnStream::get_all`].
     pub fn join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch<V>, out: &mut DeviceJoin<V>) -> Result<()> {
-        self.options.check("join", Uses::Join)?;
+        self.options.check("join", Uses::JoinOfValues)?;
         self.check("the count's buffer", 1, &out.count)?;
         self.check("the buffer of the probes' numbers", 0, &out.probes)?;
         if !self.options.kind.has_rows() {
@@ -198,7 +198,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
             return gather_values(self.stream, (values, None), found, rows);
         }
         let miss = (&mut scratch.miss, None);
-        one_value(self.stream, &scratch.nowhere, 1, (values, Which::First), miss, self.options.miss)?;
+        one_value(self.stream, &scratch.nowhere, 1, (values, Which::First), miss, self.options.miss())?;
         gather_values(self.stream, (values, Some(&scratch.miss)), found, rows)
     }
 }

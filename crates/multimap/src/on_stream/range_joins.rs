@@ -71,7 +71,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         scratch: &mut RangeJoinScratch<K, V>,
         out: &mut DeviceJoin<V>,
     ) -> Result<()> {
-        self.options.check("range_join", Uses::Join)?;
+        self.options.check("range_join", Uses::JoinOfValues)?;
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), scratch, out)
     }
 
@@ -86,7 +86,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         scratch: &mut RangeJoinScratch<K, V>,
         out: &mut DeviceJoin<V>,
     ) -> Result<()> {
-        self.options.check("band_join", Uses::Join)?;
+        self.options.check("band_join", Uses::JoinOfValues)?;
         self.join_between((probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
     }
 
@@ -150,7 +150,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         spans(stream, (from, to), (None, u64::MAX), count, Some(&mut *begins), counts)?;
         let is_left = self.options.kind == JoinKind::Left;
         if is_left {
-            put_misses(stream, no_hits, 1, None, &mut miss.0, self.options.miss)?;
+            put_misses(stream, no_hits, 1, None, &mut miss.0, self.options.miss())?;
             put_misses(stream, no_hits, 1, None, &mut miss.1, self.contents.values.len() as u64)?;
         }
         let cursors = is_left.then_some((begins, &miss.1));
