@@ -5,10 +5,10 @@ use crate::{MOST_PAIRS, MOST_VALUES, MultiMap};
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths};
 use lanetree_frame::{Buffer, Device, Error, Nulls, Result, Stream, Validity};
-use lanetree_layout::{Key, KeyWord, Word};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::{RadixSortScratch, radix_sort_pairs};
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// Builds a map over pairs in any order. Values of equal keys are in the order of the input.
     ///
     /// The pairs are copied to the device and sorted there, which takes the memory of the pairs three times. Then, beside the map,
@@ -89,7 +89,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
 }
 
 /// The first `len` pairs in ascending order of their keys, and of equal keys in their own order: in the stream's order.
-pub(crate) fn sorted<K: Key, V: Word>(
+pub(crate) fn sorted<K: AnyKey, V: Word>(
     stream: &Stream,
     pairs: (&Buffer<K>, &Buffer<V>),
     len: usize,

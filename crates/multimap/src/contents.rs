@@ -4,12 +4,12 @@ use crate::places::{pack, sample, samples};
 use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_lane_tree::{BuildScratch, LaneTree};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, exclusive_scan, run_lengths};
 
 /// A map's memory.
 #[derive(Debug)]
-pub(crate) struct Contents<K: Key, V: Word> {
+pub(crate) struct Contents<K: AnyKey, V: Word> {
     /// The distinct keys and their places.
     pub(crate) keys: LaneTree<K, u64>,
     /// The values of all keys.
@@ -27,7 +27,7 @@ pub(crate) struct Counted<K> {
     pub(crate) len: usize,
 }
 
-impl<K: Key> Counted<K> {
+impl<K: AnyKey> Counted<K> {
     /// The distinct ones of the first `len` of sorted keys, and how often each is among them. Waits for the stream.
     pub(crate) fn runs(stream: &Stream, keys: &Buffer<K>, len: usize) -> Result<Self> {
         let device = stream.device();
@@ -64,7 +64,7 @@ pub(crate) struct Found<K> {
     count: Buffer<u64>,
 }
 
-impl<K: Key> Found<K> {
+impl<K: AnyKey> Found<K> {
     /// Room for so many.
     pub(crate) fn new(device: &Device, most: usize) -> Result<Self> {
         Ok(Self { keys: device.alloc(most)?, numbers: device.alloc(most)?, count: device.alloc(1)? })
@@ -96,7 +96,7 @@ pub(crate) fn offsets_of<T: Word>(stream: &Stream, counts: &Buffer<T>, count: us
     Ok(offsets)
 }
 
-impl<K: Key, V: Word> Contents<K, V> {
+impl<K: AnyKey, V: Word> Contents<K, V> {
     /// Of the first `len` of sorted keys, with a value for each. Complete on return.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_multimap::layout::{self, COUNT_BITS};
 use lanetree_kernels_multimap::{GatherArgs, OUTPUTS, Values, calls};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
 
@@ -103,7 +103,7 @@ pub(crate) fn gather_values<V: Word>(
 }
 
 /// Copies the pairs of rows to `out`, as far as there is room for keys: there are at least as many values.
-pub(crate) fn gather_pairs<K: Key, V: Word>(
+pub(crate) fn gather_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     values: &Buffer<V>,
     rows: RowsOf<'_>,

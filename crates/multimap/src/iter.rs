@@ -5,7 +5,7 @@ use core::ops::Bound;
 use lanetree_frame::room::make_room;
 use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_kernels_multimap::layout;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// Keys, and values, that are fetched from the device at a time.
 const BLOCK: usize = 1 << 16;
@@ -13,7 +13,7 @@ const BLOCK: usize = 1 << 16;
 /// Iterates over a map's pairs in order. Fetches keys and values from the device in large blocks; if that fails, the item is an
 /// error and the iteration ends.
 #[derive(Debug)]
-pub struct Iter<'a, K: Key, V: Word> {
+pub struct Iter<'a, K: AnyKey, V: Word> {
     contents: &'a Contents<K, V>,
     /// A block of keys and their places.
     keys: Ranges<K, u64>,
@@ -28,7 +28,7 @@ pub struct Iter<'a, K: Key, V: Word> {
     is_done: bool,
 }
 
-impl<'a, K: Key, V: Word> Iter<'a, K, V> {
+impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
     pub(crate) fn new(contents: &'a Contents<K, V>) -> Self {
         Self {
             contents,
@@ -74,7 +74,7 @@ impl<'a, K: Key, V: Word> Iter<'a, K, V> {
     }
 }
 
-impl<K: Key, V: Word> Iterator for Iter<'_, K, V> {
+impl<K: AnyKey, V: Word> Iterator for Iter<'_, K, V> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -73,7 +73,7 @@ use core::fmt;
 use lanetree_frame::{Device, Stream};
 #[cfg(doc)]
 use lanetree_lane_tree::LaneTree;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// The most values of a key.
 pub const MOST_VALUES: u64 = lanetree_kernels_multimap::layout::MOST_VALUES;
@@ -83,14 +83,14 @@ pub const MOST_PAIRS: u64 = lanetree_kernels_multimap::layout::MOST_PAIRS;
 
 /// A multi-map of keys `K` with values `V`, on a device. Pairs are ordered by their keys, and those of one key by the order in
 /// which they were inserted.
-pub struct MultiMap<K: Key, V: Word> {
+pub struct MultiMap<K: AnyKey, V: Word> {
     device: Device,
     contents: Contents<K, V>,
     /// The most values of a key: fewer in tests.
     most: u64,
 }
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// The device that holds the map.
     pub fn device(&self) -> &Device {
         &self.device
@@ -122,7 +122,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 }
 
-impl<'a, K: Key, V: Word> IntoIterator for &'a MultiMap<K, V> {
+impl<'a, K: AnyKey, V: Word> IntoIterator for &'a MultiMap<K, V> {
     type Item = lanetree_frame::Result<(K, V)>;
     type IntoIter = Iter<'a, K, V>;
 
@@ -131,7 +131,7 @@ impl<'a, K: Key, V: Word> IntoIterator for &'a MultiMap<K, V> {
     }
 }
 
-impl<K: Key, V: Word> fmt::Debug for MultiMap<K, V> {
+impl<K: AnyKey, V: Word> fmt::Debug for MultiMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (keys, pairs) = (self.keys_len(), self.len());
         write!(f, "MultiMap<{}, {}>[{pairs} pairs of {keys} keys, on {}]", K::NAME, V::NAME, self.device)

@@ -7,7 +7,7 @@ use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_multimap::layout::place;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 
 /// Scratch memory of look-ups in device form: 16 bytes per query, reusable for the next batch.
@@ -40,7 +40,7 @@ impl Scratch {
 /// Scratch memory of ranges in device form: 56 bytes and a key per range, and a key and 8 bytes for each pair that is found;
 /// reusable for the next batch.
 #[derive(Debug)]
-pub struct RangeScratch<K: Key> {
+pub struct RangeScratch<K: AnyKey> {
     firsts: Buffer<u64>,
     lasts: Buffer<u64>,
     neighbors: Buffer<K>,
@@ -52,7 +52,7 @@ pub struct RangeScratch<K: Key> {
     key_scratch: fixed::RangeScratch,
 }
 
-impl<K: Key> RangeScratch<K> {
+impl<K: AnyKey> RangeScratch<K> {
     /// Enough for `ranges` ranges with `capacity` pairs in all; 0 pairs are enough to count them.
     ///
     /// # Errors
@@ -127,13 +127,13 @@ impl<V: Word> DeviceRows<V> {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct OnStream<'a, K: Key, V: Word> {
+pub struct OnStream<'a, K: AnyKey, V: Word> {
     contents: &'a Contents<K, V>,
     stream: &'a Stream,
     options: QueryOptions<'a, V>,
 }
 
-impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
+impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     pub(crate) fn new(contents: &'a Contents<K, V>, stream: &'a Stream) -> Self {
         Self { contents, stream, options: QueryOptions::default() }
     }

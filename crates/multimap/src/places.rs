@@ -6,7 +6,7 @@ use lanetree_frame::pointers::{optional, optional_mut};
 use lanetree_frame::{Buffer, DeviceKind, Result, Stream};
 use lanetree_kernels_multimap::layout::{self, SAMPLE};
 use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SampleArgs, SpanArgs, calls};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::Launch;
 
 /// Elements of a task of the CPU's: enough to outweigh its dispatch, and a multiple of 32, so that tasks share no word of a
@@ -191,7 +191,7 @@ pub(crate) fn samples(keys: usize) -> usize {
 }
 
 /// The first and the last one of each [`SAMPLE`] of the first `len` keys.
-pub(crate) fn sample<K: Key>(
+pub(crate) fn sample<K: AnyKey>(
     stream: &Stream,
     keys: &Buffer<K>,
     len: usize,

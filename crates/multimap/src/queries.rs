@@ -9,7 +9,7 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::room::push;
 use lanetree_frame::{JoinRows, KeyRange, Ranges, Result};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
 const TASK: usize = 1 << 14;
@@ -49,7 +49,7 @@ impl<V> ValueRows<V> {
     }
 }
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// All values of each key, in the order in which they were inserted; an absent key has none.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Sizes.
 
 use crate::MultiMap;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// The size of a multi-map, by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Stats {
     }
 }
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// The size of the map.
     pub fn stats(&self) -> Stats {
         let contents = &self.contents;

@@ -10,7 +10,7 @@ use crate::wanted::Wanted;
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Buffer, Error, Result, Stream};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{
     MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, merge_pairs, radix_sort_pairs,
     select_pairs, sum_by_key,
@@ -31,7 +31,7 @@ pub struct ChangeReport {
 /// Keys and numbers on a device.
 type Numbered<'a, K> = (&'a Buffer<K>, &'a Buffer<u64>);
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// Inserts pairs: each value goes after those that its key has, and values of equal keys in the order of the batch. All or
     /// nothing. Sorts the batch on the device, and rebuilds the map, as the [module](crate) says.
     ///

@@ -5,7 +5,7 @@ use core::fmt::Debug;
 use core::ops::Bound;
 use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
 use lanetree::runtime::Failure;
-use lanetree::{Device, DeviceRanges, Error, F64, Key, KeyRange, KeyWord, MultiMap, Pool, Word};
+use lanetree::{AnyKey, Bytes16, Device, DeviceRanges, Error, F64, KeyRange, KeyWord, MultiMap, Pool, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn devices() -> [Device; 2] {
 }
 
 /// Few keys, so that they repeat; both ends of the key space; anything.
-fn key<K: Key>(rng: &mut StdRng, space: u64) -> K {
+fn key<K: AnyKey>(rng: &mut StdRng, space: u64) -> K {
     let word = match rng.random_range(0..20) {
         0 => u64::MAX,
         1 => u64::MAX / 2,
@@ -25,7 +25,8 @@ fn key<K: Key>(rng: &mut StdRng, space: u64) -> K {
         3 => rng.random(),
         _ => rng.random_range(0..space),
     };
-    K::decode(K::Bits::truncate(word))
+    // Keys of 128 bits differ in both halves, or hardly in the upper one.
+    K::decode(K::Bits::from_parts([word, word.rotate_left(61)]))
 }
 
 /// Values of which many are equal.
@@ -33,24 +34,24 @@ fn value<V: Word>(rng: &mut StdRng) -> V {
     V::truncate(if rng.random_bool(0.1) { rng.random() } else { rng.random_range(0..6) })
 }
 
-fn batch<K: Key, V: Word>(rng: &mut StdRng, len: usize, space: u64) -> (Vec<K>, Vec<V>) {
+fn batch<K: AnyKey, V: Word>(rng: &mut StdRng, len: usize, space: u64) -> (Vec<K>, Vec<V>) {
     (0..len).map(|_| (key::<K>(rng, space), value::<V>(rng))).unzip()
 }
 
-fn insert<K: Key, V: Word>(model: &mut Model<K, V>, keys: &[K], values: &[V]) {
+fn insert<K: AnyKey, V: Word>(model: &mut Model<K, V>, keys: &[K], values: &[V]) {
     for (&key, &value) in keys.iter().zip(values) {
         model.entry(key).or_default().push(value);
     }
 }
 
 /// How many pairs were removed.
-fn remove_all<K: Key, V: Word>(model: &mut Model<K, V>, keys: &[K]) -> (u64, u64) {
+fn remove_all<K: AnyKey, V: Word>(model: &mut Model<K, V>, keys: &[K]) -> (u64, u64) {
     let removed: Vec<_> = keys.iter().map(|key| model.remove(key)).collect();
     let unmatched = removed.iter().filter(|removed| removed.is_none()).count() as u64;
     (removed.iter().flatten().map(Vec::len).sum::<usize>() as u64, unmatched)
 }
 
-fn remove_pairs<K: Key, V: Word>(model: &mut Model<K, V>, pairs: &[(K, V)]) -> (u64, u64) {
+fn remove_pairs<K: AnyKey, V: Word>(model: &mut Model<K, V>, pairs: &[(K, V)]) -> (u64, u64) {
     let mut removed = 0;
     for (key, value) in pairs {
         let Some(values) = model.get_mut(key) else { continue };
@@ -65,19 +66,19 @@ fn remove_pairs<K: Key, V: Word>(model: &mut Model<K, V>, pairs: &[(K, V)]) -> (
     (removed, pairs.len() as u64 - removed)
 }
 
-fn flat<K: Key, V: Word>(model: &Model<K, V>) -> Vec<(K, V)> {
+fn flat<K: AnyKey, V: Word>(model: &Model<K, V>) -> Vec<(K, V)> {
     model.iter().flat_map(|(&key, values)| values.iter().map(move |&value| (key, value))).collect()
 }
 
 /// The pairs of a range whose end may be below its start.
-fn row<K: Key, V: Word>(model: &Model<K, V>, start: K, end: K, limit: u64) -> Vec<(K, V)> {
+fn row<K: AnyKey, V: Word>(model: &Model<K, V>, start: K, end: K, limit: u64) -> Vec<(K, V)> {
     let all = if start <= end { Some(model.range(start..=end)) } else { None };
     let pairs = all.into_iter().flatten().flat_map(|(&key, values)| values.iter().map(move |&value| (key, value)));
     pairs.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect()
 }
 
 /// Asks everything, in both forms.
-fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng, space: u64) {
+fn compare<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng, space: u64) {
     let what = format!("{map:?}");
     let pairs = flat(model);
     assert_eq!((map.len(), map.keys_len()), (pairs.len() as u64, model.len() as u64), "{what}");
@@ -118,7 +119,7 @@ fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut
 }
 
 /// Ranks and neighbours, in both forms, of the pairs in order.
-fn beside<K: Key, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
+fn beside<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
     let what = format!("{map:?}");
     let lower = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
     let upper = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
@@ -152,7 +153,7 @@ fn beside<K: Key, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]
 }
 
 /// The same queries in device form: once with room for all results, once with too little.
-fn in_device_form<K: Key, V: Word>(
+fn in_device_form<K: AnyKey, V: Word>(
     map: &MultiMap<K, V>,
     queries: &[K],
     (offsets, values): (&[u64], &[V]),
@@ -201,7 +202,7 @@ fn in_device_form<K: Key, V: Word>(
 }
 
 /// Builds, and random batches of changes, with everything asked after each.
-fn random<K: Key, V: Word>(seed: u64, rounds: usize) {
+fn random<K: AnyKey, V: Word>(seed: u64, rounds: usize) {
     for device in devices() {
         let rng = &mut StdRng::seed_from_u64(seed);
         for space in [1, 40, 3000] {
@@ -273,6 +274,16 @@ fn maps_of_f64_to_u64() {
 #[test]
 fn maps_of_i32_to_u64() {
     random::<i32, u64>(5, 3);
+}
+
+#[test]
+fn maps_of_u128_to_u32() {
+    random::<u128, u32>(6, 3);
+}
+
+#[test]
+fn maps_of_bytes_to_u64() {
+    random::<Bytes16, u64>(7, 3);
 }
 
 #[test]
@@ -381,7 +392,7 @@ fn a_key_with_2_to_the_20_values_emulated() {
 }
 
 /// Bytes per pair, of 2^18 pairs with random keys and so many values each.
-fn bytes_per_pair<K: Key, V: Word>(values_of_a_key: usize) -> f64 {
+fn bytes_per_pair<K: AnyKey, V: Word>(values_of_a_key: usize) -> f64 {
     let rng = &mut StdRng::seed_from_u64(8);
     let len = 1 << 18;
     let distinct: Vec<K> = (0..len / values_of_a_key).map(|_| K::decode(K::Bits::truncate(rng.random()))).collect();

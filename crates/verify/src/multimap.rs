@@ -6,7 +6,7 @@ use super::compare::{Difference, Output, Sabotage, Written, items_differ};
 use super::data::{self, Distribution};
 use core::time::Duration;
 use lanetree::multimap::{DeviceRows, Scratch};
-use lanetree::{Device, DeviceKind, Key, KeyRange, KeyWord, MultiMap, Result, Word};
+use lanetree::{AnyKey, Device, DeviceKind, KeyRange, KeyWord, MultiMap, Result, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     for distribution in
         [Distribution::Extremes, Distribution::Clustered, Distribution::Duplicates, Distribution::AllEqual]
     {
-        for (key, value) in [("u32", "u32"), ("i32", "u64"), ("u64", "u32"), ("i64", "u64")] {
+        for (key, value) in [("u32", "u32"), ("i32", "u64"), ("u64", "u32"), ("i64", "u64"), ("u128", "u32"), ("u128", "u64")] {
             let lens = lens.iter().filter(|len| **len <= max_len);
             cases.extend(lens.map(|&len| Case { distribution, key, value, len }));
         }
@@ -51,7 +51,7 @@ impl Case {
     }
 
     /// Builds a map, changes it in each way, and asks everything after each.
-    pub(crate) fn run<K: Key, V: Word>(self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    pub(crate) fn run<K: AnyKey, V: Word>(self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
         let rng = &mut data::rng(seed, "multimap");
         let keys: Vec<K> = self.distribution.keys(self.len, rng);
         let values: Vec<V> = some_values(self.len, rng);
@@ -92,7 +92,7 @@ fn some_values<V: Word>(len: usize, rng: &mut StdRng) -> Vec<V> {
 /// What a multi-map should be.
 struct Model<K, V>(BTreeMap<K, Vec<V>>);
 
-impl<K: Key, V: Word> Model<K, V> {
+impl<K: AnyKey, V: Word> Model<K, V> {
     fn insert(&mut self, keys: &[K], values: &[V]) {
         for (&key, &value) in keys.iter().zip(values) {
             self.0.entry(key).or_default().push(value);
@@ -126,7 +126,7 @@ impl<K: Key, V: Word> Model<K, V> {
     /// Keys that are present, most of them, in any order.
     fn some_keys(&self, count: usize, rng: &mut StdRng) -> Vec<K> {
         let present: Vec<K> = self.0.keys().copied().collect();
-        let any = |rng: &mut StdRng| K::decode(K::Bits::truncate(rng.next_u64()));
+        let any = |rng: &mut StdRng| K::decode(K::Bits::from_parts([rng.next_u64(), rng.next_u64()]));
         let key = |_| match present.is_empty() || rng.random_range(0..10) == 0 {
             true => any(rng),
             false => present[rng.random_range(0..present.len())],
@@ -169,7 +169,7 @@ impl Checked {
         self.difference = self.difference.take().or(found);
     }
 
-    fn ask<K: Key, V: Word>(&mut self, map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng) -> Result<()> {
+    fn ask<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng) -> Result<()> {
         // So many queries that the values of one key do not become too many.
         const MOST_RESULTS: usize = 1 << 19;
         let pairs: usize = model.0.values().map(Vec::len).sum();
@@ -226,7 +226,7 @@ impl Checked {
     }
 
     /// Ranks of keys, and the pairs beside them, among all pairs in order.
-    fn ask_beside<K: Key, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
+    fn ask_beside<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
         let below = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
         let to = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
         let found = self.time(|| map.lower_bound_many(keys))?;
@@ -243,7 +243,7 @@ impl Checked {
     }
 
     /// All values of keys in device form, in outputs that should not be written past their ends.
-    fn ask_on_device<K: Key, V: Word>(
+    fn ask_on_device<K: AnyKey, V: Word>(
         &mut self,
         map: &MultiMap<K, V>,
         keys: &[K],

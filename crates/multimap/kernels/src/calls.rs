@@ -5,7 +5,7 @@ use crate::{
     KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack, PackArgs, RemovePairs, RemovePairsArgs, Sample,
     SampleArgs, SpanArgs, Spans,
 };
-use lanetree_simt::{Call, Word, entry_by_words};
+use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
 macro_rules! without_words {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
@@ -33,8 +33,8 @@ without_words! {
 }
 
 /// The kernel that samples keys.
-pub fn sample<K: Word>(args: &SampleArgs<K>) -> Call<'_> {
-    Call::new(entry_by_words!(K => Sample<K>), args)
+pub fn sample<K: KeyWord>(args: &SampleArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord => Sample<K>), args)
 }
 
 /// The kernel that reads first values.
@@ -48,8 +48,8 @@ pub fn gather_values<V: Word>(args: &GatherArgs<u32, V>) -> Call<'_> {
 }
 
 /// The kernel that copies the pairs of rows.
-pub fn gather_pairs<K: Word, V: Word>(args: &GatherArgs<K, V>) -> Call<'_> {
-    Call::new(entry_by_words!(K, V => Gather<K, V, true>), args)
+pub fn gather_pairs<K: KeyWord, V: Word>(args: &GatherArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => Gather<K, V, true>), args)
 }
 
 /// The kernel that compares values with wanted ones.

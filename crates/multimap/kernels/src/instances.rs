@@ -25,6 +25,8 @@ macro_rules! words {
 }
 words!(u32 u64);
 
+instance!(multimap_u128__sample, multimap_u128, Sample<u128>);
+
 macro_rules! pairs {
     ($($k:ident, $v:ident;)*) => {
         pastey::paste! {$(
@@ -37,4 +39,6 @@ pairs! {
     u32, u64;
     u64, u32;
     u64, u64;
+    u128, u32;
+    u128, u64;
 }

@@ -2,7 +2,7 @@
 
 use crate::layout::{MOST_VALUES, SAMPLE, begin, count, place};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, WARP, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Pack`].
@@ -204,7 +204,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Sample<K>(PhantomData<K>);
 
-impl<K: Word> Kernel for Sample<K> {
+impl<K: KeyWord> Kernel for Sample<K> {
     type Args = SampleArgs<K>;
 
     #[inline(always)]
