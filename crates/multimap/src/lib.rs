@@ -51,8 +51,10 @@
 mod build;
 mod contents;
 mod gather;
+mod in_place;
 mod iter;
 mod on_stream;
+mod options;
 mod places;
 mod queries;
 mod removal;
@@ -60,6 +62,7 @@ mod stats;
 mod update;
 mod wanted;
 
+pub use build::Builder;
 pub use iter::Iter;
 #[doc(hidden)]
 pub use lanetree_kernels_multimap::modules::MODULES;
@@ -74,6 +77,7 @@ use lanetree_frame::{Device, Stream};
 #[cfg(doc)]
 use lanetree_lane_tree::LaneTree;
 use lanetree_layout::{AnyKey, Word};
+use options::Options;
 
 /// The most values of a key.
 pub const MOST_VALUES: u64 = lanetree_kernels_multimap::layout::MOST_VALUES;
@@ -86,8 +90,7 @@ pub const MOST_PAIRS: u64 = lanetree_kernels_multimap::layout::MOST_PAIRS;
 pub struct MultiMap<K: AnyKey, V: Word> {
     device: Device,
     contents: Contents<K, V>,
-    /// The most values of a key: fewer in tests.
-    most: u64,
+    options: Options<K>,
 }
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
@@ -96,9 +99,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         &self.device
     }
 
-    /// How many pairs it has.
+    /// How many pairs it has; a lost map, how many it had before the batch that failed.
     pub fn len(&self) -> u64 {
-        self.contents.values.len() as u64
+        self.contents.len
     }
 
     /// Whether it has none.
@@ -109,6 +112,17 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// How many distinct keys it has.
     pub fn keys_len(&self) -> u64 {
         self.contents.keys.len()
+    }
+
+    /// Whether an insert in place failed half-way on the device, so that the map's contents are unknown. Every call that returns a
+    /// [`Result`](lanetree_frame::Result) then returns [`Error::Lost`](lanetree_frame::Error::Lost): build it again.
+    pub fn is_lost(&self) -> bool {
+        self.contents.keys.is_lost()
+    }
+
+    /// Whether the values are in the order of the keys, as ranks, ranges and scans need them.
+    pub fn is_ordered(&self) -> bool {
+        self.contents.is_ordered()
     }
 
     /// The map's queries on a stream of the same device: the device form of every query.

@@ -265,10 +265,11 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
         self.options.check("lower_bound", Uses::Nothing)?;
+        self.contents.check_order("lower_bound")?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         // Past the last key: past the last value.
-        let end = place(self.contents.values.len() as u64, 0);
+        let end = place(self.contents.len, 0);
         let RangeScratch { firsts, neighbors, counts, .. } = scratch;
         self.contents.keys.on(self.stream).miss(end).successor(queries, neighbors, firsts)?;
         spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
@@ -286,6 +287,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
         self.options.check("upper_bound", Uses::Nothing)?;
+        self.contents.check_order("upper_bound")?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
@@ -380,6 +382,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         offsets: &mut Buffer<u64>,
     ) -> Result<()> {
         let count = bounds.0.len();
+        self.contents.check_order("range")?;
         self.check("the offsets' buffer", count + 1, offsets)?;
         self.ends(bounds, limits.0, scratch)?;
         self.check("the scratch memory", count, &scratch.counts)?;
@@ -425,6 +428,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
         self.options.check("count_range", Uses::Limits)?;
+        self.contents.check_order("count_range")?;
         let QueryOptions { limits, limit, .. } = self.options;
         self.check("the counts' buffer", starts.len(), counts)?;
         self.ends((starts, ends), limits, scratch)?;

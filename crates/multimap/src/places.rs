@@ -4,9 +4,9 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::{optional, optional_mut};
 use lanetree_frame::{Buffer, DeviceKind, Result, Stream};
-use lanetree_kernels_multimap::layout::{self, SAMPLE};
-use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SampleArgs, SpanArgs, calls};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_kernels_multimap::layout;
+use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SpanArgs, calls};
+use lanetree_layout::Word;
 use lanetree_runtime::Launch;
 
 /// Elements of a task of the CPU's: enough to outweigh its dispatch, and a multiple of 32, so that tasks share no word of a
@@ -183,39 +183,4 @@ pub(crate) fn one_value<V: Word>(
     };
     // SAFETY: the lengths were checked; the pointers are for this stream.
     Ok(unsafe { each(stream, count)?.run(calls::first(&args)) }?)
-}
-
-/// How many samples there are of so many keys.
-pub(crate) fn samples(keys: usize) -> usize {
-    keys.div_ceil(SAMPLE as usize)
-}
-
-/// The first and the last one of each [`SAMPLE`] of the first `len` keys.
-pub(crate) fn sample<K: AnyKey>(
-    stream: &Stream,
-    keys: &Buffer<K>,
-    len: usize,
-    firsts: &mut Buffer<K>,
-    lasts: &mut Buffer<K>,
-) -> Result<()> {
-    assert!(keys.len() >= len && firsts.len() >= samples(len) && lasts.len() >= samples(len));
-    if len == 0 {
-        return Ok(());
-    }
-    if is_host(stream) {
-        let (firsts, lasts) = (&mut slice_mut(firsts)[..samples(len)], &mut slice_mut(lasts)[..samples(len)]);
-        let samples = slice(keys)[..len].par_chunks(SAMPLE as usize).with_min_len(TASK / SAMPLE as usize);
-        samples.zip(firsts).zip(lasts).for_each(|((keys, first), last)| {
-            (*first, *last) = (keys[0], keys[keys.len() - 1]);
-        });
-        return Ok(());
-    }
-    let args = SampleArgs::<K::Bits> {
-        keys: keys.read_on(stream)?.cast(),
-        len: len as u64,
-        firsts: firsts.write_on(stream)?.cast(),
-        lasts: lasts.write_on(stream)?.cast(),
-    };
-    // SAFETY: the lengths were checked; the pointers are for this stream.
-    Ok(unsafe { each(stream, samples(len))?.run(calls::sample(&args)) }?)
 }

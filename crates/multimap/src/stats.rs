@@ -13,16 +13,16 @@ pub struct Stats {
     pub keys: u64,
     /// Bytes of the tree of keys and their places.
     pub key_bytes: u64,
-    /// Bytes of the values.
+    /// Bytes of the values, with the room for others.
     pub value_bytes: u64,
-    /// Bytes of the sampled keys, by which changes list all keys: two keys for each 256.
-    pub sample_bytes: u64,
+    /// Values for which there is room in place, less what runs of values need that move.
+    pub room: u64,
 }
 
 impl Stats {
     /// Bytes of device memory that the map takes.
     pub fn bytes(&self) -> u64 {
-        self.key_bytes + self.value_bytes + self.sample_bytes
+        self.key_bytes + self.value_bytes
     }
 }
 
@@ -35,7 +35,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             keys: self.keys_len(),
             key_bytes: contents.keys.bytes(),
             value_bytes: contents.values.bytes() as u64,
-            sample_bytes: (contents.firsts.bytes() + contents.lasts.bytes()) as u64,
+            room: contents.values.len() as u64 - contents.used,
         }
     }
 

@@ -3,9 +3,12 @@
 
 use core::fmt::Debug;
 use core::ops::Bound;
+use core::sync::atomic::{AtomicU64, Ordering};
 use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
 use lanetree::runtime::Failure;
-use lanetree::{AnyKey, Bytes16, Device, DeviceRanges, Error, F64, KeyRange, KeyWord, MultiMap, Pool, Word};
+use lanetree::{
+    AnyKey, Bytes16, Device, DeviceRanges, Error, F64, KeyRange, KeyWord, MultiMap, Pool, UpdatePath, Word,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -100,6 +103,10 @@ fn compare<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &
     assert_eq!(map.last_many(&queries).unwrap(), lasts, "{what}");
     let matches = map.join_many(&queries).unwrap();
     assert!((0..queries.len()).all(|i| matches.of(i) == &expected[i][..]), "{what}");
+    if !map.is_ordered() {
+        out_of_order(map, &pairs, &queries);
+        return;
+    }
     beside(map, &pairs, &queries);
 
     let limited = rng.random_bool(0.5);
@@ -116,6 +123,20 @@ fn compare<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &
     assert!(found_rows.eq(expected.iter().cloned()), "{what}");
     let counts: Vec<u64> = expected.iter().map(|row| row.len() as u64).collect();
     assert_eq!(map.count_range_many(ranges).unwrap(), counts, "{what}");
+}
+
+/// What a map still answers after inserts in place, and what it does not.
+fn out_of_order<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
+    let what = format!("{map:?}");
+    let above = |key: &K| pairs.get(pairs.partition_point(|pair| pair.0 < *key)).copied();
+    let below = |key: &K| pairs[..pairs.partition_point(|pair| pair.0 <= *key)].last().copied();
+    assert_eq!(map.successor_many(queries).unwrap(), queries.iter().map(above).collect::<Vec<_>>(), "{what}");
+    assert_eq!(map.predecessor_many(queries).unwrap(), queries.iter().map(below).collect::<Vec<_>>(), "{what}");
+    assert!(matches!(map.lower_bound_many(queries), Err(Error::NotCompact { query: "lower_bound" })));
+    assert!(matches!(map.upper_bound_many(queries), Err(Error::NotCompact { query: "upper_bound" })));
+    let all = [KeyRange::new(..)];
+    assert!(matches!(map.range_many(all), Err(Error::NotCompact { query: "range" })));
+    assert!(matches!(map.count_range_many(all), Err(Error::NotCompact { query: "count_range" })));
 }
 
 /// Ranks and neighbours, in both forms, of the pairs in order.
@@ -274,6 +295,75 @@ fn maps_of_f64_to_u64() {
 #[test]
 fn maps_of_i32_to_u64() {
     random::<i32, u64>(5, 3);
+}
+
+/// Batches into maps with room, small enough to stay in place, and large ones; removals between.
+fn in_place<K: AnyKey, V: Word>(seed: u64) {
+    for device in devices() {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        for (space, room) in [(1, 2.0), (40, 3.0), (3000, 1.0)] {
+            let (keys, values) = batch::<K, V>(rng, 900, space);
+            let mut model = Model::new();
+            insert(&mut model, &keys, &values);
+            let mut map = MultiMap::builder().room(room).fill(0.7).build(&device, &keys, &values).unwrap();
+            let mut paths = Vec::new();
+            for round in 0..12 {
+                let len = rng.random_range(1..if round % 5 == 4 { 900 } else { 40 });
+                let (keys, values) = batch::<K, V>(rng, len, space);
+                insert(&mut model, &keys, &values);
+                let report = map.insert_many(&keys, &values).unwrap();
+                assert_eq!(report.inserted, len as u64);
+                assert_eq!(map.is_ordered(), report.path == UpdatePath::Rebuilt);
+                paths.push(report.path);
+                compare(&map, &model, rng, space);
+                if round == 3 {
+                    compare(&map.try_clone().unwrap(), &model, rng, space);
+                    let was_ordered = map.is_ordered();
+                    assert_eq!((map.restore_order().unwrap(), map.restore_order().unwrap()), (!was_ordered, false));
+                    compare(&map, &model, rng, space);
+                }
+                if round == 7 {
+                    let pairs: Vec<(K, V)> = keys.iter().copied().zip(values).collect();
+                    let report = map.remove_pairs_many(&pairs).unwrap();
+                    assert_eq!((report.removed, report.unmatched), remove_pairs(&mut model, &pairs), "{map:?}");
+                    compare(&map, &model, rng, space);
+                }
+                if round == 9 {
+                    let report = map.remove_all_many(&keys[..1]).unwrap();
+                    assert_eq!((report.removed, report.unmatched), remove_all(&mut model, &keys[..1]), "{map:?}");
+                    compare(&map, &model, rng, space);
+                }
+            }
+            // A key with nearly all values soon takes what room there is.
+            let least = if space == 1 { 3 } else { 6 };
+            assert!(paths.iter().filter(|&&path| path == UpdatePath::InPlace).count() >= least, "{space}: {paths:?}");
+            // More than there is room for.
+            let (many_keys, many_values) = batch::<K, V>(rng, 6000, space);
+            insert(&mut model, &many_keys, &many_values);
+            assert_eq!(map.insert_many(&many_keys, &many_values).unwrap().path, UpdatePath::Rebuilt);
+            compare(&map, &model, rng, space);
+            map.clear().unwrap();
+            compare(&map, &Model::new(), rng, space);
+            map.insert_many(&keys, &values).unwrap();
+            map.compact().unwrap();
+            assert_eq!(map.len(), 900);
+        }
+    }
+}
+
+#[test]
+fn inserts_in_place_of_u32_to_u32() {
+    in_place::<u32, u32>(8);
+}
+
+#[test]
+fn inserts_in_place_of_i64_to_u64() {
+    in_place::<i64, u64>(9);
+}
+
+#[test]
+fn inserts_in_place_of_bytes_to_u32() {
+    in_place::<Bytes16, u32>(10);
 }
 
 #[test]
@@ -517,6 +607,42 @@ fn a_failed_change_changes_nothing_whatever_fails() {
         );
         assert!(failed.len() > 40, "{}", failed.len());
     }
+}
+
+#[test]
+fn an_insert_in_place_that_fails_changes_nothing_or_loses_the_map() {
+    let keys: Vec<i64> = (0..300).map(|i| i % 40).collect();
+    let values: Vec<u32> = (0..300).collect();
+    // A key with one value more, which moves; one that is new; and after the first batch some that stay.
+    let change: Change = |map| map.insert_many(&[5, -2, 9, 5, 50], &[1, 2, 3, 4, 5]).map(drop);
+    let build = |device: &Device| {
+        let mut map = MultiMap::builder().room(1.0).fill(0.7).build(device, &keys, &values).unwrap();
+        map.insert_many(&[5, 6], &[7, 8]).unwrap();
+        map
+    };
+    let before = build(&Device::host());
+    let mut after = build(&Device::host());
+    change(&mut after).unwrap();
+    let [before, after] = [before, after].map(|map| map.pairs().unwrap());
+    let lost = AtomicU64::new(0);
+    let failed = Failure::at_every_point(build, change, |map, error| {
+        if map.is_lost() {
+            lost.fetch_add(1, Ordering::Relaxed);
+            assert!(matches!(error, Error::Lost { .. }), "{error}");
+            assert!(matches!(map.get_all_many(&[5]), Err(Error::Lost { .. })));
+            assert!(matches!(map.pairs(), Err(Error::Lost { .. })));
+            assert!(matches!(map.restore_order(), Err(Error::Lost { .. })));
+            assert!(matches!(map.clear(), Err(Error::Lost { .. })));
+            assert!(matches!(change(map), Err(Error::Lost { .. })));
+            return;
+        }
+        assert!(matches!(error, Error::Runtime(_)), "{error}");
+        assert_eq!(map.pairs().unwrap(), before, "{error}");
+        change(map).unwrap();
+        assert_eq!(map.pairs().unwrap(), after);
+    });
+    let lost = lost.into_inner();
+    assert!(failed.len() > 40 && lost > 0 && lost < 20, "{} failed, {lost} lost", failed.len());
 }
 
 /// A query of a map.

@@ -33,7 +33,9 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     for distribution in
         [Distribution::Extremes, Distribution::Clustered, Distribution::Duplicates, Distribution::AllEqual]
     {
-        for (key, value) in [("u32", "u32"), ("i32", "u64"), ("u64", "u32"), ("i64", "u64"), ("u128", "u32"), ("u128", "u64")] {
+        for (key, value) in
+            [("u32", "u32"), ("i32", "u64"), ("u64", "u32"), ("i64", "u64"), ("u128", "u32"), ("u128", "u64")]
+        {
             let lens = lens.iter().filter(|len| **len <= max_len);
             cases.extend(lens.map(|&len| Case { distribution, key, value, len }));
         }
@@ -51,7 +53,12 @@ impl Case {
     }
 
     /// Builds a map, changes it in each way, and asks everything after each.
-    pub(crate) fn run<K: AnyKey, V: Word>(self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    pub(crate) fn run<K: AnyKey, V: Word>(
+        self,
+        device: &Device,
+        seed: u64,
+        sabotage: Option<Sabotage>,
+    ) -> Result<Answer> {
         let rng = &mut data::rng(seed, "multimap");
         let keys: Vec<K> = self.distribution.keys(self.len, rng);
         let values: Vec<V> = some_values(self.len, rng);

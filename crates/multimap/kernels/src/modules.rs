@@ -4,7 +4,6 @@ lanetree_simt::modules! {
     multimap,
     multimap_u32,
     multimap_u64,
-    multimap_u128,
     multimap_u32_u32,
     multimap_u32_u64,
     multimap_u64_u32,
