@@ -179,7 +179,7 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
         drop(keys);
         let (device, options) = (stream.device().clone(), self.options);
         let contents = Contents::of(stream, &counted, (values, len as u64), &options)?;
-        Ok(MultiMap { device, contents, options })
+        Ok(MultiMap::of(device, contents, options))
     }
 
     fn check(&self, len: usize) -> Result<()> {

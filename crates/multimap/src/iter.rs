@@ -3,6 +3,7 @@
 use crate::contents::Contents;
 use crate::gather::{RowsOf, gather_values};
 use core::ops::Bound;
+use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::room::{make_room, push};
 use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_kernels_multimap::layout;
@@ -16,6 +17,9 @@ const BLOCK: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Iter<'a, K: AnyKey, V: Word> {
     contents: &'a Contents<K, V>,
+    /// The keys that no block has had.
+    start: Bound<K>,
+    end: Bound<K>,
     /// A block of keys and their places.
     keys: Ranges<K, u64>,
     /// Keys of the block that are done; the last of them has values left.
@@ -36,6 +40,8 @@ impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
     pub(crate) fn new(contents: &'a Contents<K, V>) -> Self {
         Self {
             contents,
+            start: Bound::Unbounded,
+            end: Bound::Unbounded,
             keys: Ranges::default(),
             keys_done: 0,
             values_left: 0,
@@ -48,7 +54,19 @@ impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
         }
     }
 
+    /// # Errors
+    /// [`Error::ReversedRange`](lanetree_frame::Error::ReversedRange).
+    pub(crate) fn of_range(contents: &'a Contents<K, V>, range: KeyRange<K>) -> Result<Self> {
+        let (start, end, limit) = range.resolve(0)?;
+        let left = if start <= end { limit.min(contents.len) } else { 0 };
+        Ok(Self { start: Bound::Included(start), end: Bound::Included(end), left, ..Self::new(contents) })
+    }
+
     fn pair(&mut self) -> Result<Option<(K, V)>> {
+        if self.left == 0 {
+            // A lost map says so, even if it has no pairs.
+            return self.contents.keys.check_not_lost().map(|()| None);
+        }
         if self.given == self.values.len() && !self.fetch()? {
             return Ok(None);
         }
@@ -59,7 +77,7 @@ impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
         let pair = (self.keys.keys[self.keys_done - 1], self.values[self.given]);
         self.values_left -= 1;
         self.given += 1;
-        self.left = self.left.saturating_sub(1);
+        self.left -= 1;
         Ok(Some(pair))
     }
 
@@ -67,19 +85,19 @@ impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
     #[cold]
     fn fetch(&mut self) -> Result<bool> {
         if self.keys_fetched == self.keys.keys.len() {
-            let after = self.keys.keys.last().map_or(Bound::Unbounded, |&key| Bound::Excluded(key));
-            let range = KeyRange::new((after, Bound::Unbounded)).limit(BLOCK as u64);
+            // A key has at least one pair.
+            let range = KeyRange::new((self.start, self.end)).limit(self.left.min(BLOCK as u64)).empty_if_reversed();
             self.contents.keys.range_many_into([range], &mut self.keys)?;
             (self.keys_done, self.keys_fetched) = (0, 0);
-            if self.keys.keys.is_empty() {
-                return Ok(false);
-            }
+            let Some(&last) = self.keys.keys.last() else { return Ok(false) };
+            self.start = Bound::Excluded(last);
         }
         // Where the next values are, a row for each key.
         let (mut begins, mut offsets, mut total) = (Vec::new(), vec![0], 0);
+        let most = self.left.min(BLOCK as u64);
         while let Some(&place) = self.keys.values.get(self.keys_fetched) {
             let left = layout::count(place) - self.of_next;
-            let taken = left.min(BLOCK as u64 - total);
+            let taken = left.min(most - total);
             push(&mut begins, layout::begin(place) + self.of_next)?;
             total += taken;
             push(&mut offsets, total)?;

@@ -57,7 +57,9 @@ mod on_stream;
 mod options;
 mod places;
 mod queries;
+mod ranges;
 mod removal;
+mod staged;
 mod stats;
 mod update;
 mod wanted;
@@ -73,6 +75,7 @@ pub use update::ChangeReport;
 
 use contents::Contents;
 use core::fmt;
+use lanetree_frame::staging::Staging;
 use lanetree_frame::{Device, Stream};
 #[cfg(doc)]
 use lanetree_lane_tree::LaneTree;
@@ -91,9 +94,15 @@ pub struct MultiMap<K: AnyKey, V: Word> {
     device: Device,
     contents: Contents<K, V>,
     options: Options<K>,
+    /// The memory of host batches.
+    staging: Staging,
 }
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
+    pub(crate) fn of(device: Device, contents: Contents<K, V>, options: Options<K>) -> Self {
+        Self { device, contents, options, staging: Staging::default() }
+    }
+
     /// The device that holds the map.
     pub fn device(&self) -> &Device {
         &self.device

@@ -8,6 +8,7 @@ use lanetree_kernels_multimap::layout;
 use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SpanArgs, calls};
 use lanetree_layout::Word;
 use lanetree_runtime::Launch;
+use lanetree_simt::{Global, GlobalMut};
 
 /// Elements of a task of the CPU's: enough to outweigh its dispatch, and a multiple of 32, so that tasks share no word of a
 /// hit mask.
@@ -171,16 +172,33 @@ pub(crate) fn one_value<V: Word>(
         }
         return Ok(());
     }
+    let (places, out) = (places.read_on(stream)?, (out_values.write_on(stream)?, optional_mut(hits, stream)?));
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    unsafe { launch_one_value(stream, places, count, (values, which), out, miss) }
+}
+
+/// The kernel of [`one_value`], for at least one place.
+///
+/// # Safety
+/// The stream may read `count` places, and write as many values, and their hit mask unless that is null.
+pub(crate) unsafe fn launch_one_value<V: Word>(
+    stream: &Stream,
+    places: Global<u64>,
+    count: usize,
+    (values, which): (&Buffer<V>, Which),
+    (out_values, hits): (GlobalMut<V>, GlobalMut<u32>),
+    miss: V,
+) -> Result<()> {
     let args = FirstArgs {
-        places: places.read_on(stream)?,
+        places,
         count: count as u64,
         values: values.read_on(stream)?,
         len: values.len() as u64,
         is_last: (which == Which::Last).into(),
-        out_values: out_values.write_on(stream)?,
-        hits: optional_mut(hits, stream)?,
+        out_values,
+        hits,
         miss,
     };
-    // SAFETY: the lengths were checked; the pointers are for this stream.
+    // SAFETY: the caller's contract; positions are checked.
     Ok(unsafe { each(stream, count)?.run(calls::first(&args)) }?)
 }

@@ -246,7 +246,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// As [`MultiMap::restore_order`].
     pub fn try_clone(&self) -> Result<Self> {
         let contents = self.rebuilt(&self.device.stream()?)?;
-        Ok(Self { device: self.device.clone(), contents, options: self.options })
+        Ok(Self::of(self.device.clone(), contents, self.options))
     }
 
     /// Removes all pairs and gives back their memory; the map keeps its options.

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
 use lanetree::runtime::Failure;
 use lanetree::{
-    AnyKey, Bytes16, Device, DeviceRanges, Error, F64, KeyRange, KeyWord, MultiMap, Pool, UpdatePath, Word,
+    AnyKey, Bytes16, Device, DeviceRanges, Error, F64, KeyRange, KeyWord, MultiMap, Pool, Ranges, UpdatePath, Word,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -103,6 +103,9 @@ fn compare<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &
     assert_eq!(map.last_many(&queries).unwrap(), lasts, "{what}");
     let matches = map.join_many(&queries).unwrap();
     assert!((0..queries.len()).all(|i| matches.of(i) == &expected[i][..]), "{what}");
+    assert!(queries.iter().take(3).all(|key| map.contains(key).unwrap() == model.contains_key(key)), "{what}");
+    assert_eq!(map.first().unwrap(), pairs.first().copied(), "{what}");
+    assert_eq!(map.last().unwrap(), pairs.last().copied(), "{what}");
     if !map.is_ordered() {
         out_of_order(map, &pairs, &queries);
         return;
@@ -118,11 +121,63 @@ fn compare<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &
     let ranges: Vec<KeyRange<K>> =
         ranges.iter().map(|&(start, end, limit)| KeyRange::new(start..=end).limit(limit).empty_if_reversed()).collect();
     let found = map.range_many(ranges.clone()).unwrap();
+    let mut again = Ranges { offsets: vec![7; 3], keys: Vec::new(), values: vec![V::MAX; 5000] };
+    map.range_many_into(ranges.clone(), &mut again).unwrap();
+    assert!(again == found, "{what}");
+    if let Some(&first) = ranges.first() {
+        let pairs: Vec<(K, V)> = map.range(first).unwrap().map(Result::unwrap).collect();
+        assert_eq!(pairs, expected[0], "{what}");
+    }
     let found_rows =
         found.iter().map(|(keys, values)| keys.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>());
     assert!(found_rows.eq(expected.iter().cloned()), "{what}");
     let counts: Vec<u64> = expected.iter().map(|row| row.len() as u64).collect();
     assert_eq!(map.count_range_many(ranges).unwrap(), counts, "{what}");
+    between(map, model, &queries);
+    scans(map, &pairs, &queries, rng.random_range(0..40));
+}
+
+/// Ranges in two columns, some of them reversed.
+fn between<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, queries: &[K]) {
+    let ends: Vec<K> = queries.iter().rev().copied().collect();
+    let rows: Vec<Vec<(K, V)>> =
+        queries.iter().zip(&ends).map(|(&start, &end)| row(model, start, end, u64::MAX)).collect();
+    // As many as fit a test.
+    let few =
+        rows.iter().scan(0, |sum, row| Some(*sum).filter(|sum| *sum < 100_000).inspect(|_| *sum += row.len())).count();
+    let mut found = Ranges::default();
+    map.range_between_many_into(&queries[..few], &ends[..few], &mut found).unwrap();
+    assert!(
+        found
+            .iter()
+            .zip(&rows)
+            .all(|((keys, values), row)| { keys.iter().copied().zip(values.iter().copied()).eq(row.iter().copied()) })
+    );
+    assert_eq!(found.len(), few);
+    let counts: Vec<u64> = rows.iter().map(|row| row.len() as u64).collect();
+    assert_eq!(map.count_between_many(queries, &ends).unwrap(), counts, "{map:?}");
+}
+
+/// The first pairs from keys on, in device form, in outputs that are longer.
+fn scans<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], starts: &[K], limit: usize) {
+    let (device, count) = (map.device(), starts.len());
+    let stream = device.stream().unwrap();
+    let (marked, uploaded) = ((K::MAX, V::truncate(77)), device.upload(starts).unwrap());
+    let mut keys = device.upload(&vec![marked.0; count * limit + 1]).unwrap();
+    let mut values = device.upload(&vec![marked.1; count * limit + 1]).unwrap();
+    let mut counts = device.upload(&vec![99; count + 1]).unwrap();
+    let mut scratch = RangeScratch::new(device, count, count * limit).unwrap();
+    map.on(&stream).scan(&uploaded, limit as u32, &mut keys, &mut values, &mut counts, &mut scratch).unwrap();
+    let (mut expected, mut expected_counts) = (vec![marked; count * limit + 1], vec![99; count + 1]);
+    for (i, start) in starts.iter().enumerate() {
+        let first = pairs.partition_point(|pair| pair.0 < *start);
+        let found = &pairs[first..pairs.len().min(first + limit)];
+        expected[i * limit..i * limit + found.len()].copy_from_slice(found);
+        expected_counts[i] = found.len() as u32;
+    }
+    let found: Vec<(K, V)> = keys.to_vec().unwrap().into_iter().zip(values.to_vec().unwrap()).collect();
+    assert!(found == expected, "{map:?}");
+    assert_eq!(counts.to_vec().unwrap(), expected_counts, "{map:?}");
 }
 
 /// What a map still answers after inserts in place, and what it does not.
@@ -137,6 +192,18 @@ fn out_of_order<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], quer
     let all = [KeyRange::new(..)];
     assert!(matches!(map.range_many(all), Err(Error::NotCompact { query: "range" })));
     assert!(matches!(map.count_range_many(all), Err(Error::NotCompact { query: "count_range" })));
+    let (device, stream) = (map.device(), map.device().stream().unwrap());
+    let (starts, mut counts) = (device.upload(&[K::MIN]).unwrap(), device.alloc(1).unwrap());
+    let (mut keys, mut values) = (device.alloc(1).unwrap(), device.alloc(1).unwrap());
+    let mut scratch = RangeScratch::new(device, 1, 1).unwrap();
+    let scanned = map.on(&stream).scan(&starts, 1, &mut keys, &mut values, &mut counts, &mut scratch);
+    assert!(matches!(scanned, Err(Error::NotCompact { query: "scan" })));
+    // Iteration goes by keys.
+    if let Some(&(first, _)) = pairs.get(pairs.len() / 2) {
+        let found: Vec<(K, V)> = map.range(KeyRange::new(first..).limit(50)).unwrap().map(Result::unwrap).collect();
+        let from = pairs.partition_point(|pair| pair.0 < first);
+        assert_eq!(found, pairs[from..pairs.len().min(from + 50)], "{what}");
+    }
 }
 
 /// Ranks and neighbours, in both forms, of the pairs in order.
@@ -555,6 +622,27 @@ fn what_is_wrong_is_named() {
         let mut ranges = RangeScratch::new(&device, 4, 8).unwrap();
         let text = "the scratch memory holds 8 elements, but 9 are needed; allocate at least 9";
         assert_eq!(message(on().limit(1).range(&queries, &queries, &mut ranges, &mut out)), text);
+        let mut scanned = (device.alloc(8).unwrap(), device.alloc(8).unwrap(), device.alloc(4).unwrap());
+        let text = "the scratch memory holds 8 elements, but 12 are needed; allocate at least 12";
+        let mut longer = (device.alloc(12).unwrap(), device.alloc(12).unwrap());
+        let scan = on().scan(&queries, 3, &mut longer.0, &mut longer.1, &mut scanned.2, &mut ranges);
+        assert_eq!(message(scan), text);
+        let text = "the keys' buffer holds 8 elements, but 12 are needed; allocate at least 12";
+        let scan = on().scan(&queries, 3, &mut scanned.0, &mut scanned.1, &mut scanned.2, &mut ranges);
+        assert_eq!(message(scan), text);
+        let text = "2 starts but 1 ends: give one of each per range";
+        assert_eq!(message(map.count_between_many(&[1, 2], &[3])), text);
+        for (room, value) in [(-1.0, "-1"), (f64::NAN, "NaN"), (17.0, "17")] {
+            let refused = MultiMap::<u32, u32>::builder().room(room).build(&device, &[1], &[2]);
+            assert!(message(refused).contains(value));
+        }
+        assert!(message(MultiMap::builder().fill(1.5).build(&device, &[1_u32], &[2_u32])).contains("1.5"));
+        let (keys, values) = (device.upload(&[2_u32, 1]).unwrap(), device.upload(&[10_u32, 20]).unwrap());
+        assert_eq!(
+            message(MultiMap::build_sorted_on(&stream, &keys, &values, 2)),
+            "keys[1] = 1 is below keys[0] = 2: sort the pairs, or use the build that sorts them"
+        );
+        assert_eq!(MultiMap::build_sorted_on(&stream, &keys, &values, 1).unwrap().pairs().unwrap(), [(2, 10)]);
         let mut ranks = device.alloc(3).unwrap();
         let text = "the ranks' buffer holds 3 elements, but 4 are needed; allocate at least 4";
         assert_eq!(message(on().lower_bound(&queries, &mut ranks, &mut ranges)), text);
@@ -658,7 +746,13 @@ fn builds_and_queries_say_that_they_failed() {
         |(_, map), error| assert!(map.is_none() && matches!(error, Error::Runtime(_)), "{error}"),
     );
     assert!(built.len() > 30, "{}", built.len());
-    let queries: [Query; 10] = [
+    let queries: [Query; 16] = [
+        |map| map.last_many(&[1, 2, 3]).map(drop),
+        |map| map.contains_many(&[1, 2, 3]).map(drop),
+        |map| map.count_between_many(&[1, 2], &[3, 3]).map(drop),
+        |map| map.range_between_many_into(&[1, 2], &[3, 3], &mut Ranges::default()),
+        |map| map.range(3..9)?.try_for_each(|pair| pair.map(drop)),
+        |map| map.try_clone().map(drop),
         |map| map.lower_bound_many(&[1, 2, 3]).map(drop),
         |map| map.upper_bound_many(&[1, 2, 3]).map(drop),
         |map| map.predecessor_many(&[1, 2, 3]).map(drop),
