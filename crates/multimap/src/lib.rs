@@ -26,6 +26,8 @@
 //! # }
 //! ```
 //!
+//! Keys may have 16 bytes, as a LaneTree's.
+//!
 //! # Memory
 //! Bytes per pair, with random keys of so many values each ([`MultiMap::stats`] has the parts); a map whose keys have one value
 //! each is better a [`LaneTree`]:
@@ -40,8 +42,19 @@
 //! all keys and all values at least once, and sorts the batch. While it runs, it takes the memory of the second map, two keys
 //! and about 32 bytes for each distinct key, and three times the memory of the batch; [`MultiMap::remove_pairs_many`] takes up to
 //! 48 bytes for each value of the batch's keys. The map is replaced when the second one is complete, so a batch that fails
-//! changes nothing, and a multi-map is never [`Lost`](lanetree_frame::Error::Lost). Many small changes are better made as few
-//! large batches.
+//! changes nothing. Many small changes are better made as few large batches, or as
+//!
+//! # Inserts in place
+//! A map that is built with [room](Builder::room) for values inserts in place, as long as the room lasts: it reads and writes the
+//! runs of values of the batch's keys, and changes the tree as a batch of a [`LaneTree`] does. A run that has no room after its
+//! values moves past all others, where it gets up to a quarter more; where it was, the positions are unused until the map is rebuilt.
+//! A batch for which too little room is left rebuilds the map, as do removals; all rebuilds leave room.
+//!
+//! Then the values are no longer in the order of the keys. All values of keys, counts, first and last values, joins, neighbours and
+//! iteration are as fast as before. Ranks, ranges and scans count on the order and answer
+//! [`NotCompact`](lanetree_frame::Error::NotCompact) until [`MultiMap::restore_order`] has rebuilt the map.
+//! [`MultiMap::is_ordered`] tells. If the device fails while the tree is written, the map is [`Lost`](lanetree_frame::Error::Lost), as
+//! a LaneTree is; a map without room never is.
 //!
 //! # Two forms
 //! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and [`MultiMap::remove_all_on`] are
@@ -90,6 +103,12 @@ pub const MOST_PAIRS: u64 = lanetree_kernels_multimap::layout::MOST_PAIRS;
 
 /// A multi-map of keys `K` with values `V`, on a device. Pairs are ordered by their keys, and those of one key by the order in
 /// which they were inserted.
+///
+/// It has the calls of [`OrderedIndex`](lanetree_frame::OrderedIndex) that mean something where a key has several values, by the same
+/// names, but it is none: there a key has one value, so that `get_many` has one result for each key, an insert replaces, ranks count keys,
+/// and a row of `join_many` is the number of a pair. Here [`get_all_many`](Self::get_all_many) has a row for each key, an insert adds,
+/// ranks count pairs, and `join_many` gives all values. [`remove_all_many`](Self::remove_all_many) is what `remove_many` is there, and
+/// there is no `update_many` and no `apply`, as of several values none is the one to replace.
 pub struct MultiMap<K: AnyKey, V: Word> {
     device: Device,
     contents: Contents<K, V>,

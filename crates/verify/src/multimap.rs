@@ -5,8 +5,8 @@ use super::cases::Mode;
 use super::compare::{Difference, Output, Sabotage, Written, items_differ};
 use super::data::{self, Distribution};
 use core::time::Duration;
-use lanetree::multimap::{DeviceRows, Scratch};
-use lanetree::{AnyKey, Device, DeviceKind, KeyRange, KeyWord, MultiMap, Result, Word};
+use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
+use lanetree::{AnyKey, Device, DeviceKind, KeyRange, KeyWord, MultiMap, Result, UpdatePath, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
@@ -86,6 +86,22 @@ impl Case {
         let removed = keys.iter().filter_map(|key| model.0.remove(key)).map(|values| values.len() as u64).sum();
         let report = checked.time(|| map.remove_all_many(&keys))?;
         checked.expect("pairs of removed keys", &[report.removed], &[removed]);
+        checked.ask(&map, &model, rng)?;
+
+        // Batches in place, of which the second finds runs with room; and the order again.
+        let (keys, values): (Vec<K>, Vec<V>) =
+            model.0.iter().flat_map(|(&key, own)| own.iter().map(move |&value| (key, value))).unzip();
+        let mut map = checked.time(|| MultiMap::builder().room(3.0).fill(0.7).build_sorted(device, &keys, &values))?;
+        for _ in 0..2 {
+            let (keys, values): (Vec<K>, Vec<V>) =
+                (model.some_keys(self.len / 20, rng), some_values(self.len / 20, rng));
+            model.insert(&keys, &values);
+            let report = checked.time(|| map.insert_many(&keys, &values))?;
+            let is_in_place = keys.is_empty() || report.path == UpdatePath::InPlace;
+            checked.expect("batches in place", &[is_in_place], &[true]);
+            checked.ask(&map, &model, rng)?;
+        }
+        checked.time(|| map.restore_order())?;
         checked.ask(&map, &model, rng)?;
         Ok(checked.answer())
     }
@@ -206,8 +222,12 @@ impl Checked {
         self.expect("first values", &found, &rows.iter().map(|row| row.first().copied()).collect::<Vec<_>>());
         let found = self.time(|| map.last_many(&keys))?;
         self.expect("last values", &found, &rows.iter().map(|row| row.last().copied()).collect::<Vec<_>>());
-        self.ask_beside(map, &all, &keys)?;
         self.ask_on_device(map, &keys, (&offsets, &values))?;
+        if !map.is_ordered() {
+            return Ok(());
+        }
+        self.ask_beside(map, &all, &keys)?;
+        self.ask_scans(map, &all, &keys)?;
 
         let mut ranges = Vec::new();
         for &[a, b] in model.some_keys(2 * queries.min(100), rng).as_chunks().0 {
@@ -246,6 +266,33 @@ impl Checked {
         let found = self.time(|| map.predecessor_many(keys))?;
         let expected: Vec<Option<(K, V)>> = keys.iter().map(|key| pairs[..to(key)].last().copied()).collect();
         self.expect("predecessors", &found, &expected);
+        Ok(())
+    }
+
+    /// The first pairs from each key on, in outputs that should be written there and nowhere else.
+    fn ask_scans<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
+        const LIMIT: usize = 7;
+        let (device, count) = (map.device(), keys.len());
+        let (stream, starts) = (device.stream()?, device.upload(keys)?);
+        let (mut found_keys, mut found_values) = (vec![K::MAX; count * LIMIT], vec![V::MAX; count * LIMIT]);
+        let (mut out_keys, mut out_values) = (device.upload(&found_keys)?, device.upload(&found_values)?);
+        let (mut counts, mut scratch) = (device.alloc(count)?, RangeScratch::new(device, count, count * LIMIT)?);
+        self.time(|| {
+            let on = map.on(&stream);
+            on.scan(&starts, LIMIT as u32, &mut out_keys, &mut out_values, &mut counts, &mut scratch)?;
+            Ok(stream.synchronize()?)
+        })?;
+        let mut expected = vec![0; count];
+        for (i, key) in keys.iter().enumerate() {
+            let first = pairs.partition_point(|pair| pair.0 < *key);
+            for (at, &(key, value)) in pairs[first..].iter().take(LIMIT).enumerate() {
+                (found_keys[i * LIMIT + at], found_values[i * LIMIT + at]) = (key, value);
+                expected[i] += 1;
+            }
+        }
+        self.expect("lengths of scans", &counts.to_vec()?, &expected);
+        self.expect("keys of scans", &out_keys.to_vec()?, &found_keys);
+        self.expect("values of scans", &out_values.to_vec()?, &found_values);
         Ok(())
     }
 
