@@ -20,11 +20,16 @@ struct Plan {
 }
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
-    /// Inserts the sorted values of a batch's distinct keys in place; false if there is no room.
+    /// Inserts the `inserted` sorted values of a batch's distinct keys in place; false if there is no room.
     ///
     /// # Errors
     /// As [`MultiMap::insert_many`]; [`Error::Lost`](lanetree_frame::Error::Lost) if the device failed while the tree was written.
-    pub(crate) fn insert_in_place(&mut self, stream: &Stream, batch: &Counted<K>, values: &Buffer<V>) -> Result<bool> {
+    pub(crate) fn insert_in_place(
+        &mut self,
+        stream: &Stream,
+        batch: &Counted<K>,
+        (values, inserted): (&Buffer<V>, u64),
+    ) -> Result<bool> {
         let (device, rows, contents) = (stream.device(), batch.len, &mut self.contents);
         if contents.values.len() as u64 == contents.used {
             return Ok(false);
@@ -47,7 +52,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             return Ok(false);
         }
         let (places, ends) = place_runs(stream, (&old, &batch.counts, rows), &offsets, contents.used)?;
-        let (inserted, total) = (read(&added, rows)?, read(&moved, rows)?);
+        let total = read(&moved, rows)?;
         let of_moved = Runs { begins: (&old, COUNT_BITS), offsets: &moved, to: (&places, COUNT_BITS), rows, total };
         copy_runs(stream, None, of_moved, (&mut contents.values, contents.used))?;
         let of_batch = Runs { begins: (&added, 0), offsets: &added, to: (&ends, 0), rows, total: inserted };

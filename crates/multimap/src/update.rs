@@ -72,7 +72,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let second = Counted::runs(stream, &keys, batch)?;
         drop(keys);
         let inserted = ChangeReport { inserted: batch as u64, ..ChangeReport::default() };
-        if self.insert_in_place(stream, &second, &batch_values)? {
+        if self.insert_in_place(stream, &second, (&batch_values, batch as u64))? {
             return Ok(ChangeReport { path: UpdatePath::InPlace, ..inserted });
         }
         // The batch's values are at positions past those of the map.
