@@ -42,7 +42,7 @@
 //! all keys and all values at least once, and sorts the batch. While it runs, it takes the memory of the second map, two keys
 //! and about 32 bytes for each distinct key, and three times the memory of the batch; [`MultiMap::remove_pairs_many`] takes up to
 //! 48 bytes for each value of the batch's keys. The map is replaced when the second one is complete, so a batch that fails
-//! changes nothing. Many small changes are better made as few large batches, or as
+//! changes nothing. Many small changes are better made as few large batches, or in place.
 //!
 //! # Inserts in place
 //! A map that is built with [room](Builder::room) for values inserts in place, as long as the room lasts: it reads and writes the
@@ -58,8 +58,9 @@
 //!
 //! # Two forms
 //! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and [`MultiMap::remove_all_on`] are
-//! that of changes. Host form copies the batch to the device and allocates memory for its results; with a
-//! [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
+//! that of changes. In host form, queries with one result for each key go through a GPU in pieces, several on their way at a time, in
+//! memory that is kept for the next batch ([`MultiMap::staging_bytes`]). Those with rows of results, and changes, copy the batch to the
+//! device as a whole and allocate memory for the results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
 
 mod build;
 mod contents;
