@@ -6,12 +6,12 @@ use crate::on_stream::{DeviceRows, JoinScratch, OnStream, RangeJoinScratch};
 use core::ops::Range;
 use lanetree_frame::room::{make_room, with_room};
 use lanetree_frame::{Closed, Error, Join, JoinBounds, JoinRows, Result, Validity};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// Probes that are on the device at a time, a multiple of 32.
 const PIECE: usize = if cfg!(test) { 1 << 6 } else { 1 << 23 };
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// [`MultiMap::join_many`] of any kind, with null probes or without. Probes go through the device in pieces, and the rows of a
     /// piece are on the device at a time.
     ///
@@ -38,7 +38,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         }
         let most = probes.len().min(PIECE);
         let mut scratch = JoinScratch::new(&self.device, most)?;
-        self.in_pieces(probes.len(), join, |on, piece, found| {
+        self.join_in_pieces(probes.len(), join, |on, piece, found| {
             let (queries, count) = (self.device.upload(&probes[piece.clone()])?, piece.len());
             on.locate_join(&queries, &mut scratch, &mut found.offsets)?;
             if self.make_room(on, count, found)? {
@@ -85,7 +85,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
             validity.check(lows.len())?;
         }
         let mut scratch = RangeJoinScratch::new(&self.device, lows.len().min(PIECE))?;
-        self.in_pieces(lows.len(), join, |on, piece, found| {
+        self.join_in_pieces(lows.len(), join, |on, piece, found| {
             let count = piece.len();
             let bounds = (self.device.upload(&lows[piece.clone()])?, self.device.upload(&highs[piece])?);
             on.locate_range_join((&bounds.0, &bounds.1), how, &mut scratch, &mut found.offsets)?;
@@ -97,7 +97,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 
     /// Joins probes in pieces. `find` finds the rows of a piece: the offsets, and the values of a join that has them.
-    fn in_pieces(
+    fn join_in_pieces(
         &self,
         probes: usize,
         join: &Join<'_>,

@@ -294,6 +294,13 @@ fn calls_of_the_multi_map_find_no_memory() {
     each_refusal((&device, "insert_many"), || map.insert_many(&keys, &values), |_| {});
     each_refusal((&device, "remove_all_many"), || map.remove_all_many(&keys), |_| {});
     assert!(map.is_empty());
+
+    let mut map = MultiMap::builder().room(4.0).build(&device, &keys, &values).unwrap();
+    each_refusal((&device, "insert_many in place"), || map.insert_many(&keys, &values), |_| {});
+    assert!(!map.is_ordered() && map.len() == 2 * len);
+    each_refusal((&device, "pairs out of order"), || map.pairs(), |_| {});
+    each_refusal((&device, "restore_order"), || map.restore_order(), |_| {});
+    assert!(map.is_ordered() && map.len() == 2 * len);
 }
 
 #[test]

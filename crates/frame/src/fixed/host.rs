@@ -337,6 +337,7 @@ pub trait HostForm: FixedIndex {
         let route = Route {
             device: self.device(),
             results,
+            scratch: 0,
             reads_once: true,
             launch: &|stream, keys: &[Self::Key], input, out| launch(stream, input.cast(), keys.len(), out),
             collect: &collect,

@@ -7,7 +7,7 @@ use lanetree_frame::fixed::{self, Uses};
 use lanetree_frame::join_steps::{check_validity, put_misses, settle_hits};
 use lanetree_frame::{Buffer, Device, JoinKind, Result, number_matches};
 use lanetree_kernels_multimap::layout::place;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::exclusive_scan;
 
 /// Scratch memory of joins in device form: 33 bytes per probe, reusable for the next batch.
@@ -94,7 +94,7 @@ impl<V: Word> DeviceJoin<V> {
     }
 }
 
-impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
+impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of [`JoinKind::Inner`] by default.
     #[must_use]
     pub fn kind(mut self, kind: JoinKind) -> Self {

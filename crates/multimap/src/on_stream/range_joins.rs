@@ -6,12 +6,12 @@ use crate::places::spans;
 use lanetree_frame::fixed::{Side, Uses, numbers};
 use lanetree_frame::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
 use lanetree_frame::{Buffer, Closed, Device, JoinBounds, JoinKind, Result, number_matches};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select_keys};
 
 /// Scratch memory of joins by ranges in device form: 65 bytes and three keys per probe, reusable for the next batch.
 #[derive(Debug)]
-pub struct RangeJoinScratch<K: Key, V> {
+pub struct RangeJoinScratch<K: AnyKey, V> {
     lows: Buffer<K>,
     highs: Buffer<K>,
     pub(crate) ranges: RangeScratch<K>,
@@ -24,7 +24,7 @@ pub struct RangeJoinScratch<K: Key, V> {
     no_hits: Buffer<u32>,
 }
 
-impl<K: Key, V: Word> RangeJoinScratch<K, V> {
+impl<K: AnyKey, V: Word> RangeJoinScratch<K, V> {
     /// Enough for `probes` probes. Returns when it is complete.
     ///
     /// # Errors
@@ -56,13 +56,15 @@ impl<K: Key, V: Word> RangeJoinScratch<K, V> {
     }
 }
 
-impl<K: Key, V: Word> OnStream<'_, K, V> {
+impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     /// Joins ranges with the map: a row for each value of the keys between `lows[i]` and `highs[i]`, in ascending order of the
     /// keys, and of one key in the order in which its values were inserted. `closed` says which bounds belong to the ranges; a reversed
     /// range is empty. Otherwise like [`OnStream::join`], with [`kind`](Self::kind), [`valid`](Self::valid) and [`miss`](Self::miss).
     ///
     /// # Errors
-    /// As [`OnStream::get_all`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows.
+    /// As [`OnStream::get_all`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows;
+    /// [`NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place: see
+    /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
     pub fn range_join(
         &self,
         lows: &Buffer<K>,
@@ -136,6 +138,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         how: JoinBounds<K>,
         scratch: &mut RangeJoinScratch<K, V>,
     ) -> Result<()> {
+        self.contents.check_order("range_join")?;
         let (count, stream, valid) = (lows.len(), self.stream, self.options.valid);
         self.check("the lows' buffer", count, lows)?;
         self.check("the scratch memory", count, &scratch.lows)?;

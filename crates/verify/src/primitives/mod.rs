@@ -46,19 +46,6 @@ macro_rules! pairs {
     };
 }
 
-/// Those over keys of 128 bits.
-macro_rules! wide_pairs {
-    ($v:ty, $words:literal) => {
-        [
-            Operation { name: "select", words: $words, run: select::run::<u128, $v, false> },
-            Operation { name: "partition", words: $words, run: select::run::<u128, $v, true> },
-            Operation { name: "local_sort_pairs", words: $words, run: local_sort::run::<u128, $v> },
-            Operation { name: "merge", words: $words, run: merge::run::<u128, $v, false> },
-            Operation { name: "merge, replacing", words: $words, run: merge::run::<u128, $v, true> },
-        ]
-    };
-}
-
 /// Every operation of a kind of device.
 pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
     let mut operations = vec![
@@ -92,8 +79,8 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
     operations.extend(pairs!(i32, u64, "i32-u64"));
     operations.extend(pairs!(u64, u32, "u64-u32"));
     operations.extend(pairs!(i64, u64, "i64-u64"));
-    operations.extend(wide_pairs!(u32, "u128-u32"));
-    operations.extend(wide_pairs!(u64, "u128-u64"));
+    operations.extend(pairs!(u128, u32, "u128-u32"));
+    operations.extend(pairs!(u128, u64, "u128-u64"));
     // The CPU folds and sorts batches by itself.
     if kind != DeviceKind::Host {
         operations.extend([
