@@ -315,7 +315,7 @@ fn a_map_that_was_changed_in_place_is_joined_by_keys_and_says_that_ranges_need_i
         let mut map = MultiMap::builder().room(1.0).build(&device, &keys, &values).unwrap();
         let report = map.insert_many(&[500, 2000], &[9000, 9001]).unwrap();
         assert_eq!(report.path, UpdatePath::InPlace);
-        let rows = map.join_many(&[500, 1500, 2000], &Join::left()).unwrap();
+        let rows = map.join_as_many(&[500, 1500, 2000], &Join::left()).unwrap();
         let wanted = [(0, 1500), (0, 1501), (0, 1502), (0, 9000), (1, no_row()), (2, 9001)];
         assert!(rows.iter().eq(wanted), "{rows:?}");
         let ranges = |map: &MultiMap<u64, u32>| map.range_join_many(&[499], &[500], Closed::Both, &Join::inner());
