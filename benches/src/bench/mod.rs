@@ -1,5 +1,6 @@
 //! `bench`: the indexes, their baselines and the hardware's ceilings, measured in one process.
 
+mod all;
 mod batches;
 mod bus;
 mod calls;
@@ -14,8 +15,10 @@ mod figure;
 mod figures;
 mod gathers;
 mod hbtree;
+mod host;
 mod lane_tree;
 mod machine;
+mod made;
 mod map_pairs;
 mod plan;
 mod psa;

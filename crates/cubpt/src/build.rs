@@ -12,6 +12,20 @@ use lanetree_layout::{Key, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 
+/// How threads are mapped to keys, by builds and batches of changes on a device. All have the same effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mapping {
+    /// Up to 32 threads for each node, of which each writes some slots; in nodes with very many new keys, a thread for each of
+    /// these.
+    #[default]
+    PerNode,
+    /// The paper's (sections 3.1 and 3.2.2): a thread for each slot of the nodes that a build writes (for two,
+    /// in nodes of more than 256), and for each new key that
+    /// goes into a node. To be measured beside the other; what a node has is moved as with it. See `docs/lab/23-cubpt.md`.
+    PerKey,
+}
+
 /// Options of a tree, and its bulk build.
 ///
 /// ```
@@ -27,12 +41,13 @@ use lanetree_runtime::{Buffer, DeviceKind, Stream};
 pub struct Builder<K, V> {
     fanout: u32,
     fill: f64,
+    mapping: Mapping,
     words: PhantomData<(K, V)>,
 }
 
 impl<K, V> Default for Builder<K, V> {
     fn default() -> Self {
-        Self { fanout: 24, fill: 1.0, words: PhantomData }
+        Self { fanout: 24, fill: 1.0, mapping: Mapping::default(), words: PhantomData }
     }
 }
 
@@ -47,6 +62,12 @@ impl<K: Key, V: Word> Builder<K, V> {
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
         Self { fill, ..self }
+    }
+
+    /// How threads are mapped to keys on a device; [`Mapping::PerNode`] by default.
+    #[must_use]
+    pub fn mapping(self, mapping: Mapping) -> Self {
+        Self { mapping, ..self }
     }
 
     /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
@@ -67,7 +88,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         self.check()?;
         check_lengths(keys, values)?;
         if are_distinct(keys)? {
-            return Ok(self.of(device, Tree::build(device, (self.fanout, self.fill), keys, values)?));
+            return Ok(self.of(device, Tree::build(device, (self.fanout, self.fill, self.mapping), keys, values)?));
         }
         self.build_pairs(device, &SortedPairs::from_sorted(keys, values)?)
     }
@@ -123,18 +144,18 @@ impl<K: Key, V: Word> Builder<K, V> {
 
     fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Cubpt<K, V>> {
         let device = stream.device();
-        Ok(self.of(device, Tree::build_on(stream, device, (self.fanout, self.fill), pairs)?))
+        Ok(self.of(device, Tree::build_on(stream, device, (self.fanout, self.fill, self.mapping), pairs)?))
     }
 
     fn build_pairs(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<Cubpt<K, V>> {
         let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
-        Ok(self.of(device, Tree::build(device, (self.fanout, self.fill), &keys, &pairs.values)?))
+        Ok(self.of(device, Tree::build(device, (self.fanout, self.fill, self.mapping), &keys, &pairs.values)?))
     }
 
     fn of(&self, device: &Device, tree: Tree) -> Cubpt<K, V> {
-        let &Self { fanout, fill, .. } = self;
+        let &Self { fanout, fill, mapping, .. } = self;
         let (device, tree) = (device.clone(), Guarded::new(tree));
-        Cubpt { device, fanout, fill, tree, staging: Staging::default(), words: PhantomData }
+        Cubpt { device, fanout, fill, mapping, tree, staging: Staging::default(), words: PhantomData }
     }
 
     fn check(&self) -> Result<()> {
