@@ -20,9 +20,8 @@ pub enum Mapping {
     /// these.
     #[default]
     PerNode,
-    /// The paper's (sections 3.1 and 3.2.2): a thread for each slot of the nodes that a build writes (for two,
-    /// in nodes of more than 256), and for each new key that
-    /// goes into a node. To be measured beside the other; what a node has is moved as with it. See `docs/lab/23-cubpt.md`.
+    /// The paper's (sections 3.1 and 3.2.2): a thread for each slot of the nodes that a build writes, and for each new key that
+    /// goes into a node. To be measured beside the other; what a node has is moved as with it. See `docs/design/cubpt.md`.
     PerKey,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn lanes(order: u32) -> u32 {
 fn writers(order: u32, mapping: Mapping) -> u32 {
     match mapping {
         Mapping::PerNode => lanes(order).max(3),
-        Mapping::PerKey => order.next_power_of_two().min(THREADS).ilog2(),
+        Mapping::PerKey => order.next_power_of_two().ilog2(),
     }
 }
 
@@ -133,7 +133,6 @@ impl Layer {
             parents,
             nodes: storage.nodes_mut(stream)?,
         };
-        // A node's threads are of one block.
         let width = 1 << args.lanes;
         // SAFETY: the caller's contract; the addresses are for this stream.
         Ok(unsafe { launch::over(stream, self.count, width, THREADS)?.run(calls::write_nodes(&args)) }?)

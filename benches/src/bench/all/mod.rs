@@ -50,6 +50,9 @@ struct Run {
     seconds: u64,
 }
 
+/// Runs the bench with arguments, which writes the record to a path; or says why it could not, and with which exit code.
+type Start<'a> = dyn FnMut(&Run, &Path) -> core::result::Result<(), (String, u8)> + 'a;
+
 /// Makes all records that are not there.
 ///
 /// # Errors
@@ -80,13 +83,8 @@ impl<'a> Campaign<'a> {
         Ok(Self { args, built, kind: device.kind(), machine: machine::of(device)?, folder, deadline })
     }
 
-    /// Makes the records of a plan, by a function that runs the bench with arguments, writes the record to a path, and says
-    /// why it could not, and with which exit code.
-    fn make(
-        &self,
-        planned: &[Planned],
-        start: &mut dyn FnMut(&Run, &Path) -> core::result::Result<(), (String, u8)>,
-    ) -> Result<()> {
+    /// Makes the records of a plan.
+    fn make(&self, planned: &[Planned], start: &mut Start<'_>) -> Result<()> {
         say(|out| writeln!(out, "{}", machine::header(&self.machine)))?;
         match &self.built {
             None => eprintln!("warning: not built by cargo xtask: records name no commit, and none is passed over"),
@@ -134,13 +132,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// Makes a record, by those of its runs of which no piece stands.
-    fn make_one(
-        &self,
-        name: &str,
-        runs: &[Run],
-        path: &Path,
-        start: &mut dyn FnMut(&Run, &Path) -> core::result::Result<(), (String, u8)>,
-    ) -> Result<Made> {
+    fn make_one(&self, name: &str, runs: &[Run], path: &Path, start: &mut Start<'_>) -> Result<Made> {
         let mut pieces = Vec::new();
         for (i, run) in runs.iter().enumerate() {
             let file = self.piece(name, i);
