@@ -249,8 +249,8 @@ fn of_claims(claims: &Claims, figures: &Figures, store: &Store) -> String {
     let mut out = format!(
         "<section><h2 id=\"claims\">Claims</h2><p>{} claims of the papers' texts. The verdicts were written for the records \
          of {}; numbers with a record's name beside them are computed from it. A claim that fails is one that ours \
-         contradicts, and the verdict says what explains it. Where a claim has two rows, the first does it as the paper does, \
-         as far as records have it, and the second as the library does by default.</p>",
+         contradicts, and the verdict says what explains it. Where a claim has several rows, those as in the paper do it as the \
+         paper does, as far as records have it, and the last one as the library does by default.</p>",
         claims.all().count(),
         escape(CARD),
     );
