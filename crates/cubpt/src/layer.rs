@@ -1,6 +1,6 @@
 //! A layer of the tree as it is being written: elements in groups, and the nodes that each group goes into.
 
-use crate::Mapping;
+use crate::mapping::Mapping;
 use crate::storage::Storage;
 use bytemuck::Pod;
 use lanetree_frame::launch::{self, THREADS};

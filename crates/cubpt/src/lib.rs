@@ -38,6 +38,7 @@ mod build;
 mod check;
 mod device;
 mod layer;
+mod mapping;
 mod merge;
 mod native;
 mod node;
@@ -47,13 +48,15 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod tuning;
 mod update;
 
-pub use build::{Builder, Mapping};
+pub use build::Builder;
 pub use lanetree_frame::fixed::OnStream;
 #[doc(hidden)]
 pub use lanetree_kernels_cubpt::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
+pub use mapping::Mapping;
 pub use stats::Stats;
 pub use update::UpdateScratch;
 

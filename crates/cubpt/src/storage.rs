@@ -1,6 +1,6 @@
 //! The array of nodes, in segments (section 3.1).
 
-use crate::Mapping;
+use crate::mapping::Mapping;
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_kernels_cubpt::layout::{MOST_SEGMENTS, Node, Nodes, NodesMut};
 use lanetree_runtime::Buffer;

@@ -1,7 +1,7 @@
 //! The tree, and its bulk build (section 3.2.1).
 
-use crate::Mapping;
 use crate::layer::{Above, Form, Layer, Ptrs, parents};
+use crate::mapping::Shape;
 use crate::node::{set_head, write_node};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
@@ -76,7 +76,7 @@ impl Tree {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
     pub(crate) fn build<K: Key, V: Word>(
         device: &Device,
-        (order, fill, mapping): (u32, f64, Mapping),
+        (order, fill, mapping): Shape,
         keys: &[K],
         values: &[V],
     ) -> Result<Self> {
@@ -103,14 +103,14 @@ impl Tree {
     }
 
     /// Builds a tree over strictly ascending pairs that are on a device, layer by layer (the paper's
-    /// Batch_build), by threads as [`Mapping`] says. Its memory comes from `device`. Waits for the stream.
+    /// Batch_build), by threads as [`Mapping`](crate::Mapping) says. Its memory comes from `device`. Waits for the stream.
     ///
     /// # Errors
     /// As [`Tree::build`].
     pub(crate) fn build_on<K: Key, V: Word>(
         stream: &Stream,
         device: &Device,
-        (order, fill, mapping): (u32, f64, Mapping),
+        (order, fill, mapping): Shape,
         (keys, values, len): DevicePairs<'_, K, V>,
     ) -> Result<Self> {
         let len = len as u64;

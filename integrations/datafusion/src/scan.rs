@@ -107,6 +107,15 @@ impl IndexedScanExec {
         })
     }
 
+    /// The same scan with all rows in one partition: for engines that send a plan's partitions to several processes, which cannot
+    /// divide a scan that they do not know.
+    #[must_use]
+    pub fn in_one_partition(&self) -> Self {
+        let properties =
+            PlanProperties::clone(&self.properties).with_partitioning(Partitioning::UnknownPartitioning(1));
+        Self { properties: Arc::new(properties), ..self.clone() }
+    }
+
     pub(crate) fn contents(&self) -> &Arc<Contents> {
         &self.contents
     }

@@ -1,5 +1,6 @@
 //! Files as tables.
 
+use crate::progress::Line;
 use datafusion::common::plan_datafusion_err;
 use datafusion::datasource::MemTable;
 use datafusion::error::{DataFusionError, Result};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Registers `[NAME=]FILE` as a table. A Parquet file is read into memory; a CSV file by each query.
-pub(crate) async fn register(context: &SessionContext, argument: &str) -> Result<()> {
+pub(crate) async fn register(context: &SessionContext, argument: &str, line: Line) -> Result<()> {
     // A name has no slash, but a path may have an equals sign.
     let named = argument.split_once('=').filter(|(name, _)| !name.contains('/'));
     let path = named.map_or(argument, |(_, path)| path);
@@ -26,7 +27,7 @@ pub(crate) async fn register(context: &SessionContext, argument: &str) -> Result
         "csv" => context.register_csv(table(), path, csv).await,
         "tsv" => context.register_csv(table(), path, csv.delimiter(b'\t').file_extension(".tsv")).await,
         "parquet" => {
-            let rows = read_parquet(file);
+            let rows = read_parquet(file, name, line);
             let rows = rows.map_err(|error| error.context(format!("reading {path}")))?;
             context.register_table(table(), Arc::new(rows)).map(drop)
         }
@@ -34,10 +35,17 @@ pub(crate) async fn register(context: &SessionContext, argument: &str) -> Result
     }
 }
 
-fn read_parquet(file: File) -> Result<MemTable> {
+fn read_parquet(file: File, name: &str, mut line: Line) -> Result<MemTable> {
     let external = |error| DataFusionError::External(Box::new(error));
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(external)?;
-    let schema = reader.schema().clone();
-    let batches = reader.build().map_err(external)?.collect::<Result<Vec<_>, _>>()?;
+    let (schema, what) = (reader.schema().clone(), format!("of {name} read"));
+    let total = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let (mut batches, mut done) = (Vec::new(), 0);
+    for batch in reader.build().map_err(external)? {
+        let batch = batch?;
+        done += batch.num_rows();
+        batches.push(batch);
+        line.draw(&what, Some((done, total)));
+    }
     MemTable::try_new(schema, vec![batches])
 }

@@ -1,6 +1,7 @@
 //! SQL over CSV and Parquet files, with Lanetree's indexes.
 
 mod files;
+mod progress;
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
@@ -8,8 +9,10 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
 use lanetree_datafusion::with_index_lookups;
+use progress::Line;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 const HELP: &str = "\
@@ -21,7 +24,7 @@ Each file (.csv, .tsv, .parquet) is a table of its name, without folders and end
 Without -c, statements are read from the standard input; a `;` ends each.
 
   -c SQL   runs statements; may be given several times
-  -q       doesn't print numbers of rows and times
+  -q       doesn't print numbers of rows, times, and how far something is
   -h       prints this
 
   CREATE INDEX ON customers (id);   builds an index; joins and conditions go through it
@@ -72,7 +75,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let state = with_index_lookups(SessionStateBuilder::new().with_default_features()).build();
     let context = SessionContext::new_with_state(state);
     for file in &arguments.files {
-        files::register(&context, file).await?;
+        files::register(&context, file, Line::new(arguments.is_quiet)).await?;
     }
     for statements in &arguments.commands {
         run_all(&context, statements, arguments.is_quiet).await?;
@@ -119,7 +122,8 @@ async fn run_one(context: &SessionContext, statement: Statement, is_quiet: bool)
     let plan = context.state().statement_to_plan(statement).await?;
     let frame = context.execute_logical_plan(plan).await?;
     let has_columns = !frame.schema().fields().is_empty();
-    let batches = frame.collect().await?;
+    let context = Arc::new(frame.task_ctx());
+    let batches = progress::rows(frame.create_physical_plan().await?, context, Line::new(is_quiet)).await?;
     if has_columns {
         let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
         if rows > 0 {

@@ -3,30 +3,21 @@
 
 mod plan;
 
-use crate::bench::command::Args;
+use crate::bench::args::Args;
 use crate::bench::error::{Error, Result};
-use crate::bench::figure::{Figure, Takes};
+use crate::bench::figure::Takes;
 use crate::bench::figures::alone;
 use crate::bench::machine;
 use lanetree::{Device, DeviceKind};
 use lanetree_console::choice::{Chosen, name};
 use lanetree_console::output::{JsonFile, say};
 use lanetree_record::{Built, Machine, Record};
-pub(crate) use plan::Paper;
 use plan::{Piece, Planned};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// What `--figure` takes for it: no figure of the list.
-pub(crate) static ALL: Figure = Figure {
-    name: "all",
-    about: "All figures of all papers, a record for each in the folder of --json; what stands there is passed over",
-    takes: Takes { sizes: true, keys: false, input: true },
-    ..Figure::BASE
-};
 
 /// Seconds that a piece has beyond its own, for the row that it has begun; then it is ended.
 const GRACE: u64 = 90;
@@ -300,9 +291,9 @@ fn start(run: &Run, file: &Path) -> core::result::Result<(), (String, u8)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::args::Paper::Cubpt;
     use crate::bench::report::Report;
     use clap::Parser;
-    use plan::Paper::Cubpt;
 
     fn built(commit: &str, is_clean: bool) -> Built {
         Built { commit: commit.into(), is_clean, rustc: "rustc 1".into(), ptx_sha256: "ab".into() }

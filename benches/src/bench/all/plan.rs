@@ -1,18 +1,8 @@
 //! Which records `--figure all` makes, of which paper, and in which pieces. Data, but for what figures have that are not
 //! named here.
 
+use crate::bench::args::Paper;
 use crate::bench::figures::alone;
-
-/// Whose figures are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Paper {
-    Harmonia,
-    Cuart,
-    Hbtree,
-    Cubpt,
-    /// LaneTree, which is no paper's, and what is compared of all indexes
-    Lanetree,
-}
 
 /// A record, which has the name of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,7 +175,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::command::Args;
+    use crate::bench::args::Args;
     use clap::Parser;
     use std::collections::BTreeSet;
 

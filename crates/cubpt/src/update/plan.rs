@@ -2,7 +2,7 @@
 //! tree is only read.
 
 use super::scratch::{MANY, SMALL, SORT, TALLY, UpdateScratch};
-use crate::Mapping;
+use crate::mapping::Mapping;
 use crate::storage::Storage;
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};

@@ -1,0 +1,4 @@
+//! Look-ups in shards and in replicas: in one process, and in a scheduler and two executors.
+
+mod processes;
+mod shards;
