@@ -96,8 +96,8 @@ pub use node_search::NodeSearch;
 #[doc(hidden)]
 pub use options::Throttle;
 pub use options::{
-    Balance, BuildTimes, DeviceSearch, Fanout, MOST_IN_FLIGHT, Pinning, Pipeline, Split, Strategy, UpdateMethod,
-    UpdateTimes,
+    Balance, BuildTimes, DeviceSearch, Fanout, MOST_IN_FLIGHT, Pinning, Pipeline, Split, Strategy, Transfers,
+    UpdateMethod, UpdateTimes,
 };
 #[cfg(feature = "harmonia")]
 pub use over::HarmoniaAbove;

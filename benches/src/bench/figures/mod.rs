@@ -53,6 +53,7 @@ mod hbtree_latency;
 mod hbtree_mixed;
 mod hbtree_node_search;
 mod hbtree_pages;
+mod hbtree_paper;
 mod hbtree_pipelining;
 mod hbtree_ranges;
 mod hbtree_sizes;
@@ -148,6 +149,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &hbtree_cpu::FIGURE,
     &hbtree_strategies::FIGURE,
     &hbtree_buckets::FIGURE,
+    &hbtree_paper::FIGURE,
     &hbtree_costs::FIGURE,
     &hbtree_balance::FIGURE,
     &hbtree_device_leaves::FIGURE,

@@ -3,7 +3,7 @@
 use super::buckets::{Queue, Slot, Slots, Work, pipeline as pipeline_of};
 use super::{Discovery, Pace, Route, Sample, Shape, share_of};
 use crate::device::Descending;
-use crate::options::{Balance, DeviceSearch, Pipeline, Split};
+use crate::options::{Balance, DeviceSearch, Pipeline, Split, Transfers};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
 use crate::tuning::TUNING;
 use core::cell::Cell;
@@ -81,8 +81,10 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
         let count = parts.iter().map(|part| part.1).sum();
         let with_nodes = parts.iter().any(|part| part.0 > 0 && part.1 > 0);
         // A few queries are mostly latency: the kernel reads and writes host memory itself.
-        let across =
-            stream.device().kind() == DeviceKind::Cuda && count <= ACROSS_THE_BUS && search == DeviceSearch::Ballot;
+        let across = pipeline.transfers == Transfers::Auto
+            && stream.device().kind() == DeviceKind::Cuda
+            && count <= ACROSS_THE_BUS
+            && search == DeviceSearch::Ballot;
         let (from, to, start) = if across {
             let start = if with_nodes { nodes.read_on(stream)? } else { Global::null() };
             let from = queries.read_on(stream)?.byte_add((at * size_of::<K>()) as u64);
