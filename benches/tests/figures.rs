@@ -220,6 +220,19 @@ fn intervals_are_measured_and_checked() {
 }
 
 #[test]
+fn joins_are_measured_beside_writing_their_rows_and_checked() {
+    let arguments = |name| ["--figure", name, "--device", "emulated", "--quick", "--sizes", "9", "--queries", "9"];
+    for (name, operations) in [("joins-equi", 4), ("joins-range", 3)] {
+        let (text, json) = figure(&arguments(name));
+        assert!(text.contains("left") && text.contains("semi"), "{text}");
+        // A copy; each kind in two orders.
+        let rows = json["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 1 + 2 * operations);
+        assert!(rows[1..].iter().all(|row| row["ceiling_giga_per_second"].as_f64().unwrap() > 0.0), "{name}");
+    }
+}
+
+#[test]
 fn shards_are_measured_beside_one_index_and_checked() {
     let (_, json) =
         figure(&["--figure", "sharded", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"]);

@@ -1,25 +1,29 @@
 //! The results of a join whose probes match any number of rows.
 
-use crate::Result;
 use crate::join_bounds::number_on_host;
-use crate::room::zeroed;
+use crate::room::{collected, with_room, zeroed};
+use crate::{Join, JoinKind, Result, no_row};
+use lanetree_layout::Value;
 
 /// The rows that match a batch of probes, in compressed sparse row form: those of probe *i* are from `offsets[i]` to
 /// `offsets[i + 1]`, in the order of the probes.
+///
+/// In a left join a probe without a match has one row, [`no_row`](crate::no_row). Semi- and anti-joins have offsets alone, one row for
+/// each probe that they keep: [`JoinRows::probes`] has the probes' numbers.
 ///
 /// These are plain vectors; take one to save a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JoinRows<V> {
     /// One more than there are probes, ascending from 0.
     pub offsets: Vec<u64>,
-    /// For each match the row of the index's side.
+    /// For each match the row of the index's side; none of semi- and anti-joins.
     pub rows: Vec<V>,
 }
 
 impl<V: Copy> JoinRows<V> {
-    /// How many matches there are.
+    /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.offsets.last().map_or(0, |&total| usize::try_from(total).unwrap_or(usize::MAX))
     }
 
     /// Whether there is none.
@@ -30,7 +34,7 @@ impl<V: Copy> JoinRows<V> {
     /// The rows that match a probe.
     ///
     /// # Panics
-    /// If there is no such probe, or the rows were taken.
+    /// If there is no such probe, or there are no rows.
     pub fn of(&self, probe: usize) -> &[V] {
         &self.rows[self.offsets[probe] as usize..self.offsets[probe + 1] as usize]
     }
@@ -57,11 +61,70 @@ impl<V: Copy> JoinRows<V> {
     /// # Errors
     /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for it.
     pub fn probes(&self) -> Result<Vec<u64>> {
-        let mut probes = zeroed(self.offsets.last().map_or(0, |&total| usize::try_from(total).unwrap_or(usize::MAX)))?;
+        let mut probes = zeroed(self.len())?;
         if !self.offsets.is_empty() {
             number_on_host(&self.offsets, &mut probes);
         }
         Ok(probes)
+    }
+}
+
+impl<V: Value> JoinRows<V> {
+    /// The rows of a join of any kind with null probes or without, from those of an inner join without nulls.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`](crate::Error::OutputLength) unless the validity has one bit per probe;
+    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for the rows.
+    pub fn of_kind(mut self, join: &Join<'_>) -> Result<Self> {
+        if let Some(validity) = join.validity() {
+            validity.mask_rows(&mut self)?;
+        }
+        let counts = |pair: &[u64]| pair[1] - pair[0];
+        match join.kind() {
+            JoinKind::Inner => Ok(self),
+            JoinKind::Left => {
+                let misses = self.offsets.windows(2).filter(|pair| counts(pair) == 0).count();
+                if misses == 0 {
+                    return Ok(self);
+                }
+                let (mut rows, mut first) = (with_room(self.rows.len() + misses)?, 0);
+                for end in self.offsets.iter_mut().skip(1) {
+                    let own = &self.rows[first..*end as usize];
+                    first = *end as usize;
+                    if own.is_empty() {
+                        rows.push(no_row());
+                    } else {
+                        rows.extend_from_slice(own);
+                    }
+                    *end = rows.len() as u64;
+                }
+                Ok(Self { offsets: self.offsets, rows })
+            }
+            JoinKind::Semi | JoinKind::Anti => {
+                let found = collected(self.offsets.windows(2).map(counts))?;
+                Self::of_counts(&found, &Join::new(join.kind()))
+            }
+        }
+    }
+
+    /// The rows of a semi- or an anti-join, from the number of matches of each probe.
+    ///
+    /// # Errors
+    /// As [`JoinRows::of_kind`].
+    pub fn of_counts(counts: &[u64], join: &Join<'_>) -> Result<Self> {
+        let validity = join.validity();
+        if let Some(validity) = validity {
+            validity.check(counts.len())?;
+        }
+        let mut offsets = with_room(counts.len() + 1)?;
+        offsets.push(0);
+        let mut end = 0;
+        offsets.extend(counts.iter().enumerate().map(|(i, &count)| {
+            let is_valid = validity.is_none_or(|validity| validity.is_valid(i));
+            end += join.kind().rows(if is_valid { count } else { 0 });
+            end
+        }));
+        Ok(Self { offsets, rows: Vec::new() })
     }
 }
 

@@ -17,7 +17,9 @@ pub mod error;
 mod fold;
 mod guarded;
 mod join_bounds;
+mod join_kind;
 mod join_rows;
+pub mod join_steps;
 pub mod launch;
 mod matches;
 mod nulls;
@@ -40,6 +42,7 @@ pub use error::{Error, Result};
 pub use fold::{NetChange, NetChanges, combine, fold};
 pub use guarded::Guarded;
 pub use join_bounds::{Closed, JoinBounds, number_matches};
+pub use join_kind::{Join, JoinKind, no_row};
 pub use join_rows::JoinRows;
 #[doc(hidden)]
 pub use lanetree_kernels_base::modules::MODULES;

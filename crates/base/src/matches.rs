@@ -1,8 +1,8 @@
 //! The results of a join.
 
-use crate::Result;
 use crate::parallel::*;
 use crate::room::zeroed;
+use crate::{Join, JoinKind, Result};
 use lanetree_runtime::prefer_huge_pages;
 
 /// Probes of a task of the CPU's: enough to outweigh its dispatch.
@@ -11,6 +11,9 @@ const TASK: usize = 1 << 15;
 /// The matches of a batch of probes with an index, in compressed sparse row form: those of probe *i* are from `offsets[i]`
 /// to `offsets[i + 1]`, in the order of the probes. As the keys of an index are distinct, a probe has at most one.
 ///
+/// [`JoinKind`] says which other rows there are: a row is a probe with its match, in a left join also one without, and in a semi- or
+/// an anti-join a probe alone.
+///
 /// These are plain vectors; take one to save a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
@@ -18,12 +21,13 @@ pub struct Matches {
     pub offsets: Vec<u64>,
     /// For each match the number of its probe in the batch; they ascend.
     pub probes: Vec<u64>,
-    /// For each match the number of its pair in the index: the number of keys below the pair's.
+    /// For each match the number of its pair in the index, which is the number of keys below the pair's; in a left join
+    /// [`Matches::NO_ROW`] for a probe without a match. Semi- and anti-joins have none.
     pub rows: Vec<u64>,
 }
 
 impl Matches {
-    /// What [`Matches::of_rows`] takes for a probe without a match. No pair has this number.
+    /// The row of a probe without a match, which [`no_row`](crate::no_row) is, too. No pair has this number.
     pub const NO_ROW: u64 = u64::MAX;
 
     /// The matches of probes, from the number of the pair of each, or [`Matches::NO_ROW`].
@@ -45,32 +49,60 @@ impl Matches {
     /// # Errors
     /// As [`Matches::of_rows`], and those of `find`.
     pub fn fill(&mut self, probes: usize, find: impl FnOnce(&mut [u64]) -> Result<()>) -> Result<()> {
+        self.fill_as(probes, &Join::inner(), find)
+    }
+
+    /// [`Matches::fill`] with the rows of a join of any kind, with null probes or without.
+    ///
+    /// # Errors
+    /// As [`Matches::fill`]; [`Error::OutputLength`](crate::Error::OutputLength) unless the validity has one bit per probe.
+    pub fn fill_as(
+        &mut self,
+        probes: usize,
+        join: &Join<'_>,
+        find: impl FnOnce(&mut [u64]) -> Result<()>,
+    ) -> Result<()> {
+        let kind = join.kind();
         let Self { mut offsets, probes: mut found_probes, rows: mut found_rows } = core::mem::take(self);
         // Rows where offsets will be: each offset after the first is the end of a probe's matches.
         set_len(&mut offsets, probes + 1)?;
         offsets[0] = 0;
         let ends = &mut offsets[1..];
+        if let Some(validity) = join.validity() {
+            validity.check(probes)?;
+        }
         find(ends)?;
-        let is_match = |row: &&u64| **row != Self::NO_ROW;
-        let counts: Vec<usize> = ends.par_chunks(TASK).map(|rows| rows.iter().filter(is_match).count()).collect();
+        if let Some(validity) = join.validity() {
+            validity.nulls().for_each(|null| ends[null] = Self::NO_ROW);
+        }
+        let is_row = |row: u64| match kind {
+            JoinKind::Inner | JoinKind::Semi => row != Self::NO_ROW,
+            JoinKind::Left => true,
+            JoinKind::Anti => row == Self::NO_ROW,
+        };
+        let count = |rows: &[u64]| rows.iter().filter(|row| is_row(**row)).count();
+        let counts: Vec<usize> = ends.par_chunks(TASK).map(count).collect();
         let total = counts.iter().sum();
         set_len(&mut found_probes, total)?;
-        set_len(&mut found_rows, total)?;
+        set_len(&mut found_rows, if kind.has_rows() { total } else { 0 })?;
         let (mut to_probes, mut to_rows) = (&mut found_probes[..], &mut found_rows[..]);
         let mut tasks = Vec::with_capacity(counts.len());
         let mut before = 0;
         for ((task, ends), count) in ends.chunks_mut(TASK).enumerate().zip(counts) {
             let (task_probes, task_rows);
             (task_probes, to_probes) = to_probes.split_at_mut(count);
-            (task_rows, to_rows) = to_rows.split_at_mut(count);
+            (task_rows, to_rows) = to_rows.split_at_mut(if kind.has_rows() { count } else { 0 });
             tasks.push((task * TASK, ends, before, task_probes, task_rows));
             before += count;
         }
         tasks.into_par_iter().for_each(|(first, ends, before, probes, rows)| {
             let mut count = 0;
             for (i, end) in ends.iter_mut().enumerate() {
-                if *end != Self::NO_ROW {
-                    (probes[count], rows[count]) = ((first + i) as u64, *end);
+                if is_row(*end) {
+                    probes[count] = (first + i) as u64;
+                    if let Some(row) = rows.get_mut(count) {
+                        *row = *end;
+                    }
                     count += 1;
                 }
                 *end = (before + count) as u64;
@@ -80,9 +112,9 @@ impl Matches {
         Ok(())
     }
 
-    /// How many matches there are.
+    /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.offsets.last().map_or(0, |&total| total as usize)
     }
 
     /// Whether there is none.
@@ -93,12 +125,12 @@ impl Matches {
     /// The numbers of the pairs that match a probe.
     ///
     /// # Panics
-    /// If there is no such probe, or the rows were taken.
+    /// If there is no such probe, or there are no rows.
     pub fn of(&self, probe: usize) -> &[u64] {
         &self.rows[self.offsets[probe] as usize..self.offsets[probe + 1] as usize]
     }
 
-    /// The number of the probe and the number of the pair of each match.
+    /// The number of the probe and the number of the pair of each match; nothing of a semi- or an anti-join.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
         self.probes.iter().copied().zip(self.rows.iter().copied())
     }

@@ -1,14 +1,11 @@
 //! Columns with nulls: validity bitmaps as Arrow has them.
 
-use crate::error::check_buffer;
-use crate::launch::{THREADS, over};
+use crate::join_steps::settle_hits;
 use crate::room::with_room;
 use crate::{Error, JoinRows, Matches, Result};
 use core::fmt;
-use lanetree_kernels_base::calls;
-use lanetree_kernels_base::columns::{MaskHitsArgs, joined_bits, words_of_bits};
 use lanetree_layout::{Composite, Key};
-use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_runtime::{Buffer, Stream};
 
 /// Which elements of a column are there, and which are null: a validity bitmap as Arrow's, in host memory. Bit `i % 8` of byte
 /// `i / 8` belongs to element `i`, counted from an offset; a set bit says that the element is there. What a null's place in the
@@ -269,25 +266,7 @@ pub fn mask_hits(
     count: usize,
     hits: &mut Buffer<u32>,
 ) -> Result<()> {
-    check_buffer(stream.device(), "the validity bitmap", offset.saturating_add(count).div_ceil(32), valid)?;
-    check_buffer(stream.device(), "the hit mask's buffer", count.div_ceil(32), hits)?;
-    if count == 0 {
-        return Ok(());
-    }
-    let (offset, count) = (offset as u64, count as u64);
-    if stream.device().kind() == DeviceKind::Host {
-        if let (Some(valid), Some(hits)) = (valid.as_slice(), hits.as_mut_slice()) {
-            for (hits, index) in hits.iter_mut().zip(0..count.div_ceil(32)) {
-                let (low, high, at) = words_of_bits(index, offset, count);
-                *hits &= joined_bits(valid[low as usize], valid[high as usize], at);
-            }
-        }
-        return Ok(());
-    }
-    let args = MaskHitsArgs { valid: valid.read_on(stream)?, offset, count, hits: hits.write_on(stream)? };
-    // SAFETY: both buffers were found to be long enough; the pointers are for this stream.
-    unsafe { over(stream, count.div_ceil(32), 1, THREADS)?.run(calls::mask_hits(&args))? };
-    Ok(())
+    settle_hits(stream, Some((valid, offset)), count, false, hits)
 }
 
 #[cfg(test)]

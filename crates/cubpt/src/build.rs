@@ -2,6 +2,7 @@
 
 use crate::Cubpt;
 use crate::tree::Tree;
+use crate::tuning::TUNING;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::pairs::{are_distinct, check_lengths};
 use lanetree_frame::fixed::{SortedPairs, Staging};
@@ -25,22 +26,23 @@ use lanetree_runtime::{Buffer, DeviceKind, Stream};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Builder<K, V> {
-    fanout: u32,
+    fanout: Option<u32>,
     fill: f64,
     words: PhantomData<(K, V)>,
 }
 
 impl<K, V> Default for Builder<K, V> {
     fn default() -> Self {
-        Self { fanout: 24, fill: 1.0, words: PhantomData }
+        Self { fanout: None, fill: 1.0, words: PhantomData }
     }
 }
 
 impl<K: Key, V: Word> Builder<K, V> {
-    /// Most keys of a node, the paper's m: a multiple of 8 from 8 to 512; 24 by default, which was the best with keys and values of 8 bytes.
+    /// Most keys of a node, the paper's m: a multiple of 8 from 8 to 512; by default what was the best with keys and values of 8 bytes:
+    /// 24 on the cards that were measured.
     #[must_use]
     pub fn fanout(self, fanout: u32) -> Self {
-        Self { fanout, ..self }
+        Self { fanout: Some(fanout), ..self }
     }
 
     /// The part of each node that a build fills, in (0, 1]; 1 by default, as in the paper. A node gets at least two keys.
@@ -55,7 +57,7 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// [`Error::LengthMismatch`]; [`Error::OptionValue`] for a fanout and [`Error::Fill`] for a fill that no tree has;
     /// [`Error::TooManyLeaves`]; [`Error::Runtime`] if the device has no room.
     pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Cubpt<K, V>> {
-        self.check()?;
+        self.shape(device)?;
         self.build_pairs(device, &SortedPairs::sort(keys, values)?)
     }
 
@@ -64,10 +66,10 @@ impl<K: Key, V: Word> Builder<K, V> {
     /// # Errors
     /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
     pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<Cubpt<K, V>> {
-        self.check()?;
+        let shape = self.shape(device)?;
         check_lengths(keys, values)?;
         if are_distinct(keys)? {
-            return Ok(self.of(device, Tree::build(device, (self.fanout, self.fill), keys, values)?));
+            return Ok(Self::of(device, shape, Tree::build(device, shape, keys, values)?));
         }
         self.build_pairs(device, &SortedPairs::from_sorted(keys, values)?)
     }
@@ -88,7 +90,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
-        self.check()?;
+        self.shape(stream.device())?;
         scratch.check(stream, (keys, values, len))?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
@@ -111,7 +113,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
-        self.check()?;
+        self.shape(stream.device())?;
         scratch.check(stream, (keys, values, len))?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
@@ -123,30 +125,36 @@ impl<K: Key, V: Word> Builder<K, V> {
 
     fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Cubpt<K, V>> {
         let device = stream.device();
-        Ok(self.of(device, Tree::build_on(stream, device, (self.fanout, self.fill), pairs)?))
+        let shape = self.shape(device)?;
+        Ok(Self::of(device, shape, Tree::build_on(stream, device, shape, pairs)?))
     }
 
     fn build_pairs(&self, device: &Device, pairs: &SortedPairs<K::Bits, V>) -> Result<Cubpt<K, V>> {
         let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
-        Ok(self.of(device, Tree::build(device, (self.fanout, self.fill), &keys, &pairs.values)?))
+        let shape = self.shape(device)?;
+        Ok(Self::of(device, shape, Tree::build(device, shape, &keys, &pairs.values)?))
     }
 
-    fn of(&self, device: &Device, tree: Tree) -> Cubpt<K, V> {
-        let &Self { fanout, fill, .. } = self;
+    fn of(device: &Device, (fanout, fill): (u32, f64), tree: Tree) -> Cubpt<K, V> {
         let (device, tree) = (device.clone(), Guarded::new(tree));
         Cubpt { device, fanout, fill, tree, staging: Staging::default(), words: PhantomData }
     }
 
-    fn check(&self) -> Result<()> {
-        if !ORDERS.contains(&self.fanout) || !self.fanout.is_multiple_of(8) {
+    /// The fanout and the fill of a tree on a device.
+    fn shape(&self, device: &Device) -> Result<(u32, f64)> {
+        let fanout = match self.fanout {
+            Some(fanout) => fanout,
+            None => TUNING.on(device)?.fanout,
+        };
+        if !ORDERS.contains(&fanout) || !fanout.is_multiple_of(8) {
             let allowed = "a multiple of 8 from 8 to 512";
-            return Err(Error::OptionValue { what: "a fanout", value: self.fanout.to_string(), allowed });
+            return Err(Error::OptionValue { what: "a fanout", value: fanout.to_string(), allowed });
         }
         // Written so that a fill of NaN is also rejected.
         if !(self.fill > 0.0 && self.fill <= 1.0) {
             return Err(Error::Fill { fill: self.fill });
         }
-        Ok(())
+        Ok((fanout, self.fill))
     }
 }
 

@@ -47,6 +47,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod tuning;
 mod update;
 
 pub use build::Builder;

@@ -98,6 +98,14 @@ pub enum Error {
     /// A log whose last write or sync failed.
     #[error("an earlier write of the log failed, so what is on disk is not known: open the log again")]
     LogFailed,
+    /// A log in a process that was forked from the one which opened it: both would write to the same places.
+    #[error(
+        "the log was opened by process {process}, from which this one was forked: open it here, once that one has dropped it"
+    )]
+    Forked {
+        /// The process that has it open.
+        process: u32,
+    },
     /// A compaction of a log, before another one has ended.
     #[error("a compaction of the log has been begun: finish it, or drop it")]
     CompactionBegun,

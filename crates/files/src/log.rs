@@ -115,6 +115,8 @@ pub struct Log<K: AnyKey, V: Value> {
     /// Batches below this number are on disk.
     synced: u64,
     is_failed: bool,
+    /// The one that has opened it: those that are forked from it have its lock.
+    process: u32,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -153,6 +155,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
             next,
             synced: next,
             is_failed: false,
+            process: std::process::id(),
             types: PhantomData,
         }
     }
@@ -213,7 +216,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     ///
     /// # Errors
     /// [`Error::Io`]: the batch has not been appended, unless [`Log::is_failed`] says that this is not known;
-    /// [`Error::LogFailed`]; [`Error::Index`] if there is no memory, or for more than 2^32 - 1 operations.
+    /// [`Error::LogFailed`], [`Error::Forked`]; [`Error::Index`] if there is no memory, or for more than 2^32 - 1 operations.
     pub fn append(&mut self, ops: &[Op<K, V>], durability: Durability) -> Result<u64> {
         self.check()?;
         let batch = encode(ops, self.next, self.synced)?;
@@ -234,7 +237,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// Returns when all batches are on disk.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::LogFailed`].
+    /// [`Error::Io`]; [`Error::LogFailed`], [`Error::Forked`].
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
         self.sync_file()?;
@@ -253,7 +256,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// removes the old ones. Sequence numbers go on. Takes the memory of the base's pairs twice, and that of the batches.
     ///
     /// # Errors
-    /// As [`Log::open`], and [`Error::LogFailed`]: the log is as it was, unless [`Log::is_failed`].
+    /// As [`Log::open`], and [`Error::LogFailed`] or [`Error::Forked`]: the log is as it was, unless [`Log::is_failed`].
     pub fn compact(&mut self) -> Result<()> {
         let compacted = self.begin_compaction()?.run()?;
         self.finish_compaction(compacted)
@@ -283,7 +286,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::LogFailed`]; [`Error::CompactionBegun`].
+    /// [`Error::Io`]; [`Error::LogFailed`], [`Error::Forked`]; [`Error::CompactionBegun`].
     pub fn begin_compaction(&mut self) -> Result<Compaction<K, V>> {
         self.check()?;
         if Arc::strong_count(&self.lock) > 1 {
@@ -304,7 +307,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// are on disk, these batches too; then it removes the old files. Takes as long as these batches are copied.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::LogFailed`]; [`Error::OtherLog`]: the log is as it was, unless [`Log::is_failed`].
+    /// [`Error::Io`]; [`Error::LogFailed`], [`Error::Forked`]; [`Error::OtherLog`]: the log is as it was, unless [`Log::is_failed`].
     pub fn finish_compaction(&mut self, compacted: Compacted<K, V>) -> Result<()> {
         self.check()?;
         let Compacted { base, lock, end, next, .. } = compacted;
@@ -345,7 +348,11 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     }
 
     fn check(&self) -> Result<()> {
-        if self.is_failed { Err(Error::LogFailed) } else { Ok(()) }
+        match self.is_failed {
+            true => Err(Error::LogFailed),
+            false if self.process != std::process::id() => Err(Error::Forked { process: self.process }),
+            false => Ok(()),
+        }
     }
 }
 

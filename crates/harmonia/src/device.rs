@@ -6,7 +6,7 @@ use super::tuning::MEASURED;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, AsOf, FixedIndex, NeighborOutputs, NeighborSearch, QueryOptions, Side, check_pairs};
-use lanetree_frame::{Op, Result, UpdateReport};
+use lanetree_frame::{JoinKind, Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{
     self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, SORTED_TILE, calls,
@@ -130,6 +130,18 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     #[must_use]
     pub fn limits(self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
         Self(self.0.limits(limits))
+    }
+
+    /// Which rows joins have, as [`fixed::OnStream::kind`].
+    #[must_use]
+    pub fn kind(self, kind: JoinKind) -> Self {
+        Self(self.0.kind(kind))
+    }
+
+    /// Which probes of joins are there, as [`fixed::OnStream::valid`].
+    #[must_use]
+    pub fn valid(self, valid: &'a Buffer<u32>, offset: usize) -> Self {
+        Self(self.0.valid(valid, offset))
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key, as

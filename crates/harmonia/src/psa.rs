@@ -4,7 +4,7 @@
 use super::launch;
 use super::{BatchOrder, Harmonia, LookUp, OnStream};
 use core::fmt;
-use lanetree_frame::fixed::{FixedIndex, QueryOptions, Uses};
+use lanetree_frame::fixed::{FixedIndex, Uses};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::layout::leaf_bytes;
@@ -149,7 +149,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             return self.get(queries, values);
         }
         let (index, stream, tuning) = (self.index(), self.stream(), *self.tuning());
-        let (on, QueryOptions { hits, miss, .. }) = (index.on(stream), self.into_options());
+        let (on, options) = (index.on(stream), self.into_options());
+        let (miss, hits) = (options.miss(), options.hits);
         on.check("the values' buffer", count, values)?;
         on.check("the scratch memory of sorted look-ups", count, &scratch.positions)?;
         if let Some(hits) = &hits {

@@ -45,8 +45,8 @@
 //!
 //! # Changes
 //! A batch that fails leaves the tree as it was: it is never [lost](lanetree_frame::Error::Lost). If the device fails while
-//! a regular tree changes its copy there, the copy is dropped, and the CPU answers all queries until the next change has
-//! sent the inner levels again. If that fails, too, the change takes place without the device: [`Stats::on_device`] says so.
+//! it is sent inner levels, and not for want of memory, its copy of them is dropped, and the CPU answers all queries until the next
+//! change has sent them again. If that fails, too, the change takes place without the device: [`Stats::on_device`] says so.
 //!
 //! ```
 //! use lanetree::hbtree::HbTree;
@@ -83,6 +83,7 @@ mod request;
 mod sorting;
 mod stats;
 mod structure;
+mod tuning;
 
 pub use build::{Builder, Pieces};
 #[cfg(feature = "papers")]

@@ -8,7 +8,7 @@ use crate::sorting::Sorting;
 use core::fmt::Debug;
 use core::ops::Range;
 use core::time::Duration;
-use lanetree_frame::{Device, DeviceKind, NetChange, Op, Result, Stream, UpdateReport, fold};
+use lanetree_frame::{Device, DeviceKind, Error, NetChange, Op, Result, Stream, UpdateReport, fold};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::GrantedPages;
 use std::time::Instant;
@@ -39,7 +39,7 @@ pub trait Structure: Copy + Send + Sync + Debug + 'static {
     /// The inner levels above leaves that are complete.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory has no room for them.
+    /// [`Error::Runtime`] if host memory has no room for them.
     fn inner<K: Key, V: Word>(leaves: &mut Self::Leaves<K, V>, options: &Options) -> Result<Self::Inner<K>>;
 
     /// Applies operations: sorted by the CPU, unless the structure has a better way.
@@ -63,7 +63,7 @@ pub trait Structure: Copy + Send + Sync + Debug + 'static {
     /// or nothing.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime), [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves).
+    /// [`Error::Runtime`], [`Error::TooManyLeaves`].
     fn change<K: Key, V: Word>(
         tree: &mut Parts<K, V, Self>,
         changes: &[(K::Bits, NetChange<V>)],
@@ -96,7 +96,7 @@ pub trait Inner<K: Key>: Sized + Send + Sync + Debug {
     /// A copy on a device, complete on return.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`] where the device has no room.
     fn upload(&self, device: &Device) -> Result<Self::OnDevice>;
 }
 
@@ -117,7 +117,7 @@ pub trait InnerOnDevice<K: Key>: Sized + Send + Sync + Debug {
     /// Scratch memory for buckets of that many queries.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
+    /// [`Error::Runtime`] where the device has no room.
     fn scratch(device: &Device, queries: usize) -> Result<Self::Scratch>;
 
     /// Bytes of scratch memory on the device.
@@ -144,8 +144,8 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// Room for at most that many pairs, none of which is there yet.
     ///
     /// # Errors
-    /// [`Error::TooManyLeaves`](lanetree_frame::Error::TooManyLeaves);
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where main memory has no room.
+    /// [`Error::TooManyLeaves`];
+    /// [`Error::Runtime`] where main memory has no room.
     fn with_room(most: u64, options: &Options) -> Result<Self>;
 
     /// Appends pairs for which there is room, in strictly ascending order, above all that are there.
@@ -174,13 +174,13 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// Pins the leaves, so that the device can read them.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime), where the system refuses it.
+    /// [`Error::Runtime`], where the system refuses it.
     fn pin(&mut self, device: &Device) -> Result<()>;
 
     /// The leaves for kernels of a stream.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime), if they are not pinned, among others.
+    /// [`Error::Runtime`], if they are not pinned, among others.
     fn lines_on(&self, stream: &Stream) -> Result<DeviceLines>;
 
     /// The place of each query in its leaf, which is known; calls `each` with the query's number. The lines of the next
@@ -213,7 +213,7 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// Appends the pairs from a place on whose keys are not above `last`, up to `limit` of them.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for them.
+    /// [`Error::Runtime`] if main memory has no room for them.
     fn collect(&self, place: Place, last: K::Bits, limit: u64, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()>;
 
     /// All pairs in order.
@@ -249,9 +249,20 @@ impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {
     /// The tree over leaves that are complete; laying them out has taken `filling`.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory or the device has no room for the inner levels, or
+    /// [`Error::Runtime`] if host memory or the device has no room for the inner levels, or
     /// the leaves cannot be pinned as [`Pinning::Required`] asks.
-    pub(crate) fn over(
+    pub(crate) fn over(device: &Device, options: Options, leaves: L::Leaves<K, V>, filling: Duration) -> Result<Self> {
+        let mut parts = Self::in_main_memory(device, options, leaves, filling)?;
+        parts.upload()?;
+        parts.pin()?;
+        Ok(parts)
+    }
+
+    /// [`Parts::over`] without what the device has.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if host memory has no room for the inner levels.
+    pub(crate) fn in_main_memory(
         device: &Device,
         options: Options,
         mut leaves: L::Leaves<K, V>,
@@ -259,30 +270,60 @@ impl<K: Key, V: Word, L: Structure> Parts<K, V, L> {
     ) -> Result<Self> {
         let started = Instant::now();
         let inner = L::inner(&mut leaves, &options)?;
-        let (made, sending) = (started.elapsed(), Instant::now());
-        let copy = match device.kind() {
-            DeviceKind::Host => None,
-            _ => Some(inner.upload(device)?),
-        };
-        let times = BuildTimes { leaves: filling, inner: made, transfer: sending.elapsed() };
-        let (device, update_times) = (device.clone(), UpdateTimes::default());
-        Self { device, options, leaves, inner, copy, no_copy: None, pinned: None, times, update_times, sorting: None }
-            .pin()
+        let times = BuildTimes { leaves: filling, inner: started.elapsed(), ..BuildTimes::default() };
+        Ok(Self {
+            device: device.clone(),
+            options,
+            leaves,
+            inner,
+            copy: None,
+            no_copy: None,
+            pinned: None,
+            times,
+            update_times: UpdateTimes::default(),
+            sorting: None,
+        })
     }
 
-    /// The parts, with pinned leaves if these are asked for.
+    /// Sends the device the inner levels, unless that is the host.
     ///
     /// # Errors
-    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) with [`Pinning::Required`].
-    pub(crate) fn pin(mut self) -> Result<Self> {
+    /// [`Error::Runtime`] where the device has no room, among others.
+    pub(crate) fn upload(&mut self) -> Result<()> {
+        let started = Instant::now();
+        if self.device.kind() != DeviceKind::Host {
+            (self.copy, self.no_copy) = (Some(self.inner.upload(&self.device)?), None);
+        }
+        self.times.transfer = started.elapsed();
+        Ok(())
+    }
+
+    /// Notes that the device has refused inner levels, or to pin leaves. Unless it merely has no room for them, it is not to be relied on, and its
+    /// copy is dropped: so the next batch of changes does not depend on it.
+    pub(crate) fn note_refusal(&mut self, error: &Error) {
+        use lanetree_runtime::Error::{CannotPin, OutOfMemory, PoolLimit};
+        let Error::Runtime(error) = error else { return };
+        if !matches!(error, OutOfMemory { .. } | PoolLimit { .. } | CannotPin { .. }) {
+            self.copy = None;
+        }
+        if self.copy.is_none() {
+            self.no_copy = Some(error.to_string());
+        }
+    }
+
+    /// Pins the leaves, if that is asked for and the device has the inner levels.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] with [`Pinning::Required`].
+    pub(crate) fn pin(&mut self) -> Result<()> {
         if self.copy.is_none() || self.options.pinning == Pinning::None {
-            return Ok(self);
+            return Ok(());
         }
         self.pinned = Some(match self.leaves.pin(&self.device) {
             Err(error) if self.options.pinning == Pinning::Required => return Err(error),
             pinned => pinned.map_err(|error| error.to_string()),
         });
-        Ok(self)
+        Ok(())
     }
 
     /// Whether the device can read the leaves.

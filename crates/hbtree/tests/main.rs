@@ -1,7 +1,9 @@
 //! Both HB+-trees answer as std's `BTreeMap` does: on the host and with their kernels emulated, by every way through the
 //! device, and where the device has no room.
 
-use lanetree::hbtree::{Balance, Builder, HbTree, Implicit, Pinning, Pipeline, Regular, Split, Structure, Throttle};
+use lanetree::hbtree::{
+    Balance, Builder, HarmoniaAbove, HbTree, Implicit, Over, Pinning, Pipeline, Regular, Split, Structure, Throttle,
+};
 use lanetree::runtime::{self, Failure, record_kernels, recorded_kernels};
 use lanetree::{Device, Error, Key, KeyRange, KeyWord, Pool, Ranges, Word};
 use rand::rngs::StdRng;
@@ -53,6 +55,16 @@ fn queries<K: Key, V: Word>(rng: &mut StdRng, model: &Model<K, V>, count: usize)
 
 /// Every kind of query.
 fn assert_answers<K: Key, V: Word, L: Structure>(tree: &HbTree<K, V, L>, model: &Model<K, V>, queries: &[K]) {
+    assert_answers_from_main_memory(tree, model, queries);
+    assert_pinned(tree, model, queries);
+}
+
+/// Every kind of query whose memory is not a device's.
+fn assert_answers_from_main_memory<K: Key, V: Word, L: Structure>(
+    tree: &HbTree<K, V, L>,
+    model: &Model<K, V>,
+    queries: &[K],
+) {
     let pair = |(&key, &value): (&K, &V)| (key, value);
     assert!(tree.pairs().unwrap().into_iter().eq(model.iter().map(pair)), "{tree:?}");
     let each = || queries.iter().copied();
@@ -66,7 +78,6 @@ fn assert_answers<K: Key, V: Word, L: Structure>(tree: &HbTree<K, V, L>, model: 
     let after = each().map(|key| model.range(key..).next().map(pair));
     assert!(tree.successor_many(queries).unwrap().into_iter().eq(after));
     assert_ranges(tree, model, queries, &mut Ranges::default());
-    assert_pinned(tree, model, queries);
 }
 
 /// Ranges between queries, in place of other results.
@@ -367,6 +378,62 @@ fn refused_pinning_of<L: Structure>() {
 fn leaves_that_cannot_be_pinned_are_read_by_the_cpu_alone() {
     refused_pinning_of::<Implicit>();
     refused_pinning_of::<Regular>();
+}
+
+/// A device that fails for good, in the middle of a batch and between batches.
+fn gone_device_of<L: Structure>() {
+    let ways =
+        [(Pinning::None, true), (Pinning::IfPossible, false), (Pinning::Required, true), (Pinning::Required, false)];
+    for ((pinning, rebuilds), sorts) in ways.into_iter().flat_map(|way| [(way, true), (way, false)]) {
+        let rng = &mut StdRng::seed_from_u64(48);
+        let mut model = model::<u64, u64>(rng, 900);
+        let queries = queries(rng, &model, 500);
+        let builder = Builder::<u64, u64, L>::default().pinning(pinning).pipeline(small_buckets());
+        let (builder, device) = (builder.device_updates(sorts), Device::emulated());
+        let mut tree = build(builder, &device, &model).unwrap();
+        // Queries on a device that fails are errors, and so is the first change that needs it: both leave the tree as it was.
+        device.inject(Some(Failure::Kernel(0)));
+        assert!(tree.get_many(&queries).is_err(), "{tree:?}");
+        let more: Vec<(u64, u64)> = (0..1500).map(|i| (i * 5 + 1, i)).collect();
+        assert!(tree.insert_many(&more.iter().map(|pair| pair.0).collect::<Vec<_>>(), &vec![0; more.len()]).is_err());
+        assert!(matches!(tree.stats().on_device, Some(Err(why)) if !why.is_empty()), "{tree:?}");
+        assert_answers_from_main_memory(&tree, &model, &queries);
+        // From then on the CPU changes the tree and answers: new keys and values, or values alone.
+        for round in 0..3 {
+            let keys: Vec<u64> = match rebuilds {
+                true => more.iter().map(|pair| pair.0 + round).collect(),
+                false => model.keys().copied().step_by(3).collect(),
+            };
+            tree.insert_many(&keys, &vec![round; keys.len()]).unwrap();
+            model.extend(keys.into_iter().map(|key| (key, round)));
+            assert_answers_from_main_memory(&tree, &model, &queries);
+            assert!(matches!(tree.stats().on_device, Some(Err(_))), "{tree:?}");
+        }
+        let removed: Vec<u64> = model.keys().copied().step_by(2).collect();
+        tree.remove_many(&removed).unwrap();
+        model.retain(|key, _| removed.binary_search(key).is_err());
+        assert_answers_from_main_memory(&tree, &model, &queries);
+        // And once it works the next change sends it everything again.
+        device.inject(None);
+        let (&key, value) = model.iter_mut().nth(5).unwrap();
+        *value = 77;
+        tree.insert_many(&[key], &[77]).unwrap();
+        assert_eq!(tree.stats().on_device, Some(Ok(())), "{tree:?}, {pinning:?}, rebuilds: {rebuilds}");
+        if pinning != Pinning::None {
+            assert_eq!(tree.stats().pinned, Some(Ok(())), "{tree:?}");
+        }
+        assert_answers(&tree, &model, &queries);
+        device.inject(Some(Failure::Launch(0)));
+        assert!(tree.get_many(&queries).is_err(), "the device takes part again");
+        device.inject(None);
+    }
+}
+
+#[test]
+fn a_tree_of_any_kind_whose_device_is_gone_takes_changes_and_has_it_back_when_it_works_again() {
+    gone_device_of::<Implicit>();
+    gone_device_of::<Regular>();
+    gone_device_of::<Over<HarmoniaAbove>>();
 }
 
 #[test]

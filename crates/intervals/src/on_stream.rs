@@ -107,7 +107,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// The value that points in no interval get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: V) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -121,7 +121,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// [`Error::BatchTooLarge`]; [`Error::UnusedOption`]; [`Error::Runtime`] for
     /// buffers of another device, and from the launches.
     pub fn most_specific(mut self, points: &Buffer<K>, rows: &mut Buffer<V>, scratch: &mut Scratch<K>) -> Result<()> {
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         let count = points.len();
         self.check("the rows' buffer", count, rows)?;
         if let Some(hits) = &hits {

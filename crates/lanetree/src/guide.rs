@@ -12,6 +12,7 @@ pages! {
     ChoosingAnIndex: "choosing-an-index.md",
     KeysAndEncodings: "keys-and-encodings.md",
     Intervals: "intervals.md",
+    Joins: "joins.md",
     BatchesAndAtomicity: "batches-and-atomicity.md",
     StreamsAndOtherLibraries: "streams-and-other-libraries.md",
     MemoryAndPools: "memory-and-pools.md",

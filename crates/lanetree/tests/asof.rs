@@ -2,8 +2,8 @@
 //! every index that has them, by plain and by composite keys.
 
 use lanetree::{
-    AnyKey, AsOf, Composite, Cubpt, Device, Direction, Error, F64, FixedIndex, Harmonia, HostForm, LaneSet, LaneTree,
-    OnStream, SortedArray, Ties, compose_on,
+    AnyKey, AsOf, Composite, Cubpt, Device, Direction, Error, F64, FixedIndex, Harmonia, HostForm, Join, JoinKind,
+    JoinRows, LaneSet, LaneTree, OnStream, SortedArray, Ties, Validity, compose_on, no_row,
 };
 use std::collections::BTreeMap;
 
@@ -52,6 +52,7 @@ fn expected<K: Located>(
         Direction::Nearest => match (below, above) {
             (Some(first), Some(second)) => {
                 let [first_far, second_far] = [first, second].map(|pair| pair.0.located().1.abs_diff(at));
+                assert_ne!(ties, Ties::Both, "one answer");
                 let takes_second = second_far < first_far || second_far == first_far && ties == Ties::Forward;
                 Some(if takes_second { second } else { first })
             }
@@ -100,6 +101,41 @@ fn k_nearest<I: FixedIndex<Value = u32>>(
     }
 }
 
+/// Joins of some kind by both of two ties, against look-ups by each, every third probe null.
+fn joins<I: FixedIndex<Value = u32>>(
+    index: &I,
+    pairs: &BTreeMap<I::Key, u32>,
+    queries: &[I::Key],
+    (direction, is_strict, tolerance): (Direction, bool, Option<u64>),
+    how: &AsOf,
+) where
+    I::Key: Located,
+{
+    let bits: Vec<u8> = (0..queries.len().div_ceil(8) as u8).map(|i| i.wrapping_mul(89) | 0x12).collect();
+    let validity = Validity::new(&bits, 0, queries.len()).unwrap();
+    let how = how.ties(Ties::Both);
+    for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti] {
+        let mut wanted = JoinRows { offsets: vec![0], rows: Vec::new() };
+        for (i, &query) in queries.iter().enumerate() {
+            let each = [Ties::Backward, Ties::Forward]
+                .map(|ties| expected(pairs, query, (direction, is_strict, tolerance, ties)));
+            let mut rows: Vec<u32> = each.into_iter().flatten().map(|pair| pair.1).collect();
+            rows.dedup();
+            if !validity.is_valid(i) {
+                rows.clear();
+            }
+            let count = kind.rows(rows.len() as u64);
+            wanted.offsets.push(wanted.offsets[i] + count);
+            if kind.has_rows() {
+                rows.resize(count as usize, no_row());
+                wanted.rows.extend(rows);
+            }
+        }
+        let found = HostForm::asof_join_many(index, queries, &how, &Join::new(kind).valid(validity)).unwrap();
+        assert_eq!(found, wanted, "{kind:?}, {how:?} on {}", index.device());
+    }
+}
+
 fn check<I: FixedIndex<Value = u32>>(index: &I, pairs: &BTreeMap<I::Key, u32>, queries: &[I::Key])
 where
     I::Key: Located,
@@ -143,6 +179,9 @@ where
                     assert_eq!(rows, wanted, "device form, {how:?} on {device}");
                     let missed = rows.iter().zip(values).filter(|(row, _)| row.is_none());
                     assert!(missed.into_iter().all(|(_, value)| value == 77_777));
+                    if ties == Ties::Backward {
+                        joins(index, pairs, queries, (direction, is_strict, tolerance), &how);
+                    }
                 }
             }
         }
@@ -197,6 +236,19 @@ fn distances_of_floats_are_refused() {
         let error = index.asof_many(&[number(1.5)], &how).unwrap_err();
         assert!(matches!(error, Error::OptionValue { .. }), "{error}");
     }
+}
+
+#[test]
+fn look_ups_of_both_ties_are_refused() {
+    let index = LaneTree::build(&Device::host(), &[1_u32, 3], &[1_u32, 3]).unwrap();
+    let error = index.asof_many(&[2], &AsOf::nearest().ties(Ties::Both)).unwrap_err();
+    let text = "an as-of look-up of ties(Both) is not possible: choose one of the ties: asof_join_many takes both";
+    assert_eq!(error.to_string(), text);
+    // On one side there are no ties.
+    assert_eq!(index.asof_many(&[2], &AsOf::backward().ties(Ties::Both)).unwrap(), [Some((1, 1))]);
+    assert_eq!(index.k_nearest_many(&[2], 2, &AsOf::nearest().ties(Ties::Both)).unwrap().keys, [1, 3]);
+    let short = Validity::new(&[1], 0, 1).unwrap();
+    assert!(index.asof_join_many(&[2, 3], &AsOf::nearest(), &Join::left().valid(short)).is_err());
 }
 
 #[test]

@@ -6,8 +6,8 @@ use lanetree::primitives::{
 };
 use lanetree::{
     ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, DeviceMatches, DeviceRangeMatches, DeviceRanges, Error,
-    Harmonia, JoinScratch, LaneSet, LaneTree, MultiMap, RangeJoinScratch, RangeScratch, Stream, cuart, cubpt, harmonia,
-    intervals, lane_tree, multimap, runtime,
+    Harmonia, IntervalIndex, JoinScratch, LaneSet, LaneTree, MultiMap, RangeJoinScratch, RangeScratch, Sharded, Stream,
+    cuart, cubpt, harmonia, intervals, lane_tree, multimap, runtime,
 };
 
 const DEVICES: [fn() -> Device; 2] = [Device::host, Device::emulated];
@@ -318,7 +318,7 @@ fn updates_that_do_not_suit_the_tree_are_refused_by_name() {
 }
 
 #[test]
-fn a_hit_mask_or_a_limit_that_a_query_does_not_use_is_refused() -> lanetree::Result<()> {
+fn what_is_named_before_a_query_that_does_not_use_it_is_refused() -> lanetree::Result<()> {
     for device in [Device::host(), Device::emulated()] {
         let unused = |result: lanetree::Result<()>, option: &str, call: &str| {
             let text = format!("{option}() was called before {call}(), which does not use it: leave it out");
@@ -336,7 +336,13 @@ fn a_hit_mask_or_a_limit_that_a_query_does_not_use_is_refused() -> lanetree::Res
         unused(tree.on(&stream).hits(&mut hits).count_range(&keys, &keys, &mut ranks), "hits", "count_range");
         unused(tree.on(&stream).limit(1).pairs(&mut found, &mut values), "limit", "pairs");
         // What is said of one query is of one, whatever the index.
+        unused(tree.on(&stream).miss(0).lower_bound(&keys, &mut ranks), "miss", "lower_bound");
+        unused(tree.on(&stream).miss(0).count_range(&keys, &keys, &mut ranks), "miss", "count_range");
+        unused(tree.on(&stream).miss(0).pairs(&mut found, &mut values), "miss", "pairs");
+        let (mut join, mut matches) = (JoinScratch::new(&device, 2)?, DeviceMatches::new(&device, 2)?);
+        unused(tree.on(&stream).miss(0).join(&keys, &mut join, &mut matches), "miss", "join");
         let harmonia = Harmonia::build(&device, &[10_u64, 20], &[1_u32, 2])?;
+        unused(harmonia.on(&stream).miss(0).upper_bound(&keys, &mut ranks), "miss", "upper_bound");
         unused(harmonia.on(&stream).hits(&mut hits).lower_bound(&keys, &mut ranks), "hits", "lower_bound");
         let set = LaneSet::build(&device, &[10_u64, 20])?;
         let mut other = device.alloc(1)?;
@@ -344,9 +350,18 @@ fn a_hit_mask_or_a_limit_that_a_query_does_not_use_is_refused() -> lanetree::Res
         let map = MultiMap::build(&device, &[10_u64, 20], &[1_u32, 2])?;
         let mut scratch = multimap::Scratch::new(&device, 2)?;
         unused(map.on(&stream).hits(&mut hits).count(&keys, &mut ranks, &mut scratch), "hits", "count");
+        unused(map.on(&stream).miss(0).count(&keys, &mut ranks, &mut scratch), "miss", "count");
+        let (mut rows, mut around) = (multimap::DeviceRows::new(&device, 2, 2)?, intervals::Scratch::new(&device, 2)?);
+        unused(map.on(&stream).miss(0).get_all(&keys, &mut scratch, &mut rows), "miss", "get_all");
+        let of_intervals = IntervalIndex::build(&device, &[10_u64, 20], &[15, 25])?;
+        unused(of_intervals.on(&stream).miss(0).count(&keys, &mut ranks, &mut around), "miss", "count");
+        let shards = Sharded::build(std::slice::from_ref(&device), LaneTree::builder(), &[10_u64, 20], &[1_u32, 2])?;
+        unused(shards.on(&stream).miss(0).lower_bound(&keys, &mut ranks), "miss", "lower_bound");
+        unused(shards.on(&stream).miss(0).contains(&keys, &mut hits), "miss", "contains");
         let strings: ByteKeysBuf = ["a", "b"].into_iter().collect();
         let (tree, queries) = (Cuart::build(&device, &strings, &[1_u32, 2])?, DeviceKeys::upload(&device, &strings)?);
         unused(tree.on(&stream).limit(1).get(&queries, &mut values), "limit", "get");
+        unused(tree.on(&stream).miss(0).lower_bound(&queries, &mut ranks), "miss", "lower_bound");
 
         stream.synchronize()?;
         assert_eq!((hits.to_vec()?, ranks.to_vec()?), (vec![7], vec![7; 2]), "nothing was done");

@@ -1,41 +1,226 @@
-//! Builds.
+//! The options of a map, and its builds.
 
-use crate::contents::Contents;
-use crate::{MOST_PAIRS, MOST_VALUES, MultiMap};
-use lanetree_frame::error::same_device;
-use lanetree_frame::fixed::pairs::{check_ascending, check_lengths};
-use lanetree_frame::{Buffer, Device, Error, Nulls, Result, Stream, Validity};
-use lanetree_layout::{Key, KeyWord, Word};
-use lanetree_primitives::{RadixSortScratch, radix_sort_pairs};
+use crate::contents::{Contents, Counted};
+use crate::options::Options;
+use crate::{MOST_PAIRS, MultiMap};
+use core::borrow::Borrow;
+use core::marker::PhantomData;
+use lanetree_frame::error::check_buffer;
+use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, columns};
+use lanetree_frame::{Buffer, Device, DeviceKind, Error, Nulls, Result, Stream, Validity};
+use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_primitives::{BuildScratch, RadixSortScratch, radix_sort_pairs};
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+/// Options of a map, and its builds.
+///
+/// ```
+/// use lanetree::{Device, MultiMap, UpdatePath};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// // Room for half as many values again, which batches insert in place.
+/// let builder = MultiMap::builder().room(0.5).fill(0.7);
+/// let mut map = builder.build(&Device::emulated(), &[5_u64, 3, 5, 9], &[50_u32, 30, 51, 90])?;
+/// assert_eq!(map.insert_many(&[3], &[31])?.path, UpdatePath::InPlace);
+/// assert_eq!(map.get_all_many(&[3, 5])?.values, [30, 31, 50, 51]);
+/// // Ranks, ranges and scans need the values in the order of the keys.
+/// assert!(map.lower_bound_many(&[5]).is_err());
+/// map.restore_order()?;
+/// assert_eq!(map.lower_bound_many(&[5])?, [2]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Builder<K, V> {
+    options: Options<K>,
+    words: PhantomData<V>,
+}
+
+impl<K, V> Default for Builder<K, V> {
+    fn default() -> Self {
+        Self { options: Options::default(), words: PhantomData }
+    }
+}
+
+impl<K: AnyKey, V: Word> Builder<K, V> {
+    pub(crate) fn of(options: Options<K>) -> Self {
+        Self { options, words: PhantomData }
+    }
+
+    /// The part of each bucket of keys that a build fills, in (0, 1]; 1 by default. With 0.7, inserts in place find room for new
+    /// keys ([`lane_tree::Builder::fill`](lanetree_lane_tree::Builder::fill)).
+    #[must_use]
+    pub fn fill(mut self, fill: f64) -> Self {
+        self.options.tree = self.options.tree.fill(fill);
+        self
+    }
+
+    /// As [`lane_tree::Builder::table_nodes`](lanetree_lane_tree::Builder::table_nodes), of the tree of keys.
+    #[must_use]
+    pub fn table_nodes(mut self, nodes: u32) -> Self {
+        self.options.tree = self.options.tree.table_nodes(nodes);
+        self
+    }
+
+    /// Room for values that are inserted in place, as a part of the values that a build has, from 0 to 16; 0 by default. With room,
+    /// [`insert_many`](MultiMap::insert_many) changes what a batch touches and no more; the [module](crate) says what that costs.
+    #[must_use]
+    pub fn room(mut self, room: f64) -> Self {
+        self.options.room = room;
+        self
+    }
+
+    /// Most values of a key.
+    #[cfg(test)]
+    pub(crate) fn most(mut self, most: u64) -> Self {
+        self.options.most = most;
+        self
+    }
+
     /// Builds a map over pairs in any order. Values of equal keys are in the order of the input.
     ///
     /// The pairs are copied to the device and sorted there, which takes the memory of the pairs three times. Then, beside the map,
     /// it is a key and 8 bytes for each pair, and 16 bytes for each distinct key.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::TooManyValues`] for a key with more than [`MOST_VALUES`];
-    /// [`Error::TooManyElements`] for more than [`MOST_PAIRS`] pairs; [`Error::Runtime`] if the device has no room.
-    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
-        Self::build_limited(device, keys, values, MOST_VALUES)
-    }
-
-    pub(crate) fn build_limited(device: &Device, keys: &[K], values: &[V], most: u64) -> Result<Self> {
+    /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no map has; [`Error::TooManyValues`]
+    /// for a key with more than [`MOST_VALUES`](crate::MOST_VALUES); [`Error::TooManyElements`] for more than [`MOST_PAIRS`] pairs;
+    /// [`Error::Runtime`] if the device has no room.
+    pub fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
         check_lengths(keys, values)?;
-        check_len(keys.len())?;
-        let (stream, len) = (device.stream()?, keys.len());
-        let (keys, values) = sorted(&stream, (&device.upload(keys)?, &device.upload(values)?), len)?;
-        let contents = Contents::of_sorted(&stream, keys, len, values, most)?;
-        Ok(Self { device: device.clone(), contents, most })
+        self.check(keys.len())?;
+        self.build_on(&device.stream()?, &device.upload(keys)?, &device.upload(values)?, keys.len())
     }
 
     /// Builds a map over the pairs whose key is not null, in any order: all pairs of a key are kept. Otherwise like
-    /// [`MultiMap::build`].
+    /// [`Builder::build`].
     ///
     /// # Errors
-    /// As [`MultiMap::build`]; [`Error::OutputLength`] for a bitmap that is not of as many keys; [`Error::NullKey`] for a null key
+    /// As [`Builder::build`]; [`Error::OutputLength`] for a bitmap that is not of as many keys; [`Error::NullKey`] for a null key
     /// that is to be refused.
+    pub fn build_valid(
+        &self,
+        device: &Device,
+        keys: &[K],
+        values: &[V],
+        validity: Validity<'_>,
+        nulls: Nulls,
+    ) -> Result<MultiMap<K, V>> {
+        check_lengths(keys, values)?;
+        validity.check(keys.len())?;
+        match (validity.nulls().next(), nulls) {
+            (None, _) => self.build(device, keys, values),
+            (Some(index), Nulls::Refuse) => Err(Error::NullKey { index }),
+            (Some(_), Nulls::Skip) => self.build(device, &validity.select(keys)?, &validity.select(values)?),
+        }
+    }
+
+    /// Builds a map over pairs in ascending order of their keys. Values of equal keys are in the order of the input.
+    ///
+    /// # Errors
+    /// As [`Builder::build`], and [`Error::NotSorted`] with the first key that is below the one before.
+    pub fn build_sorted(&self, device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
+        check_lengths(keys, values)?;
+        check_ascending(keys)?;
+        self.check(keys.len())?;
+        let mut own = device.alloc(self.options.positions(values.len()))?;
+        own.copy_range_from(0, values)?;
+        self.of_sorted(&device.stream()?, device.upload(keys)?, own, keys.len())
+    }
+
+    /// Builds a map over the first `len` pairs of two buffers, in any order; otherwise like [`Builder::build`]. Returns when
+    /// the map is complete, whose memory, and later what its calls in host form take, comes from the stream's device.
+    ///
+    /// # Errors
+    /// As [`Builder::build`]; [`Error::OutputLength`] for buffers that are too small; [`Error::Runtime`] for buffers of
+    /// another device than the stream's.
+    pub fn build_on(
+        &self,
+        stream: &Stream,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        len: usize,
+    ) -> Result<MultiMap<K, V>> {
+        self.check_buffers(stream, (keys, values), len)?;
+        let (keys, values) = sorted(stream, (keys, values), len, self.options.positions(len))?;
+        self.of_sorted(stream, keys, values, len)
+    }
+
+    /// Builds a map over the first `len` pairs of two buffers, in ascending order of their keys; otherwise like
+    /// [`Builder::build_on`].
+    ///
+    /// # Errors
+    /// As [`Builder::build_on`], and [`Error::NotSorted`] with the first key that is below the one before.
+    pub fn build_sorted_on(
+        &self,
+        stream: &Stream,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        len: usize,
+    ) -> Result<MultiMap<K, V>> {
+        self.check_buffers(stream, (keys, values), len)?;
+        match keys.as_slice().filter(|_| stream.device().kind() == DeviceKind::Host) {
+            Some(keys) => check_ascending(&keys[..len])?,
+            None => drop(BuildScratch::<K, V>::for_sorted(stream.device())?.ascending(stream, keys, len)?),
+        }
+        let mut own = stream.device().alloc(self.options.positions(len))?;
+        own.copy_from_buffer(stream, 0, values, 0..len)?;
+        self.of_sorted(stream, keys, own, len)
+    }
+
+    fn of_sorted(
+        &self,
+        stream: &Stream,
+        keys: impl Borrow<Buffer<K>>,
+        values: Buffer<V>,
+        len: usize,
+    ) -> Result<MultiMap<K, V>> {
+        let counted = Counted::runs(stream, keys.borrow(), len)?;
+        // Its memory is free for the tree, if it is not the caller's.
+        drop(keys);
+        let (device, options) = (stream.device().clone(), self.options);
+        let contents = Contents::of(stream, &counted, (values, len as u64), &options)?;
+        Ok(MultiMap::of(device, contents, options))
+    }
+
+    fn check(&self, len: usize) -> Result<()> {
+        self.options.check()?;
+        check_len(len)
+    }
+
+    fn check_buffers(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<()> {
+        check_buffer(stream.device(), "the keys' buffer", len, keys)?;
+        check_buffer(stream.device(), "the values' buffer", len, values)?;
+        self.check(len)
+    }
+}
+
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
+    /// The builder, which has the options.
+    pub fn builder() -> Builder<K, V> {
+        Builder::default()
+    }
+
+    /// Builds a map over pairs in any order, with the default options. Values of equal keys are in the order of the input.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
+        Self::builder().build(device, keys, values)
+    }
+
+    /// [`MultiMap::build`] of pairs.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build_pairs(device: &Device, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self> {
+        let (keys, values) = columns(pairs)?;
+        Self::build(device, &keys, &values)
+    }
+
+    /// Builds a map over the pairs whose key is not null, with the default options.
+    ///
+    /// # Errors
+    /// As [`Builder::build_valid`].
     pub fn build_valid(
         device: &Device,
         keys: &[K],
@@ -43,59 +228,44 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         validity: Validity<'_>,
         nulls: Nulls,
     ) -> Result<Self> {
-        check_lengths(keys, values)?;
-        validity.check(keys.len())?;
-        match (validity.nulls().next(), nulls) {
-            (None, _) => Self::build(device, keys, values),
-            (Some(index), Nulls::Refuse) => Err(Error::NullKey { index }),
-            (Some(_), Nulls::Skip) => Self::build(device, &validity.select(keys)?, &validity.select(values)?),
-        }
+        Self::builder().build_valid(device, keys, values, validity, nulls)
     }
 
-    /// Builds a map over pairs in ascending order of their keys. Values of equal keys are in the order of the input.
+    /// Builds a map over pairs in ascending order of their keys, with the default options.
     ///
     /// # Errors
-    /// As [`MultiMap::build`], and [`Error::NotSorted`] with the first key that is below the one before.
+    /// As [`Builder::build_sorted`].
     pub fn build_sorted(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
-        check_lengths(keys, values)?;
-        check_ascending(keys)?;
-        check_len(keys.len())?;
-        let stream = device.stream()?;
-        let (sorted, values) = (device.upload(keys)?, device.upload(values)?);
-        let contents = Contents::of_sorted(&stream, sorted, keys.len(), values, MOST_VALUES)?;
-        Ok(Self { device: device.clone(), contents, most: MOST_VALUES })
+        Self::builder().build_sorted(device, keys, values)
     }
 
-    /// Builds a map over the first `len` pairs of two buffers, in any order; otherwise like [`MultiMap::build`]. Returns when
-    /// the map is complete, whose memory, and later what its calls in host form take, comes from the stream's device.
+    /// Builds a map over the first `len` pairs of two buffers, in any order, with the default options.
     ///
     /// # Errors
-    /// As [`MultiMap::build`]; [`Error::OutputLength`] for buffers that are too small; [`Error::Runtime`] for buffers of
-    /// another device than the stream's.
+    /// As [`Builder::build_on`].
     pub fn build_on(stream: &Stream, keys: &Buffer<K>, values: &Buffer<V>, len: usize) -> Result<Self> {
-        for (what, actual, device) in
-            [("the keys' buffer", keys.len(), keys.device()), ("the values' buffer", values.len(), values.device())]
-        {
-            if actual < len {
-                return Err(Error::OutputLength { what, expected: len, actual });
-            }
-            same_device(stream.device(), device, what)?;
-        }
-        check_len(len)?;
-        let (keys, values) = sorted(stream, (keys, values), len)?;
-        let contents = Contents::of_sorted(stream, keys, len, values, MOST_VALUES)?;
-        Ok(Self { device: stream.device().clone(), contents, most: MOST_VALUES })
+        Self::builder().build_on(stream, keys, values, len)
+    }
+
+    /// Builds a map over the first `len` pairs of two buffers, in ascending order of their keys, with the default options.
+    ///
+    /// # Errors
+    /// As [`Builder::build_sorted_on`].
+    pub fn build_sorted_on(stream: &Stream, keys: &Buffer<K>, values: &Buffer<V>, len: usize) -> Result<Self> {
+        Self::builder().build_sorted_on(stream, keys, values, len)
     }
 }
 
-/// The first `len` pairs in ascending order of their keys, and of equal keys in their own order: in the stream's order.
-pub(crate) fn sorted<K: Key, V: Word>(
+/// The first `len` pairs in ascending order of their keys, and of equal keys in their own order: in the stream's order. The
+/// values' buffer has `positions` elements.
+pub(crate) fn sorted<K: AnyKey, V: Word>(
     stream: &Stream,
     pairs: (&Buffer<K>, &Buffer<V>),
     len: usize,
+    positions: usize,
 ) -> Result<(Buffer<K>, Buffer<V>)> {
     let device = stream.device();
-    let (mut keys, mut values) = (device.alloc(len)?, device.alloc(len)?);
+    let (mut keys, mut values) = (device.alloc(len)?, device.alloc(positions)?);
     let mut scratch = RadixSortScratch::for_pairs(device, len)?;
     radix_sort_pairs(stream, pairs, len, 0..K::Bits::BITS, (&mut keys, &mut values), &mut scratch)?;
     Ok((keys, values))
@@ -132,7 +302,7 @@ mod tests {
     #[test]
     fn a_key_with_too_many_values_is_named() {
         for device in [Device::host(), Device::emulated()] {
-            let build = |keys: &[i32]| MultiMap::build_limited(&device, keys, &vec![1_u32; keys.len()], 3);
+            let build = |keys: &[i32]| MultiMap::builder().most(3).build(&device, keys, &vec![1_u32; keys.len()]);
             let text = "the key -7 would have 4 values: a key of a multi-map has at most 3; split it into several";
             assert_eq!(build(&[-7, 9, -7, 9, 9, -7, 9, 9, -7]).unwrap_err().to_string(), text);
             let mut map = build(&[-7, 9, -7, 9, 9, -7]).unwrap();

@@ -1,23 +1,25 @@
 //! What a map consists of, how it is made of sorted pairs, and the list of its keys.
 
-use crate::places::{pack, sample, samples};
-use lanetree_frame::fixed::{DeviceRanges, RangeScratch};
+use crate::options::Options;
+use crate::places::pack;
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_lane_tree::{BuildScratch, LaneTree};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, exclusive_scan, run_lengths};
 
 /// A map's memory.
 #[derive(Debug)]
-pub(crate) struct Contents<K: Key, V: Word> {
+pub(crate) struct Contents<K: AnyKey, V: Word> {
     /// The distinct keys and their places.
     pub(crate) keys: LaneTree<K, u64>,
-    /// The values of all keys.
+    /// The values of all keys, and room for others.
     pub(crate) values: Buffer<V>,
-    /// The first key of each sample.
-    pub(crate) firsts: Buffer<K>,
-    /// The last key of each sample.
-    pub(crate) lasts: Buffer<K>,
+    /// Pairs.
+    pub(crate) len: u64,
+    /// Positions that a build has filled: runs that begin there have no room after their values.
+    pub(crate) dense: u64,
+    /// Positions that were given to runs; no run is past them.
+    pub(crate) used: u64,
 }
 
 /// Distinct keys and a number for each, in buffers that may be longer.
@@ -27,7 +29,7 @@ pub(crate) struct Counted<K> {
     pub(crate) len: usize,
 }
 
-impl<K: Key> Counted<K> {
+impl<K: AnyKey> Counted<K> {
     /// The distinct ones of the first `len` of sorted keys, and how often each is among them. Waits for the stream.
     pub(crate) fn runs(stream: &Stream, keys: &Buffer<K>, len: usize) -> Result<Self> {
         let device = stream.device();
@@ -48,12 +50,20 @@ impl<K: Key> Counted<K> {
         pack(stream, &offsets, self.len, (base, most), &mut places, &mut too_many)?;
         let first = read(&too_many, 0)?;
         if first < self.len as u64 {
-            let mut key = [K::MIN];
-            self.keys.copy_range_to(first as usize, &mut key)?;
             let values = read(&self.counts, first as usize)?;
-            return Err(Error::TooManyValues { key: key[0].to_string(), values, most });
+            return Err(self.too_many(first as usize, values, most)?);
         }
         Ok(places)
+    }
+
+    /// [`Error::TooManyValues`] of a key.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] where the key cannot be read.
+    pub(crate) fn too_many(&self, index: usize, values: u64, most: u64) -> Result<Error> {
+        let mut key = [K::MIN];
+        self.keys.copy_range_to(index, &mut key)?;
+        Ok(Error::TooManyValues { key: key[0].to_string(), values, most })
     }
 }
 
@@ -64,7 +74,7 @@ pub(crate) struct Found<K> {
     count: Buffer<u64>,
 }
 
-impl<K: Key> Found<K> {
+impl<K: AnyKey> Found<K> {
     /// Room for so many.
     pub(crate) fn new(device: &Device, most: usize) -> Result<Self> {
         Ok(Self { keys: device.alloc(most)?, numbers: device.alloc(most)?, count: device.alloc(1)? })
@@ -96,45 +106,41 @@ pub(crate) fn offsets_of<T: Word>(stream: &Stream, counts: &Buffer<T>, count: us
     Ok(offsets)
 }
 
-impl<K: Key, V: Word> Contents<K, V> {
-    /// Of the first `len` of sorted keys, with a value for each. Complete on return.
+impl<K: AnyKey, V: Word> Contents<K, V> {
+    /// Of distinct keys in ascending order, with the number of values of each, and these values, `len` in all, in a buffer that
+    /// may be longer. Complete on return.
     ///
     /// # Errors
-    /// [`Error::TooManyValues`]; [`Error::Runtime`] if the device has no room.
-    pub(crate) fn of_sorted(
+    /// [`Error::TooManyValues`]; those of the tree's build.
+    pub(crate) fn of(
         stream: &Stream,
-        keys: Buffer<K>,
-        len: usize,
-        values: Buffer<V>,
-        most: u64,
+        counted: &Counted<K>,
+        (values, len): (Buffer<V>, u64),
+        options: &Options<K>,
     ) -> Result<Self> {
-        let counted = Counted::runs(stream, &keys, len)?;
-        drop(keys);
-        Self::of(stream, &counted, values, most)
+        let places = counted.places(stream, 0, options.most)?;
+        let mut scratch = BuildScratch::for_sorted(stream.device())?;
+        let keys = options.tree.build_sorted_on(stream, &counted.keys, &places, counted.len, &mut scratch)?;
+        stream.synchronize()?;
+        Ok(Self { keys, values, len, dense: len, used: len })
     }
 
-    /// Of distinct keys in ascending order, with the number of values of each. Complete on return.
-    ///
+    /// Whether keys and values are in the same order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.used == self.dense
+    }
+
     /// # Errors
-    /// As [`Contents::of_sorted`].
-    pub(crate) fn of(stream: &Stream, counted: &Counted<K>, values: Buffer<V>, most: u64) -> Result<Self> {
-        let device = stream.device();
-        let Counted { keys, len, .. } = counted;
-        let places = counted.places(stream, 0, most)?;
-        let (mut firsts, mut lasts) = (device.alloc(samples(*len))?, device.alloc(samples(*len))?);
-        sample(stream, keys, *len, &mut firsts, &mut lasts)?;
-        let mut scratch = BuildScratch::for_sorted(device)?;
-        let keys = LaneTree::builder().build_sorted_on(stream, keys, &places, *len, &mut scratch)?;
-        stream.synchronize()?;
-        Ok(Self { keys, values, firsts, lasts })
+    /// [`Error::NotCompact`] where keys and values are in different orders.
+    pub(crate) fn check_order(&self, query: &'static str) -> Result<()> {
+        if self.is_ordered() { Ok(()) } else { Err(Error::NotCompact { query }) }
     }
 
     /// All keys in ascending order, and the place of each: in the stream's order.
     pub(crate) fn list(&self, stream: &Stream) -> Result<(Buffer<K>, Buffer<u64>)> {
-        let (device, ranges) = (stream.device(), self.firsts.len());
-        let mut list = DeviceRanges::new(device, ranges, self.keys.len() as usize)?;
-        let mut scratch = RangeScratch::new(device, ranges)?;
-        self.keys.on(stream).range(&self.firsts, &self.lasts, &mut scratch, &mut list)?;
-        Ok((list.keys, list.values))
+        let (device, len) = (stream.device(), self.keys.len() as usize);
+        let (mut keys, mut places) = (device.alloc(len)?, device.alloc(len)?);
+        self.keys.on(stream).pairs(&mut keys, &mut places)?;
+        Ok((keys, places))
     }
 }

@@ -1,12 +1,12 @@
 //! The copying of rows, with its twin for the CPU.
 
-use crate::places::{TASK, is_host, slice, slice_mut};
+use crate::places::{TASK, each, is_host, slice, slice_mut};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_multimap::layout::{self, COUNT_BITS};
-use lanetree_kernels_multimap::{GatherArgs, OUTPUTS, Values, calls};
-use lanetree_layout::{Key, Word};
+use lanetree_kernels_multimap::{GatherArgs, OUTPUTS, ScanArgs, Values, calls};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::Launch;
 use lanetree_simt::{Global, GlobalMut, WARP};
 
@@ -103,7 +103,7 @@ pub(crate) fn gather_values<V: Word>(
 }
 
 /// Copies the pairs of rows to `out`, as far as there is room for keys: there are at least as many values.
-pub(crate) fn gather_pairs<K: Key, V: Word>(
+pub(crate) fn gather_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
     values: &Buffer<V>,
     rows: RowsOf<'_>,
@@ -151,6 +151,65 @@ pub(crate) fn gather_pairs<K: Key, V: Word>(
     };
     // SAFETY: the lengths were checked; the pointers are for this stream.
     Ok(unsafe { over_outputs(stream, capacity)?.run(calls::gather_pairs(&args)) }?)
+}
+
+/// The distinct keys of scans, and their places: those of scan `i` from `i * limit` on, `counts[i]` of them.
+#[derive(Clone, Copy)]
+pub(crate) struct KeysOfScans<'a, K> {
+    pub(crate) keys: &'a Buffer<K>,
+    pub(crate) places: &'a Buffer<u64>,
+    pub(crate) counts: &'a Buffer<u32>,
+    pub(crate) scans: usize,
+    /// At least one.
+    pub(crate) limit: u32,
+}
+
+/// Copies the pairs of scans to where their keys are among the scans' keys, and counts them.
+pub(crate) fn scan_pairs<K: AnyKey, V: Word>(
+    stream: &Stream,
+    values: &Buffer<V>,
+    found: KeysOfScans<'_, K>,
+    (out_keys, out_values, counts): (&mut Buffer<K>, &mut Buffer<V>, &mut Buffer<u32>),
+) -> Result<()> {
+    let (scans, limit) = (found.scans, found.limit as usize);
+    let pairs = scans * limit;
+    assert!(found.keys.len() >= pairs && found.places.len() >= pairs && found.counts.len() >= scans && limit > 0);
+    assert!(out_keys.len() >= pairs && out_values.len() >= pairs && counts.len() >= scans);
+    if scans == 0 {
+        return Ok(());
+    }
+    if is_host(stream) {
+        let (keys, places, values) = (slice(found.keys), slice(found.places), slice(values));
+        let outputs = slice_mut(out_keys)[..pairs].par_chunks_mut(limit);
+        let outputs = outputs.zip(slice_mut(out_values)[..pairs].par_chunks_mut(limit)).zip(slice_mut(counts));
+        outputs.zip(slice(found.counts)).enumerate().for_each(|(scan, (((out_keys, out_values), pairs), &own))| {
+            let own = scan * limit..scan * limit + own as usize;
+            let mut at = 0;
+            for (&key, &place) in keys[own.clone()].iter().zip(&places[own]) {
+                let taken = (layout::count(place) as usize).min(limit - at);
+                let first = layout::begin(place) as usize;
+                out_keys[at..at + taken].fill(key);
+                out_values[at..at + taken].copy_from_slice(&values[first..first + taken]);
+                at += taken;
+            }
+            *pairs = at as u32;
+        });
+        return Ok(());
+    }
+    let args = ScanArgs::<K::Bits, V> {
+        keys: found.keys.read_on(stream)?.cast(),
+        places: found.places.read_on(stream)?,
+        key_counts: found.counts.read_on(stream)?,
+        count: scans as u64,
+        limit: limit as u64,
+        values: values.read_on(stream)?,
+        len: values.len() as u64,
+        out_keys: out_keys.write_on(stream)?.cast(),
+        out_values: out_values.write_on(stream)?,
+        counts: counts.write_on(stream)?,
+    };
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    Ok(unsafe { each(stream, pairs)?.run(calls::scan(&args)) }?)
 }
 
 /// On the host: cuts `len` outputs from `start` on into runs of one row, and calls `each` with where a run begins among them,

@@ -26,6 +26,8 @@
 //! # }
 //! ```
 //!
+//! Keys may have 16 bytes, as a LaneTree's.
+//!
 //! # Memory
 //! Bytes per pair, with random keys of so many values each ([`MultiMap::stats`] has the parts); a map whose keys have one value
 //! each is better a [`LaneTree`]:
@@ -40,40 +42,60 @@
 //! all keys and all values at least once, and sorts the batch. While it runs, it takes the memory of the second map, two keys
 //! and about 32 bytes for each distinct key, and three times the memory of the batch; [`MultiMap::remove_pairs_many`] takes up to
 //! 48 bytes for each value of the batch's keys. The map is replaced when the second one is complete, so a batch that fails
-//! changes nothing, and a multi-map is never [`Lost`](lanetree_frame::Error::Lost). Many small changes are better made as few
-//! large batches.
+//! changes nothing. Many small changes are better made as few large batches, or in place.
+//!
+//! # Inserts in place
+//! A map that is built with [room](Builder::room) for values inserts in place, as long as the room lasts: it reads and writes the
+//! runs of values of the batch's keys, and changes the tree as a batch of a [`LaneTree`] does. A run that has no room after its
+//! values moves past all others, where it gets up to a quarter more; where it was, the positions are unused until the map is rebuilt.
+//! A batch for which too little room is left rebuilds the map, as do removals; all rebuilds leave room.
+//!
+//! Then the values are no longer in the order of the keys. All values of keys, counts, first and last values, joins, neighbours and
+//! iteration are as fast as before. Ranks, ranges and scans count on the order and answer
+//! [`NotCompact`](lanetree_frame::Error::NotCompact) until [`MultiMap::restore_order`] has rebuilt the map.
+//! [`MultiMap::is_ordered`] tells. If the device fails while the tree is written, the map is [`Lost`](lanetree_frame::Error::Lost), as
+//! a LaneTree is; a map without room never is.
 //!
 //! # Two forms
 //! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and [`MultiMap::remove_all_on`] are
-//! that of changes. Host form copies the batch to the device and allocates memory for its results; with a
-//! [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
+//! that of changes. In host form, queries with one result for each key go through a GPU in pieces, several on their way at a time, in
+//! memory that is kept for the next batch ([`MultiMap::staging_bytes`]). Those with rows of results, and changes, copy the batch to the
+//! device as a whole and allocate memory for the results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
 
 mod build;
 mod contents;
 mod gather;
+mod in_place;
 mod iter;
+mod joins;
 mod on_stream;
+mod options;
 mod places;
 mod queries;
+mod ranges;
 mod removal;
+mod staged;
 mod stats;
 mod update;
 mod wanted;
 
+pub use build::Builder;
 pub use iter::Iter;
 #[doc(hidden)]
 pub use lanetree_kernels_multimap::modules::MODULES;
-pub use on_stream::{DeviceRows, OnStream, RangeScratch, Scratch};
+pub use on_stream::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch};
 pub use queries::ValueRows;
 pub use stats::Stats;
 pub use update::ChangeReport;
 
 use contents::Contents;
 use core::fmt;
+use lanetree_frame::staging::Staging;
 use lanetree_frame::{Device, Stream};
 #[cfg(doc)]
 use lanetree_lane_tree::LaneTree;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
+use options::Options;
 
 /// The most values of a key.
 pub const MOST_VALUES: u64 = lanetree_kernels_multimap::layout::MOST_VALUES;
@@ -83,22 +105,33 @@ pub const MOST_PAIRS: u64 = lanetree_kernels_multimap::layout::MOST_PAIRS;
 
 /// A multi-map of keys `K` with values `V`, on a device. Pairs are ordered by their keys, and those of one key by the order in
 /// which they were inserted.
-pub struct MultiMap<K: Key, V: Word> {
+///
+/// It has the calls of [`OrderedIndex`](lanetree_frame::OrderedIndex) that mean something where a key has several values, by the same
+/// names, but it is none: there a key has one value, so that `get_many` has one result for each key, an insert replaces, ranks count keys,
+/// and a row of `join_many` is the number of a pair. Here [`get_all_many`](Self::get_all_many) has a row for each key, an insert adds,
+/// ranks count pairs, and `join_many` gives all values. [`remove_all_many`](Self::remove_all_many) is what `remove_many` is there, and
+/// there is no `update_many` and no `apply`, as of several values none is the one to replace.
+pub struct MultiMap<K: AnyKey, V: Word> {
     device: Device,
     contents: Contents<K, V>,
-    /// The most values of a key: fewer in tests.
-    most: u64,
+    options: Options<K>,
+    /// The memory of host batches.
+    staging: Staging,
 }
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
+    pub(crate) fn of(device: Device, contents: Contents<K, V>, options: Options<K>) -> Self {
+        Self { device, contents, options, staging: Staging::default() }
+    }
+
     /// The device that holds the map.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// How many pairs it has.
+    /// How many pairs it has; a lost map, how many it had before the batch that failed.
     pub fn len(&self) -> u64 {
-        self.contents.values.len() as u64
+        self.contents.len
     }
 
     /// Whether it has none.
@@ -109,6 +142,17 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// How many distinct keys it has.
     pub fn keys_len(&self) -> u64 {
         self.contents.keys.len()
+    }
+
+    /// Whether an insert in place failed half-way on the device, so that the map's contents are unknown. Every call that returns a
+    /// [`Result`](lanetree_frame::Result) then returns [`Error::Lost`](lanetree_frame::Error::Lost): build it again.
+    pub fn is_lost(&self) -> bool {
+        self.contents.keys.is_lost()
+    }
+
+    /// Whether the values are in the order of the keys, as ranks, ranges and scans need them.
+    pub fn is_ordered(&self) -> bool {
+        self.contents.is_ordered()
     }
 
     /// The map's queries on a stream of the same device: the device form of every query.
@@ -122,7 +166,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 }
 
-impl<'a, K: Key, V: Word> IntoIterator for &'a MultiMap<K, V> {
+impl<'a, K: AnyKey, V: Word> IntoIterator for &'a MultiMap<K, V> {
     type Item = lanetree_frame::Result<(K, V)>;
     type IntoIter = Iter<'a, K, V>;
 
@@ -131,7 +175,7 @@ impl<'a, K: Key, V: Word> IntoIterator for &'a MultiMap<K, V> {
     }
 }
 
-impl<K: Key, V: Word> fmt::Debug for MultiMap<K, V> {
+impl<K: AnyKey, V: Word> fmt::Debug for MultiMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (keys, pairs) = (self.keys_len(), self.len());
         write!(f, "MultiMap<{}, {}>[{pairs} pairs of {keys} keys, on {}]", K::NAME, V::NAME, self.device)

@@ -1,13 +1,19 @@
 //! Queries in device form.
 
+mod joins;
+mod range_joins;
+
+pub use joins::{DeviceJoin, JoinScratch};
+pub use range_joins::RangeJoinScratch;
+
 use crate::contents::Contents;
-use crate::gather::{KeysOf, RowsOf, gather_pairs, gather_values};
+use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, gather_values, scan_pairs};
 use crate::places::{Which, count_values, one_value, spans};
 use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_multimap::layout::place;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 
 /// Scratch memory of look-ups in device form: 16 bytes per query, reusable for the next batch.
@@ -37,22 +43,24 @@ impl Scratch {
     }
 }
 
-/// Scratch memory of ranges in device form: 56 bytes and a key per range, and a key and 8 bytes for each pair that is found;
+/// Scratch memory of ranges and scans in device form: 60 bytes and a key per range, and a key and 8 bytes for each pair that is found;
 /// reusable for the next batch.
 #[derive(Debug)]
-pub struct RangeScratch<K: Key> {
+pub struct RangeScratch<K: AnyKey> {
     firsts: Buffer<u64>,
     lasts: Buffer<u64>,
     neighbors: Buffer<K>,
     begins: Buffer<u64>,
     counts: Buffer<u64>,
+    /// How many distinct keys each scan has.
+    key_counts: Buffer<u32>,
     scan: ScanScratch,
     /// The distinct keys of the ranges, and their places.
     keys: DeviceRanges<K, u64>,
     key_scratch: fixed::RangeScratch,
 }
 
-impl<K: Key> RangeScratch<K> {
+impl<K: AnyKey> RangeScratch<K> {
     /// Enough for `ranges` ranges with `capacity` pairs in all; 0 pairs are enough to count them.
     ///
     /// # Errors
@@ -64,6 +72,7 @@ impl<K: Key> RangeScratch<K> {
             neighbors: device.alloc(ranges)?,
             begins: device.alloc(ranges)?,
             counts: device.alloc(ranges)?,
+            key_counts: device.alloc(ranges)?,
             scan: ScanScratch::new(device, ranges)?,
             keys: DeviceRanges::new(device, ranges, capacity)?,
             key_scratch: fixed::RangeScratch::new(device, ranges)?,
@@ -83,6 +92,7 @@ impl<K: Key> RangeScratch<K> {
         let own = [&self.firsts, &self.lasts, &self.begins, &self.counts, &self.keys.offsets, &self.keys.values];
         own.iter().map(|buffer| buffer.bytes()).sum::<usize>()
             + self.neighbors.bytes()
+            + self.key_counts.bytes()
             + self.keys.keys.bytes()
             + self.scan.bytes()
             + self.key_scratch.bytes()
@@ -127,13 +137,13 @@ impl<V: Word> DeviceRows<V> {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct OnStream<'a, K: Key, V: Word> {
+pub struct OnStream<'a, K: AnyKey, V: Word> {
     contents: &'a Contents<K, V>,
     stream: &'a Stream,
     options: QueryOptions<'a, V>,
 }
 
-impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
+impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     pub(crate) fn new(contents: &'a Contents<K, V>, stream: &'a Stream) -> Self {
         Self { contents, stream, options: QueryOptions::default() }
     }
@@ -150,7 +160,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: V) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -222,7 +232,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// As [`OnStream::get_all`].
     pub fn first(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
         self.options.check("first", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.one(queries, (values, hits), miss, Which::First, scratch)
     }
 
@@ -232,7 +242,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// As [`OnStream::get_all`].
     pub fn last(mut self, queries: &Buffer<K>, values: &mut Buffer<V>, scratch: &mut Scratch) -> Result<()> {
         self.options.check("last", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.one(queries, (values, hits), miss, Which::Last, scratch)
     }
 
@@ -257,7 +267,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// as many ranges is enough.
     ///
     /// # Errors
-    /// As [`OnStream::get_all`].
+    /// As [`OnStream::get_all`]; [`Error::NotCompact`] after inserts in place: see
+    /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
     pub fn lower_bound(
         &self,
         queries: &Buffer<K>,
@@ -265,10 +276,11 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
         self.options.check("lower_bound", Uses::Nothing)?;
+        self.contents.check_order("lower_bound")?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         // Past the last key: past the last value.
-        let end = place(self.contents.values.len() as u64, 0);
+        let end = place(self.contents.len, 0);
         let RangeScratch { firsts, neighbors, counts, .. } = scratch;
         self.contents.keys.on(self.stream).miss(end).successor(queries, neighbors, firsts)?;
         spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
@@ -278,7 +290,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// like [`OnStream::lower_bound`].
     ///
     /// # Errors
-    /// As [`OnStream::get_all`].
+    /// As [`OnStream::lower_bound`].
     pub fn upper_bound(
         &self,
         queries: &Buffer<K>,
@@ -286,6 +298,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
         self.options.check("upper_bound", Uses::Nothing)?;
+        self.contents.check_order("upper_bound")?;
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
@@ -313,7 +326,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         self.options.check("predecessor", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.neighbor(queries, Side::Upper, (keys, values, hits), miss, scratch)
     }
 
@@ -329,7 +342,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         self.options.check("successor", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.neighbor(queries, Side::Lower, (keys, values, hits), miss, scratch)
     }
 
@@ -357,7 +370,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// [`limits`](Self::limits).
     ///
     /// # Errors
-    /// As [`OnStream::get_all`].
+    /// As [`OnStream::lower_bound`].
     pub fn range(
         &self,
         starts: &Buffer<K>,
@@ -380,6 +393,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         offsets: &mut Buffer<u64>,
     ) -> Result<()> {
         let count = bounds.0.len();
+        self.contents.check_order("range")?;
         self.check("the offsets' buffer", count + 1, offsets)?;
         self.ends(bounds, limits.0, scratch)?;
         self.check("the scratch memory", count, &scratch.counts)?;
@@ -425,10 +439,62 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
         self.options.check("count_range", Uses::Limits)?;
+        self.contents.check_order("count_range")?;
         let QueryOptions { limits, limit, .. } = self.options;
         self.check("the counts' buffer", starts.len(), counts)?;
         self.ends((starts, ends), limits, scratch)?;
         spans(self.stream, (&scratch.firsts, &scratch.lasts), (limits, limit), starts.len(), None, counts)
+    }
+
+    /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending order of their
+    /// keys: those of `starts[i]` go to `keys[i * limit..]` and `values[i * limit..]`, and `counts[i]` becomes how many they are.
+    /// Elements past these are not touched. The scratch memory is for `limit` pairs of each.
+    ///
+    /// ```
+    /// use lanetree::multimap::RangeScratch;
+    /// use lanetree::{Device, MultiMap};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let map = MultiMap::build(&device, &[7_u32, 5, 7], &[1_u64, 2, 3])?;
+    /// let (stream, starts) = (device.stream()?, device.upload(&[6, 0, 8])?);
+    /// let (mut keys, mut values) = (device.alloc_zeroed(6)?, device.alloc_zeroed(6)?);
+    /// let (mut counts, mut scratch) = (device.alloc(3)?, RangeScratch::new(&device, 3, 6)?);
+    /// map.on(&stream).scan(&starts, 2, &mut keys, &mut values, &mut counts, &mut scratch)?;
+    /// assert_eq!((keys.to_vec()?, values.to_vec()?), (vec![7, 7, 5, 7, 0, 0], vec![1, 3, 2, 1, 0, 0]));
+    /// assert_eq!(counts.to_vec()?, [2, 2, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OnStream::lower_bound`].
+    pub fn scan(
+        &self,
+        starts: &Buffer<K>,
+        limit: u32,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        counts: &mut Buffer<u32>,
+        scratch: &mut RangeScratch<K>,
+    ) -> Result<()> {
+        self.options.check("scan", Uses::Nothing)?;
+        self.contents.check_order("scan")?;
+        let count = starts.len();
+        let pairs = count.saturating_mul(limit as usize);
+        self.check("the keys' buffer", pairs, keys)?;
+        self.check("the values' buffer", pairs, values)?;
+        self.check("the counts' buffer", count, counts)?;
+        self.check("the scratch memory", count, &scratch.key_counts)?;
+        self.check("the scratch memory", pairs, &scratch.keys.keys)?;
+        // A key has at least one pair, so the limit is enough for keys, too.
+        let RangeScratch { keys: found, key_counts, .. } = scratch;
+        self.contents.keys.on(self.stream).scan(starts, limit, &mut found.keys, &mut found.values, key_counts)?;
+        if limit == 0 {
+            return Ok(counts.fill_zero_range(self.stream, 0..count)?);
+        }
+        let found = KeysOfScans { keys: &found.keys, places: &found.values, counts: key_counts, scans: count, limit };
+        scan_pairs(self.stream, &self.contents.values, found, (keys, values, counts))
     }
 
     /// Finds the place of each query.

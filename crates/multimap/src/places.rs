@@ -4,10 +4,11 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
 use lanetree_frame::pointers::{optional, optional_mut};
 use lanetree_frame::{Buffer, DeviceKind, Result, Stream};
-use lanetree_kernels_multimap::layout::{self, SAMPLE};
-use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SampleArgs, SpanArgs, calls};
-use lanetree_layout::{Key, Word};
+use lanetree_kernels_multimap::layout;
+use lanetree_kernels_multimap::{CountArgs, FirstArgs, PackArgs, SpanArgs, calls};
+use lanetree_layout::Word;
 use lanetree_runtime::Launch;
+use lanetree_simt::{Global, GlobalMut};
 
 /// Elements of a task of the CPU's: enough to outweigh its dispatch, and a multiple of 32, so that tasks share no word of a
 /// hit mask.
@@ -171,51 +172,33 @@ pub(crate) fn one_value<V: Word>(
         }
         return Ok(());
     }
+    let (places, out) = (places.read_on(stream)?, (out_values.write_on(stream)?, optional_mut(hits, stream)?));
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    unsafe { launch_one_value(stream, places, count, (values, which), out, miss) }
+}
+
+/// The kernel of [`one_value`], for at least one place.
+///
+/// # Safety
+/// The stream may read `count` places, and write as many values, and their hit mask unless that is null.
+pub(crate) unsafe fn launch_one_value<V: Word>(
+    stream: &Stream,
+    places: Global<u64>,
+    count: usize,
+    (values, which): (&Buffer<V>, Which),
+    (out_values, hits): (GlobalMut<V>, GlobalMut<u32>),
+    miss: V,
+) -> Result<()> {
     let args = FirstArgs {
-        places: places.read_on(stream)?,
+        places,
         count: count as u64,
         values: values.read_on(stream)?,
         len: values.len() as u64,
         is_last: (which == Which::Last).into(),
-        out_values: out_values.write_on(stream)?,
-        hits: optional_mut(hits, stream)?,
+        out_values,
+        hits,
         miss,
     };
-    // SAFETY: the lengths were checked; the pointers are for this stream.
+    // SAFETY: the caller's contract; positions are checked.
     Ok(unsafe { each(stream, count)?.run(calls::first(&args)) }?)
-}
-
-/// How many samples there are of so many keys.
-pub(crate) fn samples(keys: usize) -> usize {
-    keys.div_ceil(SAMPLE as usize)
-}
-
-/// The first and the last one of each [`SAMPLE`] of the first `len` keys.
-pub(crate) fn sample<K: Key>(
-    stream: &Stream,
-    keys: &Buffer<K>,
-    len: usize,
-    firsts: &mut Buffer<K>,
-    lasts: &mut Buffer<K>,
-) -> Result<()> {
-    assert!(keys.len() >= len && firsts.len() >= samples(len) && lasts.len() >= samples(len));
-    if len == 0 {
-        return Ok(());
-    }
-    if is_host(stream) {
-        let (firsts, lasts) = (&mut slice_mut(firsts)[..samples(len)], &mut slice_mut(lasts)[..samples(len)]);
-        let samples = slice(keys)[..len].par_chunks(SAMPLE as usize).with_min_len(TASK / SAMPLE as usize);
-        samples.zip(firsts).zip(lasts).for_each(|((keys, first), last)| {
-            (*first, *last) = (keys[0], keys[keys.len() - 1]);
-        });
-        return Ok(());
-    }
-    let args = SampleArgs::<K::Bits> {
-        keys: keys.read_on(stream)?.cast(),
-        len: len as u64,
-        firsts: firsts.write_on(stream)?.cast(),
-        lasts: lasts.write_on(stream)?.cast(),
-    };
-    // SAFETY: the lengths were checked; the pointers are for this stream.
-    Ok(unsafe { each(stream, samples(len))?.run(calls::sample(&args)) }?)
 }

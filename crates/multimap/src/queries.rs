@@ -2,14 +2,13 @@
 
 use crate::MultiMap;
 use crate::contents::read;
-use crate::on_stream::{DeviceRows, RangeScratch, Scratch};
+use crate::on_stream::{DeviceRows, Scratch};
 use crate::places::Which;
-use lanetree_frame::fixed::{DeviceRanges, Side};
+use lanetree_frame::fixed::Side;
 use lanetree_frame::parallel::*;
-use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::room::push;
-use lanetree_frame::{JoinRows, KeyRange, Ranges, Result};
-use lanetree_layout::{Key, Word};
+use lanetree_frame::{DeviceKind, Join, JoinRows, Result};
+use lanetree_layout::{AnyKey, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
 const TASK: usize = 1 << 14;
@@ -49,7 +48,7 @@ impl<V> ValueRows<V> {
     }
 }
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// All values of each key, in the order in which they were inserted; an absent key has none.
     ///
     /// # Errors
@@ -64,25 +63,6 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         rows.values = self.device.alloc(total(read(&rows.offsets, keys.len())?))?;
         self.on(&stream).copy_all(keys.len(), &scratch, &mut rows)?;
         Ok(ValueRows { offsets: rows.offsets.to_vec()?, values: rows.values.to_vec()? })
-    }
-
-    /// How many values each key has; 0 for an absent one.
-    ///
-    /// # Errors
-    /// As [`MultiMap::get_all_many`].
-    pub fn count_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        let stream = self.device.stream()?;
-        let (queries, mut counts) = (self.device.upload(keys)?, self.device.alloc(keys.len())?);
-        self.on(&stream).count(&queries, &mut counts, &mut Scratch::new(&self.device, keys.len())?)?;
-        Ok(counts.to_vec()?)
-    }
-
-    /// Whether each key is present.
-    ///
-    /// # Errors
-    /// As [`MultiMap::get_all_many`].
-    pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.count_many(keys)?.into_par_iter().with_min_len(TASK).map(|count| count > 0).try_collect()
     }
 
     /// The value of each key that was inserted first; `None` for an absent key.
@@ -102,6 +82,9 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 
     fn one_many(&self, keys: &[K], which: Which) -> Result<Vec<Option<V>>> {
+        if self.device.kind() != DeviceKind::Host {
+            return self.one_in_pieces(keys, which);
+        }
         let stream = self.device.stream()?;
         let (queries, mut values) = (self.device.upload(keys)?, self.device.alloc(keys.len())?);
         let mut hits = self.device.alloc(keys.len().div_ceil(32))?;
@@ -129,8 +112,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn join_many(&self, probes: &[K]) -> Result<JoinRows<V>> {
-        let ValueRows { offsets, values: rows } = self.get_all_many(probes)?;
-        Ok(JoinRows { offsets, rows })
+        self.join_as_many(probes, &Join::inner())
     }
 
     /// For each of `keys` the number of pairs with a smaller key (`bisect_left`).
@@ -150,7 +132,8 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`MultiMap::get_all_many`].
+    /// As [`MultiMap::get_all_many`]; [`Error::NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place: see
+    /// [`MultiMap::restore_order`].
     pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
         self.rank_many(keys, Side::Lower)
     }
@@ -158,20 +141,9 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// For each of `keys` the number of pairs with a key that is smaller or equal (`bisect_right`).
     ///
     /// # Errors
-    /// As [`MultiMap::get_all_many`].
+    /// As [`MultiMap::lower_bound_many`].
     pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
         self.rank_many(keys, Side::Upper)
-    }
-
-    fn rank_many(&self, keys: &[K], side: Side) -> Result<Vec<u64>> {
-        let stream = self.device.stream()?;
-        let (queries, mut ranks) = (self.device.upload(keys)?, self.device.alloc(keys.len())?);
-        let mut scratch = RangeScratch::new(&self.device, keys.len(), 0)?;
-        match side {
-            Side::Lower => self.on(&stream).lower_bound(&queries, &mut ranks, &mut scratch)?,
-            Side::Upper => self.on(&stream).upper_bound(&queries, &mut ranks, &mut scratch)?,
-        }
-        Ok(ranks.to_vec()?)
     }
 
     /// For each of `keys` the last pair whose key is smaller or equal; `None` if there is none. Of equal keys, the last pair is the
@@ -193,6 +165,9 @@ impl<K: Key, V: Word> MultiMap<K, V> {
 
     fn neighbor_many(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
         let (device, count) = (&self.device, keys.len());
+        if device.kind() != DeviceKind::Host {
+            return self.neighbors_in_pieces(keys, side);
+        }
         let stream = device.stream()?;
         let queries = device.upload(keys)?;
         let (mut found, mut values) = (device.alloc_zeroed(count)?, device.alloc(count)?);
@@ -203,44 +178,6 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         let (found, values, hits) = (found.to_vec()?, values.to_vec()?, hits.to_vec()?);
         let pair = |(i, key): (usize, K)| (hits[i / 32] >> (i % 32) & 1 != 0).then(|| (key, values[i]));
         found.into_par_iter().with_min_len(TASK).enumerate().map(pair).try_collect()
-    }
-
-    /// The pairs of each range of keys, in ascending order of the keys, those of one key in the order in which they were
-    /// inserted. A range's limit is a number of pairs, and may end among the values of a key.
-    ///
-    /// # Errors
-    /// As [`MultiMap::get_all_many`]; [`Error::ReversedRange`](lanetree_frame::Error::ReversedRange).
-    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
-        let batch = RangeBatch::new(ranges)?;
-        let (device, count) = (&self.device, batch.starts.len());
-        let stream = device.stream()?;
-        let (starts, ends) = (device.upload(&batch.starts)?, device.upload(&batch.ends)?);
-        let limits = limits_of(&batch).map(|limits| device.upload(limits)).transpose()?;
-        let (bounds, limits) = ((&starts, &ends), (limits.as_ref(), u64::MAX));
-        let mut scratch = RangeScratch::new(device, count, 0)?;
-        let mut out = DeviceRanges::new(device, count, 0)?;
-        self.on(&stream).locate_ranges(bounds, limits, &mut scratch, &mut out.offsets)?;
-        let pairs = total(read(&out.offsets, count)?);
-        // There are no more distinct keys than pairs.
-        scratch.reserve(device, count, pairs)?;
-        (out.keys, out.values) = (device.alloc(pairs)?, device.alloc(pairs)?);
-        self.on(&stream).copy_ranges(bounds, limits, &mut scratch, &mut out)?;
-        Ok(Ranges { offsets: out.offsets.to_vec()?, keys: out.keys.to_vec()?, values: out.values.to_vec()? })
-    }
-
-    /// How many pairs each range of keys has.
-    ///
-    /// # Errors
-    /// As [`MultiMap::range_many`].
-    pub fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
-        let batch = RangeBatch::new(ranges)?;
-        let (device, count) = (&self.device, batch.starts.len());
-        let stream = device.stream()?;
-        let (starts, ends) = (device.upload(&batch.starts)?, device.upload(&batch.ends)?);
-        let limits = limits_of(&batch).map(|limits| device.upload(limits)).transpose()?;
-        let (mut scratch, mut counts) = (RangeScratch::new(device, count, 0)?, device.alloc(count)?);
-        self.on(&stream).limits(limits.as_ref()).count_range(&starts, &ends, &mut counts, &mut scratch)?;
-        Ok(counts.to_vec()?)
     }
 
     /// All pairs in order.
@@ -256,12 +193,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     }
 }
 
-/// The limits of ranges, if one of them has any.
-fn limits_of<K>(batch: &RangeBatch<K>) -> Option<&[u64]> {
-    (!batch.limits.is_empty()).then_some(&batch.limits[..])
-}
-
 /// A number of elements; more than there can be if it is too large.
-fn total(elements: u64) -> usize {
+pub(crate) fn total(elements: u64) -> usize {
     usize::try_from(elements).unwrap_or(usize::MAX)
 }

@@ -184,9 +184,15 @@ pub(crate) fn remove_pairs<V: Word>(
     Ok(unsafe { each(stream, count)?.run(calls::remove_pairs(&args)) }?)
 }
 
-/// The values whose bit in `removed` is not set. Waits for the stream.
-pub(crate) fn compact<V: Word>(stream: &Stream, values: &Buffer<V>, removed: &Buffer<u32>) -> Result<Buffer<V>> {
-    let (device, len) = (stream.device(), values.len());
+/// Of the first `len` values those whose bit in `removed` is not set, in a buffer of as many positions as so many values have;
+/// and how many they are. Waits for the stream.
+pub(crate) fn compact<V: Word>(
+    stream: &Stream,
+    (values, len): (&Buffer<V>, usize),
+    removed: &Buffer<u32>,
+    positions: impl FnOnce(usize) -> usize,
+) -> Result<(Buffer<V>, u64)> {
+    let device = stream.device();
     let words = len.div_ceil(32);
     assert!(removed.len() >= words);
     let mut counts = device.alloc::<u32>(words)?;
@@ -195,15 +201,15 @@ pub(crate) fn compact<V: Word>(stream: &Stream, values: &Buffer<V>, removed: &Bu
     }
     let before = offsets_of(stream, &counts, words)?;
     let kept = crate::contents::read(&before, words)? as usize;
-    let mut out = device.alloc(kept)?;
+    let mut out = device.alloc(positions(kept))?;
     if kept == 0 {
-        return Ok(out);
+        return Ok((out, 0));
     }
     if is_host(stream) {
-        let (removed, values) = (slice(removed), slice(values));
-        let kept = values.iter().enumerate().filter(|(i, _)| removed[i / 32] >> (i % 32) & 1 == 0);
-        slice_mut(&mut out).iter_mut().zip(kept).for_each(|(out, (_, &value))| *out = value);
-        return Ok(out);
+        let (removed, values) = (slice(removed), &slice(values)[..len]);
+        let stay = values.iter().enumerate().filter(|(i, _)| removed[i / 32] >> (i % 32) & 1 == 0);
+        slice_mut(&mut out).iter_mut().zip(stay).for_each(|(out, (_, &value))| *out = value);
+        return Ok((out, kept as u64));
     }
     let args = CompactArgs {
         removed: removed.read_on(stream)?,
@@ -215,7 +221,7 @@ pub(crate) fn compact<V: Word>(stream: &Stream, values: &Buffer<V>, removed: &Bu
     };
     // SAFETY: the lengths were checked, and there is a sum for each word; the pointers are for this stream.
     unsafe { each(stream, len)?.run(calls::compact(&args)) }?;
-    Ok(out)
+    Ok((out, kept as u64))
 }
 
 /// Counts the values of each word that stay.

@@ -1,7 +1,7 @@
 //! Sizes.
 
 use crate::MultiMap;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// The size of a multi-map, by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,20 +13,20 @@ pub struct Stats {
     pub keys: u64,
     /// Bytes of the tree of keys and their places.
     pub key_bytes: u64,
-    /// Bytes of the values.
+    /// Bytes of the values, with the room for others.
     pub value_bytes: u64,
-    /// Bytes of the sampled keys, by which changes list all keys: two keys for each 256.
-    pub sample_bytes: u64,
+    /// Values for which there is room in place, less what runs of values need that move.
+    pub room: u64,
 }
 
 impl Stats {
     /// Bytes of device memory that the map takes.
     pub fn bytes(&self) -> u64 {
-        self.key_bytes + self.value_bytes + self.sample_bytes
+        self.key_bytes + self.value_bytes
     }
 }
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// The size of the map.
     pub fn stats(&self) -> Stats {
         let contents = &self.contents;
@@ -35,7 +35,7 @@ impl<K: Key, V: Word> MultiMap<K, V> {
             keys: self.keys_len(),
             key_bytes: contents.keys.bytes(),
             value_bytes: contents.values.bytes() as u64,
-            sample_bytes: (contents.firsts.bytes() + contents.lasts.bytes()) as u64,
+            room: contents.values.len() as u64 - contents.used,
         }
     }
 

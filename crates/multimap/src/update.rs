@@ -1,16 +1,17 @@
-//! Batches of changes: a second map is made of the first one and the batch, and takes its place.
+//! Batches of changes: in place, or a second map is made of the first one and the batch, and takes its place.
 
 use crate::MultiMap;
-use crate::build::{check_len, sorted};
+use crate::build::{Builder, check_len, sorted};
 use crate::contents::{Contents, Counted, Found, offsets_of, read};
 use crate::gather::{RowsOf, gather_values};
 use crate::places::count_values;
 use crate::removal::{WantedValues, compact, keep, mark_keys, match_values, remove_pairs};
 use crate::wanted::Wanted;
 use lanetree_frame::error::same_device;
+use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::{Buffer, Error, Result, Stream};
-use lanetree_layout::{Key, Word};
+use lanetree_frame::{Buffer, Error, Result, Stream, UpdatePath};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{
     MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, merge_pairs, radix_sort_pairs,
     select_pairs, sum_by_key,
@@ -26,18 +27,21 @@ pub struct ChangeReport {
     pub removed: u64,
     /// Elements of the batch that found nothing to remove.
     pub unmatched: u64,
+    /// How it was done: in place, by a second map, or not at all.
+    pub path: UpdatePath,
 }
 
 /// Keys and numbers on a device.
 type Numbered<'a, K> = (&'a Buffer<K>, &'a Buffer<u64>);
 
-impl<K: Key, V: Word> MultiMap<K, V> {
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// Inserts pairs: each value goes after those that its key has, and values of equal keys in the order of the batch. All or
-    /// nothing. Sorts the batch on the device, and rebuilds the map, as the [module](crate) says.
+    /// nothing. Sorts the batch on the device, and rebuilds the map, or changes it in place where it has [room](crate::Builder::room),
+    /// as the [module](crate) says.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::TooManyValues`], [`Error::TooManyElements`]; [`Error::Runtime`] if the device has no
-    /// room or fails. The map is as it was.
+    /// room or fails: the map is as it was. [`Error::Lost`] if the device failed half-way in place, now or in an earlier call.
     pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<ChangeReport> {
         check_lengths(keys, values)?;
         if keys.is_empty() {
@@ -58,17 +62,23 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         }
         self.check_device(stream, "the keys' buffer", keys)?;
         self.check_device(stream, "the values' buffer", values)?;
-        let (device, batch, old) = (stream.device(), keys.len(), self.contents.values.len());
+        let (device, batch, old) = (stream.device(), keys.len(), self.len() as usize);
         if batch == 0 {
             return Ok(ChangeReport::default());
         }
         let len = old.checked_add(batch).ok_or(Error::TooManyElements { elements: usize::MAX })?;
         check_len(len)?;
-        let (keys, batch_values) = sorted(stream, (keys, values), batch)?;
+        let (keys, batch_values) = sorted(stream, (keys, values), batch, batch)?;
         let second = Counted::runs(stream, &keys, batch)?;
         drop(keys);
+        let inserted = ChangeReport { inserted: batch as u64, ..ChangeReport::default() };
+        if self.insert_in_place(stream, &second, (&batch_values, batch as u64))? {
+            return Ok(ChangeReport { path: UpdatePath::InPlace, ..inserted });
+        }
         // The batch's values are at positions past those of the map.
-        let places = second.places(stream, old as u64, self.most)?;
+        let base = self.contents.values.len();
+        check_len(base.saturating_add(batch))?;
+        let places = second.places(stream, base as u64, self.options.most)?;
 
         // A key of both has two places in the merged list, first the map's: copied one after the other.
         let (first_keys, first_places) = self.contents.list(stream)?;
@@ -91,8 +101,8 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         let pairs = Pairs { keys: &merged.keys, values: &counts, count: both.into() };
         sum_by_key(stream, pairs, sums.output(), &mut RunScratch::new(device, both)?)?;
         drop((merged, counts, batch_values));
-        self.contents = Contents::of(stream, &sums.read()?, values, self.most)?;
-        Ok(ChangeReport { inserted: batch as u64, ..ChangeReport::default() })
+        self.contents = Contents::of(stream, &sums.read()?, values, &self.options)?;
+        Ok(ChangeReport { path: UpdatePath::Rebuilt, ..inserted })
     }
 
     /// Removes all pairs of each key. A key that is absent, or was removed by an earlier element of the batch, is unmatched. All or
@@ -133,8 +143,9 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         count_values(stream, &kept.counts, kept.len, &mut counts)?;
         let values = self.copied(stream, &kept.counts, (&counts, kept.len), None)?;
         kept.counts = counts;
-        report.removed = self.len() - values.len() as u64;
-        self.contents = Contents::of(stream, &kept, values, self.most)?;
+        report.removed = self.len() - values.1;
+        report.path = UpdatePath::Rebuilt;
+        self.contents = Contents::of(stream, &kept, values, &self.options)?;
         Ok(report)
     }
 
@@ -142,17 +153,20 @@ impl<K: Key, V: Word> MultiMap<K, V> {
     /// another was applied. An element that finds no pair any more is unmatched. All or nothing; rebuilds the map, as the
     /// [module](crate) says, unless nothing is removed.
     ///
-    /// The CPU sorts the batch. The device compares all values of the batch's keys, whatever number of them is to be removed.
+    /// The CPU sorts the batch. The device compares all values of the batch's keys, whatever number of them is to be removed. After
+    /// inserts in place, [the order is restored](MultiMap::restore_order) first.
     ///
     /// # Errors
-    /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
+    /// [`Error::Runtime`] if the device has no room or fails: the map has the pairs that it had. [`Error::Lost`] after a batch that
+    /// failed half-way.
     pub fn remove_pairs_many(&mut self, pairs: &[(K, V)]) -> Result<ChangeReport> {
-        let device = &self.device;
         let unchanged = ChangeReport { unmatched: pairs.len() as u64, ..ChangeReport::default() };
         if pairs.is_empty() || self.is_empty() {
             return Ok(unchanged);
         }
         let batch = Wanted::new(pairs)?;
+        self.restore_order()?;
+        let device = &self.device;
         let stream = device.stream()?;
         let (places, ranks) = self.found(&stream, &device.upload(&batch.keys)?)?;
         let wanted = WantedValues {
@@ -187,17 +201,71 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         radix_sort_pairs(&stream, unordered, selected.len, bits, (&mut ordered, &mut positions), &mut scratch)?;
 
         let (listed, listed_places) = self.contents.list(&stream)?;
-        let (keys, len) = (listed.len(), self.contents.values.len());
+        let (keys, len) = (listed.len(), self.contents.len as usize);
         let (mut counts, mut removed) = (device.alloc(keys)?, device.alloc(len.div_ceil(32))?);
         count_values(&stream, &listed_places, keys, &mut counts)?;
         removed.fill_zero(&stream)?;
         let found = (&ordered, &positions, selected.len);
         remove_pairs(&stream, found, &wanted, &ranks, (&mut counts, keys), (&mut removed, len))?;
         let kept = self.kept(&stream, (&listed, &counts), &counts)?;
-        let values = compact(&stream, &self.contents.values, &removed)?;
-        let removed = (len - values.len()) as u64;
-        self.contents = Contents::of(&stream, &kept, values, self.most)?;
-        Ok(ChangeReport { removed, unmatched: unchanged.unmatched - removed, ..ChangeReport::default() })
+        let values = compact(&stream, (&self.contents.values, len), &removed, |kept| self.options.positions(kept))?;
+        let removed = len as u64 - values.1;
+        self.contents = Contents::of(&stream, &kept, values, &self.options)?;
+        let unmatched = unchanged.unmatched - removed;
+        Ok(ChangeReport { removed, unmatched, path: UpdatePath::Rebuilt, ..ChangeReport::default() })
+    }
+
+    /// Brings the values into the order of the keys, which ranks, ranges and scans need and inserts in place disturb: a rebuild.
+    /// Returns whether there was anything to restore.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the device has no room or fails: the map is as it was. [`Error::Lost`].
+    pub fn restore_order(&mut self) -> Result<bool> {
+        self.contents.keys.check_not_lost()?;
+        let is_ordered = self.contents.is_ordered();
+        if !is_ordered {
+            self.contents = self.rebuilt(&self.device.stream()?)?;
+        }
+        Ok(!is_ordered)
+    }
+
+    /// Rebuilds the map from its pairs, with its options, in new memory, and so restores the order, too. Returns by how many bytes it
+    /// has become smaller; 0 if it has not. Meanwhile there are both maps.
+    ///
+    /// # Errors
+    /// As [`MultiMap::restore_order`].
+    pub fn compact(&mut self) -> Result<u64> {
+        let before = self.bytes();
+        self.contents = self.rebuilt(&self.device.stream()?)?;
+        Ok(before.saturating_sub(self.bytes()))
+    }
+
+    /// A second map with the same pairs and options, on the same device.
+    ///
+    /// # Errors
+    /// As [`MultiMap::restore_order`].
+    pub fn try_clone(&self) -> Result<Self> {
+        let contents = self.rebuilt(&self.device.stream()?)?;
+        Ok(Self::of(self.device.clone(), contents, self.options))
+    }
+
+    /// Removes all pairs and gives back their memory; the map keeps its options.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] from the device: the map is as it was. [`Error::Lost`].
+    pub fn clear(&mut self) -> Result<()> {
+        self.contents.keys.check_not_lost()?;
+        *self = Builder::of(self.options).build(&self.device, &[], &[])?;
+        Ok(())
+    }
+
+    fn rebuilt(&self, stream: &Stream) -> Result<Contents<K, V>> {
+        let (keys, places) = self.contents.list(stream)?;
+        let len = keys.len();
+        let mut counts = self.device.alloc(len)?;
+        count_values(stream, &places, len, &mut counts)?;
+        let values = self.copied(stream, &places, (&counts, len), None)?;
+        Contents::of(stream, &Counted { keys, counts, len }, values, &self.options)
     }
 
     /// The places of keys, and their ranks among the distinct keys.
@@ -225,19 +293,20 @@ impl<K: Key, V: Word> MultiMap<K, V> {
         kept.read()
     }
 
-    /// The values of the first places, which have so many each, one after another. Those at positions past the map's are of
-    /// `more`. Waits for the stream.
+    /// The values of the first places, which have so many each, one after another, in a buffer with room for more; and how many
+    /// they are. Those at positions past the map's are of `more`. Waits for the stream.
     fn copied(
         &self,
         stream: &Stream,
         places: &Buffer<u64>,
         (counts, rows): (&Buffer<u64>, usize),
         more: Option<&Buffer<V>>,
-    ) -> Result<Buffer<V>> {
+    ) -> Result<(Buffer<V>, u64)> {
         let offsets = offsets_of(stream, counts, rows)?;
-        let mut values = self.device.alloc(read(&offsets, rows)? as usize)?;
+        let len = read(&offsets, rows)?;
+        let mut values = self.device.alloc(self.options.positions(len as usize))?;
         let rows = RowsOf { begins: places, are_places: true, offsets: &offsets, rows };
         gather_values(stream, (&self.contents.values, more), rows, &mut values)?;
-        Ok(values)
+        Ok((values, len))
     }
 }

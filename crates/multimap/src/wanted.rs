@@ -3,7 +3,7 @@
 use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{copied, push, zeroed};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::{AnyKey, Word};
 
 /// Pairs of a task of the CPU's: enough to outweigh its dispatch.
 const TASK: usize = 1 << 14;
@@ -23,7 +23,7 @@ pub(crate) struct Wanted<K, V> {
     pub(crate) rows: Vec<u64>,
 }
 
-impl<K: Key, V: Word> Wanted<K, V> {
+impl<K: AnyKey, V: Word> Wanted<K, V> {
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room.
     pub(crate) fn new(pairs: &[(K, V)]) -> Result<Self> {

@@ -3,9 +3,12 @@
 
 use core::fmt::Debug;
 use core::ops::Bound;
+use core::sync::atomic::{AtomicU64, Ordering};
 use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
 use lanetree::runtime::Failure;
-use lanetree::{Device, DeviceRanges, Error, F64, Key, KeyRange, KeyWord, MultiMap, Pool, Word};
+use lanetree::{
+    AnyKey, Bytes16, Device, DeviceRanges, Error, F64, KeyRange, KeyWord, MultiMap, Pool, Ranges, UpdatePath, Word,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -17,7 +20,7 @@ fn devices() -> [Device; 2] {
 }
 
 /// Few keys, so that they repeat; both ends of the key space; anything.
-fn key<K: Key>(rng: &mut StdRng, space: u64) -> K {
+fn key<K: AnyKey>(rng: &mut StdRng, space: u64) -> K {
     let word = match rng.random_range(0..20) {
         0 => u64::MAX,
         1 => u64::MAX / 2,
@@ -25,7 +28,8 @@ fn key<K: Key>(rng: &mut StdRng, space: u64) -> K {
         3 => rng.random(),
         _ => rng.random_range(0..space),
     };
-    K::decode(K::Bits::truncate(word))
+    // Keys of 128 bits differ in both halves, or hardly in the upper one.
+    K::decode(K::Bits::from_parts([word, word.rotate_left(61)]))
 }
 
 /// Values of which many are equal.
@@ -33,24 +37,24 @@ fn value<V: Word>(rng: &mut StdRng) -> V {
     V::truncate(if rng.random_bool(0.1) { rng.random() } else { rng.random_range(0..6) })
 }
 
-fn batch<K: Key, V: Word>(rng: &mut StdRng, len: usize, space: u64) -> (Vec<K>, Vec<V>) {
+fn batch<K: AnyKey, V: Word>(rng: &mut StdRng, len: usize, space: u64) -> (Vec<K>, Vec<V>) {
     (0..len).map(|_| (key::<K>(rng, space), value::<V>(rng))).unzip()
 }
 
-fn insert<K: Key, V: Word>(model: &mut Model<K, V>, keys: &[K], values: &[V]) {
+fn insert<K: AnyKey, V: Word>(model: &mut Model<K, V>, keys: &[K], values: &[V]) {
     for (&key, &value) in keys.iter().zip(values) {
         model.entry(key).or_default().push(value);
     }
 }
 
 /// How many pairs were removed.
-fn remove_all<K: Key, V: Word>(model: &mut Model<K, V>, keys: &[K]) -> (u64, u64) {
+fn remove_all<K: AnyKey, V: Word>(model: &mut Model<K, V>, keys: &[K]) -> (u64, u64) {
     let removed: Vec<_> = keys.iter().map(|key| model.remove(key)).collect();
     let unmatched = removed.iter().filter(|removed| removed.is_none()).count() as u64;
     (removed.iter().flatten().map(Vec::len).sum::<usize>() as u64, unmatched)
 }
 
-fn remove_pairs<K: Key, V: Word>(model: &mut Model<K, V>, pairs: &[(K, V)]) -> (u64, u64) {
+fn remove_pairs<K: AnyKey, V: Word>(model: &mut Model<K, V>, pairs: &[(K, V)]) -> (u64, u64) {
     let mut removed = 0;
     for (key, value) in pairs {
         let Some(values) = model.get_mut(key) else { continue };
@@ -65,19 +69,19 @@ fn remove_pairs<K: Key, V: Word>(model: &mut Model<K, V>, pairs: &[(K, V)]) -> (
     (removed, pairs.len() as u64 - removed)
 }
 
-fn flat<K: Key, V: Word>(model: &Model<K, V>) -> Vec<(K, V)> {
+fn flat<K: AnyKey, V: Word>(model: &Model<K, V>) -> Vec<(K, V)> {
     model.iter().flat_map(|(&key, values)| values.iter().map(move |&value| (key, value))).collect()
 }
 
 /// The pairs of a range whose end may be below its start.
-fn row<K: Key, V: Word>(model: &Model<K, V>, start: K, end: K, limit: u64) -> Vec<(K, V)> {
+fn row<K: AnyKey, V: Word>(model: &Model<K, V>, start: K, end: K, limit: u64) -> Vec<(K, V)> {
     let all = if start <= end { Some(model.range(start..=end)) } else { None };
     let pairs = all.into_iter().flatten().flat_map(|(&key, values)| values.iter().map(move |&value| (key, value)));
     pairs.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect()
 }
 
 /// Asks everything, in both forms.
-fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng, space: u64) {
+fn compare<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng, space: u64) {
     let what = format!("{map:?}");
     let pairs = flat(model);
     assert_eq!((map.len(), map.keys_len()), (pairs.len() as u64, model.len() as u64), "{what}");
@@ -99,6 +103,13 @@ fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut
     assert_eq!(map.last_many(&queries).unwrap(), lasts, "{what}");
     let matches = map.join_many(&queries).unwrap();
     assert!((0..queries.len()).all(|i| matches.of(i) == &expected[i][..]), "{what}");
+    assert!(queries.iter().take(3).all(|key| map.contains(key).unwrap() == model.contains_key(key)), "{what}");
+    assert_eq!(map.first().unwrap(), pairs.first().copied(), "{what}");
+    assert_eq!(map.last().unwrap(), pairs.last().copied(), "{what}");
+    if !map.is_ordered() {
+        out_of_order(map, &pairs, &queries);
+        return;
+    }
     beside(map, &pairs, &queries);
 
     let limited = rng.random_bool(0.5);
@@ -110,15 +121,93 @@ fn compare<K: Key, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut
     let ranges: Vec<KeyRange<K>> =
         ranges.iter().map(|&(start, end, limit)| KeyRange::new(start..=end).limit(limit).empty_if_reversed()).collect();
     let found = map.range_many(ranges.clone()).unwrap();
+    let mut again = Ranges { offsets: vec![7; 3], keys: Vec::new(), values: vec![V::MAX; 5000] };
+    map.range_many_into(ranges.clone(), &mut again).unwrap();
+    assert!(again == found, "{what}");
+    if let Some(&first) = ranges.first() {
+        let pairs: Vec<(K, V)> = map.range(first).unwrap().map(Result::unwrap).collect();
+        assert_eq!(pairs, expected[0], "{what}");
+    }
     let found_rows =
         found.iter().map(|(keys, values)| keys.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>());
     assert!(found_rows.eq(expected.iter().cloned()), "{what}");
     let counts: Vec<u64> = expected.iter().map(|row| row.len() as u64).collect();
     assert_eq!(map.count_range_many(ranges).unwrap(), counts, "{what}");
+    between(map, model, &queries);
+    scans(map, &pairs, &queries, rng.random_range(0..40));
+}
+
+/// Ranges in two columns, some of them reversed.
+fn between<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, queries: &[K]) {
+    let ends: Vec<K> = queries.iter().rev().copied().collect();
+    let rows: Vec<Vec<(K, V)>> =
+        queries.iter().zip(&ends).map(|(&start, &end)| row(model, start, end, u64::MAX)).collect();
+    // As many as fit a test.
+    let few =
+        rows.iter().scan(0, |sum, row| Some(*sum).filter(|sum| *sum < 3000).inspect(|_| *sum += row.len())).count();
+    let mut found = Ranges::default();
+    map.range_between_many_into(&queries[..few], &ends[..few], &mut found).unwrap();
+    assert!(
+        found
+            .iter()
+            .zip(&rows)
+            .all(|((keys, values), row)| { keys.iter().copied().zip(values.iter().copied()).eq(row.iter().copied()) })
+    );
+    assert_eq!(found.len(), few);
+    let counts: Vec<u64> = rows.iter().map(|row| row.len() as u64).collect();
+    assert_eq!(map.count_between_many(queries, &ends).unwrap(), counts, "{map:?}");
+}
+
+/// The first pairs from keys on, in device form, in outputs that are longer.
+fn scans<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], starts: &[K], limit: usize) {
+    let (device, count) = (map.device(), starts.len());
+    let stream = device.stream().unwrap();
+    let (marked, uploaded) = ((K::MAX, V::truncate(77)), device.upload(starts).unwrap());
+    let mut keys = device.upload(&vec![marked.0; count * limit + 1]).unwrap();
+    let mut values = device.upload(&vec![marked.1; count * limit + 1]).unwrap();
+    let mut counts = device.upload(&vec![99; count + 1]).unwrap();
+    let mut scratch = RangeScratch::new(device, count, count * limit).unwrap();
+    map.on(&stream).scan(&uploaded, limit as u32, &mut keys, &mut values, &mut counts, &mut scratch).unwrap();
+    let (mut expected, mut expected_counts) = (vec![marked; count * limit + 1], vec![99; count + 1]);
+    for (i, start) in starts.iter().enumerate() {
+        let first = pairs.partition_point(|pair| pair.0 < *start);
+        let found = &pairs[first..pairs.len().min(first + limit)];
+        expected[i * limit..i * limit + found.len()].copy_from_slice(found);
+        expected_counts[i] = found.len() as u32;
+    }
+    let found: Vec<(K, V)> = keys.to_vec().unwrap().into_iter().zip(values.to_vec().unwrap()).collect();
+    assert!(found == expected, "{map:?}");
+    assert_eq!(counts.to_vec().unwrap(), expected_counts, "{map:?}");
+}
+
+/// What a map still answers after inserts in place, and what it does not.
+fn out_of_order<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
+    let what = format!("{map:?}");
+    let above = |key: &K| pairs.get(pairs.partition_point(|pair| pair.0 < *key)).copied();
+    let below = |key: &K| pairs[..pairs.partition_point(|pair| pair.0 <= *key)].last().copied();
+    assert_eq!(map.successor_many(queries).unwrap(), queries.iter().map(above).collect::<Vec<_>>(), "{what}");
+    assert_eq!(map.predecessor_many(queries).unwrap(), queries.iter().map(below).collect::<Vec<_>>(), "{what}");
+    assert!(matches!(map.lower_bound_many(queries), Err(Error::NotCompact { query: "lower_bound" })));
+    assert!(matches!(map.upper_bound_many(queries), Err(Error::NotCompact { query: "upper_bound" })));
+    let all = [KeyRange::new(..)];
+    assert!(matches!(map.range_many(all), Err(Error::NotCompact { query: "range" })));
+    assert!(matches!(map.count_range_many(all), Err(Error::NotCompact { query: "count_range" })));
+    let (device, stream) = (map.device(), map.device().stream().unwrap());
+    let (starts, mut counts) = (device.upload(&[K::MIN]).unwrap(), device.alloc(1).unwrap());
+    let (mut keys, mut values) = (device.alloc(1).unwrap(), device.alloc(1).unwrap());
+    let mut scratch = RangeScratch::new(device, 1, 1).unwrap();
+    let scanned = map.on(&stream).scan(&starts, 1, &mut keys, &mut values, &mut counts, &mut scratch);
+    assert!(matches!(scanned, Err(Error::NotCompact { query: "scan" })));
+    // Iteration goes by keys.
+    if let Some(&(first, _)) = pairs.get(pairs.len() / 2) {
+        let found: Vec<(K, V)> = map.range(KeyRange::new(first..).limit(50)).unwrap().map(Result::unwrap).collect();
+        let from = pairs.partition_point(|pair| pair.0 < first);
+        assert_eq!(found, pairs[from..pairs.len().min(from + 50)], "{what}");
+    }
 }
 
 /// Ranks and neighbours, in both forms, of the pairs in order.
-fn beside<K: Key, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
+fn beside<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
     let what = format!("{map:?}");
     let lower = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
     let upper = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
@@ -152,7 +241,7 @@ fn beside<K: Key, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]
 }
 
 /// The same queries in device form: once with room for all results, once with too little.
-fn in_device_form<K: Key, V: Word>(
+fn in_device_form<K: AnyKey, V: Word>(
     map: &MultiMap<K, V>,
     queries: &[K],
     (offsets, values): (&[u64], &[V]),
@@ -201,7 +290,7 @@ fn in_device_form<K: Key, V: Word>(
 }
 
 /// Builds, and random batches of changes, with everything asked after each.
-fn random<K: Key, V: Word>(seed: u64, rounds: usize) {
+fn random<K: AnyKey, V: Word>(seed: u64, rounds: usize) {
     for device in devices() {
         let rng = &mut StdRng::seed_from_u64(seed);
         for space in [1, 40, 3000] {
@@ -273,6 +362,85 @@ fn maps_of_f64_to_u64() {
 #[test]
 fn maps_of_i32_to_u64() {
     random::<i32, u64>(5, 3);
+}
+
+/// Batches into maps with room, small enough to stay in place, and large ones; removals between.
+fn in_place<K: AnyKey, V: Word>(seed: u64) {
+    for device in devices() {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        for (space, room) in [(1, 2.0), (40, 3.0), (3000, 1.0)] {
+            let (keys, values) = batch::<K, V>(rng, 900, space);
+            let mut model = Model::new();
+            insert(&mut model, &keys, &values);
+            let mut map = MultiMap::builder().room(room).fill(0.7).build(&device, &keys, &values).unwrap();
+            let mut paths = Vec::new();
+            for round in 0..12 {
+                let len = rng.random_range(1..if round % 5 == 4 { 900 } else { 40 });
+                let (keys, values) = batch::<K, V>(rng, len, space);
+                insert(&mut model, &keys, &values);
+                let report = map.insert_many(&keys, &values).unwrap();
+                assert_eq!(report.inserted, len as u64);
+                assert_eq!(map.is_ordered(), report.path == UpdatePath::Rebuilt);
+                paths.push(report.path);
+                compare(&map, &model, rng, space);
+                if round == 3 {
+                    compare(&map.try_clone().unwrap(), &model, rng, space);
+                    let was_ordered = map.is_ordered();
+                    assert_eq!((map.restore_order().unwrap(), map.restore_order().unwrap()), (!was_ordered, false));
+                    compare(&map, &model, rng, space);
+                }
+                if round == 7 {
+                    let pairs: Vec<(K, V)> = keys.iter().copied().zip(values).collect();
+                    let report = map.remove_pairs_many(&pairs).unwrap();
+                    assert_eq!((report.removed, report.unmatched), remove_pairs(&mut model, &pairs), "{map:?}");
+                    compare(&map, &model, rng, space);
+                }
+                if round == 9 {
+                    let report = map.remove_all_many(&keys[..1]).unwrap();
+                    assert_eq!((report.removed, report.unmatched), remove_all(&mut model, &keys[..1]), "{map:?}");
+                    compare(&map, &model, rng, space);
+                }
+            }
+            // A key with nearly all values soon takes what room there is.
+            let least = if space == 1 { 3 } else { 6 };
+            assert!(paths.iter().filter(|&&path| path == UpdatePath::InPlace).count() >= least, "{space}: {paths:?}");
+            // More than there is room for.
+            let (many_keys, many_values) = batch::<K, V>(rng, 6000, space);
+            insert(&mut model, &many_keys, &many_values);
+            assert_eq!(map.insert_many(&many_keys, &many_values).unwrap().path, UpdatePath::Rebuilt);
+            compare(&map, &model, rng, space);
+            map.clear().unwrap();
+            compare(&map, &Model::new(), rng, space);
+            map.insert_many(&keys, &values).unwrap();
+            map.compact().unwrap();
+            assert_eq!(map.len(), 900);
+        }
+    }
+}
+
+#[test]
+fn inserts_in_place_of_u32_to_u32() {
+    in_place::<u32, u32>(8);
+}
+
+#[test]
+fn inserts_in_place_of_i64_to_u64() {
+    in_place::<i64, u64>(9);
+}
+
+#[test]
+fn inserts_in_place_of_bytes_to_u32() {
+    in_place::<Bytes16, u32>(10);
+}
+
+#[test]
+fn maps_of_u128_to_u32() {
+    random::<u128, u32>(6, 3);
+}
+
+#[test]
+fn maps_of_bytes_to_u64() {
+    random::<Bytes16, u64>(7, 3);
 }
 
 #[test]
@@ -381,7 +549,7 @@ fn a_key_with_2_to_the_20_values_emulated() {
 }
 
 /// Bytes per pair, of 2^18 pairs with random keys and so many values each.
-fn bytes_per_pair<K: Key, V: Word>(values_of_a_key: usize) -> f64 {
+fn bytes_per_pair<K: AnyKey, V: Word>(values_of_a_key: usize) -> f64 {
     let rng = &mut StdRng::seed_from_u64(8);
     let len = 1 << 18;
     let distinct: Vec<K> = (0..len / values_of_a_key).map(|_| K::decode(K::Bits::truncate(rng.random()))).collect();
@@ -454,6 +622,27 @@ fn what_is_wrong_is_named() {
         let mut ranges = RangeScratch::new(&device, 4, 8).unwrap();
         let text = "the scratch memory holds 8 elements, but 9 are needed; allocate at least 9";
         assert_eq!(message(on().limit(1).range(&queries, &queries, &mut ranges, &mut out)), text);
+        let mut scanned = (device.alloc(8).unwrap(), device.alloc(8).unwrap(), device.alloc(4).unwrap());
+        let text = "the scratch memory holds 8 elements, but 12 are needed; allocate at least 12";
+        let mut longer = (device.alloc(12).unwrap(), device.alloc(12).unwrap());
+        let scan = on().scan(&queries, 3, &mut longer.0, &mut longer.1, &mut scanned.2, &mut ranges);
+        assert_eq!(message(scan), text);
+        let text = "the keys' buffer holds 8 elements, but 12 are needed; allocate at least 12";
+        let scan = on().scan(&queries, 3, &mut scanned.0, &mut scanned.1, &mut scanned.2, &mut ranges);
+        assert_eq!(message(scan), text);
+        let text = "2 starts but 1 ends: give one of each per range";
+        assert_eq!(message(map.count_between_many(&[1, 2], &[3])), text);
+        for (room, value) in [(-1.0, "-1"), (f64::NAN, "NaN"), (17.0, "17")] {
+            let refused = MultiMap::<u32, u32>::builder().room(room).build(&device, &[1], &[2]);
+            assert!(message(refused).contains(value));
+        }
+        assert!(message(MultiMap::builder().fill(1.5).build(&device, &[1_u32], &[2_u32])).contains("1.5"));
+        let (keys, values) = (device.upload(&[2_u32, 1]).unwrap(), device.upload(&[10_u32, 20]).unwrap());
+        assert_eq!(
+            message(MultiMap::build_sorted_on(&stream, &keys, &values, 2)),
+            "keys[1] = 1 is below keys[0] = 2: sort the pairs, or use the build that sorts them"
+        );
+        assert_eq!(MultiMap::build_sorted_on(&stream, &keys, &values, 1).unwrap().pairs().unwrap(), [(2, 10)]);
         let mut ranks = device.alloc(3).unwrap();
         let text = "the ranks' buffer holds 3 elements, but 4 are needed; allocate at least 4";
         assert_eq!(message(on().lower_bound(&queries, &mut ranks, &mut ranges)), text);
@@ -508,6 +697,42 @@ fn a_failed_change_changes_nothing_whatever_fails() {
     }
 }
 
+#[test]
+fn an_insert_in_place_that_fails_changes_nothing_or_loses_the_map() {
+    let keys: Vec<i64> = (0..300).map(|i| i % 40).collect();
+    let values: Vec<u32> = (0..300).collect();
+    // A key with one value more, which moves; one that is new; and after the first batch some that stay.
+    let change: Change = |map| map.insert_many(&[5, -2, 9, 5, 50], &[1, 2, 3, 4, 5]).map(drop);
+    let build = |device: &Device| {
+        let mut map = MultiMap::builder().room(1.0).fill(0.7).build(device, &keys, &values).unwrap();
+        map.insert_many(&[5, 6], &[7, 8]).unwrap();
+        map
+    };
+    let before = build(&Device::host());
+    let mut after = build(&Device::host());
+    change(&mut after).unwrap();
+    let [before, after] = [before, after].map(|map| map.pairs().unwrap());
+    let lost = AtomicU64::new(0);
+    let failed = Failure::at_every_point(build, change, |map, error| {
+        if map.is_lost() {
+            lost.fetch_add(1, Ordering::Relaxed);
+            assert!(matches!(error, Error::Lost { .. }), "{error}");
+            assert!(matches!(map.get_all_many(&[5]), Err(Error::Lost { .. })));
+            assert!(matches!(map.pairs(), Err(Error::Lost { .. })));
+            assert!(matches!(map.restore_order(), Err(Error::Lost { .. })));
+            assert!(matches!(map.clear(), Err(Error::Lost { .. })));
+            assert!(matches!(change(map), Err(Error::Lost { .. })));
+            return;
+        }
+        assert!(matches!(error, Error::Runtime(_)), "{error}");
+        assert_eq!(map.pairs().unwrap(), before, "{error}");
+        change(map).unwrap();
+        assert_eq!(map.pairs().unwrap(), after);
+    });
+    let lost = lost.into_inner();
+    assert!(failed.len() > 40 && lost > 0 && lost < 20, "{} failed, {lost} lost", failed.len());
+}
+
 /// A query of a map.
 type Query = fn(&MultiMap<i64, u32>) -> Result<(), Error>;
 
@@ -521,7 +746,13 @@ fn builds_and_queries_say_that_they_failed() {
         |(_, map), error| assert!(map.is_none() && matches!(error, Error::Runtime(_)), "{error}"),
     );
     assert!(built.len() > 30, "{}", built.len());
-    let queries: [Query; 10] = [
+    let queries: [Query; 16] = [
+        |map| map.last_many(&[1, 2, 3]).map(drop),
+        |map| map.contains_many(&[1, 2, 3]).map(drop),
+        |map| map.count_between_many(&[1, 2], &[3, 3]).map(drop),
+        |map| map.range_between_many_into(&[1, 2], &[3, 3], &mut Ranges::default()),
+        |map| map.range(3..9)?.try_for_each(|pair| pair.map(drop)),
+        |map| map.try_clone().map(drop),
         |map| map.lower_bound_many(&[1, 2, 3]).map(drop),
         |map| map.upper_bound_many(&[1, 2, 3]).map(drop),
         |map| map.predecessor_many(&[1, 2, 3]).map(drop),

@@ -10,7 +10,7 @@ use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_base::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, tile_len};
-use lanetree_layout::{AnyKey, Key, Word};
+use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::Launch;
 
 /// Scratch memory of the functions over runs: 24 bytes for 2048 elements.
@@ -88,7 +88,7 @@ pub fn last_by_key<K: AnyKey, V: Word>(
 /// # Errors
 /// As [`unique_keys`], and [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) for 32-bit lengths of 2^32 keys or
 /// more.
-pub fn run_lengths<K: Key, L: Word>(
+pub fn run_lengths<K: AnyKey, L: Word>(
     stream: &Stream,
     input: Keys<'_, K>,
     output: PairsMut<'_, K, L>,
@@ -112,7 +112,7 @@ pub fn run_lengths<K: Key, L: Word>(
 ///
 /// # Errors
 /// As [`unique_keys`].
-pub fn sum_by_key<K: Key, V: Word>(
+pub fn sum_by_key<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
     output: PairsMut<'_, K, u64>,
@@ -226,7 +226,7 @@ mod tests {
         keys.chunk_by(|a, b| a == b).map(run).collect()
     }
 
-    fn reductions<K: Key, V: Word>() {
+    fn reductions<K: AnyKey, V: Word>() {
         for device in devices() {
             let stream = stream(&device);
             let mut scratch = RunScratch::new(&device, 70_001).unwrap();
@@ -289,6 +289,12 @@ mod tests {
     fn reductions_of_signed_keys_and_wide_values() {
         reductions::<i32, u64>();
         reductions::<i64, u64>();
+    }
+
+    #[test]
+    fn reductions_of_keys_of_128_bits() {
+        reductions::<i128, u32>();
+        reductions::<u128, u64>();
     }
 
     #[test]

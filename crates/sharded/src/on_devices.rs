@@ -73,7 +73,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: I::Value) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -85,7 +85,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     /// [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another device than the
     /// stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
     pub fn get(mut self, queries: &Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         let count = self.begin(queries)?;
         self.check("the values' buffer", count, values)?;
         self.check_hits(count, hits.as_deref())?;
@@ -173,7 +173,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         values: &mut Buffer<I::Value>,
         upper: bool,
     ) -> Result<()> {
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         let count = self.begin(queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;

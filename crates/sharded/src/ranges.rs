@@ -4,7 +4,7 @@ use crate::group::Group;
 use crate::route::{Route, shard_of};
 use core::ops::Range;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{check_free, push, zeroed};
+use lanetree_frame::room::{check_free, collected, push, zeroed};
 use lanetree_frame::{AnyKey, KeyRange, OrderedIndex, Ranges, Result, Word};
 
 /// A range that goes on in shards past its first one.
@@ -63,10 +63,9 @@ pub(crate) fn count_range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
     let counts = group.ask(|shard, index| {
         let of =
             |ranges: &[KeyRange<K>]| if ranges.is_empty() { Ok(Vec::new()) } else { index.count_range_many(ranges) };
-        let later: Vec<&Beyond<K>> =
-            beyond.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)).collect();
-        let rest = of(&later.iter().map(|beyond| beyond.rest()).collect::<Vec<_>>())?;
-        Ok((of(&parts[shard])?, later.into_iter().zip(rest).collect::<Vec<_>>()))
+        let later = collected(beyond.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)))?;
+        let rest = of(&collected(later.iter().map(|beyond| beyond.rest()))?)?;
+        Ok((of(&parts[shard])?, collected(later.into_iter().zip(rest))?))
     })?;
     let (first, later): (Vec<_>, Vec<_>) = counts.into_iter().unzip();
     let mut counts = route.merge(first)?;
@@ -100,25 +99,27 @@ pub(crate) fn range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
     let Plan { route, beyond } = plan(splitters, ranges)?;
     let parts = route.split(ranges)?;
     // What has no limit is asked of all its shards at once.
-    let (all, mut limited): (Vec<_>, Vec<_>) = beyond.into_iter().partition(|beyond| beyond.limit == u64::MAX);
+    let has_limit = |beyond: &&Beyond<K>| beyond.limit != u64::MAX;
+    let all = collected(beyond.iter().filter(|beyond| !has_limit(beyond)))?;
+    let mut limited = collected(beyond.iter().filter(has_limit).copied())?;
     let answers = group.ask(|shard, index| {
         let own = range_of(index, &parts[shard])?;
-        let rest: Vec<&Beyond<K>> = all.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)).collect();
-        let rows = range_of(index, &rest.iter().map(|beyond| beyond.rest()).collect::<Vec<_>>())?;
-        Ok((own, rest.iter().map(|beyond| beyond.range).collect::<Vec<_>>(), rows))
+        let rest = collected(all.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)))?;
+        let rows = range_of(index, &collected(rest.iter().map(|beyond| beyond.rest()))?)?;
+        Ok((own, collected(rest.iter().map(|beyond| beyond.range))?, rows))
     })?;
     let mut answers = Answers::new(&route, answers)?;
     // What has one goes on to the next shard only where those before have not had enough: few ranges, and mostly to one more.
     limited.iter_mut().for_each(|beyond| beyond.limit -= answers.lens[beyond.range]);
     for shard in 1..=splitters.len() {
         let wants = |beyond: &&mut Beyond<K>| beyond.limit > 0 && (beyond.next..=beyond.last).contains(&shard);
-        let now: Vec<&mut Beyond<K>> = limited.iter_mut().filter(wants).collect();
-        let rows = range_of(&group.get()?[shard], &now.iter().map(|beyond| beyond.rest()).collect::<Vec<_>>())?;
+        let now = collected(limited.iter_mut().filter(wants))?;
+        let rows = range_of(&group.get()?[shard], &collected(now.iter().map(|beyond| beyond.rest()))?)?;
         let found = now.into_iter().zip(rows.iter()).map(|(beyond, (keys, _))| {
             beyond.limit -= keys.len() as u64;
             beyond.range
         });
-        let found: Vec<usize> = found.collect();
+        let found = collected(found)?;
         answers.add(shard, &found, rows)?;
     }
     answers.rows()

@@ -12,6 +12,7 @@ use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::with_room;
 use lanetree_frame::{
     AnyKey, Batch, Device, DeviceKind, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, Result, UpdateReport, Word,
 };
@@ -102,7 +103,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     ) -> Result<Self> {
         check_lengths(keys, values)?;
         check_devices(devices)?;
-        let splitters = splitters::choose(keys, devices.len());
+        let splitters = splitters::choose(keys, devices.len())?;
         let route = Route::new(&splitters, keys.len(), |at| keys[at])?;
         let (keys, values) = (route.split(keys)?, route.split(values)?);
         let group =
@@ -172,13 +173,13 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let right = left + 1;
         let old = &self.group.get()?[left..=right];
         let old_size = self.before[right] - self.before[left];
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let len = old.iter().map(|index| index.len() as usize).sum();
+        let (mut keys, mut values) = (with_room(len)?, with_room(len)?);
         for index in old {
             let (more_keys, more_values) = index.pairs()?.into_par_iter().try_unzip()?;
-            keys.push(more_keys);
-            values.push(more_values);
+            keys.extend_from_slice(&more_keys);
+            values.extend_from_slice(&more_values);
         }
-        let (keys, values) = (keys.concat(), values.concat());
         let middle = keys.len() / 2;
         let new = [0..middle, middle..keys.len()].into_iter().collect::<Vec<_>>();
         let build = |(shard, pairs): (usize, core::ops::Range<usize>)| {

@@ -1,6 +1,7 @@
 //! Where shards begin.
 
-use lanetree_frame::{AnyKey, KeyWord};
+use lanetree_frame::room::collected;
+use lanetree_frame::{AnyKey, KeyWord, Result};
 
 /// Keys that are drawn for each shard: its size is within a few hundredths of the mean then.
 const SAMPLE: usize = 1 << 12;
@@ -8,18 +9,21 @@ const SAMPLE: usize = 1 << 12;
 /// The smallest keys of all shards but the first, in ascending order, from a sample of the keys that they are built from, in any
 /// order. Some are equal where the sample has few different keys: the shards between them are empty. Without keys, the shards
 /// divide the key space evenly.
-pub(crate) fn choose<K: AnyKey>(keys: &[K], shards: usize) -> Vec<K> {
+///
+/// # Errors
+/// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for the sample.
+pub(crate) fn choose<K: AnyKey>(keys: &[K], shards: usize) -> Result<Vec<K>> {
     let count = keys.len().min(shards * SAMPLE);
     if count == 0 {
-        return (1..shards).map(|shard| at(shard, shards)).collect();
+        return collected((1..shards).map(|shard| at(shard, shards)));
     }
     let start = |i: usize| (i as u128 * keys.len() as u128 / count as u128) as usize;
     // One key of each part, at a place that follows no period of the keys'.
     let scattered = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) as usize;
     let drawn = |i: usize| keys[start(i) + scattered(i) % (start(i + 1) - start(i))];
-    let mut sample: Vec<K> = (0..count).map(drawn).collect();
+    let mut sample = collected((0..count).map(drawn))?;
     sample.sort_unstable();
-    (1..shards).map(|shard| sample[shard * count / shards]).collect()
+    collected((1..shards).map(|shard| sample[shard * count / shards]))
 }
 
 /// The key at a fraction of the key space.
@@ -44,7 +48,7 @@ mod tests {
         let scattered: Vec<u64> = (0..100_003_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         for keys in [ascending, descending, scattered] {
             for shards in [1, 2, 3, 7, 64] {
-                let splitters = choose(&keys, shards);
+                let splitters = choose(&keys, shards).unwrap();
                 let mut sizes = vec![0; shards];
                 keys.iter().for_each(|key| sizes[shard_of(&splitters, key)] += 1);
                 let mean = keys.len() / shards;
@@ -55,12 +59,12 @@ mod tests {
 
     #[test]
     fn few_keys_or_none_have_splitters_too() {
-        assert_eq!(choose::<u32>(&[], 4), [1 << 30, 2 << 30, 3 << 30]);
-        assert_eq!(choose::<i64>(&[], 2), [0]);
-        assert_eq!(choose::<u128>(&[], 2), [1 << 127]);
-        assert_eq!(choose(&[9_u64], 3), [9, 9]);
-        assert_eq!(choose(&[7_u64; 1000], 3), [7, 7]);
-        let splitters = choose(&[5_u64, 1], 4);
+        assert_eq!(choose::<u32>(&[], 4).unwrap(), [1 << 30, 2 << 30, 3 << 30]);
+        assert_eq!(choose::<i64>(&[], 2).unwrap(), [0]);
+        assert_eq!(choose::<u128>(&[], 2).unwrap(), [1 << 127]);
+        assert_eq!(choose(&[9_u64], 3).unwrap(), [9, 9]);
+        assert_eq!(choose(&[7_u64; 1000], 3).unwrap(), [7, 7]);
+        let splitters = choose(&[5_u64, 1], 4).unwrap();
         assert!(splitters.is_sorted() && splitters.iter().all(|key| [1, 5].contains(key)), "{splitters:?}");
     }
 }

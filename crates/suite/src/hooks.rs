@@ -6,7 +6,8 @@ use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
 use lanetree::hbtree::{HbTree, Regular};
 use lanetree::{
-    Buffer, DeviceKind, Domain, Error, Key, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result, Stream, Word,
+    Buffer, DeviceKind, Domain, Error, Join, JoinKind, Key, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result,
+    Stream, Validity, Word, no_row,
 };
 use lanetree_frame::fixed::{
     Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
@@ -206,7 +207,44 @@ pub(crate) fn fixed_join<I: FixedIndex>(index: &I, stream: &Stream, keys: &[I::K
     for (&probe, &row) in probes[..count].iter().zip(&rows[..count]) {
         found[probe as usize] = Some(row);
     }
+    join_of_a_kind(index, stream, keys, &found)?;
     Ok(found)
+}
+
+/// Compares a join of some kind, a fifth of whose probes are null, with the number of the pair of each probe.
+///
+/// # Errors
+/// The index's own.
+fn join_of_a_kind<I: FixedIndex>(index: &I, stream: &Stream, keys: &[I::Key], found: &[Option<u64>]) -> Result<()> {
+    let (device, lender) = (index.device(), Lender::new(index.device()));
+    let probes = lender.upload(keys)?;
+    let mut scratch = JoinScratch::new(device, keys.len())?;
+    let kinds = [(JoinKind::Inner, 3), (JoinKind::Left, 40), (JoinKind::Semi, 0), (JoinKind::Anti, 31)];
+    let (kind, from) = kinds[keys.len() % kinds.len()];
+    let is_valid = |i: usize| !(i * 7 + from).is_multiple_of(5);
+    let row = |i: usize| found[i].filter(|_| is_valid(i));
+    let is_kept = |&i: &usize| kind.rows(row(i).iter().len() as u64) == 1;
+    let numbers: Vec<u64> = (0..keys.len()).filter(is_kept).map(|i| i as u64).collect();
+    let mut rows: Vec<u64> = numbers.iter().map(|&i| row(i as usize).unwrap_or(no_row())).collect();
+
+    let mut bits = vec![0_u32; (from + keys.len()).div_ceil(32)];
+    (0..keys.len()).for_each(|i| bits[(from + i) / 32] |= u32::from(is_valid(i)) << ((from + i) % 32));
+    let bytes: Vec<u8> = bits.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let validity = Validity::new(&bytes, from, keys.len())?;
+    let valid = lender.upload(&bits)?;
+    let mut out = DeviceMatches::new(device, keys.len())?;
+    OnStream::new(index, stream).kind(kind).valid(&valid, from).join(&probes, &mut scratch, &mut out)?;
+    stream.synchronize()?;
+    let count = out.count.to_vec()?[0] as usize;
+    assert_eq!(out.probes.to_vec()?[..count], numbers, "{kind:?}, device form");
+    if kind.has_rows() {
+        assert_eq!(out.rows.to_vec()?[..count], rows, "{kind:?}, device form");
+    } else {
+        rows.clear();
+    }
+    let host = index.join_as_many(keys, &Join::new(kind).valid(validity))?;
+    assert_eq!((host.len(), &host.probes, &host.rows), (count, &numbers, &rows), "{kind:?}, host form");
+    Ok(())
 }
 
 /// All pairs of an index combined with a sorted batch, or with another index of its kind.

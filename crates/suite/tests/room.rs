@@ -9,6 +9,7 @@ use lanetree::{
     BatchOf, BuildRules, Closed, Cuart, Cubpt, Device, DeviceKind, Domain, Duplicates, Error, Harmonia, IndexBuilder,
     IntervalIndex, KeyOf, LaneSet, LaneTree, MultiMap, Nulls, Op, OrderedIndex, Result, SortedArray, Validity,
 };
+use lanetree_suite::families::sharded_builders;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -119,9 +120,16 @@ fn all_calls<B: IndexBuilder>(builder: &B, key: fn(u64) -> KeyOf<B::Index>)
 where
     <B::Index as OrderedIndex>::Value: From<u32>,
 {
+    all_calls_on(&[Device::host(), Device::emulated()], builder, key);
+}
+
+fn all_calls_on<B: IndexBuilder>(devices: &[Device], builder: &B, key: fn(u64) -> KeyOf<B::Index>)
+where
+    <B::Index as OrderedIndex>::Value: From<u32>,
+{
     let _turn = alone();
-    for device in [Device::host(), Device::emulated()] {
-        let len = keys_on(&device);
+    for device in devices {
+        let len = keys_on(device);
         let name = |call: &str| format!("{} on {device}: {call}", B::Index::NAME);
         let keys = |from: u64| (0..len).map(|i| key(2 * (i * 7919 % len) + from)).collect::<Vec<_>>();
         let (own, others) = (keys(0), keys(1));
@@ -131,8 +139,8 @@ where
         let (own_batch, other_batch) = (batch(&own), batch(&others));
         let of = <<B::Index as OrderedIndex>::Domain as Domain>::batch;
         let values: Vec<<B::Index as OrderedIndex>::Value> = (0..len as u32).map(Into::into).collect();
-        let build = || builder.build(&device, of(&own_batch), &values);
-        each_refusal((&device, &name("build")), build, |_| {});
+        let build = || builder.build(device, of(&own_batch), &values);
+        each_refusal((device, &name("build")), build, |_| {});
         let mut index = build().unwrap();
         let ranges: Vec<_> = own
             .iter()
@@ -140,7 +148,7 @@ where
             .collect();
 
         let query = |call: &str, query: Query<'_, B::Index>| {
-            each_refusal((&device, &name(call)), || query(&index, of(&own_batch)), |_| {});
+            each_refusal((device, &name(call)), || query(&index, of(&own_batch)), |_| {});
         };
         query("get_many", &|index, keys| index.get_many(keys).map(drop));
         query("lower_bound_many", &|index, keys| index.lower_bound_many(keys).map(drop));
@@ -155,7 +163,7 @@ where
         let mut change = |call: &str, change: &dyn Fn(&mut B::Index) -> Result<()>| {
             let index = RefCell::new(&mut index);
             each_refusal(
-                (&device, &name(call)),
+                (device, &name(call)),
                 || change(&mut index.borrow_mut()),
                 |has_changed| {
                     let mut index = index.borrow_mut();
@@ -220,6 +228,13 @@ fn calls_of_the_hbtree_below_harmonia_find_no_memory() {
     all_calls(&hbtree::Builder::<u64, u64, Over<HarmoniaAbove>>::default(), word);
 }
 
+#[test]
+fn calls_of_shards_find_no_memory() {
+    let [together, _] = sharded_builders(LaneTree::<u64, u64>::builder());
+    // What their trees do on the emulator is LaneTree's.
+    all_calls_on(&[Device::host()], &together, word);
+}
+
 /// Byte strings of several lengths.
 fn string(i: u64) -> Vec<u8> {
     let mut string = word(i).to_be_bytes().to_vec();
@@ -279,6 +294,13 @@ fn calls_of_the_multi_map_find_no_memory() {
     each_refusal((&device, "insert_many"), || map.insert_many(&keys, &values), |_| {});
     each_refusal((&device, "remove_all_many"), || map.remove_all_many(&keys), |_| {});
     assert!(map.is_empty());
+
+    let mut map = MultiMap::builder().room(4.0).build(&device, &keys, &values).unwrap();
+    each_refusal((&device, "insert_many in place"), || map.insert_many(&keys, &values), |_| {});
+    assert!(!map.is_ordered() && map.len() == 2 * len);
+    each_refusal((&device, "pairs out of order"), || map.pairs(), |_| {});
+    each_refusal((&device, "restore_order"), || map.restore_order(), |_| {});
+    assert!(map.is_ordered() && map.len() == 2 * len);
 }
 
 #[test]

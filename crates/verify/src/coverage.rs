@@ -2,7 +2,7 @@
 
 use super::index::Index;
 use crate::kernels;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Compiled kernels, and those of them that should have run and did not. Of a run from which nothing of this kind
 /// follows, none.
@@ -11,12 +11,19 @@ pub(crate) struct Coverage {
     pub(crate) compiled: usize,
     /// Symbols, in their order.
     pub(crate) missing: Vec<&'static str>,
+    /// For each index how many of its kernels ran, and how many there are.
+    pub(crate) by_index: BTreeMap<&'static str, (usize, usize)>,
 }
 
 impl Coverage {
     /// Of these kernels, when those ran.
     pub(crate) fn of(wanted: &BTreeSet<&'static str>, ran: &BTreeSet<&'static str>) -> Self {
-        Self { compiled: wanted.len(), missing: wanted.difference(ran).copied().collect() }
+        let mut by_index = BTreeMap::<_, (usize, usize)>::new();
+        for symbol in wanted {
+            let (of_ran, of_all) = by_index.entry(index_of(symbol)).or_default();
+            (*of_ran, *of_all) = (*of_ran + usize::from(ran.contains(symbol)), *of_all + 1);
+        }
+        Self { compiled: wanted.len(), missing: wanted.difference(ran).copied().collect(), by_index }
     }
 }
 
@@ -26,20 +33,23 @@ pub(crate) fn compiled(indexes: &[Index]) -> BTreeSet<&'static str> {
 }
 
 fn of_indexes(symbols: impl Iterator<Item = &'static str>, indexes: &[Index]) -> BTreeSet<&'static str> {
-    // A module's name begins with its index, and so does the symbol.
-    let begins = |symbol: &str, names: &[&str]| names.iter().any(|name| symbol.starts_with(name));
-    let index = |symbol: &'static str| match symbol.split('_').next() {
+    symbols.filter(|symbol| indexes.iter().any(|wanted| wanted.name() == index_of(symbol))).collect()
+}
+
+/// The index of a kernel: a module's name begins with it, and so does the symbol.
+fn index_of(symbol: &'static str) -> &'static str {
+    let begins = |names: &[&str]| names.iter().any(|name| symbol.starts_with(name));
+    match symbol.split('_').next() {
         // Batches of byte strings.
-        _ if begins(symbol, &["keys__encode", "keys__check_offsets", "keys__heads"]) => Index::CUART.name(),
+        _ if begins(&["keys__encode", "keys__check_offsets", "keys__heads"]) => Index::CUART.name(),
         // Changed nodes.
-        _ if begins(symbol, &["keys__put_elements"]) => Index::HBTREE.name(),
+        _ if begins(&["keys__put_elements"]) => Index::HBTREE.name(),
         // Columns, and what joins are made of.
         Some("keys") => Index::PRIMITIVES.name(),
         // Its type is LaneTree; the joins are an example of its use.
         Some("lane" | "joins") => Index::LANE_TREE.name(),
         name => name.unwrap_or_default(),
-    };
-    symbols.filter(|symbol| indexes.iter().any(|wanted| wanted.name() == index(symbol))).collect()
+    }
 }
 
 #[cfg(test)]
@@ -51,7 +61,8 @@ mod tests {
         let compiled = ["cuart__get", "cuart_build__table", "harmonia_u32__rank", "grt__get_u32"];
         let coverage = |indexes: &[Index], ran: &[&'static str]| {
             let wanted = of_indexes(compiled.into_iter(), indexes);
-            let Coverage { compiled, missing } = Coverage::of(&wanted, &ran.iter().copied().collect());
+            let Coverage { compiled, missing, by_index } = Coverage::of(&wanted, &ran.iter().copied().collect());
+            assert_eq!(by_index.values().map(|(ran, all)| all - ran).sum::<usize>(), missing.len());
             (compiled, missing)
         };
         let of_cuart = [Index::CUART];
@@ -59,6 +70,8 @@ mod tests {
         assert_eq!(coverage(&of_cuart, &["cuart__get", "harmonia_u32__rank"]), (2, vec!["cuart_build__table"]));
         let all = &Index::all();
         assert_eq!(coverage(all, &["cuart__get"]).1, ["cuart_build__table", "grt__get_u32", "harmonia_u32__rank"]);
+        let of_all = Coverage::of(&of_indexes(compiled.into_iter(), all), &["cuart__get"].into()).by_index;
+        assert_eq!(of_all.into_iter().collect::<Vec<_>>(), [("cuart", (1, 2)), ("grt", (0, 1)), ("harmonia", (0, 1))]);
         // A kernel that is not compiled covers nothing.
         assert_eq!(coverage(&[Index::GRT], &["grt__get_u64"]), (1, vec!["grt__get_u32"]));
     }

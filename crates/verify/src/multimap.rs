@@ -5,8 +5,8 @@ use super::cases::Mode;
 use super::compare::{Difference, Output, Sabotage, Written, items_differ};
 use super::data::{self, Distribution};
 use core::time::Duration;
-use lanetree::multimap::{DeviceRows, Scratch};
-use lanetree::{Device, DeviceKind, Key, KeyRange, KeyWord, MultiMap, Result, Word};
+use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
+use lanetree::{AnyKey, Device, DeviceKind, KeyRange, KeyWord, MultiMap, Result, UpdatePath, Word};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
@@ -33,7 +33,9 @@ pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     for distribution in
         [Distribution::Extremes, Distribution::Clustered, Distribution::Duplicates, Distribution::AllEqual]
     {
-        for (key, value) in [("u32", "u32"), ("i32", "u64"), ("u64", "u32"), ("i64", "u64")] {
+        for (key, value) in
+            [("u32", "u32"), ("i32", "u64"), ("u64", "u32"), ("i64", "u64"), ("u128", "u32"), ("u128", "u64")]
+        {
             let lens = lens.iter().filter(|len| **len <= max_len);
             cases.extend(lens.map(|&len| Case { distribution, key, value, len }));
         }
@@ -51,7 +53,12 @@ impl Case {
     }
 
     /// Builds a map, changes it in each way, and asks everything after each.
-    pub(crate) fn run<K: Key, V: Word>(self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    pub(crate) fn run<K: AnyKey, V: Word>(
+        self,
+        device: &Device,
+        seed: u64,
+        sabotage: Option<Sabotage>,
+    ) -> Result<Answer> {
         let rng = &mut data::rng(seed, "multimap");
         let keys: Vec<K> = self.distribution.keys(self.len, rng);
         let values: Vec<V> = some_values(self.len, rng);
@@ -80,6 +87,24 @@ impl Case {
         let report = checked.time(|| map.remove_all_many(&keys))?;
         checked.expect("pairs of removed keys", &[report.removed], &[removed]);
         checked.ask(&map, &model, rng)?;
+
+        // Batches in place, of which the second finds runs with room; and the order again.
+        let (keys, values): (Vec<K>, Vec<V>) =
+            model.0.iter().flat_map(|(&key, own)| own.iter().map(move |&value| (key, value))).unzip();
+        let mut map = checked.time(|| MultiMap::builder().room(3.0).fill(0.7).build_sorted(device, &keys, &values))?;
+        // Of a key that had all values, few pairs are left, and no room.
+        let is_small = 2 * map.len() < self.len as u64;
+        for _ in 0..2 {
+            let (keys, values): (Vec<K>, Vec<V>) =
+                (model.some_keys(self.len / 20, rng), some_values(self.len / 20, rng));
+            model.insert(&keys, &values);
+            let report = checked.time(|| map.insert_many(&keys, &values))?;
+            let is_in_place = is_small || keys.is_empty() || report.path == UpdatePath::InPlace;
+            checked.expect("batches in place", &[is_in_place], &[true]);
+            checked.ask(&map, &model, rng)?;
+        }
+        checked.time(|| map.restore_order())?;
+        checked.ask(&map, &model, rng)?;
         Ok(checked.answer())
     }
 }
@@ -92,7 +117,7 @@ fn some_values<V: Word>(len: usize, rng: &mut StdRng) -> Vec<V> {
 /// What a multi-map should be.
 struct Model<K, V>(BTreeMap<K, Vec<V>>);
 
-impl<K: Key, V: Word> Model<K, V> {
+impl<K: AnyKey, V: Word> Model<K, V> {
     fn insert(&mut self, keys: &[K], values: &[V]) {
         for (&key, &value) in keys.iter().zip(values) {
             self.0.entry(key).or_default().push(value);
@@ -126,7 +151,7 @@ impl<K: Key, V: Word> Model<K, V> {
     /// Keys that are present, most of them, in any order.
     fn some_keys(&self, count: usize, rng: &mut StdRng) -> Vec<K> {
         let present: Vec<K> = self.0.keys().copied().collect();
-        let any = |rng: &mut StdRng| K::decode(K::Bits::truncate(rng.next_u64()));
+        let any = |rng: &mut StdRng| K::decode(K::Bits::from_parts([rng.next_u64(), rng.next_u64()]));
         let key = |_| match present.is_empty() || rng.random_range(0..10) == 0 {
             true => any(rng),
             false => present[rng.random_range(0..present.len())],
@@ -169,7 +194,7 @@ impl Checked {
         self.difference = self.difference.take().or(found);
     }
 
-    fn ask<K: Key, V: Word>(&mut self, map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng) -> Result<()> {
+    fn ask<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng) -> Result<()> {
         // So many queries that the values of one key do not become too many.
         const MOST_RESULTS: usize = 1 << 19;
         let pairs: usize = model.0.values().map(Vec::len).sum();
@@ -199,8 +224,12 @@ impl Checked {
         self.expect("first values", &found, &rows.iter().map(|row| row.first().copied()).collect::<Vec<_>>());
         let found = self.time(|| map.last_many(&keys))?;
         self.expect("last values", &found, &rows.iter().map(|row| row.last().copied()).collect::<Vec<_>>());
-        self.ask_beside(map, &all, &keys)?;
         self.ask_on_device(map, &keys, (&offsets, &values))?;
+        if !map.is_ordered() {
+            return Ok(());
+        }
+        self.ask_beside(map, &all, &keys)?;
+        self.ask_scans(map, &all, &keys)?;
 
         let mut ranges = Vec::new();
         for &[a, b] in model.some_keys(2 * queries.min(100), rng).as_chunks().0 {
@@ -226,7 +255,7 @@ impl Checked {
     }
 
     /// Ranks of keys, and the pairs beside them, among all pairs in order.
-    fn ask_beside<K: Key, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
+    fn ask_beside<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
         let below = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
         let to = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
         let found = self.time(|| map.lower_bound_many(keys))?;
@@ -242,8 +271,35 @@ impl Checked {
         Ok(())
     }
 
+    /// The first pairs from each key on, in outputs that should be written there and nowhere else.
+    fn ask_scans<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
+        const LIMIT: usize = 7;
+        let (device, count) = (map.device(), keys.len());
+        let (stream, starts) = (device.stream()?, device.upload(keys)?);
+        let (mut found_keys, mut found_values) = (vec![K::MAX; count * LIMIT], vec![V::MAX; count * LIMIT]);
+        let (mut out_keys, mut out_values) = (device.upload(&found_keys)?, device.upload(&found_values)?);
+        let (mut counts, mut scratch) = (device.alloc(count)?, RangeScratch::new(device, count, count * LIMIT)?);
+        self.time(|| {
+            let on = map.on(&stream);
+            on.scan(&starts, LIMIT as u32, &mut out_keys, &mut out_values, &mut counts, &mut scratch)?;
+            Ok(stream.synchronize()?)
+        })?;
+        let mut expected = vec![0; count];
+        for (i, key) in keys.iter().enumerate() {
+            let first = pairs.partition_point(|pair| pair.0 < *key);
+            for (at, &(key, value)) in pairs[first..].iter().take(LIMIT).enumerate() {
+                (found_keys[i * LIMIT + at], found_values[i * LIMIT + at]) = (key, value);
+                expected[i] += 1;
+            }
+        }
+        self.expect("lengths of scans", &counts.to_vec()?, &expected);
+        self.expect("keys of scans", &out_keys.to_vec()?, &found_keys);
+        self.expect("values of scans", &out_values.to_vec()?, &found_values);
+        Ok(())
+    }
+
     /// All values of keys in device form, in outputs that should not be written past their ends.
-    fn ask_on_device<K: Key, V: Word>(
+    fn ask_on_device<K: AnyKey, V: Word>(
         &mut self,
         map: &MultiMap<K, V>,
         keys: &[K],

@@ -72,9 +72,11 @@ impl Report<'_> {
                 writeln!(out, "what failed, by the keys:\n{}", self.full_table(|sums| sums.failed > 0))?;
             }
         }
-        let Coverage { compiled, missing } = &self.coverage;
+        let Coverage { compiled, missing, by_index } = &self.coverage;
         if *compiled > 0 {
             writeln!(out, "kernels: {} of the {compiled} compiled ones ran", compiled - missing.len())?;
+            let of_index = by_index.iter().map(|(index, (ran, all))| format!("{index} {ran} of {all}"));
+            writeln!(out, "kernels by index: {}", of_index.collect::<Vec<_>>().join(", "))?;
         }
         for reason in &self.tally.skipped {
             writeln!(out, "skipped: {reason}")?;
@@ -154,7 +156,11 @@ impl Report<'_> {
             "failed": self.tally.failed(),
             "failures": self.tally.failures,
             "skipped": self.tally.skipped,
-            "kernels": { "compiled": self.coverage.compiled, "missing": self.coverage.missing },
+            "kernels": {
+                "compiled": self.coverage.compiled,
+                "missing": self.coverage.missing,
+                "by_index": self.coverage.by_index,
+            },
         })
     }
 }

@@ -203,8 +203,9 @@ fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) 
     for case in multimap::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, operation, seed) = (case.key, multimap::Case::OPERATION, own_seed(&path));
-        let run = Box::new(move |device: &Device| {
-            with_types!(case.key, case.value, |K, V| case.run::<K, V>(device, seed, sabotage))
+        let run = Box::new(move |device: &Device| match case.key {
+            "u128" => with_value!(case.value, |V| case.run::<u128, V>(device, seed, sabotage)),
+            _ => with_types!(case.key, case.value, |K, V| case.run::<K, V>(device, seed, sabotage)),
         });
         jobs.push(Job { index: Index::MULTIMAP, path, keys, operation, seed, run });
     }

@@ -5,10 +5,12 @@ use crate::bench::batches::{keys, values};
 use crate::bench::bus::bus;
 use crate::bench::columns::{BATCH, BYTES_RATE, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE};
 use crate::bench::cuart::data::keys as byte_keys;
-use crate::bench::data::value_of;
+use crate::bench::data::{Data, Order, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::lane_tree::adversaries::Adversary;
 use crate::bench::plan::Scale;
+use crate::bench::queries::lower_bounds;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -52,7 +54,8 @@ static TABLE: Table = Table {
         "Ceiling: the same number of bytes across the bus from or to page-locked memory. One long range among short ones is timed",
         "by the device's events; its ceiling is a copy on the card. pinned: the device form, and a copy to page-locked memory.",
         "In a hole: of a tree without its middle half, whose leaves are still there; x without: the same for a tree without a",
-        "hole. lower_bound, 64 at a time: 256 calls in host form, one after another; x without: of Harmonia's time. mirrored:",
+        "hole. lower_bound, 64 at a time: 256 calls in host form, one after another; x without: of Harmonia's time. lower_bound of",
+        "many among clusters at the ends, and among powers of two, which are 64 keys: likewise, by the device's events. mirrored:",
         "a batch of updates, applied by the CPU and sent to the copy; its ceiling is 16 bytes for each of them.",
     ],
     summary: None,
@@ -95,6 +98,9 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         other_builds(session, (&keys, &values))?;
         in_sync(session, &keys, &values)?;
         hole(session, &keys, &values)?;
+        for adversary in [Adversary::TwoEnds, Adversary::PowersOfTwo] {
+            ranks_among(session, &adversary.keys(1 << size, session.seed_of(size)))?;
+        }
     }
     Ok(())
 }
@@ -188,6 +194,32 @@ fn few_at_a_time<I: OrderedIndex<Domain = u64, Value = u64>>(
     let without = other.map(|other| median / other);
     push(session, I::NAME, (what, queries.len(), keys.len()), (timing, checksum), (bytes, None), without);
     Ok(median)
+}
+
+/// Queries of a batch among adversarial keys at most, as an exponent.
+const AMONG: u32 = 24;
+
+/// Ranks of a large batch, half of whose queries are absent, among keys that are made to defeat LaneTree.
+fn ranks_among(session: &mut Session, data: &Data<u64>) -> Result<()> {
+    let what = format!("lower_bound, {}", data.source);
+    session.doing(&what);
+    let count = 1 << session.plan.queries.min(AMONG);
+    let Some(sorted) = data.sorted_batch(count, true, session.seed) else {
+        session.skip(format_args!("{what}: there are no keys between the keys"));
+        return Ok(());
+    };
+    let batch = sorted.ordered(Order::Random, session.seed);
+    let queries = session.device.upload(&batch.queries)?;
+    let harmonia = Harmonia::builder().build_sorted(&session.device, &data.keys, &data.values)?;
+    let tree = LaneTree::builder().build_sorted(&session.device, &data.keys, &data.values)?;
+    let of_harmonia =
+        lower_bounds(session, &what, &batch, |out| harmonia.on(&session.stream).lower_bound(&queries, out))?;
+    let of_tree = lower_bounds(session, &what, &batch, |out| tree.on(&session.stream).lower_bound(&queries, out))?;
+    let without = of_tree.0.median_ms / of_harmonia.0.median_ms;
+    let (bytes, sizes) = ((PAIR * count, None), (&*what, count, data.len()));
+    push(session, "harmonia", sizes, of_harmonia, bytes, None);
+    push(session, "lanetree", sizes, of_tree, bytes, Some(without));
+    Ok(())
 }
 
 /// Updates of a batch that a mirrored index is brought in sync by, as an exponent.
@@ -399,6 +431,6 @@ mod tests {
     fn every_row_is_measured_and_right() {
         let mut session = session(Device::emulated());
         measure(&mut session, &Request { sizes: vec![10], input: None }).unwrap();
-        assert_eq!(session.finish().record.rows.len(), 16);
+        assert_eq!(session.finish().record.rows.len(), 20);
     }
 }

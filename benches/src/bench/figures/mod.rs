@@ -61,6 +61,7 @@ mod hbtree_updates;
 mod indexes;
 mod intervals;
 mod joins;
+mod joins_output;
 mod lanetree_adversaries;
 mod lanetree_cpu;
 mod lanetree_memory;
@@ -135,6 +136,8 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &lanetree_memory::FIGURE,
     &cliffs::FIGURE,
     &joins::FIGURE,
+    &joins_output::EQUI,
+    &joins_output::RANGE,
     &asof::FIGURE,
     &intervals::FIGURE,
     &multimap::FIGURE,

@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::multimap::{DeviceRows, Scratch, ValueRows};
-use lanetree::{Buffer, DeviceKind, LaneTree, MultiMap, Pool, Stream};
+use lanetree::{Buffer, DeviceKind, LaneTree, MultiMap, Pool, Stream, UpdatePath};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -46,7 +46,8 @@ static TABLE: Table = Table {
         "inserted or removed. get_all, count and first: on the device. Others by the CPU's clock, from the call to its return,",
         "batch and results in host memory but for build_on: with memory from a pool, into a map that was built for it. GB/s:",
         "of the values found, each read and written once. x lanetree's: over the bytes of a LaneTree over as many pairs with",
-        "distinct keys, which has the same bytes per pair whatever their number.",
+        "distinct keys, which has the same bytes per pair whatever their number. insert_on: of a batch on the device, half of it with",
+        "new keys, into a map with room for as many values again, filled to 0.7, that has had so many such batches.",
     ],
     summary: None,
 };
@@ -109,7 +110,13 @@ impl Subject {
         self.queries(session, most)?;
         self.host_form(session, most.min(1 << 22))?;
         let quick = session.plan.scale.quick || session.plan.scale.kind != DeviceKind::Cuda;
-        self.changes(session, if quick { 1 << 6 } else { 1 << 20 })
+        self.changes(session, if quick { 1 << 6 } else { 1 << 20 })?;
+        for batch in if quick { [1 << 4, 1 << 6] } else { [1 << 16, 1 << 20] } {
+            for before in [0, 9] {
+                self.in_place(session, batch, before)?;
+            }
+        }
+        Ok(())
     }
 
     /// From unsorted pairs on the device.
@@ -317,6 +324,80 @@ impl Subject {
             let row = self.row(session, operation, count, timing, checksum);
             session.push(row.with("found", pairs));
         }
+        Ok(())
+    }
+
+    /// A batch of new pairs on the device, half of them with new keys, into a map with room that has had so many such batches before;
+    /// where these all find room.
+    fn in_place(&self, session: &mut Session, count: usize, before: usize) -> Result<()> {
+        let ranks = self.some_ranks(session, (before + 1) * count / 2);
+        let least = self.pairs.places(0).len() as u64;
+        if least > 4 || self.pairs.heavy() > 0 || ranks.len() < (before + 1) * count / 2 {
+            return Ok(());
+        }
+        let operation = format!("insert_on, in place, after {before}");
+        let what = format!("{operation}, {}", self.pairs.name());
+        if !session.has_time(&what) {
+            return Ok(());
+        }
+        // An old key and a new one next to it, in turn.
+        let is_new = |key: u64| self.pairs.distinct.keys.binary_search(&key).is_err();
+        let mut keys: Vec<u64> = self.keys_of(&ranks).into_iter().flat_map(|key| [key, key ^ 1]).collect();
+        keys.iter_mut().skip(1).step_by(2).for_each(|key| *key ^= u64::from(!is_new(*key)));
+        let values: Vec<u64> = keys.iter().map(|&key| value_of(!key)).collect();
+        let batches = keys.chunks(count).zip(values.chunks(count));
+        let upload =
+            |(keys, values): (&[u64], &[u64])| Ok((session.device.upload(keys)?, session.device.upload(values)?));
+        let batches = batches.map(upload).collect::<Result<Vec<(Buffer<u64>, Buffer<u64>)>>>()?;
+        let build = || -> lanetree::Result<Map> {
+            let (keys, values) = &self.sorted;
+            let mut map = MultiMap::builder().room(1.0).fill(0.7).build_sorted_on(
+                &self.stream,
+                keys,
+                values,
+                self.pairs.len(),
+            )?;
+            for (keys, values) in &batches[..before] {
+                map.insert_on(&self.stream, keys, values)?;
+            }
+            Ok(map)
+        };
+        let mut state = (None, 0);
+        let timing = session.time_on_cpu(
+            &mut state,
+            |(map, _)| {
+                *map = None;
+                *map = Some(build());
+            },
+            |(map, in_place)| {
+                let Some(Ok(map)) = map else {
+                    map.take().expect("made before")?;
+                    return Ok(());
+                };
+                let (keys, values) = &batches[before];
+                let report = map.insert_on(&self.stream, keys, values)?;
+                *in_place = u64::from(report.path == UpdatePath::InPlace);
+                Ok(())
+            },
+        )?;
+        let map = state.0.expect("made before")?;
+        session.expect(&what, "batches in place", state.1, 1)?;
+        session.expect(&what, "pairs", map.len(), (self.pairs.len() + keys.len()) as u64)?;
+        let last = &keys[before * count..];
+        let counts = map.count_many(last)?;
+        let of = |i: usize| match i % 2 {
+            0 => least + u64::from(last[i + 1] == last[i]) + 1,
+            _ if is_new(last[i]) => 1,
+            _ => least + 2,
+        };
+        let mut checksum = session.check_slice(&what, "counts", &counts, 0..count, u64::MAX, of)?;
+        let found = map.last_many(last)?;
+        let found: Vec<u64> = found.into_iter().map(|value| value.unwrap_or(miss())).collect();
+        checksum =
+            checksum.and(session.check_slice(&what, "values", &found, 0..count, miss(), |i| value_of(!last[i]))?);
+        let bytes = map.stats().bytes() as f64 / map.len() as f64;
+        let row = self.row(session, &operation, count, timing, checksum).with("bytes_per_key", bytes);
+        session.push(row.with("bytes_x_lanetree", bytes / self.lanetree));
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use crate::clamp::{Clamp, ClampArgs, ClampRanks, ClampRanksArgs};
 use crate::columns::{MaskHits, MaskHitsArgs, OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
 use crate::elements::{PutElements, PutElementsArgs};
-use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs};
+use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs, PutMisses, PutMissesArgs, Settle, SettleArgs};
 use crate::keys::{
     CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
 };
@@ -72,4 +72,14 @@ pub fn bounds<K: KeyWord>(args: &BoundsArgs<K>) -> Call<'_> {
 /// The kernel that writes the numbers of matches' probes.
 pub fn numbers(args: &NumbersArgs) -> Call<'_> {
     Call::of::<Numbers>(args)
+}
+
+/// The kernel that writes the rows of probes without a match.
+pub fn put_misses<V: Word>(args: &PutMissesArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => PutMisses<V>), args)
+}
+
+/// The kernel that says how many rows each probe of a join has.
+pub fn settle(args: &SettleArgs) -> Call<'_> {
+    Call::of::<Settle>(args)
 }

@@ -108,7 +108,7 @@ impl<W: Word> Kernel for OrderFloats<W> {
 kernel_args! {
     /// Arguments of [`MaskHits`].
     pub struct MaskHitsArgs {
-        /// A validity bitmap: bits `offset..offset + count` are there, the lowest bit of a word first.
+        /// A validity bitmap: bits `offset..offset + count` are there, the lowest bit of a word first; null if all are set.
         pub valid: Global<u32>,
         /// Its first bit.
         pub offset: u64,
@@ -116,6 +116,8 @@ kernel_args! {
         pub count: u64,
         /// A hit mask, whose bits are cleared where those of the bitmap are: `[count.div_ceil(32)]`.
         pub hits: GlobalMut<u32>,
+        /// 1: then the complement of these bits.
+        pub complement: u64,
     }
 }
 
@@ -134,6 +136,18 @@ pub fn joined_bits(low: u32, high: u32, at: u32) -> u32 {
     ((u64::from(high) << 32 | u64::from(low)) >> at) as u32
 }
 
+/// The `index`-th word of a mask of `count` bits, of which those that are not valid are cleared; or its complement, in which bits
+/// past the last one are zero.
+#[inline(always)]
+pub fn masked(hits: u32, valid: u32, index: u64, count: u64, complement: bool) -> u32 {
+    let hits = hits & valid;
+    if !complement {
+        return hits;
+    }
+    let left = count - index * 32;
+    !hits & if left < 32 { (1 << left) - 1 } else { u32::MAX }
+}
+
 /// Clears the bits of a hit mask where a validity bitmap has none. One thread per word of the mask; any block.
 #[derive(Debug)]
 pub struct MaskHits;
@@ -145,16 +159,17 @@ impl Kernel for MaskHits {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let index = simt.global_index();
         if index * 32 < args.count {
-            let (low, high, at) = words_of_bits(index, args.offset, args.count);
             // SAFETY: both words have bits of the bitmap; `index` is a word of the mask.
             unsafe {
-                let valid = joined_bits(
-                    simt.load(args.valid, low, Hint::Default),
-                    simt.load(args.valid, high, Hint::Default),
-                    at,
-                );
+                let mut valid = u32::MAX;
+                if !args.valid.is_null() {
+                    let (low, high, at) = words_of_bits(index, args.offset, args.count);
+                    let low = simt.load(args.valid, low, Hint::Default);
+                    valid = joined_bits(low, simt.load(args.valid, high, Hint::Default), at);
+                }
                 let hits = simt.load(args.hits.as_const(), index, Hint::Default);
-                simt.store(args.hits, index, hits & valid, Hint::Default);
+                let hits = masked(hits, valid, index, args.count, args.complement != 0);
+                simt.store(args.hits, index, hits, Hint::Default);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Joins by ranges: the bounds of probes, and the number of each match's probe.
+//! Joins: the bounds of probes, the number of each match's probe, and the rows of probes without a match.
 
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, instance, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, Word, instance, kernel_args};
 
 /// The low bound does not belong to the range.
 pub const OPEN_LOW: u32 = 1;
@@ -132,7 +132,121 @@ impl Kernel for Numbers {
     }
 }
 
+kernel_args! {
+    /// Arguments of [`PutMisses`].
+    pub struct PutMissesArgs<V> {
+        /// The hit mask of probes: `[count.div_ceil(32)]`.
+        pub hits: Global<u32>,
+        /// How many probes.
+        pub count: u64,
+        /// Where the row of each probe is: `[count]`; null if probe `i` has row `i`.
+        pub offsets: Global<u64>,
+        /// Rows for which there is room.
+        pub capacity: u64,
+        /// Out: `[capacity]`.
+        pub rows: GlobalMut<V>,
+        /// What the row of a probe without a match becomes.
+        pub miss: V,
+    }
+}
+
+/// Writes the rows of the probes whose bit is not set. One thread per probe; any block.
+#[derive(Debug)]
+pub struct PutMisses<V>(PhantomData<V>);
+
+impl<V: Word> Kernel for PutMisses<V> {
+    type Args = PutMissesArgs<V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a probe, and a row is written if there is room for it.
+        unsafe {
+            if simt.load(args.hits, index / 32, Hint::ReadOnly) >> (index % 32) & 1 != 0 {
+                return;
+            }
+            let mut row = index;
+            if !args.offsets.is_null() {
+                row = simt.load(args.offsets, index, Hint::ReadOnly);
+            }
+            if row < args.capacity {
+                simt.store(args.rows, row, args.miss, Hint::Default);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`Settle`].
+    pub struct SettleArgs {
+        /// In and out: `[count]`, the matches of each probe.
+        pub counts: GlobalMut<u64>,
+        /// In and out: `[count]`, where they begin; null unless probes without a match have a row.
+        pub cursors: GlobalMut<u64>,
+        /// Where any pair is, which such a row is copied from: `[1]`; null if `cursors` is.
+        pub any: Global<u64>,
+        /// A validity bitmap of the probes; null if no probe is null.
+        pub valid: Global<u32>,
+        /// Its first bit.
+        pub offset: u64,
+        /// How many probes.
+        pub count: u64,
+        /// Out: `[count.div_ceil(32)]`, whether each probe has a match; null if not wanted.
+        pub hits: GlobalMut<u32>,
+        /// 1: a probe without a match has one row.
+        pub is_left: u64,
+    }
+}
+
+/// Takes the matches from null probes, writes the hit mask, and gives each probe without a match a row if it is to have one. One
+/// thread per probe; any block of whole warps.
+#[derive(Debug)]
+pub struct Settle;
+
+impl Kernel for Settle {
+    type Args = SettleArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        let mut hit = false;
+        if index < args.count {
+            // SAFETY: `index` is a probe.
+            unsafe {
+                let found = simt.load(args.counts.as_const(), index, Hint::Default);
+                let mut valid = true;
+                if !args.valid.is_null() {
+                    let bit = args.offset + index;
+                    valid = simt.load(args.valid, bit / 32, Hint::ReadOnly) >> (bit % 32) & 1 != 0;
+                }
+                hit = valid && found > 0;
+                let rows = if hit { found } else { args.is_left };
+                if rows != found {
+                    simt.store(args.counts, index, rows, Hint::Default);
+                }
+                if !hit && !args.cursors.is_null() {
+                    simt.store(args.cursors, index, simt.load(args.any, 0, Hint::ReadOnly), Hint::Default);
+                }
+            }
+        }
+        if !args.hits.is_null() {
+            let word = simt.ballot(FULL_MASK, hit);
+            let index = simt.opaque(index);
+            if simt.lane() == 0 && index < args.count {
+                // SAFETY: a word for each 32 probes.
+                unsafe { simt.store(args.hits, index / u64::from(WARP), word, Hint::Streaming) };
+            }
+        }
+    }
+}
+
 instance!(keys__bounds_u32, keys, Bounds<u32>);
 instance!(keys__bounds_u64, keys, Bounds<u64>);
 instance!(keys__bounds_u128, keys, Bounds<u128>);
 instance!(keys__numbers, keys, Numbers);
+instance!(keys__put_misses_u32, keys, PutMisses<u32>);
+instance!(keys__put_misses_u64, keys, PutMisses<u64>);
+instance!(keys__settle, keys, Settle);

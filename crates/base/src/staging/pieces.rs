@@ -71,7 +71,8 @@ impl Results {
         let offsets = self.offsets(count);
         let at = |offset: usize| output.byte_add(offset as u64);
         let bits = |array: usize| if array < self.bits { at(offsets[2 + array]).cast() } else { GlobalMut::null() };
-        Addresses { arrays: [at(offsets[0]), at(offsets[1])], hits: bits(0), pending: bits(1) }
+        let arrays = [at(offsets[0]), at(offsets[1])];
+        Addresses { arrays, hits: bits(0), pending: bits(1), scratch: GlobalMut::null() }
     }
 }
 
@@ -88,6 +89,8 @@ pub struct Addresses {
     pub hits: GlobalMut<u32>,
     /// The second array of bits.
     pub pending: GlobalMut<u32>,
+    /// The memory between kernels; null if there is none.
+    pub scratch: GlobalMut<u8>,
 }
 
 /// A piece's results, in main memory.

@@ -13,6 +13,8 @@ pub(super) struct Slot {
     /// In words of 8 bytes, like the others.
     pub(super) input: Buffer<u64>,
     pub(super) output: Buffer<u64>,
+    /// What a piece's kernels hand to each other.
+    pub(super) scratch: Buffer<u64>,
     pub(super) staged_input: PinnedBuffer<u64>,
     pub(super) staged_output: PinnedBuffer<u64>,
 }
@@ -23,13 +25,20 @@ impl Slot {
             stream: device.stream()?,
             input: device.alloc(0)?,
             output: device.alloc(0)?,
+            scratch: device.alloc(0)?,
             staged_input: device.pinned(0)?,
             staged_output: device.pinned(0)?,
         })
     }
 
     /// Makes room for a piece. Memory grows in powers of two up to a piece's, and never shrinks.
-    pub(super) fn reserve(&mut self, device: &Device, input_bytes: usize, output_bytes: usize) -> Result<()> {
+    pub(super) fn reserve(
+        &mut self,
+        device: &Device,
+        input_bytes: usize,
+        output_bytes: usize,
+        scratch_bytes: usize,
+    ) -> Result<()> {
         let words = |bytes: usize| bytes.div_ceil(8).next_power_of_two();
         // Keep both buffers or neither: the next batch takes its size from one of them.
         if self.input.bytes() < input_bytes {
@@ -40,6 +49,9 @@ impl Slot {
             let words = words(output_bytes);
             // Whole lines come back; results need not fill the last ones.
             (self.output, self.staged_output) = (device.alloc_zeroed(words)?, device.pinned(words)?);
+        }
+        if self.scratch.bytes() < scratch_bytes {
+            self.scratch = device.alloc(words(scratch_bytes))?;
         }
         Ok(())
     }
@@ -66,6 +78,6 @@ impl Slot {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        2 * (self.input.bytes() + self.output.bytes())
+        2 * (self.input.bytes() + self.output.bytes()) + self.scratch.bytes()
     }
 }

@@ -112,7 +112,7 @@ impl Staging {
                 let slot = &mut slots[turn];
                 // Its last piece is on the device.
                 slot.synchronize()?;
-                slot.reserve(&device, bytes, 0)?;
+                slot.reserve(&device, bytes, 0, 0)?;
                 fill(range, &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot.staged_input)[..bytes]);
                 let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
                 to.upload_bytes_async(&slot.stream, at * piece, &slot.staged_input, elements)?;

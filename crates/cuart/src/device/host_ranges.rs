@@ -26,6 +26,7 @@ impl<V: Word> Cuart<V> {
         let route = Route {
             device: &self.device,
             results: Results { arrays: [8, 0], bits: 0 },
+            scratch: 0,
             reads_once: false,
             launch: &|stream, keys: Strings<'_>, input, out| {
                 let queries = (keys.keys_ref(input), keys.count());
@@ -95,6 +96,7 @@ impl<V: Word> Cuart<V> {
         let route = Route {
             device: &self.device,
             results: Results { arrays: [8, 8], bits: 0 },
+            scratch: 0,
             reads_once: false,
             launch: &launch,
             collect: &|piece, spans: &mut [Range<u64>]| {

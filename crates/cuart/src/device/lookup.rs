@@ -81,7 +81,7 @@ impl<'a, V: Word> OnStream<'a, V> {
     /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: V) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -122,7 +122,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         hits: &mut Buffer<u32>,
         pending: &mut Buffer<u32>,
     ) -> Result<()> {
-        self.options.check("get_pending", Uses::Nothing)?;
+        self.options.check("get_pending", Uses::Miss)?;
         let tree = self.tree.parts()?;
         self.check("the pending mask's buffer", queries.len().div_ceil(32), pending)?;
         self.get_first(tree, queries, values, Some(hits), Some(pending))
@@ -136,7 +136,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         hits: Option<&mut Buffer<u32>>,
         pending: Option<&mut Buffer<u32>>,
     ) -> Result<()> {
-        let miss = self.options.miss;
+        let miss = self.options.miss();
         let count = queries.len();
         self.check_keys(queries)?;
         self.check("the values' buffer", count, values)?;

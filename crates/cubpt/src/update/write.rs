@@ -6,6 +6,7 @@ use super::scratch::UpdateScratch;
 use crate::layer::{Above, Ptrs, lanes};
 use crate::order::{NewOrder, Outcome};
 use crate::tree::{Tree, levels_above};
+use crate::tuning::TUNING;
 use lanetree_frame::fixed::bits;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
@@ -265,17 +266,14 @@ unsafe fn write_inner<B: Word>(
     unsafe { write_layer(stream, &args, layer.has_many) }
 }
 
-/// Most bytes of shared memory of a block.
-const SHARED: u32 = 16 << 10;
-
 /// # Safety
 /// The arguments are those of a layer of the batch.
 unsafe fn write_layer<B: Word, P: Word>(stream: &Stream, args: &ChangeArgs<B, P>, has_many: bool) -> Result<()> {
     let touched = args.touched.count;
     let per_node = args.nodes.node.order * (B::BYTES + P::BYTES) as u32;
-    // Small blocks, so that as many fit as registers allow.
-    let mut threads = THREADS / 2;
-    while threads > 32 && (threads >> args.lanes) * per_node > SHARED {
+    let tuning = TUNING.on(stream.device())?;
+    let mut threads = tuning.block_threads;
+    while threads > 32 && (threads >> args.lanes) * per_node > tuning.block_shared {
         threads /= 2;
     }
     let units = threads >> args.lanes;

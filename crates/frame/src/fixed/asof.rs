@@ -25,6 +25,8 @@ pub enum Ties {
     Backward,
     /// The one above.
     Forward,
+    /// Both: in an as-of join. A look-up has one answer, and refuses it.
+    Both,
 }
 
 /// What an as-of look-up asks: of all keys in the query's group, the nearest one on a side, within a distance.
@@ -104,6 +106,11 @@ impl AsOf {
         Self { ties, ..self }
     }
 
+    /// Whether two pairs at the same distance are both taken.
+    pub(super) fn takes_both(&self) -> bool {
+        self.direction == Direction::Nearest && self.ties == Ties::Both
+    }
+
     /// The side.
     pub(super) fn direction(&self) -> Direction {
         self.direction
@@ -119,19 +126,25 @@ impl AsOf {
     /// # Errors
     /// [`Error::OptionValue`] for a distance between floats.
     pub(super) fn rule<K: AnyKey>(&self) -> Result<Near<K::Bits>> {
-        Ok(self.searches::<K>()?.iter().last().map_or(Near::ANY, |search| search.near))
+        // Of both the one below comes first.
+        let one = if self.takes_both() { self.ties(Ties::Backward) } else { *self };
+        Ok(one.searches::<K>()?.iter().last().map_or(Near::ANY, |search| search.near))
     }
 
     /// The searches that find it, one after another.
     ///
     /// # Errors
-    /// [`Error::OptionValue`] for a distance between floats.
+    /// [`Error::OptionValue`] for a distance between floats, and for both of two ties.
     pub(super) fn searches<K: AnyKey>(&self) -> Result<Searches<K::Bits>> {
         let needs_distance = self.tolerance.is_some() || self.direction == Direction::Nearest;
         if needs_distance && !K::HAS_DISTANCE {
             let value = self.tolerance.map_or("nearest".to_owned(), |most| format!("tolerance({most})"));
             let allowed = "backward or forward, without a tolerance: distances of floats are not measured";
             return Err(Error::OptionValue { what: "an as-of look-up by float keys", value, allowed });
+        }
+        if self.takes_both() {
+            let allowed = "one of the ties: asof_join_many takes both";
+            return Err(Error::OptionValue { what: "an as-of look-up", value: "ties(Both)".to_owned(), allowed });
         }
         let all = <K::Bits as KeyWord>::MAX;
         let is_grouped = K::GROUP_BITS < K::Bits::BITS;

@@ -1,6 +1,7 @@
 //! Every query in host form: slices in, vectors out.
 
 use super::asof::Searches;
+use super::asof_join::asof_join;
 use super::join::rows_of;
 use super::nearest::k_nearest;
 use super::range::locate_rows;
@@ -11,7 +12,7 @@ use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
-use lanetree_base::{Closed, Error, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
+use lanetree_base::{Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
@@ -201,6 +202,15 @@ pub trait HostForm: FixedIndex {
         self.neighbor_many(keys, &how.searches::<Self::Key>()?, |key, value| (key, value))
     }
 
+    /// An as-of join of any kind: the values of what as-of look-ups of `probes` find. A probe has one row, or two with
+    /// [`Ties::Both`](super::Ties::Both), that of the smaller key first.
+    ///
+    /// # Errors
+    /// As [`HostForm::asof_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.
+    fn asof_join_many(&self, probes: &[Self::Key], how: &AsOf, join: &Join<'_>) -> Result<JoinRows<Self::Value>> {
+        asof_join(self, probes, how, join)
+    }
+
     /// The pairs nearest to each of `keys` that an as-of look-up could find, at most `k` of each, the nearest first: with
     /// [`AsOf::backward`] the last `k` at or below it, in descending order. Each round of look-ups finds one more of each.
     ///
@@ -270,6 +280,16 @@ pub trait HostForm: FixedIndex {
         out.fill(probes.len(), |rows| self.rows_of_many(probes, rows))
     }
 
+    /// [`HostForm::join_many`] of any kind, with null probes or without.
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.
+    fn join_as_many(&self, probes: &[Self::Key], join: &Join<'_>) -> Result<Matches> {
+        let mut out = Matches::default();
+        out.fill_as(probes.len(), join, |rows| self.rows_of_many(probes, rows))?;
+        Ok(out)
+    }
+
     /// The number of the pair of each key, or [`Matches::NO_ROW`].
     ///
     /// # Errors
@@ -317,6 +337,7 @@ pub trait HostForm: FixedIndex {
         let route = Route {
             device: self.device(),
             results,
+            scratch: 0,
             reads_once: true,
             launch: &|stream, keys: &[Self::Key], input, out| launch(stream, input.cast(), keys.len(), out),
             collect: &collect,
@@ -439,6 +460,47 @@ pub trait HostForm: FixedIndex {
     /// As [`HostForm::range_between_many_into`]; [`Error::OptionValue`] for keys that are floats.
     fn band_join_many(&self, probes: &[Self::Key], distance: u64) -> Result<JoinRows<Self::Value>> {
         self.join_between(probes, probes, JoinBounds::of_bands(distance)?)
+    }
+
+    /// [`HostForm::range_join_many`] of any kind, with null probes or without.
+    ///
+    /// # Errors
+    /// As [`HostForm::range_between_many_into`]; [`Error::OutputLength`] unless the validity has one bit per probe.
+    fn range_join_as_many(
+        &self,
+        lows: &[Self::Key],
+        highs: &[Self::Key],
+        closed: Closed,
+        join: &Join<'_>,
+    ) -> Result<JoinRows<Self::Value>> {
+        self.join_between_as(lows, highs, JoinBounds::of_ranges(closed), join)
+    }
+
+    /// [`HostForm::band_join_many`] of any kind, with null probes or without.
+    ///
+    /// # Errors
+    /// As [`HostForm::band_join_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.
+    fn band_join_as_many(&self, probes: &[Self::Key], distance: u64, join: &Join<'_>) -> Result<JoinRows<Self::Value>> {
+        self.join_between_as(probes, probes, JoinBounds::of_bands(distance)?, join)
+    }
+
+    /// A join of any kind. What need not be copied is counted.
+    #[doc(hidden)]
+    fn join_between_as(
+        &self,
+        lows: &[Self::Key],
+        highs: &[Self::Key],
+        bounds: JoinBounds<Self::Key>,
+        join: &Join<'_>,
+    ) -> Result<JoinRows<Self::Value>> {
+        if let Some(validity) = join.validity() {
+            validity.check(lows.len())?;
+        }
+        if join.kind().has_rows() {
+            return self.join_between(lows, highs, bounds)?.of_kind(join);
+        }
+        let (lows, highs) = bounds.on_host(lows, highs)?;
+        JoinRows::of_counts(&self.count_between_many(&lows, &highs)?, join)
     }
 
     /// Joins ranges with the index, whose bounds are made of these.

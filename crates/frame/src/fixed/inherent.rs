@@ -408,6 +408,35 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::asof_many(self, keys, how)
             }
 
+            /// Joins `probes` with the index as of them: for each the value, such as a row number, of the pair that
+            /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with [`Ties::Both`]($crate::fixed::Ties::Both),
+            /// that of the smaller key first. [`JoinKind`]($crate::JoinKind) says what other rows there are.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{AsOf, Device, Join, ", stringify!($index), ", Ties, no_row};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let how = AsOf::nearest().ties(Ties::Both).tolerance(5);
+            /// let left = index.asof_join_many(&[25, 11, 90], &how, &Join::left())?;
+            /// assert!(left.iter().eq([(0, 2), (0, 3), (1, 1), (2, no_row())]));
+            /// assert_eq!(index.asof_join_many(&[25, 11, 90], &how, &Join::anti())?.probes()?, [2]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`asof_many`](Self::asof_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has one bit per
+            /// probe.
+            pub fn asof_join_many(
+                &self,
+                probes: &[$k],
+                how: &$crate::fixed::AsOf,
+                join: &$crate::Join<'_>,
+            ) -> $crate::Result<$crate::JoinRows<$v>> {
+                $crate::fixed::HostForm::asof_join_many(self, probes, how, join)
+            }
+
             /// For each of `keys` the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not,
             /// within the distance and the group that [`AsOf`]($crate::fixed::AsOf) says. Of two that are equally near, the one
             /// below is first, unless it says otherwise. With [`AsOf::backward`]($crate::fixed::AsOf::backward) these are the
@@ -466,6 +495,30 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::join_many_into(self, probes, out)
             }
 
+            /// As [`join_many`](Self::join_many), but a join of any kind ([`JoinKind`]($crate::JoinKind)), with null probes or
+            /// without.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, Join, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let probes = [30, 15, 10];
+            /// // 15 has no row.
+            /// assert_eq!(index.join_as_many(&probes, &Join::left())?.rows, [2, u64::MAX, 0]);
+            /// assert_eq!(index.join_as_many(&probes, &Join::semi())?.probes, [0, 2]);
+            /// assert_eq!(index.join_as_many(&probes, &Join::anti())?.probes, [1]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has one bit
+            /// per probe.
+            pub fn join_as_many(&self, probes: &[$k], join: &$crate::Join<'_>) -> $crate::Result<$crate::Matches> {
+                $crate::fixed::HostForm::join_as_many(self, probes, join)
+            }
+
             /// Joins ranges with the index: for each probe `i` the values, such as row numbers, of the pairs whose keys are between
             /// `lows[i]` and `highs[i]`, in ascending order of the keys. `closed` says which bounds belong to the ranges; a
             /// reversed range is empty. On a device the keys cross the bus, too, and are dropped.
@@ -514,6 +567,51 @@ macro_rules! inherent_forms {
             /// As [`range_join_many`](Self::range_join_many); [`OptionValue`]($crate::Error::OptionValue) for keys that are floats.
             pub fn band_join_many(&self, probes: &[$k], distance: u64) -> $crate::Result<$crate::JoinRows<$v>> {
                 $crate::fixed::HostForm::band_join_many(self, probes, distance)
+            }
+
+            /// As [`range_join_many`](Self::range_join_many), but a join of any kind ([`JoinKind`]($crate::JoinKind)), with null
+            /// probes or without.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Closed, Device, Join, ", stringify!($index), ", no_row};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let (lows, highs) = ([10, 21], [25, 29]);
+            /// let left = index.range_join_as_many(&lows, &highs, Closed::Both, &Join::left())?;
+            /// assert!(left.iter().eq([(0, 1), (0, 2), (1, no_row())]));
+            /// let anti = index.range_join_as_many(&lows, &highs, Closed::Both, &Join::anti())?;
+            /// assert_eq!(anti.probes()?, [1]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`range_join_many`](Self::range_join_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has
+            /// one bit per probe.
+            pub fn range_join_as_many(
+                &self,
+                lows: &[$k],
+                highs: &[$k],
+                closed: $crate::Closed,
+                join: &$crate::Join<'_>,
+            ) -> $crate::Result<$crate::JoinRows<$v>> {
+                $crate::fixed::HostForm::range_join_as_many(self, lows, highs, closed, join)
+            }
+
+            /// As [`band_join_many`](Self::band_join_many), but a join of any kind, like
+            /// [`range_join_as_many`](Self::range_join_as_many).
+            ///
+            /// # Errors
+            /// As [`band_join_many`](Self::band_join_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has
+            /// one bit per probe.
+            pub fn band_join_as_many(
+                &self,
+                probes: &[$k],
+                distance: u64,
+                join: &$crate::Join<'_>,
+            ) -> $crate::Result<$crate::JoinRows<$v>> {
+                $crate::fixed::HostForm::band_join_as_many(self, probes, distance, join)
             }
 
             /// The pairs of each range, in ascending order of their keys, in compressed rows (CSR): row `i` is for range `i`.

@@ -1,16 +1,17 @@
 //! Joins of probes with an index, by key: which probes match, and with which pair.
 
 use super::{FixedIndex, OnStream, Side, TASK, Uses, View, bits};
+use lanetree_base::join_steps::{check_validity, put_misses, settle_hits};
 use lanetree_base::parallel::*;
-use lanetree_base::{Matches, Result};
+use lanetree_base::{JoinKind, Matches, Result};
 use lanetree_layout::AnyKey;
-use lanetree_primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
+use lanetree_primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch, select_keys, select_pairs};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 
 /// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 17 bytes for each.
 #[derive(Debug)]
 pub struct JoinScratch {
-    /// The numbers of all probes.
+    /// The numbers of all probes, and one more.
     numbers: Buffer<u64>,
     ranks: Buffer<u64>,
     hits: Buffer<u32>,
@@ -23,19 +24,18 @@ impl JoinScratch {
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, probes: usize) -> Result<Self> {
-        /// Numbers that the host makes at a time.
-        const PIECE: usize = 1 << 16;
-        let mut numbers = device.alloc::<u64>(probes)?;
-        for start in (0..probes).step_by(PIECE) {
-            let piece: Vec<u64> = (start..probes.min(start + PIECE)).map(|number| number as u64).collect();
-            numbers.copy_range_from(start, &piece)?;
-        }
         Ok(Self {
-            numbers,
+            numbers: numbers(device, probes.saturating_add(1))?,
             ranks: device.alloc(probes)?,
             hits: device.alloc(probes.div_ceil(32))?,
             select: SelectScratch::new(device, probes)?,
         })
+    }
+
+    /// The hit mask of the last join's probes: bit `i % 32` of element `i / 32` says whether probe `i` has a match; after an
+    /// anti-join, whether it has none.
+    pub fn hits(&self) -> &Buffer<u32> {
+        &self.hits
     }
 
     /// Its bytes on the device.
@@ -44,15 +44,29 @@ impl JoinScratch {
     }
 }
 
-/// The matches of a join on the device. Elements past the matches are not changed.
+/// The numbers from 0 on, made in pieces. Returns when they are complete.
+#[doc(hidden)]
+pub fn numbers(device: &Device, len: usize) -> Result<Buffer<u64>> {
+    /// Numbers that the host makes at a time.
+    const PIECE: usize = 1 << 16;
+    let mut numbers = device.alloc::<u64>(len)?;
+    for start in (0..len).step_by(PIECE) {
+        let piece: Vec<u64> = (start..len.min(start + PIECE)).map(|number| number as u64).collect();
+        numbers.copy_range_from(start, &piece)?;
+    }
+    Ok(numbers)
+}
+
+/// The rows of a join on the device. Elements past them are not changed.
 #[derive(Debug)]
 pub struct DeviceMatches {
-    /// Out: `[1]` or more; the first element becomes the number of matches, which can be the
+    /// Out: `[1]` or more; the first element becomes the number of rows, which can be the
     /// [`Count`](lanetree_primitives::Count) of what comes next in the stream.
     pub count: Buffer<u64>,
-    /// Out: for each match the number of its probe. They ascend; there is room for every probe.
+    /// Out: for each row the number of its probe. They ascend; there is room for every probe.
     pub probes: Buffer<u64>,
-    /// Out: for each match the number of its pair in the index, which is the number of keys below the pair's; as long.
+    /// Out: for each row the number of its pair in the index, which is the number of keys below the pair's, or
+    /// [`Matches::NO_ROW`]; as long. Semi- and anti-joins do not use it.
     pub rows: Buffer<u64>,
 }
 
@@ -64,29 +78,116 @@ impl DeviceMatches {
     pub fn new(device: &Device, probes: usize) -> Result<Self> {
         Ok(Self { count: device.alloc(1)?, probes: device.alloc(probes)?, rows: device.alloc(probes)? })
     }
+
+    /// The same for semi- and anti-joins, which have no rows of the index's side.
+    ///
+    /// # Errors
+    /// As [`DeviceMatches::new`].
+    pub fn of_probes(device: &Device, probes: usize) -> Result<Self> {
+        Ok(Self { count: device.alloc(1)?, probes: device.alloc(probes)?, rows: device.alloc(0)? })
+    }
 }
 
 impl<I: FixedIndex> OnStream<'_, I> {
     /// Joins `probes` with the index: for each probe whose key is present, in the order of the probes, its number and that
-    /// of its pair. A look-up, a ranking, and a selection, one after another on the stream.
+    /// of its pair. A look-up, a ranking, and a selection, one after another on the stream. Uses [`kind`](Self::kind), of
+    /// which [`JoinKind`] says what rows there are, and [`valid`](Self::valid). In a left join, the row of a probe without a match is
+    /// [`Matches::NO_ROW`], and [`JoinScratch::hits`] says which these are.
+    ///
+    /// ```
+    /// use lanetree::{Device, DeviceMatches, JoinKind, JoinScratch, LaneTree};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let index = LaneTree::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;
+    /// let (stream, probes) = (device.stream()?, device.upload(&[30_u64, 15, 10])?);
+    /// let mut scratch = JoinScratch::new(&device, 3)?;
+    /// let mut out = DeviceMatches::new(&device, 3)?;
+    /// index.on(&stream).kind(JoinKind::Left).join(&probes, &mut scratch, &mut out)?;
+    /// assert_eq!((out.probes.to_vec()?, out.rows.to_vec()?), (vec![0, 1, 2], vec![2, u64::MAX, 0]));
+    /// assert_eq!((out.count.to_vec()?, scratch.hits().to_vec()?), (vec![3], vec![0b101]));
+    /// // The first probe is null.
+    /// let valid = device.upload(&[0b110])?;
+    /// index.on(&stream).kind(JoinKind::Anti).valid(&valid, 0).join(&probes, &mut scratch, &mut out)?;
+    /// assert_eq!((out.count.to_vec()?, out.probes.to_vec()?[..2].to_vec()), (vec![2], vec![0, 1]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer or scratch memory that is too small,
-    /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge); [`Lost`](lanetree_base::Error::Lost);
-    /// [`Runtime`](lanetree_base::Error::Runtime) for buffers of another device, and from the launch.
+    /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge); [`UnusedOption`](lanetree_base::Error::UnusedOption);
+    /// [`Lost`](lanetree_base::Error::Lost); [`Runtime`](lanetree_base::Error::Runtime) for buffers of another device, and from the
+    /// launch.
     pub fn join(&self, probes: &Buffer<I::Key>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
-        self.options.check("join", Uses::Nothing)?;
-        let (count, stream) = (probes.len(), self.stream);
-        self.check("the probes' buffer", count, probes)?;
-        self.check("the count's buffer", 1, &out.count)?;
-        self.check("the buffer of the probes' numbers", count, &out.probes)?;
-        self.check("the buffer of the rows", count, &out.rows)?;
-        self.check("the scratch memory", count, &scratch.ranks)?;
-        self.index.check_tuning(self.tuning())?;
-        if stream.device().kind() == DeviceKind::Host {
-            return self.join_on_host(probes, out);
+        let kind = self.options.kind;
+        if !kind.has_rows() {
+            return self.join_probes(probes, scratch, &mut out.count, &mut out.probes);
         }
-        if count > 0 {
+        let count = probes.len();
+        self.check("the buffer of the rows", count, &out.rows)?;
+        self.find_probes(probes, scratch, &out.count, &out.probes)?;
+        let (stream, JoinScratch { numbers, ranks, hits, select }) = (self.stream, scratch);
+        if kind == JoinKind::Inner {
+            let pairs = Pairs { keys: numbers, values: ranks, count: count.into() };
+            let output = PairsMut { keys: &mut out.probes, values: &mut out.rows, count: &mut out.count };
+            return select_pairs(stream, pairs, hits, output, select);
+        }
+        out.probes.copy_from_buffer(stream, 0, numbers, 0..count)?;
+        out.count.copy_from_buffer(stream, 0, numbers, count..count + 1)?;
+        out.rows.copy_from_buffer(stream, 0, ranks, 0..count)?;
+        put_misses(stream, hits, count, None, &mut out.rows, Matches::NO_ROW)
+    }
+
+    /// The rows of a semi- or an anti-join: the numbers of probes.
+    #[doc(hidden)]
+    pub fn join_probes(
+        &self,
+        probes: &Buffer<I::Key>,
+        scratch: &mut JoinScratch,
+        count: &mut Buffer<u64>,
+        out: &mut Buffer<u64>,
+    ) -> Result<()> {
+        self.find_probes(probes, scratch, count, out)?;
+        let input = Keys { keys: &scratch.numbers, count: probes.len().into() };
+        select_keys(self.stream, input, &scratch.hits, KeysMut { keys: out, count }, &mut scratch.select)
+    }
+
+    /// Checks what all joins are made of, and finds which probes are present, and the number of each one's pair unless no rows are
+    /// wanted.
+    fn find_probes(
+        &self,
+        probes: &Buffer<I::Key>,
+        scratch: &mut JoinScratch,
+        rows: &Buffer<u64>,
+        numbers: &Buffer<u64>,
+    ) -> Result<()> {
+        self.options.check("join", Uses::Join)?;
+        let (count, stream, kind, valid) = (probes.len(), self.stream, self.options.kind, self.options.valid);
+        self.check("the probes' buffer", count, probes)?;
+        self.check("the count's buffer", 1, rows)?;
+        self.check("the buffer of the probes' numbers", count, numbers)?;
+        self.check("the scratch memory", count, &scratch.ranks)?;
+        check_validity(stream, valid, count)?;
+        self.index.check_tuning(self.tuning())?;
+        if count == 0 {
+            return Ok(());
+        }
+        let has_rows = kind.has_rows();
+        if stream.device().kind() == DeviceKind::Host {
+            let index = self.index.view().expect("a tree on the host is in main memory");
+            let probes = probes.as_slice().expect("a buffer of the host");
+            let ranks = &mut scratch.ranks.as_mut_slice().expect("a buffer of the host")[..count];
+            let hits = &mut scratch.hits.as_mut_slice().expect("a buffer of the host")[..count.div_ceil(32)];
+            let tasks = probes.par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).zip(hits.par_chunks_mut(TASK / 32));
+            tasks.for_each(|((probes, ranks), hits)| {
+                hits.fill(0);
+                index.get(probes, |i, value| hits[i / 32] |= u32::from(value.is_some()) << (i % 32));
+                if has_rows {
+                    index.rank(probes, false, |i, rank| ranks[i] = rank);
+                }
+            });
+        } else {
             let (queries, hits) = (bits::<I::Key>(stream, probes)?, scratch.hits.write_on(stream)?);
             let ranks = scratch.ranks.write_on(stream)?;
             // SAFETY: the buffers were checked to be long enough; the pointers are for this stream. Ranks are at least as
@@ -101,27 +202,12 @@ impl<I: FixedIndex> OnStream<'_, I> {
                     hits,
                     I::Value::default(),
                 )?;
-                self.index.launch_rank(stream, queries, count, ranks, Side::Lower)?;
+                if has_rows {
+                    self.index.launch_rank(stream, queries, count, ranks, Side::Lower)?;
+                }
             }
         }
-        let pairs = Pairs { keys: &scratch.numbers, values: &scratch.ranks, count: count.into() };
-        let output = PairsMut { keys: &mut out.probes, values: &mut out.rows, count: &mut out.count };
-        select_pairs(stream, pairs, &scratch.hits, output, &mut scratch.select)
-    }
-
-    fn join_on_host(&self, probes: &Buffer<I::Key>, out: &mut DeviceMatches) -> Result<()> {
-        let index = self.index.view().expect("a tree on the host is in main memory");
-        let probes = probes.as_slice().expect("a buffer of the host");
-        let mut matches = Matches::default();
-        matches.fill(probes.len(), |rows| -> Result<()> {
-            rows_of(index, probes, rows);
-            Ok(())
-        })?;
-        let count = matches.len();
-        out.count.as_mut_slice().expect("a buffer of the host")[0] = count as u64;
-        out.probes.as_mut_slice().expect("a buffer of the host")[..count].copy_from_slice(&matches.probes);
-        out.rows.as_mut_slice().expect("a buffer of the host")[..count].copy_from_slice(&matches.rows);
-        Ok(())
+        settle_hits(stream, valid, count, kind == JoinKind::Anti, &mut scratch.hits)
     }
 }
 

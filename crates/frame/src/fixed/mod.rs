@@ -3,6 +3,7 @@
 
 mod all;
 mod asof;
+mod asof_join;
 mod combine;
 mod compact;
 mod host;
@@ -30,6 +31,8 @@ pub use combine::{Combine, CombineScratch};
 pub use compact::{clear, compact, copy};
 pub use host::HostForm;
 pub use iter::Iter;
+#[doc(hidden)]
+pub use join::numbers;
 pub use join::{DeviceMatches, JoinScratch};
 pub use lanetree_primitives::check_pairs;
 pub use on_stream::{OnStream, QueryOptions, Uses, bits};

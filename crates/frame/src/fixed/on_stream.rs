@@ -3,10 +3,11 @@
 use super::asof::Searches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
 use lanetree_base::error::{check_buffer, same_device};
+use lanetree_base::join_steps::DeviceValidity;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::room::zeroed;
-use lanetree_base::{BatchOrder, Error, Result};
+use lanetree_base::{BatchOrder, Error, JoinKind, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Global;
@@ -15,8 +16,9 @@ use lanetree_simt::Global;
 /// call allocates nothing, synchronises nothing, and may return before its work is done.
 ///
 /// What a query can do without is named before it: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
-/// [`limit`](Self::limit) and [`limits`](Self::limits). A hit mask or a limit before a query that does not use it is
-/// [`Error::UnusedOption`].
+/// [`limit`](Self::limit) and [`limits`](Self::limits), [`kind`](Self::kind) and [`valid`](Self::valid). What a query does not use is
+/// [`Error::UnusedOption`], except the order of a batch, which may be named before all queries: those that gain nothing from it do
+/// without.
 ///
 /// ```
 /// use lanetree::{BatchOrder, Device, LaneTree};
@@ -45,44 +47,66 @@ pub struct OnStream<'a, I: FixedIndex> {
 pub struct QueryOptions<'a, V> {
     /// Where the hit mask goes.
     pub hits: Option<&'a mut Buffer<u32>>,
-    /// The value of what is absent.
-    pub miss: V,
+    /// The value of what is absent, if one was named.
+    pub miss: Option<V>,
     /// At most this number of pairs of each range.
     pub limit: u64,
     /// The most pairs of each range by itself.
     pub limits: Option<&'a Buffer<u64>>,
+    /// Which rows a join has.
+    pub kind: JoinKind,
+    /// Which probes of a join are there.
+    pub valid: Option<DeviceValidity<'a>>,
 }
 
 impl<V: Value> Default for QueryOptions<'_, V> {
-    /// No hit mask, no limits; what is absent has the value of which all bits are set.
+    /// No hit mask, no limits, inner joins, no nulls, and no value of what is absent.
     fn default() -> Self {
-        let mut miss = V::default();
-        bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
-        Self { hits: None, miss, limit: u64::MAX, limits: None }
+        Self { hits: None, miss: None, limit: u64::MAX, limits: None, kind: JoinKind::Inner, valid: None }
     }
 }
 
-/// What a query uses of its [`QueryOptions`], beside the value of what is absent.
+/// What a query uses of its [`QueryOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// The hit mask.
+    /// The hit mask, and the value of what is absent.
     Hits,
+    /// That value alone.
+    Miss,
     /// The limits of ranges.
     Limits,
-    /// Neither.
+    /// The kind of a join, and the validity of its probes.
+    Join,
+    /// The same, and of a left join the value of what is absent.
+    JoinOfValues,
+    /// Nothing.
     Nothing,
 }
 
-impl<V> QueryOptions<'_, V> {
+impl<V: Value> QueryOptions<'_, V> {
+    /// The value of what is absent: the one that was named, or else the one of which all bits are set.
+    pub fn miss(&self) -> V {
+        self.miss.unwrap_or_else(|| {
+            let mut miss = V::default();
+            bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
+            miss
+        })
+    }
+
     /// Checks that nothing was named that a query would not use.
     ///
     /// # Errors
     /// [`Error::UnusedOption`].
     pub fn check(&self, call: &'static str, uses: Uses) -> Result<()> {
         let hits = ("hits", self.hits.is_some() && uses != Uses::Hits);
+        let (is_join, is_left) = (matches!(uses, Uses::Join | Uses::JoinOfValues), self.kind == JoinKind::Left);
+        let has_miss = matches!(uses, Uses::Hits | Uses::Miss) || uses == Uses::JoinOfValues && is_left;
+        let miss = ("miss", self.miss.is_some() && !has_miss);
         let limit = ("limit", self.limit != u64::MAX && uses != Uses::Limits);
         let limits = ("limits", self.limits.is_some() && uses != Uses::Limits);
-        match [hits, limit, limits].into_iter().find(|&(_, is_unused)| is_unused) {
+        let kind = ("kind", self.kind != JoinKind::Inner && !is_join);
+        let valid = ("valid", self.valid.is_some() && !is_join);
+        match [hits, miss, limit, limits, kind, valid].into_iter().find(|&(_, is_unused)| is_unused) {
             Some((option, _)) => Err(Error::UnusedOption { option, call }),
             None => Ok(()),
         }
@@ -129,7 +153,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: I::Value) -> Self {
-        self.options.miss = miss;
+        self.options.miss = Some(miss);
         self
     }
 
@@ -145,6 +169,23 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     #[must_use]
     pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
         self.options.limits = limits.into();
+        self
+    }
+
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of
+    /// [`JoinKind::Inner`] by default.
+    #[must_use]
+    pub fn kind(mut self, kind: JoinKind) -> Self {
+        self.options.kind = kind;
+        self
+    }
+
+    /// Which probes of [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) are there: those
+    /// whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match
+    /// nothing.
+    #[must_use]
+    pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
+        self.options.valid = Some((valid, offset));
         self
     }
 
@@ -177,7 +218,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// [`Error::Runtime`] for buffers of another device, and from the launch.
     pub fn get(mut self, queries: &Buffer<I::Key>, values: &mut Buffer<I::Value>) -> Result<()> {
         self.options.check("get", Uses::Hits)?;
-        let (hits, miss) = (self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.get_first(queries.len(), queries, values, hits, miss)
     }
 
@@ -276,7 +317,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
         self.options.check("predecessor", Uses::Hits)?;
-        self.neighbor(queries, keys, values, &Searches::any(Side::Upper))
+        self.neighbor(queries.len(), queries, keys, values, &Searches::any(Side::Upper))
     }
 
     /// Finds the first pair whose key is at or above each query; otherwise like [`OnStream::predecessor`].
@@ -290,7 +331,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
         self.options.check("successor", Uses::Hits)?;
-        self.neighbor(queries, keys, values, &Searches::any(Side::Lower))
+        self.neighbor(queries.len(), queries, keys, values, &Searches::any(Side::Lower))
     }
 
     /// Finds the pair that an as-of look-up of each query asks for; otherwise like [`OnStream::predecessor`]. If it looks for
@@ -307,19 +348,33 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         values: &mut Buffer<I::Value>,
         hits: &mut Buffer<u32>,
     ) -> Result<()> {
-        self.options.check("asof", Uses::Nothing)?;
-        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss);
-        of_index.neighbor(queries, keys, values, &how.searches::<I::Key>()?)
+        self.options.check("asof", Uses::Miss)?;
+        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss());
+        of_index.neighbor(queries.len(), queries, keys, values, &how.searches::<I::Key>()?)
+    }
+
+    /// The predecessors ([`Side::Upper`]) or successors of the first `count` queries.
+    #[doc(hidden)]
+    pub fn neighbors_of_first(
+        self,
+        count: usize,
+        side: Side,
+        queries: &Buffer<I::Key>,
+        keys: &mut Buffer<I::Key>,
+        values: &mut Buffer<I::Value>,
+    ) -> Result<()> {
+        self.neighbor(count, queries, keys, values, &Searches::any(side))
     }
 
     fn neighbor(
         mut self,
+        count: usize,
         queries: &Buffer<I::Key>,
         keys: &mut Buffer<I::Key>,
         values: &mut Buffer<I::Value>,
         searches: &Searches<BitsOf<I>>,
     ) -> Result<()> {
-        let (count, hits, miss) = (queries.len(), self.options.hits.take(), self.options.miss);
+        let (hits, miss) = (self.options.hits.take(), self.options.miss());
         self.check("the queries' buffer", count, queries)?;
         self.check("the keys' buffer", count, keys)?;
         self.check("the values' buffer", count, values)?;

@@ -120,9 +120,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
         let count = bounds.count;
-        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
-        self.check("the keys' buffer", 0, &out.keys)?;
-        self.check("the values' buffer", out.keys.len(), &out.values)?;
+        self.check_ranges(count, out)?;
         self.locate(bounds, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
         self.gather(count, scratch, out)
@@ -140,6 +138,23 @@ impl<I: FixedIndex> OnStream<'_, I> {
     fn bounds<'b>(&'b self, starts: &'b Buffer<I::Key>, ends: &'b Buffer<I::Key>) -> Bounds<'b, I::Key> {
         let QueryOptions { limit, limits, .. } = self.options;
         Bounds { count: starts.len(), starts, ends, limits, limit }
+    }
+
+    /// Checks that there is room for the offsets of so many ranges, and as many values as keys.
+    pub(super) fn check_ranges(&self, count: usize, out: &DeviceRanges<I::Key, I::Value>) -> Result<()> {
+        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
+        self.check("the keys' buffer", 0, &out.keys)?;
+        self.check("the values' buffer", out.keys.len(), &out.values)
+    }
+
+    /// Locates the first `count` ranges, without limits.
+    pub(super) fn locate_first(
+        &self,
+        count: usize,
+        (starts, ends): (&Buffer<I::Key>, &Buffer<I::Key>),
+        scratch: &mut RangeScratch,
+    ) -> Result<()> {
+        self.locate(Bounds { count, starts, ends, limits: None, limit: u64::MAX }, scratch)
     }
 
     fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {
@@ -200,7 +215,12 @@ impl<I: FixedIndex> OnStream<'_, I> {
         Ok(())
     }
 
-    fn gather(&self, count: usize, scratch: &RangeScratch, out: &mut DeviceRanges<I::Key, I::Value>) -> Result<()> {
+    pub(super) fn gather(
+        &self,
+        count: usize,
+        scratch: &RangeScratch,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
         if count == 0 || out.keys.is_empty() {
             return Ok(());
         }

@@ -1,17 +1,26 @@
 //! Joins by ranges in device form: the pairs whose keys are between two bounds of a probe, or near it.
 
+use super::join::numbers;
 use super::range::{DeviceRanges, RangeScratch};
 use super::{FixedIndex, OnStream, Uses};
-use lanetree_base::{Closed, JoinBounds, Result, number_matches};
-use lanetree_layout::{AnyKey, Value};
+use lanetree_base::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
+use lanetree_base::{Closed, JoinBounds, JoinKind, Result, number_matches};
+use lanetree_layout::{AnyKey, KeyWord, Value};
+use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select_keys};
 use lanetree_runtime::{Buffer, Device};
 
-/// Scratch memory of joins by ranges: 16 bytes and two keys per probe, reusable for the next batch.
+/// Scratch memory of joins by ranges: 25 bytes and two keys per probe, reusable for the next batch.
 #[derive(Debug)]
 pub struct RangeJoinScratch<K> {
     lows: Buffer<K>,
     highs: Buffer<K>,
     ranges: RangeScratch,
+    numbers: Buffer<u64>,
+    hits: Buffer<u32>,
+    select: SelectScratch,
+    /// The range of all keys, and where its first pair is.
+    all: (Buffer<K>, Buffer<K>),
+    first: RangeScratch,
 }
 
 impl<K: AnyKey> RangeJoinScratch<K> {
@@ -24,12 +33,25 @@ impl<K: AnyKey> RangeJoinScratch<K> {
             lows: device.alloc(probes)?,
             highs: device.alloc(probes)?,
             ranges: RangeScratch::new(device, probes)?,
+            numbers: numbers(device, probes)?,
+            hits: device.alloc(probes.div_ceil(32))?,
+            select: SelectScratch::new(device, probes)?,
+            all: (device.upload(&[K::decode(K::Bits::MIN)])?, device.upload(&[K::decode(K::Bits::MAX)])?),
+            first: RangeScratch::new(device, 1)?,
         })
+    }
+
+    /// The hit mask of the last join's probes: bit `i % 32` of element `i / 32` says whether probe `i` has a match; after an
+    /// anti-join, whether it has none. Not of an inner join without nulls.
+    pub fn hits(&self) -> &Buffer<u32> {
+        &self.hits
     }
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.lows.bytes() + self.highs.bytes() + self.ranges.bytes()
+        let keys = [&self.lows, &self.highs, &self.all.0, &self.all.1];
+        let scratch = self.ranges.bytes() + self.first.bytes() + self.select.bytes();
+        keys.iter().map(|buffer| buffer.bytes()).sum::<usize>() + scratch + self.numbers.bytes() + self.hits.bytes()
     }
 }
 
@@ -37,9 +59,12 @@ impl<K: AnyKey> RangeJoinScratch<K> {
 #[derive(Debug)]
 pub struct DeviceRangeMatches<K, V> {
     /// Out: for each match its pair, of which the value is a row number, say; those of probe `i` are from `pairs.offsets[i]` to
-    /// `pairs.offsets[i + 1]`, in ascending order of their keys.
+    /// `pairs.offsets[i + 1]`, in ascending order of their keys. In a left join a probe without a match has one, whose key is any and
+    /// whose value is [`OnStream::miss`]. Of a semi- or an anti-join the first offset becomes the number of rows, and no others
+    /// are used, nor keys and values.
     pub pairs: DeviceRanges<K, V>,
-    /// Out: for each match the number of its probe, in ascending order; matches past its length have none.
+    /// Out: for each match the number of its probe, in ascending order; matches past its length have none. Semi- and anti-joins need
+    /// room for every probe.
     pub probes: Buffer<u64>,
 }
 
@@ -55,8 +80,9 @@ impl<K: AnyKey, V: Value> DeviceRangeMatches<K, V> {
 
 impl<I: FixedIndex> OnStream<'_, I> {
     /// Joins ranges with the index: finds the pairs whose keys are between `lows[i]` and `highs[i]`, and the number of each match's
-    /// probe. `closed` says which bounds belong to the ranges; a reversed range is empty. Up to five steps, one after another on the
-    /// stream.
+    /// probe. `closed` says which bounds belong to the ranges; a reversed range is empty. Up to nine steps, one after another on the
+    /// stream. Uses [`kind`](Self::kind), of which [`JoinKind`] says what rows there are, [`valid`](Self::valid), and
+    /// [`miss`](Self::miss): the value of a probe without a match in a left join. [`RangeJoinScratch::hits`] says which these are.
     ///
     /// ```
     /// use lanetree::{Closed, Device, DeviceRangeMatches, LaneTree, RangeJoinScratch};
@@ -86,7 +112,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("range_join", Uses::Nothing)?;
+        self.options.check("range_join", Uses::JoinOfValues)?;
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), scratch, out)
     }
 
@@ -102,7 +128,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("band_join", Uses::Nothing)?;
+        self.options.check("band_join", Uses::JoinOfValues)?;
         self.join_between((probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
     }
 
@@ -113,13 +139,49 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
-        let count = lows.len();
+        let (count, stream) = (lows.len(), self.stream);
+        let (kind, valid) = (self.options.kind, self.options.valid);
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
         self.check("the lows' buffer", count, lows)?;
         self.check("the scratch memory", count, &scratch.lows)?;
-        let RangeJoinScratch { lows: firsts, highs: lasts, ranges } = scratch;
-        bounds.on_stream(self.stream, (lows, highs), (firsts, lasts))?;
-        self.range_first(count, (firsts, lasts), ranges, &mut out.pairs)?;
-        number_matches(self.stream, &out.pairs.offsets, count, &mut out.probes)
+        check_validity(stream, valid, count)?;
+        let RangeJoinScratch { lows: firsts, highs: lasts, ranges, numbers, hits, select, all, first } = scratch;
+        bounds.on_stream(stream, (lows, highs), (firsts, lasts))?;
+        let bounds = (&*firsts, &*lasts);
+        if kind == JoinKind::Inner && valid.is_none() {
+            self.range_first(count, bounds, ranges, &mut out.pairs)?;
+            return number_matches(stream, &out.pairs.offsets, count, &mut out.probes);
+        }
+        if !kind.has_rows() {
+            self.check("the offsets' buffer", 1, &out.pairs.offsets)?;
+            self.check("the buffer of the probes' numbers", count, &out.probes)?;
+            self.locate_first(count, bounds, ranges)?;
+            let settled = Settled { counts: &mut ranges.counts, is_left: false, cursors: None, hits: Some(&mut *hits) };
+            settle(stream, valid, count, settled)?;
+            settle_hits(stream, None, count, kind == JoinKind::Anti, hits)?;
+            let output = KeysMut { keys: &mut out.probes, count: &mut out.pairs.offsets };
+            return select_keys(stream, Keys { keys: numbers, count: count.into() }, hits, output, select);
+        }
+        self.check_ranges(count, &out.pairs)?;
+        self.locate_first(count, bounds, ranges)?;
+        let (is_left, is_empty) = (kind == JoinKind::Left, self.index.is_empty());
+        let (counts, hits_of_all) = (&mut ranges.counts, Some(&mut *hits));
+        let cursors = if is_left && !is_empty {
+            self.locate_first(1, (&all.0, &all.1), first)?;
+            Some((&mut ranges.cursors, &first.cursors))
+        } else {
+            None
+        };
+        settle(stream, valid, count, Settled { counts, is_left, cursors, hits: hits_of_all })?;
+        exclusive_scan(stream, &ranges.counts, count, &mut out.pairs.offsets, &mut ranges.scan)?;
+        // Of an empty index there is nothing to copy.
+        if !is_empty {
+            self.gather(count, ranges, &mut out.pairs)?;
+        }
+        if is_left {
+            let (offsets, miss) = (&out.pairs.offsets, self.options.miss());
+            put_misses(stream, hits, count, Some(offsets), &mut out.pairs.values, miss)?;
+        }
+        number_matches(stream, &out.pairs.offsets, count, &mut out.probes)
     }
 }

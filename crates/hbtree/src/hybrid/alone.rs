@@ -10,6 +10,7 @@ use super::{Pace, Route};
 use crate::device::{Descending, DeviceLines};
 use crate::options::DeviceSearch;
 use crate::structure::{CopyOf, InnerOnDevice, Leaves, Parts, Structure};
+use crate::tuning::TUNING;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_hbtree::{FinishArgs, calls};
@@ -19,12 +20,6 @@ use lanetree_runtime::{Buffer, PinnedBuffer};
 use lanetree_simt::Global;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-
-/// Bits of the leaves' numbers that buckets are sorted by: the leaves with equal bits fit into a few pages.
-const SORTED_BITS: u32 = 16;
-
-/// Threads that read leaves: enough to keep the bus busy.
-const MOST_THREADS: u64 = 32 * THREADS as u64;
 
 /// A bucket's memory on both sides. It grows to the largest bucket.
 pub(crate) struct WideSlot<K: Key, V: Word, C: InnerOnDevice<K>> {
@@ -137,6 +132,7 @@ where
 
     fn begin(&self, slot: &mut Self::Slot, first: usize, keys: &[K], _: bool) -> Result<()> {
         let (route, leaves, count) = (self.route, &self.parts.leaves, keys.len());
+        let tuning = TUNING.on(route.device)?;
         let words = count.div_ceil(32);
         if slot.queries.len() < count {
             *slot = WideSlot::new(route.device, count.next_power_of_two())?;
@@ -157,7 +153,7 @@ where
         // SAFETY: the buffers have room for the bucket, and the addresses are for this stream.
         unsafe { route.copy.launch(stream, DeviceSearch::Ballot, &mut on_device.scratch, batch)? };
         let width = u64::BITS - leaves.count().leading_zeros();
-        let bits = width.saturating_sub(SORTED_BITS)..width;
+        let bits = width.saturating_sub(tuning.leaf_bits)..width;
         let sorted = (&mut on_device.sorted_leaves, &mut on_device.places);
         radix_argsort(stream, &on_device.leaves, count, bits, sorted, &mut on_device.sort)?;
         on_device.hits.fill_zero_range(stream, 0..words)?;
@@ -176,7 +172,9 @@ where
         };
         // SAFETY: leaves of the tree, which is borrowed and pinned, and places in the bucket, which the sort has written;
         // the outputs have room for the bucket.
-        unsafe { launch::over(stream, (count as u64).min(MOST_THREADS), 1, THREADS)?.run(calls::finish(&args))? };
+        unsafe {
+            launch::over(stream, (count as u64).min(tuning.leaf_readers), 1, THREADS)?.run(calls::finish(&args))?
+        };
         on_device.values.download_async(stream, 0..count, values, 0)?;
         on_device.hits.download_async(stream, 0..words, hits, 0)?;
         Ok(())

@@ -5,6 +5,7 @@ use super::{Discovery, Pace, Route, Sample, Shape, share_of};
 use crate::device::Descending;
 use crate::options::{Balance, DeviceSearch, Pipeline, Split};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
+use crate::tuning::TUNING;
 use core::cell::Cell;
 use lanetree_frame::parallel::*;
 use lanetree_frame::staging::ACROSS_THE_BUS;
@@ -248,8 +249,8 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         finish: &Finish<'_, K, T>,
         (alone, wide_slots, pace): (&W, &Slots<W::Slot>, &Pace),
     ) -> Result<()> {
-        let pipeline = &self.options.pipeline;
-        let first = pace.next(keys.len(), pipeline.device_bucket);
+        let (pipeline, tuning) = (&self.options.pipeline, TUNING.on(self.device)?);
+        let first = pace.next(keys.len(), pipeline.device_bucket, tuning);
         if first == 0 {
             pace.batch(0, Duration::ZERO, false);
             return self.send(slots, keys, out, finish);
@@ -267,7 +268,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         };
         // Before the pipelines begin: they could have answered all by the time that the device's thread does.
         let first = Cell::new(take(&|_| first));
-        let next = move || first.take().or_else(|| take(&|left| pace.next(left, pipeline.device_bucket)));
+        let next = move || first.take().or_else(|| take(&|left| pace.next(left, pipeline.device_bucket, tuning)));
         let ((outcome, time), beside) = join(
             || {
                 let started = Instant::now();

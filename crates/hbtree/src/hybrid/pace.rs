@@ -1,5 +1,6 @@
 //! How fast the CPU's pipelines and the device alone are: what a batch is shared by.
 
+use crate::tuning::Tuning;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,12 +10,6 @@ const PART: f64 = 0.5;
 
 /// Batches after which a device that was too slow for any bucket is tried again.
 const PATIENCE: u32 = 32;
-
-/// The fewest queries with which the device is tried.
-const TRIAL: usize = 1 << 17;
-
-/// The fewest queries that the device takes.
-const LEAST: usize = 1 << 14;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Rates {
@@ -35,16 +30,16 @@ impl Pace {
     }
 
     /// How many of the queries that are left the device should take next; 0: none, since it would be last.
-    pub(super) fn next(&self, left: usize, most: usize) -> usize {
+    pub(super) fn next(&self, left: usize, most: usize, tuning: &Tuning) -> usize {
         let rates = *self.rates();
         if rates.device == 0.0 || rates.pipelines == 0.0 {
             // A trial, of a batch that is long enough.
-            let trial = TRIAL.min(most);
+            let trial = tuning.trial.min(most);
             return if left >= 8 * trial { trial } else { 0 };
         }
         let even = left as f64 * rates.device / (rates.device + rates.pipelines);
         match (even * PART) as usize {
-            few if few < LEAST.min(most) => 0,
+            few if few < tuning.least.min(most) => 0,
             many => many.min(most),
         }
     }
@@ -78,6 +73,7 @@ fn smoothed(rate: f64, queries: usize, time: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuning::TUNING;
 
     /// Plays batches at two speeds, in queries per second, and gives the time of the last one over the best possible.
     fn loss(batches: usize, queries: usize, pipelines: f64, device: f64) -> f64 {
@@ -88,7 +84,11 @@ mod tests {
             let (mut left, mut own, mut pipelines_at, mut device_at) = (queries, 0, 0.0, 0.0);
             let mut with_device = true;
             while left > 0 {
-                let next = if with_device && device_at <= pipelines_at { pace.next(left, 1 << 21) } else { 0 };
+                let next = if with_device && device_at <= pipelines_at {
+                    pace.next(left, 1 << 21, TUNING.of((9, 0)))
+                } else {
+                    0
+                };
                 with_device &= device_at > pipelines_at || next > 0;
                 if next > 0 {
                     left -= next;

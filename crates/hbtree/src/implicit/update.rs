@@ -20,7 +20,8 @@ const LINES: usize = 1 << 14;
 type Change<B, V> = (B, NetChange<V>);
 
 /// Applies changes to a tree over full leaves. The new tree is complete, on the device too, before it takes the place of the
-/// old one; so the tree is as it was, or as it is to be.
+/// old one; so the tree is as it was, or as it is to be. A device that has no copy need not take one: where it fails once more
+/// the CPU goes on alone.
 ///
 /// # Errors
 /// As [`Structure::change`].
@@ -35,10 +36,25 @@ where
     let mut report = chunks.iter().fold(UpdateReport::default(), |sum, chunk| sum.plus(&chunk.report));
     if report.inserted + report.removed > 0 {
         let leaves = merged(&tree.leaves, &chunks, tree.options.leaf_pages)?;
-        *tree = Parts::over(&tree.device, tree.options, leaves, started.elapsed())?;
+        let mut changed = Parts::in_main_memory(&tree.device, tree.options, leaves, started.elapsed())?;
+        if let Err(error) = changed.upload().and_then(|()| changed.pin()) {
+            if tree.copy.is_some() {
+                tree.note_refusal(&error);
+                return Err(error);
+            }
+            changed.copy = None;
+            changed.note_refusal(&error);
+        }
+        *tree = changed;
         report.path = UpdatePath::Rebuilt;
     } else if report.replaced > 0 {
         replace(&mut tree.leaves, &chunks)?;
+        if tree.copy.is_none()
+            && let Err(error) = tree.upload().and_then(|()| tree.pin())
+        {
+            tree.copy = None;
+            tree.note_refusal(&error);
+        }
         report.path = UpdatePath::InPlace;
     }
     Ok(report)

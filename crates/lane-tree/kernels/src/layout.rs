@@ -140,6 +140,18 @@ pub const fn lines_in_words<K: KeyWord, V: Value>(words: u64) -> u64 {
     words / ((together + 1) * LINE_WORDS as u64) * together
 }
 
+/// Where a node begins among all, in 32-bit words.
+#[inline(always)]
+pub fn node_at(node: impl Into<u64>) -> u64 {
+    node.into() * u64::from(NODE_WORDS)
+}
+
+/// Where a node's record begins among all, in 64-bit words.
+#[inline(always)]
+pub fn record_at<K: KeyWord, V: Value>(node: impl Into<u64>) -> u64 {
+    node.into() * u64::from(record_words::<K, V>())
+}
+
 /// Where a line begins among all, in 64-bit words.
 #[inline(always)]
 pub const fn line_at<K: KeyWord, V: Value>(line: u32) -> u64 {
@@ -636,4 +648,46 @@ pub fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
 pub fn table_shifts<K: KeyWord>(first: K, last: K) -> (u32, u32) {
     let bits = last.wrapping_sub(first).significant_bits();
     (bits.saturating_sub(32), bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More nodes and lines than fit into any memory today, but not more than there are numbers for.
+    #[test]
+    fn nothing_wraps_for_the_last_numbers() {
+        fn of<K: KeyWord, V: Value>() {
+            for number in [1 << 27, 1 << 28, (1 << 28) + 1, u32::MAX - 1, u32::MAX] {
+                let exactly = |words: u32| u128::from(number) * u128::from(words);
+                assert_eq!(u128::from(node_at(number)), exactly(NODE_WORDS), "node {number}");
+                assert_eq!(u128::from(record_at::<K, V>(number)), exactly(record_words::<K, V>()), "record {number}");
+                let beside = if has_values_beside::<K, V>() { number / lines_of_values::<K, V>() } else { 0 };
+                let line = exactly(LINE_WORDS) + u128::from(beside) * u128::from(LINE_WORDS);
+                assert_eq!(u128::from(line_at::<K, V>(number)), line, "line {number}");
+                let chunk = u64::from(number) * u64::from(LINE_WORDS / 2) + 3;
+                assert_eq!(u128::from(chunk_at::<K, V>(chunk)), line + 6, "chunk {chunk}");
+                if has_values_beside::<K, V>() {
+                    let slots = u128::from(line_slots::<K, V>());
+                    let first = line_at::<K, V>(number - number % lines_of_values::<K, V>());
+                    let at = u128::from(first) * 8 / V::BYTES as u128
+                        + u128::from(lines_of_values::<K, V>()) * 64 / V::BYTES as u128;
+                    let own = u128::from(number % lines_of_values::<K, V>()) * slots + slots - 1;
+                    assert_eq!(
+                        u128::from(value_at::<K, V>(number, line_slots::<K, V>() - 1)),
+                        at + own,
+                        "value of line {number}"
+                    );
+                }
+                let lines = u64::from(number);
+                assert!(lines_in_words::<K, V>(words_of_lines::<K, V>(lines)) >= lines, "room for {lines} lines");
+            }
+        }
+        of::<u32, u32>();
+        of::<u32, ()>();
+        of::<u64, u64>();
+        of::<u64, ()>();
+        of::<u128, u32>();
+        of::<u128, u64>();
+    }
 }

@@ -4,7 +4,7 @@
 use crate::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS,
     QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
-    has_values_beside, line_slots, planes, record_words, value_at,
+    has_values_beside, line_slots, node_at, planes, record_at, record_words, value_at,
 };
 use crate::plan_memory::{PlanMemory, TOGETHER};
 use crate::stretch::{Filling, LineCut, Stretch, put_starts};
@@ -337,7 +337,7 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             if is_new {
                 simt.store(outputs.ends, u64::from(number), first_line + room, Hint::Default);
             }
-            let to = u64::from(number) * u64::from(record_words::<K, V>());
+            let to = record_at::<K, V>(number);
             simt.store_vector(outputs.records, to, [record[0], record[1]], Hint::Default);
             simt.store_vector(outputs.records, to + 2, [record[2], record[3]], Hint::Default);
             if record_words::<K, V>() == 6 {
@@ -347,7 +347,7 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
         let first_of = |line: u32| source.key(simt, simt.shared_load(memory.starts, line));
         let word = node_word(simt, quantiser, first_line, lines, first_of, memory.node);
         if lane < NODE_WORDS && (is_new || lane != FIRST_CHILD) {
-            let to = u64::from(number) * u64::from(NODE_WORDS) + u64::from(lane);
+            let to = node_at(number) + u64::from(lane);
             simt.store(outputs.nodes, to, word, Hint::Default);
         }
         simt.sync_warp(FULL_MASK);

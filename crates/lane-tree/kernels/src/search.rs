@@ -5,9 +5,9 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS, NODE_WORDS,
-    Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots,
-    first_of_prefix, guarded, has_keys_alone, has_values_beside, line_at, pairs_of, prefix, record_words, value_at,
+    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS, Quantiser, Record,
+    TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots, first_of_prefix,
+    guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, prefix, record_at, record_words, value_at,
 };
 use crate::quads::{OfQuad, QUAD, byte_of, own, sum_bytes};
 use crate::values::{self, SharedValues};
@@ -311,7 +311,7 @@ impl<K: KeyWord> TreeRef<K> {
     ) -> Children {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         let chunks: OfQuad<[u32; 4]> = core::array::from_fn(|round| {
-            let at = u64::from(numbers[round]) * u64::from(NODE_WORDS) + u64::from(within * 4);
+            let at = node_at(numbers[round]) + u64::from(within * 4);
             // SAFETY: a quarter of a node.
             unsafe { simt.load_vector(self.nodes, at, Hint::ReadOnly) }
         });
@@ -441,7 +441,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// There is such a node.
     #[inline(always)]
     pub(crate) unsafe fn record<S: Simt, V: Value>(&self, simt: S, number: u32) -> Record<K> {
-        let at = u64::from(number) * u64::from(record_words::<K, V>());
+        let at = record_at::<K, V>(number);
         let mut words = [0; MOST_RECORD_WORDS];
         unroll!(MOST_RECORD_WORDS / 2, i => {
             if 2 * i < record_words::<K, V>() as usize {
@@ -459,7 +459,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// There is such a node.
     #[inline(always)]
     pub(crate) unsafe fn first_of<S: Simt, V: Value>(&self, simt: S, number: u32) -> K {
-        let at = u64::from(number) * u64::from(record_words::<K, V>());
+        let at = record_at::<K, V>(number);
         // SAFETY: the node's record.
         unsafe {
             match K::BITS {
@@ -475,7 +475,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// There is such a node.
     #[inline(always)]
     pub(crate) unsafe fn first_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
-        let at = u64::from(number) * u64::from(NODE_WORDS) + u64::from(FIRST_CHILD);
+        let at = node_at(number) + u64::from(FIRST_CHILD);
         // SAFETY: a node. Updates change nodes, so this is no read-only load.
         unsafe { simt.load(self.nodes, at, Hint::Default) }
     }

@@ -1,7 +1,7 @@
 //! The levels above the lowest, and the table above them.
 
 use crate::layout::{
-    HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix, table_shifts,
+    HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, node_at, prefix, table_shifts,
 };
 use crate::node::{node_word, note_formats};
 use core::marker::PhantomData;
@@ -142,7 +142,7 @@ unsafe fn divide<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool
                 let first_of = |child: u32| simt.load(args.firsts, begin + u64::from(start + child), Hint::ReadOnly);
                 let word = node_word(simt, quantiser, child, own, first_of, node);
                 if lane < NODE_WORDS {
-                    let to = u64::from(args.first_number + number) * u64::from(NODE_WORDS) + u64::from(lane);
+                    let to = node_at(args.first_number + number) + u64::from(lane);
                     simt.store(args.nodes, to, word, Hint::Default);
                 }
                 let (from, to) =

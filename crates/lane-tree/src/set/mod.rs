@@ -14,7 +14,7 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::slice;
 use lanetree_frame::fixed::{self, FixedIndex, HostForm, Iter, Searches, Side, compact, copied};
-use lanetree_frame::{Buffer, Device, KeyRange, Matches, Op, OpKind, Result, Stream, UpdateReport};
+use lanetree_frame::{Buffer, Device, Join, KeyRange, Matches, Op, OpKind, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
 
@@ -236,6 +236,14 @@ impl<K: AnyKey> LaneSet<K> {
     /// As [`LaneSet::contains_many`].
     pub fn join_many_into(&self, probes: &[K], out: &mut Matches) -> Result<()> {
         self.tree.join_many_into(probes, out)
+    }
+
+    /// [`LaneSet::join_many`] of any kind, with null probes or without.
+    ///
+    /// # Errors
+    /// As [`HostForm::join_as_many`](lanetree_frame::fixed::HostForm::join_as_many).
+    pub fn join_as_many(&self, probes: &[K], join: &Join<'_>) -> Result<Matches> {
+        self.tree.join_as_many(probes, join)
     }
 
     /// The keys of each range, in ascending order. Takes range expressions (`3..7`, `..=7`, pairs of

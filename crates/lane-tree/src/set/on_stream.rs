@@ -3,7 +3,7 @@
 use super::none;
 use crate::LaneTree;
 use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, RangeScratch, Uses};
-use lanetree_frame::{BatchOrder, Buffer, Result, Stream};
+use lanetree_frame::{BatchOrder, Buffer, JoinKind, Result, Stream};
 use lanetree_layout::AnyKey;
 
 /// A set's queries on a stream: buffers in and out, in the stream's order. A call allocates nothing, synchronises nothing, and
@@ -131,6 +131,18 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     pub fn keys(&self, keys: &mut Buffer<K>) -> Result<()> {
         let mut values = none(keys)?;
         self.0.pairs(keys, &mut values)
+    }
+
+    /// Which rows [`join`](Self::join) has, as [`OnStream::kind`].
+    #[must_use]
+    pub fn kind(self, kind: JoinKind) -> Self {
+        Self(self.0.kind(kind))
+    }
+
+    /// Which probes of [`join`](Self::join) are there, as [`OnStream::valid`].
+    #[must_use]
+    pub fn valid(self, valid: &'a Buffer<u32>, offset: usize) -> Self {
+        Self(self.0.valid(valid, offset))
     }
 
     /// Joins `probes` with the set: for each probe that is present its number and the rank of its key.

@@ -2,7 +2,7 @@
 
 use crate::LaneTree;
 use lanetree_frame::fixed::{DeviceRangeMatches, RangeJoinScratch};
-use lanetree_frame::{Closed, Device, Error, JoinRows, Result, Stream};
+use lanetree_frame::{Closed, Device, Error, Join, JoinKind, JoinRows, Result, Stream, Validity, no_row};
 use lanetree_layout::{AnyKey, Composite, F64, KeyWord};
 use lanetree_runtime::Failure;
 
@@ -47,6 +47,72 @@ fn in_device_form<K: AnyKey>(
     }
 }
 
+/// Joins of every kind, with nulls and without.
+fn of_every_kind<K: AnyKey>(
+    device: &Device,
+    tree: &LaneTree<K, u32>,
+    keys: &[K],
+    (lows, highs, closed): (&[K], &[K], Closed),
+    matches: &JoinRows<u32>,
+) {
+    let (count, stream) = (lows.len(), device.stream().unwrap());
+    let bounds = (device.upload(lows).unwrap(), device.upload(highs).unwrap());
+    let mut scratch = RangeJoinScratch::new(device, count + 9).unwrap();
+    for (kind, from) in [(JoinKind::Inner, 3), (JoinKind::Left, 40), (JoinKind::Semi, 0), (JoinKind::Anti, 31)] {
+        for null in [None, Some(3), Some(1)] {
+            let is_valid = |i: usize| null.is_none_or(|every| i % every != every - 1);
+            let own = |i: usize| if is_valid(i) { matches.of(i) } else { &[] };
+            let (mut rows, mut numbers) = (JoinRows { offsets: vec![0], rows: Vec::new() }, Vec::new());
+            for i in 0..count {
+                numbers.extend((0..kind.rows(own(i).len() as u64)).map(|_| i as u64));
+                rows.offsets.push(numbers.len() as u64);
+                if kind.has_rows() {
+                    rows.rows.extend(own(i));
+                    rows.rows.resize(numbers.len(), no_row());
+                }
+            }
+            let mut bits = vec![0_u32; (from + count).div_ceil(32)];
+            (0..count).for_each(|i| bits[(from + i) / 32] |= u32::from(is_valid(i)) << ((from + i) % 32));
+            let bytes: Vec<u8> = bits.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let validity = null.map(|_| Validity::new(&bytes, from, count).unwrap());
+            let what = format!("{kind:?}, {closed:?}, null every {null:?}, of {} keys on {device}", keys.len());
+            let join = Join::new(kind).valid(validity);
+            assert_eq!(tree.range_join_as_many(lows, highs, closed, &join).unwrap(), rows, "{what}");
+
+            let bits = device.upload(&bits).unwrap();
+            let total = numbers.len();
+            for room in [total + 5, total / 2] {
+                let room = if kind.has_rows() { room } else { count };
+                let mut out = DeviceRangeMatches::new(device, count, room).unwrap();
+                let on = tree.on(&stream).kind(kind).miss(7);
+                let on = if null.is_some() { on.valid(&bits, from) } else { on };
+                on.range_join(&bounds.0, &bounds.1, closed, &mut scratch, &mut out).unwrap();
+                let (written, found) = (total.min(room), out.probes.to_vec().unwrap());
+                assert_eq!(found[..written], numbers[..written], "{what}");
+                if !kind.has_rows() {
+                    assert_eq!(out.pairs.offsets.to_vec().unwrap()[0], total as u64, "{what}");
+                    continue;
+                }
+                assert_eq!(out.pairs.offsets.to_vec().unwrap(), rows.offsets, "{what}");
+                let (values, pairs) = (out.pairs.values.to_vec().unwrap(), out.pairs.keys.to_vec().unwrap());
+                for (i, &row) in rows.rows[..written].iter().enumerate() {
+                    let is_right = if row == no_row() {
+                        values[i] == 7
+                    } else {
+                        values[i] == row && pairs[i] == keys[row as usize]
+                    };
+                    assert!(is_right, "{what}: row {i} is {} where {row} is expected", values[i]);
+                }
+            }
+            if null.is_some() || kind != JoinKind::Inner {
+                let hits = scratch.hits().to_vec().unwrap();
+                let hit = |i: usize| own(i).is_empty() == (kind == JoinKind::Anti);
+                assert!((0..count).all(|i| (hits[i / 32] >> (i % 32) & 1 != 0) == hit(i)), "{what}");
+            }
+        }
+    }
+}
+
 fn joins<K: AnyKey>(key: impl Fn(u64) -> K) {
     let mut random = random();
     let mut any = |bits: u32| match random() % 9 {
@@ -73,6 +139,10 @@ fn joins<K: AnyKey>(key: impl Fn(u64) -> K) {
             for (closed, holds) in ways {
                 let expected = expected(keys, probes.len(), |i, key| holds(probes[i], key));
                 assert_eq!(tree.range_join_many(&lows, &highs, closed).unwrap(), expected, "{closed:?}");
+                // The kinds are the same for all bounds.
+                if closed == Closed::Left {
+                    of_every_kind(&device, &tree, keys, (&lows, &highs, closed), &expected);
+                }
                 in_device_form(&device, keys, &expected, |stream, scratch, out| {
                     let (lows, highs) = (device.upload(&lows)?, device.upload(&highs)?);
                     tree.on(stream).range_join(&lows, &highs, closed, scratch, out)
@@ -145,4 +215,35 @@ fn joins_by_ranges_say_that_they_failed() {
         },
     );
     assert!(failed.len() > 3, "{}", failed.len());
+}
+
+#[test]
+fn left_joins_by_ranges_say_that_they_failed() {
+    let keys: Vec<u32> = (0..300).map(|i| i * 3).collect();
+    let valid = [0x5555_5555_u32; 10];
+    let join = |tree: &mut LaneTree<u32, u32>| {
+        let device = tree.device().clone();
+        let (stream, bounds, valid) = (device.stream()?, device.upload(&keys)?, device.upload(&valid)?);
+        let mut scratch = RangeJoinScratch::new(&device, 300)?;
+        let mut out = DeviceRangeMatches::new(&device, 300, 300)?;
+        let on = tree.on(&stream).kind(JoinKind::Left).valid(&valid, 0);
+        on.range_join(&bounds, &bounds, Closed::Both, &mut scratch, &mut out)?;
+        assert_eq!(
+            (out.pairs.offsets.to_vec()?[300], out.pairs.values.to_vec()?[..2].to_vec()),
+            (300, vec![0, no_row()])
+        );
+        Ok(())
+    };
+    let failed = Failure::at_every_point(
+        |device| {
+            let rows: Vec<u32> = (0..300).collect();
+            LaneTree::build(device, &keys, &rows).unwrap()
+        },
+        join,
+        |tree, error| {
+            assert!(matches!(error, Error::Runtime(_)), "{error}");
+            join(tree).unwrap();
+        },
+    );
+    assert!(failed.len() > 10, "{}", failed.len());
 }

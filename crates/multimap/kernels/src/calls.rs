@@ -1,11 +1,11 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Compact, CompactArgs, CountArgs, CountKept, CountKeptArgs, CountValues, First, FirstArgs, Gather, GatherArgs, Keep,
-    KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack, PackArgs, RemovePairs, RemovePairsArgs, Sample,
-    SampleArgs, SpanArgs, Spans,
+    Compact, CompactArgs, CopyRuns, CopyRunsArgs, CountArgs, CountKept, CountKeptArgs, CountValues, First, FirstArgs,
+    Gather, GatherArgs, Keep, KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack, PackArgs, PlaceRuns,
+    PlaceRunsArgs, PlanRuns, PlanRunsArgs, RemovePairs, RemovePairsArgs, Scan, ScanArgs, SpanArgs, Spans,
 };
-use lanetree_simt::{Call, Word, entry_by_words};
+use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
 macro_rules! without_words {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => {$(
@@ -22,6 +22,10 @@ without_words! {
     count_values(CountArgs) => CountValues;
     /// The kernel that finds the values of ranges.
     spans(SpanArgs) => Spans;
+    /// The kernel that finds out which runs have room.
+    plan_runs(PlanRunsArgs) => PlanRuns;
+    /// The kernel that gives runs their new places.
+    place_runs(PlaceRunsArgs) => PlaceRuns;
     /// The kernel that takes all values from keys.
     mark_keys(MarkKeysArgs) => MarkKeys;
     /// The kernel that flags what still has values.
@@ -30,11 +34,6 @@ without_words! {
     remove_pairs(RemovePairsArgs) => RemovePairs;
     /// The kernel that counts the values that stay.
     count_kept(CountKeptArgs) => CountKept;
-}
-
-/// The kernel that samples keys.
-pub fn sample<K: Word>(args: &SampleArgs<K>) -> Call<'_> {
-    Call::new(entry_by_words!(K => Sample<K>), args)
 }
 
 /// The kernel that reads first values.
@@ -48,8 +47,13 @@ pub fn gather_values<V: Word>(args: &GatherArgs<u32, V>) -> Call<'_> {
 }
 
 /// The kernel that copies the pairs of rows.
-pub fn gather_pairs<K: Word, V: Word>(args: &GatherArgs<K, V>) -> Call<'_> {
-    Call::new(entry_by_words!(K, V => Gather<K, V, true>), args)
+pub fn gather_pairs<K: KeyWord, V: Word>(args: &GatherArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => Gather<K, V, true>), args)
+}
+
+/// The kernel that copies runs.
+pub fn copy_runs<V: Word>(args: &CopyRunsArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => CopyRuns<V>), args)
 }
 
 /// The kernel that compares values with wanted ones.
@@ -60,4 +64,9 @@ pub fn match_values<V: Word>(args: &MatchArgs<V>) -> Call<'_> {
 /// The kernel that copies the values that stay.
 pub fn compact<V: Word>(args: &CompactArgs<V>) -> Call<'_> {
     Call::new(entry_by_words!(V => Compact<V>), args)
+}
+
+/// The kernel that copies the pairs of scans.
+pub fn scan<K: KeyWord, V: Word>(args: &ScanArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => Scan<K, V>), args)
 }

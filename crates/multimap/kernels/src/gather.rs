@@ -3,7 +3,7 @@
 use crate::layout::begin;
 use crate::rows::{Part, STEPS, last_where};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, Word, kernel_args};
 
 kernel_args! {
     /// Two arrays of values, one after the other.
@@ -77,7 +77,7 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Gather<K, V, const KEYS: bool>(PhantomData<(K, V)>);
 
-impl<K: Word, V: Word, const KEYS: bool> Kernel for Gather<K, V, KEYS> {
+impl<K: KeyWord, V: Word, const KEYS: bool> Kernel for Gather<K, V, KEYS> {
     type Args = GatherArgs<K, V>;
 
     #[inline(always)]

@@ -1,12 +1,17 @@
 //! The instances that are compiled: one PTX module for places, one per word, one per key word and value word; `calls`
 //! chooses among them.
 
-use crate::{Compact, CountKept, CountValues, First, Gather, Keep, MarkKeys, Match, Pack, RemovePairs, Sample, Spans};
+use crate::{
+    Compact, CopyRuns, CountKept, CountValues, First, Gather, Keep, MarkKeys, Match, Pack, PlaceRuns, PlanRuns,
+    RemovePairs, Scan, Spans,
+};
 use lanetree_simt::instance;
 
 instance!(multimap__pack, multimap, Pack);
 instance!(multimap__count_values, multimap, CountValues);
 instance!(multimap__spans, multimap, Spans);
+instance!(multimap__plan_runs, multimap, PlanRuns);
+instance!(multimap__place_runs, multimap, PlaceRuns);
 instance!(multimap__mark_keys, multimap, MarkKeys);
 instance!(multimap__keep, multimap, Keep);
 instance!(multimap__remove_pairs, multimap, RemovePairs);
@@ -15,9 +20,9 @@ instance!(multimap__count_kept, multimap, CountKept);
 macro_rules! words {
     ($($word:ident)*) => {
         pastey::paste! {$(
-            instance!([<multimap_ $word __sample>], [<multimap_ $word>], Sample<$word>);
             instance!([<multimap_ $word __first>], [<multimap_ $word>], First<$word>);
             instance!([<multimap_ $word __gather_values>], [<multimap_ $word>], Gather<u32, $word, false>);
+            instance!([<multimap_ $word __copy_runs>], [<multimap_ $word>], CopyRuns<$word>);
             instance!([<multimap_ $word __match>], [<multimap_ $word>], Match<$word>);
             instance!([<multimap_ $word __compact>], [<multimap_ $word>], Compact<$word>);
         )*}
@@ -29,6 +34,7 @@ macro_rules! pairs {
     ($($k:ident, $v:ident;)*) => {
         pastey::paste! {$(
             instance!([<multimap_ $k _ $v __gather_pairs>], [<multimap_ $k _ $v>], Gather<$k, $v, true>);
+            instance!([<multimap_ $k _ $v __scan>], [<multimap_ $k _ $v>], Scan<$k, $v>);
         )*}
     };
 }
@@ -37,4 +43,6 @@ pairs! {
     u32, u64;
     u64, u32;
     u64, u64;
+    u128, u32;
+    u128, u64;
 }

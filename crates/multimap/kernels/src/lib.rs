@@ -9,17 +9,21 @@
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
 mod gather;
+mod in_place;
 mod instances;
 pub mod layout;
 pub mod modules;
 mod places;
 mod removal;
 mod rows;
+mod scan;
 
 pub use gather::{Gather, GatherArgs, Values};
-pub use places::{CountArgs, CountValues, First, FirstArgs, Pack, PackArgs, Sample, SampleArgs, SpanArgs, Spans};
+pub use in_place::{CopyRuns, CopyRunsArgs, PlaceRuns, PlaceRunsArgs, PlanRuns, PlanRunsArgs};
+pub use places::{CountArgs, CountValues, First, FirstArgs, Pack, PackArgs, SpanArgs, Spans};
 pub use removal::{
     Compact, CompactArgs, CountKept, CountKeptArgs, Keep, KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs,
     RemovePairs, RemovePairsArgs,
 };
 pub use rows::OUTPUTS;
+pub use scan::{Scan, ScanArgs};

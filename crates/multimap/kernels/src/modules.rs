@@ -8,4 +8,6 @@ lanetree_simt::modules! {
     multimap_u32_u64,
     multimap_u64_u32,
     multimap_u64_u64,
+    multimap_u128_u32,
+    multimap_u128_u64,
 }

@@ -1,6 +1,6 @@
 //! Places: made, counted, read.
 
-use crate::layout::{MOST_VALUES, SAMPLE, begin, count, place};
+use crate::layout::{MOST_VALUES, begin, count, place};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, Word, kernel_args};
 
@@ -181,42 +181,6 @@ impl<V: Word> Kernel for First<V> {
             if simt.lane() == 0 && index < args.count {
                 // SAFETY: a word for each 32 places.
                 unsafe { simt.store(args.hits, index / u64::from(WARP), word, Hint::Streaming) };
-            }
-        }
-    }
-}
-
-kernel_args! {
-    /// Arguments of [`Sample`].
-    pub struct SampleArgs<K> {
-        /// In the caller's form, ascending: `[len]`.
-        pub keys: Global<K>,
-        /// How many.
-        pub len: u64,
-        /// Out: the first key of each [`SAMPLE`] keys.
-        pub firsts: GlobalMut<K>,
-        /// Out: their last key.
-        pub lasts: GlobalMut<K>,
-    }
-}
-
-/// Samples keys, so that all of them can be listed later by ranges of the same length: one thread per sample; any block.
-#[derive(Debug)]
-pub struct Sample<K>(PhantomData<K>);
-
-impl<K: Word> Kernel for Sample<K> {
-    type Args = SampleArgs<K>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let index = simt.global_index();
-        let first = index * SAMPLE;
-        if first < args.len {
-            let end = (first + SAMPLE).min(args.len);
-            // SAFETY: both are keys, and there is a sample for them.
-            unsafe {
-                simt.store(args.firsts, index, simt.load(args.keys, first, Hint::ReadOnly), Hint::Default);
-                simt.store(args.lasts, index, simt.load(args.keys, end - 1, Hint::ReadOnly), Hint::Default);
             }
         }
     }

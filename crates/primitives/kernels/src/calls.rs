@@ -96,13 +96,13 @@ pub fn last<K: KeyWord, V: Word>(args: &RunArgs<K, V, V>) -> Call<'_> {
 }
 
 /// Runs to their lengths.
-pub fn lengths<K: Word, L: Word>(args: &RunArgs<K, u32, L>) -> Call<'_> {
-    Call::new(entry_by_words!(K, L => runs!(K, Lengths<L>)), args)
+pub fn lengths<K: KeyWord, L: Word>(args: &RunArgs<K, u32, L>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, L => runs!(K, Lengths<L>)), args)
 }
 
 /// Runs to the sums of their values.
-pub fn sums<K: Word, V: Word>(args: &RunArgs<K, V, u64>) -> Call<'_> {
-    Call::new(entry_by_words!(K, V => runs!(K, Sums<V>)), args)
+pub fn sums<K: KeyWord, V: Word>(args: &RunArgs<K, V, u64>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => runs!(K, Sums<V>)), args)
 }
 
 /// Exclusive prefix sums of counts.

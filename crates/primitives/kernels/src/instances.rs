@@ -68,6 +68,7 @@ macro_rules! keys {
 }
 keys!(u32);
 keys!(u64);
+keys!(u128);
 
 macro_rules! pairs {
     ($k:ident, $v:ident) => {
@@ -82,17 +83,5 @@ pairs!(u32, u32);
 pairs!(u32, u64);
 pairs!(u64, u32);
 pairs!(u64, u64);
-
-// Keys of 128 bits: what builds, changes and combinations take.
-select_and_merge!(primitives_u128, u128, u32, false);
-instance!(primitives_u128__unique, primitives_u128, runs!(u128, Unique));
-macro_rules! wide_pairs {
-    ($v:ident) => {
-        pastey::paste! {
-            select_and_merge!([<primitives_u128_ $v>], u128, $v, true);
-            instance!([<primitives_u128_ $v __last>], [<primitives_u128_ $v>], runs!(u128, Last<$v>));
-        }
-    };
-}
-wide_pairs!(u32);
-wide_pairs!(u64);
+pairs!(u128, u32);
+pairs!(u128, u64);

@@ -6,9 +6,10 @@ use crate::compare::{Difference, Sabotage};
 use crate::data;
 use core::time::Duration;
 use lanetree::{
-    AnyKey, Clamped, Closed, Composite, Device, DeviceClamped, FloatOrder, Key, KeyWord, Result, compose_on, mask_hits,
-    number_matches,
+    AnyKey, Clamped, Closed, Composite, Device, DeviceClamped, FloatOrder, Key, KeyWord, Result, Word, compose_on,
+    mask_hits, number_matches,
 };
+use lanetree_base::join_steps::{Settled, put_misses, settle, settle_hits};
 use lanetree_base::{JoinBounds, order_floats, restore_floats, unpack_bits};
 use rand::Rng;
 use std::time::Instant;
@@ -201,4 +202,77 @@ pub(crate) fn numbers(device: &Device, len: usize, seed: u64, sabotage: Option<S
     stream.synchronize()?;
     let time = start.elapsed();
     Ok(Answer { queries: len, time, difference: differs(numbers, &expected, sabotage)? })
+}
+
+/// Some bits of random words.
+fn bit(words: &[u32], at: usize) -> bool {
+    words[at / 32] >> (at % 32) & 1 != 0
+}
+
+/// Probes without a match: the complement of a hit mask, and the rows of those whose bit is not set.
+pub(crate) fn misses<V: Word>(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    let (offset, words) = (seed as usize % 40, len.div_ceil(32));
+    let hits = keys::<u32>(words, seed, "hits");
+    let valid = keys::<u32>((offset + len).div_ceil(32), seed, "validity");
+    let complement = |i: usize| i < len && !(bit(&hits, i) && bit(&valid, offset + i));
+    let expected: Vec<u32> =
+        (0..words).map(|word| (0..32).fold(0, |bits, i| bits | u32::from(complement(word * 32 + i)) << i)).collect();
+    let stream = device.stream()?;
+    let mut mask = output(device, "the complement of a hit mask", words, words)?;
+    mask.buffer.copy_range_from(0, &hits)?;
+    let valid = device.upload(&valid)?;
+    // Rows by the probes' numbers, and rows two apart, for half of which there is room.
+    let offset_of = |i: usize| if i * 2 < len { i as u64 * 2 } else { u64::MAX - i as u64 };
+    let offsets: Vec<u64> = (0..len).map(offset_of).collect();
+    let (miss, own) = (<V as KeyWord>::truncate(u64::MAX), |i: usize| <V as KeyWord>::truncate(i as u64));
+    let before: Vec<V> = (0..len).map(own).collect();
+    let (mut rows, mut apart) = (output(device, "rows", len, len)?, output(device, "rows apart", len, len)?);
+    rows.buffer.copy_range_from(0, &before)?;
+    apart.buffer.copy_range_from(0, &before)?;
+    let offsets = device.upload(&offsets)?;
+    let start = Instant::now();
+    settle_hits(&stream, Some((&valid, offset)), len, true, &mut mask.buffer)?;
+    put_misses(&stream, &mask.buffer, len, None, &mut rows.buffer, miss)?;
+    put_misses(&stream, &mask.buffer, len, Some(&offsets), &mut apart.buffer, miss)?;
+    stream.synchronize()?;
+    let time = start.elapsed();
+    let by_number: Vec<V> = (0..len).map(|i| if complement(i) { own(i) } else { miss }).collect();
+    let by_offset: Vec<V> = (0..len).map(|i| if i % 2 == 1 || complement(i / 2) { own(i) } else { miss }).collect();
+    let difference = differs(mask, &expected, sabotage)?.or(differs(rows, &by_number, sabotage)?);
+    Ok(Answer { queries: len, time, difference: difference.or(differs(apart, &by_offset, sabotage)?) })
+}
+
+/// The rows of probes by their matches: of inner and left joins, with nulls and without.
+pub(crate) fn settled(device: &Device, len: usize, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
+    let (offset, words) = (seed as usize % 40, len.div_ceil(32));
+    let counts: Vec<u64> = keys::<u64>(len, seed, "counts").into_iter().map(|word| word % 3).collect();
+    let valid = keys::<u32>((offset + len).div_ceil(32), seed, "validity");
+    let cursors: Vec<u64> = (100..100 + len as u64).collect();
+    let (stream, bits, any) = (device.stream()?, device.upload(&valid)?, device.upload(&[7_u64])?);
+    let (mut time, mut difference) = (Duration::ZERO, None);
+    for (is_left, has_nulls) in [(false, true), (true, false), (true, true)] {
+        let hit = |i: usize| i < len && counts[i] > 0 && (!has_nulls || bit(&valid, offset + i));
+        let mut rows = output(device, "rows of probes", len, len)?;
+        let mut begins = output(device, "where matches begin", len, len)?;
+        let mut mask = output(device, "the hit mask", words, words)?;
+        rows.buffer.copy_range_from(0, &counts)?;
+        begins.buffer.copy_range_from(0, &cursors)?;
+        let start = Instant::now();
+        let out = Settled {
+            counts: &mut rows.buffer,
+            is_left,
+            cursors: is_left.then_some((&mut begins.buffer, &any)),
+            hits: Some(&mut mask.buffer),
+        };
+        settle(&stream, has_nulls.then_some((&bits, offset)), len, out)?;
+        stream.synchronize()?;
+        time += start.elapsed();
+        let expected: Vec<u64> = (0..len).map(|i| if hit(i) { counts[i] } else { is_left.into() }).collect();
+        difference = difference.or(differs(rows, &expected, sabotage)?);
+        let expected: Vec<u64> = (0..len).map(|i| if is_left && !hit(i) { 7 } else { cursors[i] }).collect();
+        difference = difference.or(differs(begins, &expected, sabotage)?);
+        let word = |word: usize| (0..32).fold(0, |bits, i| bits | u32::from(hit(word * 32 + i)) << i);
+        difference = difference.or(differs(mask, &(0..words).map(word).collect::<Vec<u32>>(), sabotage)?);
+    }
+    Ok(Answer { queries: len, time, difference })
 }

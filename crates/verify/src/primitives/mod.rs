@@ -46,19 +46,6 @@ macro_rules! pairs {
     };
 }
 
-/// Those over keys of 128 bits.
-macro_rules! wide_pairs {
-    ($v:ty, $words:literal) => {
-        [
-            Operation { name: "select", words: $words, run: select::run::<u128, $v, false> },
-            Operation { name: "partition", words: $words, run: select::run::<u128, $v, true> },
-            Operation { name: "local_sort_pairs", words: $words, run: local_sort::run::<u128, $v> },
-            Operation { name: "merge", words: $words, run: merge::run::<u128, $v, false> },
-            Operation { name: "merge, replacing", words: $words, run: merge::run::<u128, $v, true> },
-        ]
-    };
-}
-
 /// Every operation of a kind of device.
 pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
     let mut operations = vec![
@@ -84,13 +71,16 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
         Operation { name: "bounds of joins", words: "u64", run: columns::join_bounds::<u64> },
         Operation { name: "bounds of joins", words: "u128", run: columns::join_bounds::<u128> },
         Operation { name: "numbers of probes", words: "u64", run: columns::numbers },
+        Operation { name: "probes without a match", words: "u32", run: columns::misses::<u32> },
+        Operation { name: "probes without a match", words: "u64", run: columns::misses::<u64> },
+        Operation { name: "rows of probes", words: "u64", run: columns::settled },
     ];
     operations.extend(pairs!(u32, u32, "u32-u32"));
     operations.extend(pairs!(i32, u64, "i32-u64"));
     operations.extend(pairs!(u64, u32, "u64-u32"));
     operations.extend(pairs!(i64, u64, "i64-u64"));
-    operations.extend(wide_pairs!(u32, "u128-u32"));
-    operations.extend(wide_pairs!(u64, "u128-u64"));
+    operations.extend(pairs!(u128, u32, "u128-u32"));
+    operations.extend(pairs!(u128, u64, "u128-u64"));
     // The CPU folds and sorts batches by itself.
     if kind != DeviceKind::Host {
         operations.extend([

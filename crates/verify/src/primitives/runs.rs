@@ -9,7 +9,7 @@ use core::time::Duration;
 use lanetree::primitives::{
     Keys, KeysMut, Pairs, PairsMut, RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys,
 };
-use lanetree::{Buffer, Device, Key, Result, Stream, Word};
+use lanetree::{AnyKey, Buffer, Device, Result, Stream, Word};
 use rand::{Rng, RngExt};
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ struct Case<K, V> {
     unique: Vec<K>,
 }
 
-impl<K: Key, V: Word> Case<K, V> {
+impl<K: AnyKey, V: Word> Case<K, V> {
     fn new(len: usize, seed: u64) -> Self {
         let mut rng = data::rng(seed, "runs");
         let mut distinct: Vec<K> = Distribution::Uniform.keys(len, &mut rng);
@@ -75,7 +75,7 @@ impl<K: Key, V: Word> Case<K, V> {
 }
 
 /// The last pair of each run, and the keys alone.
-pub(crate) fn last<K: Key, V: Word>(
+pub(crate) fn last<K: AnyKey, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,
@@ -97,7 +97,7 @@ pub(crate) fn last<K: Key, V: Word>(
 }
 
 /// The length of each run, in words as wide as `V`.
-pub(crate) fn lengths<K: Key, V: Word>(
+pub(crate) fn lengths<K: AnyKey, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,
@@ -112,7 +112,7 @@ pub(crate) fn lengths<K: Key, V: Word>(
 }
 
 /// The sum of each run.
-pub(crate) fn sums<K: Key, V: Word>(
+pub(crate) fn sums<K: AnyKey, V: Word>(
     device: &Device,
     len: usize,
     seed: u64,

@@ -41,6 +41,20 @@ impl<'a, K: Word, V: Word> LeafRegion<'a, K, V> {
             }
         }
     }
+
+    /// Replaces the value of pair `at` of a leaf of `len` pairs.
+    ///
+    /// # Safety
+    /// Meanwhile nobody reads values or takes slots of the leaf, and nobody else replaces this value.
+    pub(super) unsafe fn replace(&self, leaf: u32, len: usize, at: usize, value: V) {
+        let fanout = self.fanout as usize;
+        assert!(leaf < self.leaves && at < len && len <= fanout, "pair {at} of {len} of leaf {leaf}");
+        let values = self.start.wrapping_add(leaf_values_offset::<K, V>(self.fanout, leaf) as usize).cast::<V>();
+        // The slots after the last pair repeat it.
+        let end = if at + 1 == len { fanout } else { at + 1 };
+        // SAFETY: slots of the leaf, which is in the region, and no others' by the caller's promise.
+        (at..end).for_each(|slot| unsafe { values.wrapping_add(slot).write(value) });
+    }
 }
 
 /// The slots of one leaf. The first `len` hold pairs, the others repeat the last of them.

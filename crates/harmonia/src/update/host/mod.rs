@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `locks` | the coarse lock with its count, and the leaves' locks |
 //! | `leaf` | inserts and removals inside a leaf |
+//! | `values` | batches that only replace values |
 //! | `auxiliary` | leaves that are split or merged before the region moves |
 //! | `batch` | Algorithm 1 |
 //! | `movement` | the new key region after the batch |
@@ -19,6 +20,7 @@ mod locks;
 mod movement;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use super::{UpdatePath, UpdateReport};
 use crate::Harmonia;
@@ -77,6 +79,17 @@ pub struct Applied<K, V> {
 }
 
 impl<K, V> Applied<K, V> {
+    /// What all tasks have done, and whether the key region has to move.
+    fn new(done: Vec<Done<K, V>>, restructured: bool) -> Self {
+        let mut report = done.iter().fold(UpdateReport::default(), |sum, done| sum.plus(&done.report));
+        report.path = match report {
+            _ if restructured => UpdatePath::Moved,
+            UpdateReport { inserted: 0, replaced: 0, removed: 0, .. } => UpdatePath::Unchanged,
+            _ => UpdatePath::InPlace,
+        };
+        Self { report, done }
+    }
+
     /// The leaves that were changed in place, in ascending order. If the batch's path was [`UpdatePath::InPlace`],
     /// nothing else has changed, except for the ranks.
     ///
@@ -114,24 +127,22 @@ fn apply_within<K: Key, V: Word>(
     if tree.shape.leaves == 0 {
         return Ok(Applied { report: fill_empty(tree, changes, limits)?, done: Vec::new() });
     }
+    if let Some(done) = values::replace(tree, changes, limits)? {
+        return Ok(Applied::new(done, false));
+    }
     let mut auxiliary = Auxiliary::new(tree.shape.leaves, changes.len())?;
     let (states, chains) = auxiliary.parts();
     let (done, restructured) = carry_out(tree, changes, states, chains, limits);
-    let mut report = done.iter().fold(UpdateReport::default(), |sum, done| sum.plus(&done.report));
-    report.path = match report {
-        _ if restructured => UpdatePath::Moved,
-        UpdateReport { inserted: 0, replaced: 0, removed: 0, .. } => UpdatePath::Unchanged,
-        _ => UpdatePath::InPlace,
-    };
-    let settled = match report.path {
-        UpdatePath::Moved => move_regions(tree, changes, states, chains, limits),
-        _ if report.inserted + report.removed > 0 => move_ranks(tree, states),
+    let applied = Applied::new(done, restructured);
+    let settled = match applied.report {
+        UpdateReport { path: UpdatePath::Moved, .. } => move_regions(tree, changes, states, chains, limits),
+        report if report.inserted + report.removed > 0 => move_ranks(tree, states),
         _ => Ok(()),
     };
     match settled {
-        Ok(()) => Ok(Applied { report, done }),
+        Ok(()) => Ok(applied),
         Err(error) => {
-            undo(tree, states, chains, done);
+            undo(tree, states, chains, applied.done);
             Err(error)
         }
     }

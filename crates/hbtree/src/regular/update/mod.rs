@@ -23,7 +23,7 @@ use super::nodes::{Columns, last_lines, parts_mut, upper_lines, write_upper};
 use super::pool::NONE;
 use super::{BigLeaves, Regular};
 use crate::line::prefetch;
-use crate::options::UpdateTimes;
+use crate::options::{Pinning, UpdateTimes};
 use crate::structure::{Inner, Leaves, Parts, Place};
 use core::ops::Range;
 use group::{Change, Group, Source, Write};
@@ -65,7 +65,15 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let is_possible = count > 0 && u32::try_from(count).is_ok();
         let copy = self.copy.as_ref().filter(|_| self.options.device_updates && is_possible);
         let (places, changes, folding) = if let Some(copy) = copy {
-            let sorted = sort_on_device(&mut self.sorting, &self.device, copy, count, |i| *op(i).key())?;
+            let sorted = match sort_on_device(&mut self.sorting, &self.device, copy, count, |i| *op(i).key()) {
+                Ok(sorted) => sorted,
+                Err(error) => {
+                    // Its memory is the device's, too.
+                    self.sorting = None;
+                    self.note_refusal(&error);
+                    return Err(error);
+                }
+            };
             let (changes, leaves) = in_order(sorted, op)?;
             let folding = clock.lap();
             (self.places_in(&changes, &leaves)?, changes, folding)
@@ -106,8 +114,18 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         report.path = if plan.runs.is_empty() { UpdatePath::InPlace } else { UpdatePath::Moved };
         let writes = writes(&groups, &plan)?;
         times.plan = clock.lap();
-        if let Some(refused) = self.leaves.reserve(plan.last_numbers.end, &self.options)? {
-            self.pinned = Some(Err(refused.to_string()));
+        let mut options = self.options;
+        if self.copy.is_none() && options.pinning == Pinning::Required {
+            // A device without inner levels reads no leaves.
+            options.pinning = Pinning::IfPossible;
+        }
+        match self.leaves.reserve(plan.last_numbers.end, &options) {
+            Ok(None) => {}
+            Ok(Some(refused)) => self.pinned = Some(Err(refused.to_string())),
+            Err(error) => {
+                self.note_refusal(&error);
+                return Err(error);
+            }
         }
         self.leaves.pool.make_room(&plan.last_numbers)?;
         self.inner.pool.make_room(&plan.upper_numbers)?;
@@ -117,7 +135,12 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         times.device = clock.lap();
         self.write(&writes, &plan, &report);
         if copy.is_some() {
-            (self.copy, self.no_copy) = (copy, None);
+            self.copy = copy;
+            if self.no_copy.take().is_some() && self.options.pinning != Pinning::None {
+                // The device is back. The batch has taken place whether it can read the leaves again or not.
+                self.pinned =
+                    Some(Leaves::<K, V>::pin(&mut self.leaves, &self.device).map_err(|error| error.to_string()));
+            }
         }
         times.host = clock.lap();
         self.update_times = times;

@@ -15,12 +15,12 @@ use crate::options::UpdateMethod;
 use crate::regular::nodes::{last_lines, upper_lines, write_upper};
 use crate::regular::{BigLeaves, Regular, RegularInner, RegularOnDevice};
 use crate::structure::Parts;
+use crate::tuning::{TUNING, Tuning};
 use core::mem::take;
 use lanetree_frame::parallel::*;
 use lanetree_frame::parcel::{Goal, Parcel};
-use lanetree_frame::{Device, DeviceKind, Error, Result};
+use lanetree_frame::{Device, DeviceKind, Result};
 use lanetree_layout::{Key, Word};
-use lanetree_runtime as runtime;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -33,17 +33,11 @@ const LEAST: usize = 64;
 /// Parcels of each thread: one is on its way while the next is filled.
 const PARCELS: usize = 2;
 
-/// The smallest batch that [`UpdateMethod::Auto`] sends while it is made. Measured on an H200 and 16 threads (figure
-/// `hbtree-updates`, 2^26 pairs): below, sending all at once is faster, 1.6 times at 2^10; from here on overlapping is, 1.02
-/// times at 2^16 and 1.24 times at 2^20. In the paper it is the other way round (figure 14), since its asynchronous method sends all nodes
-/// at once and its synchronized one sends each by itself.
-const LEAST_SYNCHRONIZED: usize = 1 << 16;
-
 impl UpdateMethod {
     /// Whether pieces are sent while others are made, for a batch of so many changes.
-    fn overlaps(self, changes: usize) -> bool {
+    fn overlaps(self, changes: usize, tuning: &Tuning) -> bool {
         match self {
-            Self::Auto => changes >= LEAST_SYNCHRONIZED,
+            Self::Auto => changes >= tuning.overlapped_from,
             Self::Asynchronous => false,
             Self::Synchronized => true,
         }
@@ -55,7 +49,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
     /// device that has no copy need not take one: a batch does not need it, so where it fails once more the CPU goes on alone.
     ///
     /// # Errors
-    /// [`Error::Runtime`]. A copy that was being changed is dropped, and any copy if the device does more than refuse memory: so
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime). A copy that was being changed is dropped, and any copy if the device does more than refuse memory: so
     /// the next batch does not depend on it.
     pub(super) fn send(
         &mut self,
@@ -68,14 +62,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
             Ok(copy) => return Ok(copy),
             Err(error) => error,
         };
-        let is_full =
-            matches!(error, Error::Runtime(runtime::Error::OutOfMemory { .. } | runtime::Error::PoolLimit { .. }));
-        if !is_full {
-            self.copy = None;
-        }
-        if self.copy.is_none() {
-            self.no_copy = Some(error.to_string());
-        }
+        self.note_refusal(&error);
         if had_copy { Err(error) } else { Ok(None) }
     }
 
@@ -99,7 +86,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let RegularOnDevice { upper, last, parcels, emulated, .. } = &mut copy;
         send_upper(&self.device, parcels, plan, Goal { array: upper, emulated })?;
         let (nodes, goal) = (Nodes { inner: &self.inner, leaves: &self.leaves }, Goal { array: last, emulated });
-        match self.options.update_method.overlaps(changes) {
+        match self.options.update_method.overlaps(changes, TUNING.on(&self.device)?) {
             true => nodes.synchronized(&self.device, parcels, &moving, goal)?,
             false => nodes.asynchronous(&self.device, parcels, &moving, goal)?,
         }

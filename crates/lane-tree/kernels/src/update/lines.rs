@@ -3,8 +3,8 @@
 use super::line::{Line, PAIRS};
 use super::{APPEND_BYTES, Changes, Effect, append};
 use crate::layout::{
-    Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS, QUANTISER, Quantiser, SEPARATORS, chunk_at,
-    chunk_of, has_values_beside, planes, record_words, value_at,
+    Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, QUANTISER, Quantiser, SEPARATORS, chunk_at, chunk_of,
+    has_values_beside, node_at, planes, record_at, record_words, value_at,
 };
 use crate::search::TreeRef;
 use crate::values;
@@ -195,8 +195,7 @@ unsafe fn cell_of_bit<S: Simt>(simt: S, nodes: Global<u32>, node: u32, mut numbe
     let mut word = 0;
     while word < SEPARATORS {
         // SAFETY: a word of the node.
-        let mut bits =
-            unsafe { simt.load(nodes, u64::from(node) * u64::from(NODE_WORDS) + u64::from(word), Hint::ReadOnly) };
+        let mut bits = unsafe { simt.load(nodes, node_at(node) + u64::from(word), Hint::ReadOnly) };
         let count = bits.count_ones();
         if number < count {
             while number > 0 {
@@ -228,7 +227,7 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
     let slots = Line::<K, V>::SLOTS as u32;
     // SAFETY: the node of the group, and operations beside the group's.
     unsafe {
-        let at = u64::from(group.node) * u64::from(NODE_WORDS) + u64::from(QUANTISER);
+        let at = node_at(group.node) + u64::from(QUANTISER);
         let quantiser = Quantiser(simt.load(tree.nodes, at, Hint::ReadOnly));
         if quantiser.format() != Format::Bitmap {
             return None;
@@ -501,7 +500,7 @@ unsafe fn hand_over<S: Simt, K: KeyWord, V: Value>(
         note_len::<S, K, V>(simt, args.records, (group.node, other), (len, beside.len));
         // Every line has a bit of its own, so that sums change only this one.
         let add = |cell: u32, change: u32| {
-            let word = u64::from(group.node) * u64::from(NODE_WORDS) + u64::from(cell / 32);
+            let word = node_at(group.node) + u64::from(cell / 32);
             simt.atomic_add(args.nodes, word, change, Order::Relaxed, Scope::Device);
         };
         let (old, new) = shift.cells();
@@ -521,8 +520,8 @@ unsafe fn note_len<S: Simt, K: KeyWord, V: Value>(
     (node, line): (u32, u32),
     (old, new): (u32, u32),
 ) {
-    let (planes, words) = (planes::<K, V>(), record_words::<K, V>());
-    let first = u64::from(node) * u64::from(words) + u64::from(words - planes);
+    let planes = planes::<K, V>();
+    let first = record_at::<K, V>(node) + u64::from(record_words::<K, V>() - planes);
     unroll!(MOST_PLANES, plane => {
         if (plane as u32) < planes && ((old - 1) ^ (new - 1)) >> plane & 1 != 0 {
             // Every line has bits of its own, so that sums change only these.

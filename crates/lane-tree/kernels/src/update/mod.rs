@@ -26,7 +26,7 @@ pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
 use crate::layout::{
-    LINE_WORDS, MOST_CHUNK_SLOTS, Record, chunk_at, chunk_slots, has_values_beside, pairs_of, record_words, value_at,
+    LINE_WORDS, MOST_CHUNK_SLOTS, Record, chunk_at, chunk_slots, has_values_beside, pairs_of, record_at, value_at,
 };
 use crate::search::TreeRef;
 use crate::values;
@@ -340,7 +340,7 @@ impl<K: KeyWord> TreeRef<K> {
         if number == self.leaf_nodes {
             return self.len;
         }
-        let at = u64::from(number) * u64::from(record_words::<K, V>()) + u64::from(Record::<K>::RANK_WORD);
+        let at = record_at::<K, V>(number) + u64::from(Record::<K>::RANK_WORD);
         // SAFETY: a word of the record.
         let word = unsafe { simt.load(self.records, at, Hint::Default) };
         if K::BITS == 32 { word >> 32 } else { word }

@@ -1,7 +1,9 @@
 //! Ranks after a batch, and nodes that move aside.
 
 use super::Changes;
-use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, line_at, pairs_of, record_words};
+use crate::layout::{
+    LINE_WORDS, MOST_CHUNK_SLOTS, NODE_WORDS, Record, line_at, node_at, pairs_of, record_at, record_words,
+};
 use crate::parts::{Divided, DividedWord, LINE_BITS};
 use crate::search::TreeRef;
 use core::marker::PhantomData;
@@ -43,7 +45,7 @@ impl<K: KeyWord, V: Value> Kernel for Ranks<K, V> {
         unsafe {
             let growth = args.changes.growth(simt, args.changes.of_node(simt, node as u32));
             let growth = if K::BITS == 32 { growth << 32 } else { growth };
-            let word = node * u64::from(record_words::<K, V>()) + u64::from(Record::<K>::RANK_WORD);
+            let word = record_at::<K, V>(node) + u64::from(Record::<K>::RANK_WORD);
             let rank = simt.load(args.records.as_const(), word, Hint::Default);
             simt.store(args.records, word, rank.wrapping_add(growth), Hint::Default);
             if args.moves.is_null() {
@@ -110,13 +112,13 @@ impl<K: KeyWord, V: Value> Kernel for Relocate<K, V> {
             let to = u64::from(to);
             let mut own = lane;
             while own < NODE_WORDS {
-                let at = |number: u64| number * u64::from(NODE_WORDS) + u64::from(own);
+                let at = |number: u64| node_at(number) + u64::from(own);
                 let word = simt.load(args.tree.nodes, at(node), Hint::ReadOnly);
                 simt.store(args.nodes, at(to), word, Hint::Default);
                 own += LANES;
             }
             if lane < record_words::<K, V>() {
-                let at = |number: u64| number * u64::from(record_words::<K, V>()) + u64::from(lane);
+                let at = |number: u64| record_at::<K, V>(number) + u64::from(lane);
                 let word = simt.load(args.tree.records, at(node), Hint::ReadOnly);
                 simt.store(args.records, at(to), word, Hint::Default);
             }
@@ -160,7 +162,7 @@ impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
         }
         // SAFETY: a node's record, and its last line.
         unsafe {
-            let at = node * u64::from(record_words::<K, V>());
+            let at = record_at::<K, V>(node);
             let first = match K::BITS {
                 128 => K::from_parts(simt.load_vector(args.records, at, Hint::ReadOnly)),
                 _ => K::truncate(simt.load(args.records, at, Hint::ReadOnly)),

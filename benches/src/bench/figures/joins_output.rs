@@ -1,0 +1,233 @@
+//! Joins with many rows, by their kind, beside writing those rows at the rate at which memory is copied: equi-joins with a multi-map
+//! whose keys have four values each, and joins of ranges with a LaneTree.
+
+use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
+use crate::bench::data::{Batch, Data, Order};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figures::ceilings;
+use crate::bench::map_pairs::{MapPairs, Values};
+use crate::bench::plan::main_of;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::multimap::{DeviceJoin, JoinScratch};
+use lanetree::{Closed, DeviceRangeMatches, JoinKind, LaneTree, MultiMap, RangeJoinScratch};
+use lanetree_base::parallel::*;
+use lanetree_baselines::Checksum;
+use lanetree_record::Timing;
+
+pub(crate) static EQUI: Figure = Figure {
+    name: "joins-equi",
+    about: "The multi-map: joins by keys with four values each, beside writing their rows",
+    table: Some(&EQUI_TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    with_ceilings: true,
+    run: Run::Alone(equi),
+    ..Figure::BASE
+};
+
+pub(crate) static RANGE: Figure = Figure {
+    name: "joins-range",
+    about: "LaneTree: joins of ranges of 64 pairs, beside writing their rows",
+    table: Some(&RANGE_TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    with_ceilings: true,
+    run: Run::Alone(range),
+    ..Figure::BASE
+};
+
+/// The columns of both.
+const COLUMNS: &[Column] = &[
+    INDEX,
+    DEVICE,
+    WORDS,
+    N,
+    OPERATION,
+    ORDER,
+    BATCH,
+    Column::extra("rows", "found", Format::Plain),
+    MS,
+    RATE,
+    CEILING.headed("of writing the rows"),
+];
+
+static EQUI_TABLE: Table = Table {
+    name: "joins-equi",
+    title: "Equi-joins with a multi-map, four values per key",
+    columns: COLUMNS,
+    clock: Clock::Device,
+    notes: &[
+        "n: pairs. Half of the probes are present. Rates are of probes; probes and rows are on the device. of writing the rows:",
+        "of the rate at which the output (8 bytes for the number of a probe and 4 for a row, and 8 bytes of offset for each",
+        "probe; of semi and anti the number of a probe) is written if memory is written as fast as it is copied.",
+    ],
+    summary: None,
+};
+
+static RANGE_TABLE: Table = Table {
+    name: "joins-range",
+    title: "Joins of ranges of 64 pairs with a LaneTree",
+    columns: COLUMNS,
+    clock: Clock::Device,
+    notes: &[
+        "Rates are of probes; probes and rows are on the device. of writing the rows: of the rate at which the output (8 bytes",
+        "for the number of a probe and 4 for a row, and 8 bytes of offset for each probe; of semi the number of a probe) is",
+        "written if memory is written as fast as it is copied. The keys, 8 bytes per row, are written, too, and not counted.",
+    ],
+    summary: None,
+};
+
+/// Values of a key.
+const VALUES: usize = 4;
+
+/// Pairs of a range.
+const PAIRS: usize = 64;
+
+/// Ranges for each probe of an equi-join, as a power of two: both have about as many rows.
+const RANGES: u32 = 4;
+
+/// A row with the ceiling of writing so many bytes.
+fn push(
+    session: &mut Session,
+    (figure, index): (&'static str, &'static str),
+    (operation, order): (&str, Order),
+    (n, batch, rows): (usize, usize, usize),
+    bytes: usize,
+    (timing, checksum): (Timing, Checksum),
+) {
+    let row = Row::new(figure, index, operation, batch, timing, checksum).on(session.device_name());
+    let row = row.over(n, ("u64", "u32"), "uniform").with("order", order.name()).with("found", rows as u64);
+    let ceiling = session.ceilings.copy.map(|copy| batch as f64 * copy / bytes as f64);
+    session.push(row.with("bytes_moved", bytes as u64).with("ceiling_giga_per_second", ceiling));
+}
+
+fn equi(session: &mut Session, request: &Request) -> Result<()> {
+    ceilings::copy(session)?;
+    let size = main_of(&request.sizes);
+    let pairs = MapPairs::new(1 << size, Values::Each(VALUES), session.seed_of(size));
+    let rows: Vec<u32> = (0..pairs.len() as u32).collect();
+    let map = MultiMap::build(&session.device, &pairs.keys(), &rows)?;
+    drop(rows);
+    for order in [Order::Random, Order::Sorted] {
+        let Some(sorted) = pairs.distinct.sorted_batch(1 << session.plan.queries, true, session.seed) else {
+            return Ok(());
+        };
+        let batch = sorted.ordered(order, session.seed);
+        if session.has_time(format_args!("equi-joins, {}", order.name())) {
+            equi_joins(session, &map, &batch, (pairs.len(), order))?;
+        }
+    }
+    Ok(())
+}
+
+fn equi_joins(
+    session: &mut Session,
+    map: &MultiMap<u64, u32>,
+    batch: &Batch<u64>,
+    (n, order): (usize, Order),
+) -> Result<()> {
+    let (count, origins) = (batch.queries.len(), &batch.origins);
+    let probes = session.device.upload(&batch.queries)?;
+    for (operation, kind) in
+        [("inner", JoinKind::Inner), ("left", JoinKind::Left), ("semi", JoinKind::Semi), ("anti", JoinKind::Anti)]
+    {
+        // The probe of each row, and which of its rows it is.
+        let mut rows = Vec::new();
+        for (probe, origin) in (0_u32..).zip(origins) {
+            let own = kind.rows(if origin.is_miss() { 0 } else { VALUES as u64 });
+            rows.extend((0..own as u8).map(|at| (probe, at)));
+        }
+        let total = rows.len();
+        let out = match kind.has_rows() {
+            true => DeviceJoin::new(&session.device, count, total)?,
+            false => DeviceJoin::of_probes(&session.device, count)?,
+        };
+        let mut out = (out, JoinScratch::new(&session.device, count)?);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
+            |(out, scratch)| Ok(map.on(&session.stream).kind(kind).join(&probes, scratch, out)?),
+        )?;
+        let (out, _) = out;
+        session.expect(&operation, "rows", out.count.to_vec()?[0], total as u64)?;
+        let mut checksum =
+            session.check(&operation, "probes", &out.probes, total, u64::MAX, |at| u64::from(rows[at].0))?;
+        let mut bytes = 8 * total;
+        if kind.has_rows() {
+            let row = |at: usize| {
+                let (probe, own) = rows[at];
+                let origin = origins[probe as usize];
+                if origin.is_miss() { u32::MAX } else { (origin.rank() * VALUES) as u32 + u32::from(own) }
+            };
+            checksum = checksum.and(session.check(&operation, "rows", &out.rows, total, u32::MAX, row)?);
+            bytes += 4 * total + 8 * count;
+        }
+        push(session, ("joins-equi", "multimap"), (operation, order), (n, count, total), bytes, (timing, checksum));
+    }
+    Ok(())
+}
+
+fn range(session: &mut Session, request: &Request) -> Result<()> {
+    ceilings::copy(session)?;
+    let size = main_of(&request.sizes);
+    let data = Data::<u64>::uniform(1 << size, session.seed_of(size));
+    if data.len() <= PAIRS {
+        return Ok(());
+    }
+    let rows: Vec<u32> = (0..data.len() as u32).collect();
+    let tree = LaneTree::builder().build_sorted(&session.device, &data.keys, &rows)?;
+    drop(rows);
+    for order in [Order::Random, Order::Sorted] {
+        let queries = session.plan.queries.saturating_sub(RANGES).max(4);
+        let Some(sorted) = data.sorted_batch(1 << queries, false, session.seed) else { return Ok(()) };
+        let batch = sorted.ordered(order, session.seed);
+        if session.has_time(format_args!("joins of ranges, {}", order.name())) {
+            range_joins(session, &tree, (&data, &batch), order)?;
+        }
+    }
+    Ok(())
+}
+
+fn range_joins(
+    session: &mut Session,
+    tree: &LaneTree<u64, u32>,
+    (data, batch): (&Data<u64>, &Batch<u64>),
+    order: Order,
+) -> Result<()> {
+    let firsts = batch.first_ranks(data.len() - PAIRS);
+    let count = firsts.len();
+    let lows: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank]).collect();
+    let highs: Vec<u64> = firsts.par_iter().map(|&rank| data.keys[rank + PAIRS - 1]).collect();
+    let (lows, highs) = (session.device.upload(&lows)?, session.device.upload(&highs)?);
+    for (operation, kind) in [("inner", JoinKind::Inner), ("left", JoinKind::Left), ("semi", JoinKind::Semi)] {
+        let pairs = if kind.has_rows() { PAIRS } else { 1 };
+        let total = count * pairs;
+        let out = DeviceRangeMatches::new(&session.device, count, total)?;
+        let mut out = (out, RangeJoinScratch::new(&session.device, count)?);
+        let timing = session.time_on_stream(
+            &mut out,
+            |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.pairs.values)),
+            |(out, scratch)| {
+                let on = tree.on(&session.stream).kind(kind);
+                Ok(on.range_join(&lows, &highs, Closed::Both, scratch, out)?)
+            },
+        )?;
+        let (out, _) = out;
+        let last = if kind.has_rows() { count } else { 0 };
+        session.expect(&operation, "rows", out.pairs.offsets.to_vec()?[last], total as u64)?;
+        let mut checksum =
+            session.check(&operation, "probes", &out.probes, total, u64::MAX, |at| (at / pairs) as u64)?;
+        let mut bytes = 8 * total;
+        if kind.has_rows() {
+            let row = |at: usize| (firsts[at / PAIRS] + at % PAIRS) as u32;
+            checksum = checksum.and(session.check(&operation, "rows", &out.pairs.values, total, u32::MAX, row)?);
+            bytes += 4 * total + 8 * count;
+        }
+        let sizes = (data.len(), count, total);
+        push(session, ("joins-range", "lanetree"), (operation, order), sizes, bytes, (timing, checksum));
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Joins by ranges in device form.
+
+use super::{DeviceJoin, OnStream, RangeScratch};
+use crate::gather::{RowsOf, gather_values};
+use crate::places::spans;
+use lanetree_frame::fixed::{Side, Uses, numbers};
+use lanetree_frame::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
+use lanetree_frame::{Buffer, Closed, Device, JoinBounds, JoinKind, Result, number_matches};
+use lanetree_layout::{AnyKey, Word};
+use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select_keys};
+
+/// Scratch memory of joins by ranges in device form: 65 bytes and three keys per probe, reusable for the next batch.
+#[derive(Debug)]
+pub struct RangeJoinScratch<K: AnyKey, V> {
+    lows: Buffer<K>,
+    highs: Buffer<K>,
+    pub(crate) ranges: RangeScratch<K>,
+    numbers: Buffer<u64>,
+    hits: Buffer<u32>,
+    select: SelectScratch,
+    /// The row of a probe without a match, and its position: past all values.
+    miss: (Buffer<V>, Buffer<u64>),
+    /// A hit mask of no hits.
+    no_hits: Buffer<u32>,
+}
+
+impl<K: AnyKey, V: Word> RangeJoinScratch<K, V> {
+    /// Enough for `probes` probes. Returns when it is complete.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room.
+    pub fn new(device: &Device, probes: usize) -> Result<Self> {
+        Ok(Self {
+            lows: device.alloc(probes)?,
+            highs: device.alloc(probes)?,
+            ranges: RangeScratch::new(device, probes, 0)?,
+            numbers: numbers(device, probes)?,
+            hits: device.alloc(probes.div_ceil(32))?,
+            select: SelectScratch::new(device, probes)?,
+            miss: (device.alloc(1)?, device.alloc(1)?),
+            no_hits: device.alloc_zeroed(1)?,
+        })
+    }
+
+    /// The hit mask of the last join's probes: bit `i % 32` of element `i / 32` says whether probe `i` has a match; after an
+    /// anti-join, whether it has none.
+    pub fn hits(&self) -> &Buffer<u32> {
+        &self.hits
+    }
+
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        let words = self.hits.bytes() + self.no_hits.bytes() + self.numbers.bytes() + self.miss.1.bytes();
+        let own = self.lows.bytes() + self.highs.bytes() + self.miss.0.bytes() + words;
+        self.ranges.bytes() + self.select.bytes() + own
+    }
+}
+
+impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
+    /// Joins ranges with the map: a row for each value of the keys between `lows[i]` and `highs[i]`, in ascending order of the
+    /// keys, and of one key in the order in which its values were inserted. `closed` says which bounds belong to the ranges; a reversed
+    /// range is empty. Otherwise like [`OnStream::join`], with [`kind`](Self::kind), [`valid`](Self::valid) and [`miss`](Self::miss).
+    ///
+    /// # Errors
+    /// As [`OnStream::get_all`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as lows;
+    /// [`NotCompact`](lanetree_frame::Error::NotCompact) after inserts in place: see
+    /// [`MultiMap::restore_order`](crate::MultiMap::restore_order).
+    pub fn range_join(
+        &self,
+        lows: &Buffer<K>,
+        highs: &Buffer<K>,
+        closed: Closed,
+        scratch: &mut RangeJoinScratch<K, V>,
+        out: &mut DeviceJoin<V>,
+    ) -> Result<()> {
+        self.options.check("range_join", Uses::JoinOfValues)?;
+        self.join_between((lows, highs), JoinBounds::of_ranges(closed), scratch, out)
+    }
+
+    /// Joins probes with all values of the keys that are at most `distance` away. Otherwise like [`OnStream::range_join`].
+    ///
+    /// # Errors
+    /// As [`OnStream::range_join`]; [`OptionValue`](lanetree_frame::Error::OptionValue) for keys that are floats.
+    pub fn band_join(
+        &self,
+        probes: &Buffer<K>,
+        distance: u64,
+        scratch: &mut RangeJoinScratch<K, V>,
+        out: &mut DeviceJoin<V>,
+    ) -> Result<()> {
+        self.options.check("band_join", Uses::JoinOfValues)?;
+        self.join_between((probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
+    }
+
+    fn join_between(
+        &self,
+        bounds: (&Buffer<K>, &Buffer<K>),
+        how: JoinBounds<K>,
+        scratch: &mut RangeJoinScratch<K, V>,
+        out: &mut DeviceJoin<V>,
+    ) -> Result<()> {
+        let (count, stream, kind) = (bounds.0.len(), self.stream, self.options.kind);
+        self.check("the count's buffer", 1, &out.count)?;
+        let room = if kind.has_rows() { 0 } else { count };
+        self.check("the buffer of the probes' numbers", room, &out.probes)?;
+        if !kind.has_rows() {
+            self.settle_ranges(bounds, how, scratch)?;
+            settle_hits(stream, None, count, kind == JoinKind::Anti, &mut scratch.hits)?;
+            let output = KeysMut { keys: &mut out.probes, count: &mut out.count };
+            let numbers = Keys { keys: &scratch.numbers, count: count.into() };
+            return select_keys(stream, numbers, &scratch.hits, output, &mut scratch.select);
+        }
+        self.check("the buffer of the rows", out.probes.len(), &out.rows)?;
+        self.locate_range_join(bounds, how, scratch, &mut out.offsets)?;
+        out.count.copy_from_buffer(stream, 0, &out.offsets, count..count + 1)?;
+        self.copy_range_join(count, scratch, &out.offsets, &mut out.rows)?;
+        number_matches(stream, &out.offsets, count, &mut out.probes)
+    }
+
+    /// Finds where the rows of each probe are, and their offsets.
+    pub(crate) fn locate_range_join(
+        &self,
+        bounds: (&Buffer<K>, &Buffer<K>),
+        how: JoinBounds<K>,
+        scratch: &mut RangeJoinScratch<K, V>,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = bounds.0.len();
+        self.check("the offsets' buffer", count.saturating_add(1), offsets)?;
+        self.settle_ranges(bounds, how, scratch)?;
+        exclusive_scan(self.stream, &scratch.ranges.counts, count, offsets, &mut scratch.ranges.scan)
+    }
+
+    /// Finds the rows of each probe, and which have a match.
+    fn settle_ranges(
+        &self,
+        (lows, highs): (&Buffer<K>, &Buffer<K>),
+        how: JoinBounds<K>,
+        scratch: &mut RangeJoinScratch<K, V>,
+    ) -> Result<()> {
+        self.contents.check_order("range_join")?;
+        let (count, stream, valid) = (lows.len(), self.stream, self.options.valid);
+        self.check("the lows' buffer", count, lows)?;
+        self.check("the scratch memory", count, &scratch.lows)?;
+        check_validity(stream, valid, count)?;
+        let RangeJoinScratch { lows: firsts, highs: lasts, ranges, hits, miss, no_hits, .. } = scratch;
+        how.on_stream(stream, (lows, highs), (&mut *firsts, &mut *lasts))?;
+        let RangeScratch { firsts: from, lasts: to, neighbors, begins, counts, .. } = ranges;
+        // Of all of a longer scratch memory, bounds would be asked for that were never written.
+        let keys = &self.contents.keys;
+        keys.on(stream).neighbors_of_first(count, Side::Lower, firsts, neighbors, from)?;
+        keys.on(stream).miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
+        spans(stream, (from, to), (None, u64::MAX), count, Some(&mut *begins), counts)?;
+        let is_left = self.options.kind == JoinKind::Left;
+        if is_left {
+            put_misses(stream, no_hits, 1, None, &mut miss.0, self.options.miss())?;
+            put_misses(stream, no_hits, 1, None, &mut miss.1, self.contents.values.len() as u64)?;
+        }
+        let cursors = is_left.then_some((begins, &miss.1));
+        settle(stream, valid, count, Settled { counts, is_left, cursors, hits: Some(hits) })
+    }
+
+    /// Copies the rows of probes that were located.
+    pub(crate) fn copy_range_join(
+        &self,
+        count: usize,
+        scratch: &RangeJoinScratch<K, V>,
+        offsets: &Buffer<u64>,
+        rows: &mut Buffer<V>,
+    ) -> Result<()> {
+        let found = RowsOf { begins: &scratch.ranges.begins, are_places: false, offsets, rows: count };
+        let miss = (self.options.kind == JoinKind::Left).then_some(&scratch.miss.0);
+        gather_values(self.stream, (&self.contents.values, miss), found, rows)
+    }
+}

@@ -1,0 +1,131 @@
+//! Queries in host form that have one result for each key: in pieces through the device, several on their way at a time.
+
+use crate::MultiMap;
+use crate::places::{Which, launch_one_value};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Searches, Side};
+use lanetree_frame::parallel::*;
+use lanetree_frame::staging::{Addresses, Piece, Results, Route};
+use lanetree_frame::{Launches, Result, Stream};
+use lanetree_kernels_multimap::layout;
+use lanetree_layout::{AnyKey, KeyWord, Word};
+use lanetree_simt::{Global, GlobalMut};
+
+/// Results that a thread converts at a time: fewer take less time than to wake it.
+const TASK: usize = 1 << 14;
+
+impl<K: AnyKey, V: Word> MultiMap<K, V> {
+    /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next batches.
+    pub fn staging_bytes(&self) -> usize {
+        self.staging.bytes() + self.contents.keys.staging_bytes()
+    }
+
+    /// How many values each key has; 0 for an absent one.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn count_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        let mut counts = filled(0, keys.len())?;
+        self.contents.keys.get_many_or(keys, 0, &mut counts)?;
+        counts.par_iter_mut().with_min_len(TASK).for_each(|count| *count = layout::count(*count));
+        Ok(counts)
+    }
+
+    /// Whether each key is present.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
+        self.contents.keys.contains_many(keys)
+    }
+
+    /// Whether one key is present. On a GPU one key costs a launch and two trips over the bus: ask for many with
+    /// [`contains_many`](Self::contains_many).
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn contains(&self, key: &K) -> Result<bool> {
+        self.contents.keys.contains(key)
+    }
+
+    /// The number of pairs below each key, or at or below it.
+    pub(crate) fn rank_many(&self, keys: &[K], side: Side) -> Result<Vec<u64>> {
+        self.contents.keys.check_not_lost()?;
+        self.contents.check_order(if side == Side::Lower { "lower_bound" } else { "upper_bound" })?;
+        // The first key that is not below a key, or the last one that is not above it.
+        let searches = Searches::any(side);
+        let places = HostForm::neighbor_many(&self.contents.keys, keys, &searches, |_, place: u64| place)?;
+        let rank = |place: Option<u64>| match (place, side) {
+            (None, Side::Lower) => self.contents.len,
+            (None, Side::Upper) => 0,
+            (Some(place), Side::Lower) => layout::begin(place),
+            (Some(place), Side::Upper) => layout::begin(place) + layout::count(place),
+        };
+        places.into_par_iter().with_min_len(TASK).map(rank).try_collect()
+    }
+
+    /// The first or the last value of each key, on a device that runs kernels.
+    pub(crate) fn one_in_pieces(&self, keys: &[K], which: Which) -> Result<Vec<Option<V>>> {
+        let mut out = filled(None, keys.len())?;
+        let results = Results { arrays: [V::BYTES, 0], bits: 1 };
+        let launch = |stream: &Stream, queries: Global<u8>, count: usize, out: Addresses| {
+            let (places, miss) = (out.scratch.cast::<u64>(), GlobalMut::null());
+            // SAFETY: a slot has memory for that many queries, places and results, and its pointers are for the stream.
+            unsafe {
+                Launches::get(&self.contents.keys, stream, false, queries, count, places, miss, 0)?;
+                let out = (out.arrays[0].cast(), out.hits);
+                launch_one_value(stream, places.as_const(), count, (&self.contents.values, which), out, V::MIN)
+            }
+        };
+        self.in_pieces(keys, &mut out, results, launch, |piece, out| {
+            let values = piece.array::<V>(0);
+            piece.place(out, |i| values[i]);
+        })?;
+        Ok(out)
+    }
+
+    /// The pair beside each key, on a device that runs kernels.
+    pub(crate) fn neighbors_in_pieces(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
+        let mut out = filled(None, keys.len())?;
+        let results = Results { arrays: [V::BYTES, K::Bits::BYTES], bits: 1 };
+        let (is_upper, which) = match side {
+            Side::Upper => (true, Which::Last),
+            Side::Lower => (false, Which::First),
+        };
+        let launch = |stream: &Stream, queries: Global<u8>, count: usize, out: Addresses| {
+            let places = out.scratch.cast::<u64>();
+            let found = (out.arrays[1], places, out.hits);
+            // SAFETY: as above.
+            unsafe {
+                Launches::neighbor(&self.contents.keys, stream, queries, count, found, 0, is_upper)?;
+                let out = (out.arrays[0].cast(), GlobalMut::null());
+                launch_one_value(stream, places.as_const(), count, (&self.contents.values, which), out, V::MIN)
+            }
+        };
+        self.in_pieces(keys, &mut out, results, launch, |piece, out| {
+            let (values, keys) = (piece.array::<V>(0), piece.array::<K>(1));
+            piece.place(out, |i| (keys[i], values[i]));
+        })?;
+        Ok(out)
+    }
+
+    /// Sends keys through the device, each with a place between the kernels of a piece.
+    fn in_pieces<'k, T: Send>(
+        &self,
+        keys: &'k [K],
+        out: &mut [T],
+        results: Results,
+        launch: impl Fn(&Stream, Global<u8>, usize, Addresses) -> Result<()> + Sync,
+        collect: impl Fn(&Piece<'_, &'k [K]>, &mut [T]) + Sync,
+    ) -> Result<()> {
+        self.contents.keys.check_not_lost()?;
+        let route = Route {
+            device: &self.device,
+            results,
+            scratch: u64::BYTES,
+            reads_once: true,
+            launch: &|stream, keys: &[K], input, out| launch(stream, input.cast(), keys.len(), out),
+            collect: &collect,
+        };
+        self.staging.send(keys, out, &route)
+    }
+}
