@@ -62,6 +62,9 @@ pub trait Batched: FixedIndex<Value: Word> {
     }
 }
 
+/// Looks up a batch: values, and the hit mask.
+type LookUp<'t, V> = dyn Fn(&mut Buffer<V>, &mut Buffer<u32>) -> Result<()> + 't;
+
 /// Tunes Harmonia's look-ups.
 type Tune<'t, K, V> = dyn for<'a> Fn(harmonia::OnStream<'a, K, V>) -> harmonia::OnStream<'a, K, V> + 't;
 
@@ -92,7 +95,7 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
         let get = || {
             let lender = Lender::new(self.device());
             let queries = lender.upload(keys)?;
-            let found = |look_up: &dyn Fn(&mut Buffer<V>, &mut Buffer<u32>) -> Result<()>| -> Result<_> {
+            let found = |look_up: &LookUp<'_, V>| -> Result<_> {
                 let mut values = lender.alloc(keys.len())?;
                 let mut mask = lender.alloc(keys.len().div_ceil(32))?;
                 look_up(&mut values, &mut mask)?;
