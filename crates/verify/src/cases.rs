@@ -31,7 +31,7 @@ pub(crate) struct Size {
 }
 
 /// The sizes of an index that is built in this way, one after another: around the borders of nodes and of tiles of 32, and
-/// of several levels. How keys lie takes turns.
+/// of several levels. How keys lie takes turns. Small ones are asked little.
 pub(crate) fn sizes(mode: Mode, kind: DeviceKind, way: u8, max_len: usize) -> Vec<Size> {
     let (lens, batch): (&[usize], _) = match (mode, kind) {
         (Mode::Quick, DeviceKind::Emulated) if way < 5 => (&[1, 33, 700], 42),
@@ -48,7 +48,7 @@ pub(crate) fn sizes(mode: Mode, kind: DeviceKind, way: u8, max_len: usize) -> Ve
     let size = |(turn, len): (usize, usize)| {
         let spread = Spread::ALL[(usize::from(way) + 2 * turn) % Spread::ALL.len()];
         let spread = if spread == Spread::AllEqual && len > 5000 { Spread::Uniform } else { spread };
-        Size { len, spread, batch: batch.max(len / 64) }
+        Size { len, spread, batch: batch.max(len / 64).min(4 * len + 60) }
     };
     lens.enumerate().map(size).collect()
 }
