@@ -148,7 +148,7 @@ pub enum Balance {
 }
 
 /// How much slower a part is made: so many times its work is done, every time but the first from the caches. 0 is as 1.
-#[doc(hidden)]
+#[cfg(feature = "papers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Throttle {
     /// The CPU's work.
@@ -157,6 +157,7 @@ pub struct Throttle {
     pub device: u32,
 }
 
+#[cfg(feature = "papers")]
 impl Default for Throttle {
     fn default() -> Self {
         Self { cpu: 1, device: 1 }
@@ -185,11 +186,29 @@ pub struct Pipeline {
     /// Queries of a sample: enough to outweigh what a bucket costs by itself.
     pub sample: usize,
     /// For tests and measurements: how many times the work of the CPU and of the device is done over.
-    #[doc(hidden)]
+    #[cfg(feature = "papers")]
     pub throttle: Throttle,
     /// Most queries that the device answers alone at a time, reading their leaves across the bus, while the pipelines answer
     /// others; 0: none. It takes large batches, and pinned leaves: [`Builder::pinning`](crate::Builder::pinning).
     pub device_bucket: usize,
+}
+
+impl Pipeline {
+    /// How many times the CPU's work is done: once but for the papers' figures.
+    pub(crate) fn cpu_times(&self) -> u32 {
+        #[cfg(feature = "papers")]
+        return self.throttle.cpu.max(1);
+        #[cfg(not(feature = "papers"))]
+        1
+    }
+
+    /// How many times the device's.
+    pub(crate) fn device_times(&self) -> u32 {
+        #[cfg(feature = "papers")]
+        return self.throttle.device.max(1);
+        #[cfg(not(feature = "papers"))]
+        1
+    }
 }
 
 impl Default for Pipeline {
@@ -203,6 +222,7 @@ impl Default for Pipeline {
             split: Split::default(),
             balance: Balance::default(),
             sample: 1 << 20,
+            #[cfg(feature = "papers")]
             throttle: Throttle::default(),
             device_bucket: 1 << 22,
         }

@@ -196,11 +196,6 @@ impl<K: AnyKey, V: Word> Router<K, V> {
         let at = lanes.iter().position(|lane| lane.home == *home)?;
         Some(lanes.swap_remove(at))
     }
-
-    /// Bytes of device memory and of pinned memory that are kept.
-    pub(crate) fn bytes(&self) -> usize {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Lane::bytes).sum()
-    }
 }
 
 impl<K: AnyKey, V: Word> Base<K, V> {
@@ -217,15 +212,6 @@ impl<K: AnyKey, V: Word> Base<K, V> {
             slots: Vec::new(),
             next: 0,
         })
-    }
-
-    /// Of device memory and of pinned memory.
-    fn bytes(&self) -> usize {
-        let tables = self.splitters.there.bytes()
-            + self.before.there.bytes()
-            + self.keys_beside.there.bytes()
-            + self.values_beside.there.bytes();
-        tables + 2 * self.ways.bytes() + self.slots.iter().map(Slot::bytes).sum::<usize>()
     }
 
     fn quiesce(&self) {
@@ -279,11 +265,6 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
     fn new(home: &Device) -> Result<Self> {
         let (cuts, staged_cuts) = (home.alloc(0)?, home.pinned(0)?);
         Ok(Self { home: home.clone(), bases: vec![Base::new(home)?], cuts, staged_cuts })
-    }
-
-    fn bytes(&self) -> usize {
-        // The cuts have as much pinned memory.
-        2 * self.cuts.bytes() + self.bases.iter().map(Base::bytes).sum::<usize>()
     }
 
     /// # Safety

@@ -140,12 +140,6 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         self.group.known().iter().enumerate().map(stats).collect()
     }
 
-    /// Bytes of device memory and of pinned memory that finished batches have left for the next ones, on all devices, beside those of
-    /// the shards' own batches.
-    pub fn batch_bytes(&self) -> usize {
-        self.router.bytes() + self.ways.bytes()
-    }
-
     /// Moves pairs between neighbours until no shard has more than half as many again as the mean; how many pairs have moved.
     /// Changes that are not spread as the pairs were make it useful; it is called by nobody else.
     ///
@@ -250,10 +244,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ways
     }
 
-    /// For measurements: the most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
+    /// The most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
     /// whether all devices divide batches.
-    #[doc(hidden)]
-    pub fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
+    #[cfg(test)]
+    pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
         (self.router.piece, self.router.slots) = (piece, slots);
         self.router.all_divide = all_divide;
     }

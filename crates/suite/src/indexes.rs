@@ -4,7 +4,7 @@ use crate::families::{
     BatchHooks, CuartBuilder, CuartHooks, CubptBuilder, HarmoniaBuilder, HybridHooks, LaneTreeBuilder, cuart_builders,
     cubpt_builders, harmonia_builders, hybrid_builders, lane_tree_builders,
 };
-use crate::{Case, Family, Tally, check, conformance, conformance_on, directed, parts};
+use crate::{Case, Family, Size, Tally, at_size, check, conformance, conformance_on, directed, parts};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, RegularHooks, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
@@ -29,6 +29,7 @@ macro_rules! for_each_index {
         $each! {
             harmonia = $crate::indexes::harmonia::<u32, u32>("harmonia"), 200;
             harmonia_wide = $crate::indexes::harmonia::<u64, u64>("harmonia_wide"), 120;
+            harmonia_narrow_keys = $crate::indexes::harmonia::<i32, u64>("harmonia_narrow_keys"), 60;
             harmonia_signed = $crate::indexes::harmonia::<i64, u32>("harmonia_signed"), 120;
             cuart = $crate::indexes::cuart::<u64>("cuart"), 200;
             cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 120;
@@ -94,6 +95,12 @@ pub trait Conforms: Send + Sync {
     /// What fails, and how.
     fn conformance_on(&self, device: &Device, way: u8, part: &str) -> Result<u64, String>;
 
+    /// [`at_size()`].
+    ///
+    /// # Errors
+    /// The build's own.
+    fn at_size(&self, device: &Device, way: u8, size: &Size) -> lanetree::Result<Result<u64, String>>;
+
     /// [`check`].
     ///
     /// # Errors
@@ -116,6 +123,10 @@ impl<F: Family + Send> Conforms for F {
 
     fn conformance_on(&self, device: &Device, way: u8, part: &str) -> Result<u64, String> {
         conformance_on(self, device, way, part)
+    }
+
+    fn at_size(&self, device: &Device, way: u8, size: &Size) -> lanetree::Result<Result<u64, String>> {
+        at_size(self, device, way, size)
     }
 
     fn check(&self, case: &Case) -> Result<Tally, String> {

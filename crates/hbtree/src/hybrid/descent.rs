@@ -107,7 +107,7 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
                 count,
                 leaves: to.byte_add((first * size_of::<u32>()) as u64),
             };
-            for _ in 0..pipeline.throttle.device.max(1) {
+            for _ in 0..pipeline.device_times() {
                 // SAFETY: the buffers have room for all parts, and the addresses are for this stream.
                 unsafe { inner.launch(stream, search, scratch, part)? };
             }
@@ -302,7 +302,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         for (keys, nodes) in keys.chunks(CHUNK).zip(nodes.chunks_mut(CHUNK)) {
             let mut words = [K::Bits::MIN; CHUNK];
             words.iter_mut().zip(keys).for_each(|(word, key)| *word = key.encode());
-            for _ in 0..self.options.pipeline.throttle.cpu.max(1) {
+            for _ in 0..self.options.pipeline.cpu_times() {
                 nodes.fill(0);
                 self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
             }
