@@ -8,12 +8,18 @@ mod back;
 mod group;
 mod host;
 mod on_devices;
+#[cfg(feature = "lane-tree")]
+mod on_set;
 mod ordered;
+mod parts;
+mod pieces;
 mod question;
 mod ranges;
 mod replicated;
 mod route;
 mod router;
+#[cfg(feature = "lane-tree")]
+mod set;
 mod sharded;
 mod slots;
 mod splitters;
@@ -24,5 +30,11 @@ mod ways;
 #[doc(hidden)]
 pub use lanetree_kernels_sharded::modules::MODULES;
 pub use on_devices::OnDevices;
+#[cfg(feature = "lane-tree")]
+pub use on_set::SetOnDevices;
+pub use parts::ShardStats;
+pub use pieces::ShardPieces;
 pub use replicated::Replicated;
-pub use sharded::{ShardStats, Sharded};
+#[cfg(feature = "lane-tree")]
+pub use set::ShardedSet;
+pub use sharded::Sharded;

@@ -88,7 +88,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
             Batch::Remove(keys) => Batch::Remove(keys),
         };
         let batches: Vec<_> = copies.iter().map(same).collect();
-        let reports = self.group.change(&batches, |_| undo.ops(&keys))?;
+        let reports = self.group.apply(&batches, |_| undo.ops(&keys))?;
         self.len = self.group.known()[0].len();
         Ok(reports[0])
     }
@@ -160,11 +160,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
         self.change(Batch::Remove(keys))
     }
     fn restore_order(&mut self) -> Result<bool> {
-        Ok(self.group.tidy(I::restore_order)?.contains(&true))
+        Ok(self.group.tidy(I::is_lost, I::restore_order)?.contains(&true))
     }
     /// Of all together.
     fn compact(&mut self) -> Result<u64> {
-        Ok(self.group.tidy(I::compact)?.iter().sum())
+        Ok(self.group.tidy(I::is_lost, I::compact)?.iter().sum())
     }
 }
 
