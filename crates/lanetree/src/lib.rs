@@ -155,6 +155,9 @@ pub use lanetree_multimap as multimap;
 pub use lanetree_multimap::MultiMap;
 #[doc(inline)]
 pub use lanetree_primitives as primitives;
+#[cfg(all(feature = "sharded", feature = "multimap"))]
+#[doc(inline)]
+pub use lanetree_sharded::ShardedMultiMap;
 #[cfg(feature = "sharded")]
 #[doc(inline)]
 pub use lanetree_sharded::{OnDevices, Replicated, ShardPieces, ShardStats, Sharded};

@@ -237,12 +237,17 @@ pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]
 
 /// What all members' parts of a batch did: the path is that of the member that had most to do.
 pub(crate) fn sum(reports: &[UpdateReport]) -> UpdateReport {
-    let effort = |report: &&UpdateReport| match report.path {
+    let path =
+        reports.iter().max_by_key(|report| effort(report.path)).map_or(UpdatePath::Unchanged, |report| report.path);
+    reports.iter().fold(UpdateReport { path, ..UpdateReport::default() }, UpdateReport::plus)
+}
+
+/// How much there was to do, of several.
+pub(crate) fn effort(path: UpdatePath) -> u32 {
+    match path {
         UpdatePath::Unchanged => 0,
         UpdatePath::InPlace => 1,
         UpdatePath::Moved => 2,
         UpdatePath::Rebuilt => 3,
-    };
-    let path = reports.iter().max_by_key(effort).map_or(UpdatePath::Unchanged, |report| report.path);
-    reports.iter().fold(UpdateReport { path, ..UpdateReport::default() }, UpdateReport::plus)
+    }
 }

@@ -7,6 +7,8 @@
 mod back;
 mod group;
 mod host;
+#[cfg(feature = "multimap")]
+mod multi_map;
 mod on_devices;
 #[cfg(feature = "lane-tree")]
 mod on_set;
@@ -29,6 +31,8 @@ mod ways;
 
 #[doc(hidden)]
 pub use lanetree_kernels_sharded::modules::MODULES;
+#[cfg(feature = "multimap")]
+pub use multi_map::ShardedMultiMap;
 pub use on_devices::OnDevices;
 #[cfg(feature = "lane-tree")]
 pub use on_set::SetOnDevices;

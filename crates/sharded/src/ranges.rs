@@ -2,6 +2,7 @@
 
 use crate::parts::Parts;
 use crate::route::{Route, shard_of};
+use bytemuck::Pod;
 use core::ops::Range;
 #[cfg(doc)]
 use lanetree_frame::OrderedIndex;
@@ -130,6 +131,12 @@ pub(crate) fn range_many<K: AnyKey, V: Value, I: Send + Sync>(
     answers.rows()
 }
 
+/// Each shard's rows of its part of a batch, in the batch's order.
+#[cfg(feature = "multimap")]
+pub(crate) fn merge<K: Pod + Default + Send + Sync, V: Value>(route: &Route, rows: Vec<Ranges<K, V>>) -> Result<Ranges<K, V>> {
+    Answers::new(route, rows.into_iter().map(|rows| (rows, Vec::new(), Ranges::default())).collect())?.rows()
+}
+
 /// The rows of each shard.
 struct Answers<'r, K, V> {
     route: &'r Route,
@@ -145,7 +152,7 @@ struct Answers<'r, K, V> {
 /// A shard's rows of the ranges that begin in it; those that it continues, and their rows.
 type Answer<K, V> = (Ranges<K, V>, Vec<usize>, Ranges<K, V>);
 
-impl<'r, K: AnyKey, V: Value> Answers<'r, K, V> {
+impl<'r, K: Pod + Send + Sync, V: Value> Answers<'r, K, V> {
     /// From each shard's rows of the ranges that begin in it, and of those that it continues.
     fn new(route: &'r Route, answers: Vec<Answer<K, V>>) -> Result<Self> {
         let len = |offsets: &[u64]| offsets[1] - offsets[0];

@@ -2,7 +2,7 @@
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, RATE, SIZE};
 use crate::bench::data::{miss, mix, value_of};
-use crate::bench::error::{Error, Result};
+use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::figures::sharded::devices;
 use crate::bench::plan::Scale;
