@@ -15,7 +15,8 @@
 //!
 //! [`LaneSet`] is LaneTree without values: an ordered set of keys.
 //!
-//! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`).
+//! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`); [`ShardedSet`] is a set in
+//! shards, [`ShardedMultiMap`] a multi-map.
 //!
 //! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
 //! [`IntervalIndex`] finds the intervals that contain a point (feature `intervals`); see [`intervals`].

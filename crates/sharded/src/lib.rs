@@ -2,7 +2,7 @@
 //!
 //! Both are made of any index over keys of a fixed size, by its builder, and are an
 //! [`OrderedIndex`](lanetree_frame::OrderedIndex) themselves. Several shards or copies may be on one device, so that everything
-//! runs on one card, on the host, and on the emulator.
+//! runs on one card, on the host, and on the emulator. A set in shards is a `ShardedSet`, a multi-map a `ShardedMultiMap`.
 
 mod back;
 mod group;

@@ -133,7 +133,10 @@ pub(crate) fn range_many<K: AnyKey, V: Value, I: Send + Sync>(
 
 /// Each shard's rows of its part of a batch, in the batch's order.
 #[cfg(feature = "multimap")]
-pub(crate) fn merge<K: Pod + Default + Send + Sync, V: Value>(route: &Route, rows: Vec<Ranges<K, V>>) -> Result<Ranges<K, V>> {
+pub(crate) fn merge<K: Pod + Default + Send + Sync, V: Value>(
+    route: &Route,
+    rows: Vec<Ranges<K, V>>,
+) -> Result<Ranges<K, V>> {
     Answers::new(route, rows.into_iter().map(|rows| (rows, Vec::new(), Ranges::default())).collect())?.rows()
 }
 

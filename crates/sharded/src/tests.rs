@@ -1,6 +1,10 @@
 //! Over the host and the emulator; the suite puts both through its cases, too.
 
-use crate::{Replicated, ShardPieces, Sharded};
+mod multi_maps;
+mod pieces;
+mod sets;
+
+use crate::{Replicated, Sharded};
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::{Device, Error, KeyRange, LaneTree, Op, OrderedIndex, Result, SortedArray, apply_to_map};
@@ -196,6 +200,23 @@ fn copies_take_every_change() -> Result<()> {
         compare(copy, &map, &[0, 1, 2, 3, 4, 5])?;
     }
     compare(&index, &map, &[5, 0, 3])
+}
+
+#[test]
+fn a_copy_answers_batches_on_its_device() -> Result<()> {
+    let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+    let mut index = Replicated::build(&devices[..2], LaneTree::<u64, u64>::builder(), &[1, 2, 3], &[10, 20, 30])?;
+    index.insert_many(&[4], &[40])?;
+    for device in &devices[..2] {
+        let (stream, queries, mut found) = (device.stream()?, device.upload(&[4_u64, 5])?, device.alloc(2)?);
+        index.on(&stream)?.miss(7).get(&queries, &mut found)?;
+        assert_eq!(found.to_vec()?, [40, 7]);
+        index.device_form().expect("it has one").lower_bound(&stream, &queries, &mut found)?;
+        assert_eq!(found.to_vec()?, [3, 4]);
+    }
+    let error = index.on(&devices[2].stream()?).expect_err("no copy is there").to_string();
+    assert!(error.contains("the stream"), "{error}");
+    Ok(())
 }
 
 /// Compares every query in device form with a map's, with the batch on the device of a shard.
@@ -565,334 +586,5 @@ fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
             }
         }
     }
-    Ok(())
-}
-
-/// Pieces from main memory and from devices, the shards' own and others.
-#[test]
-fn shards_are_built_from_sorted_pieces() -> Result<()> {
-    let three: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-    for devices in [vec![Device::host(); 3], three] {
-        for sizes in [[500, 300, 0], [0, 7, 250], [1, 0, 1], [0, 0, 0], [0, 9, 0]] {
-            let (mut map, mut next, mut shards) = (Map::new(), 0, Vec::new());
-            for (shard, &size) in sizes.iter().enumerate() {
-                let mut pieces = ShardPieces::new(&devices[shard], size + 1)?;
-                let all: Vec<u64> = (0..size as u64).map(|i| (next + i) * 3).collect();
-                next += size as u64;
-                for (number, keys) in all.chunks(90).enumerate() {
-                    let values: Vec<u64> = keys.iter().map(|key| key ^ 0x55).collect();
-                    map.extend(keys.iter().copied().zip(values.iter().copied()));
-                    let at = &devices[number % 3];
-                    match number % 4 {
-                        0 => pieces.push(keys, &values)?,
-                        _ => {
-                            let (len, stream) = (keys.len(), at.stream()?);
-                            pieces.push_on(&stream, &at.upload(keys)?, &at.upload(&values)?, len)?;
-                        }
-                    }
-                }
-                // The last key again: its last value is kept.
-                if let Some(&last) = all.last() {
-                    pieces.push(&[last], &[1])?;
-                    map.insert(last, 1);
-                }
-                assert_eq!((pieces.len(), pieces.is_empty()), (size + usize::from(size > 0), size == 0));
-                shards.push(pieces);
-            }
-            let mut index = Sharded::from_pieces(LaneTree::builder(), shards)?;
-            let asked: Vec<u64> = map.keys().step_by(40).flat_map(|&key| [key, key + 1]).chain([0, u64::MAX]).collect();
-            compare(&index, &map, &asked)?;
-            index.insert_many(&[1, 4000, u64::MAX], &[1, 2, 3])?;
-            map.extend([(1, 1), (4000, 2), (u64::MAX, 3)]);
-            compare(&index, &map, &asked)?;
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn pieces_that_are_not_in_order_are_errors_and_leave_those_before() -> Result<()> {
-    let device = Device::emulated();
-    let pieces = |keys: &[u64]| {
-        let mut pieces = ShardPieces::new(&device, 4)?;
-        pieces.push(keys, keys)?;
-        Ok::<_, Error>(pieces)
-    };
-    let mut first = pieces(&[5, 7])?;
-    let stream = device.stream()?;
-    let (above, below) = (device.upload(&[9_u64, 8])?, device.upload(&[6_u64, 9])?);
-    let refused = [
-        first.push(&[8, 9], &[1]),
-        first.push(&[8, 7], &[1, 2]),
-        first.push(&[6], &[1]),
-        first.push(&[8, 9, 10], &[1, 2, 3]),
-        first.push_on(&stream, &above, &above, 2),
-        first.push_on(&stream, &below, &below, 2),
-        first.push_on(&stream, &below, &below, 3),
-        first.push_on(&Device::host().stream()?, &above, &above, 2),
-    ];
-    let refused = refused.map(|result| result.expect_err("refused").to_string());
-    let words =
-        ["2 keys", "keys[1] = 7", "= 6 is below the last one", "holds 4", "keys[1] = 8", "= 6 is", "holds 2", "host"];
-    assert!(refused.iter().zip(words).all(|(error, word)| error.contains(word)), "{refused:#?}");
-    assert_eq!(first.len(), 2);
-    let index = Sharded::from_pieces(LaneTree::builder(), vec![first, pieces(&[9])?])?;
-    compare(&index, &[(5, 5), (7, 7), (9, 9)].into(), &[5, 6, 9])?;
-
-    let build = |shards: [&[u64]; 2]| {
-        let shards = shards.map(pieces).into_iter().collect::<Result<Vec<_>>>()?;
-        Sharded::from_pieces(LaneTree::<u64, u64>::builder(), shards)
-    };
-    let refused = [
-        build([&[5, 7], &[6]]),
-        build([&[5, 7], &[7, 8]]),
-        build([&[u64::MAX], &[]]),
-        Sharded::from_pieces(LaneTree::builder(), Vec::new()),
-        Sharded::from_pieces(
-            LaneTree::builder(),
-            vec![{
-                let mut pieces = ShardPieces::new(&device, 4)?;
-                let keys = device.upload(&[3_u64, 1, 7])?;
-                pieces.push_on(&stream, &keys, &keys, 3)?;
-                pieces
-            }],
-        ),
-    ];
-    let refused = refused.map(|result| result.expect_err("refused").to_string());
-    let words = ["= 6 is below", "= 7 equals", "a shard without pairs", "a number of devices", "= 1 is below"];
-    assert!(refused.iter().zip(words).all(|(error, word)| error.contains(word)), "{refused:#?}");
-    Ok(())
-}
-
-fn keys_of(set: &BTreeSet<u64>) -> Vec<u64> {
-    set.iter().copied().collect()
-}
-
-/// Compares every query of a set with std's.
-fn compare_set(set: &ShardedSet<u64>, model: &BTreeSet<u64>, keys: &[u64]) -> Result<()> {
-    let before = |&key: &u64| model.range(..=key).next_back().copied();
-    let after = |&key: &u64| model.range(key..).next().copied();
-    let rank = |&key: &u64| model.range(..key).count() as u64;
-    let is_there = |key: &u64| model.contains(key);
-    assert_eq!((set.len(), set.keys()?), (model.len() as u64, keys_of(model)));
-    assert!(set.contains_many(keys)?.into_iter().eq(keys.iter().map(is_there)));
-    assert!(set.lower_bound_many(keys)?.into_iter().eq(keys.iter().map(rank)));
-    assert!(set.predecessor_many(keys)?.into_iter().eq(keys.iter().map(before)));
-    assert!(set.successor_many(keys)?.into_iter().eq(keys.iter().map(after)));
-
-    let device = &set.stats()[keys.len() % set.stats().len()].device;
-    let stream = device.stream()?;
-    let (queries, count) = (device.upload(keys)?, keys.len());
-    let mask = |of: &dyn Fn(&u64) -> bool| {
-        let word = |keys: &[u64]| keys.iter().enumerate().fold(0, |word, (i, key)| word | u32::from(of(key)) << i);
-        keys.chunks(32).map(word).collect::<Vec<u32>>()
-    };
-    let on = || if keys.is_sorted() { set.on(&stream).sorted() } else { set.on(&stream) };
-    let (mut hits, mut ranks) = (device.alloc(count.div_ceil(32))?, device.alloc(count)?);
-    on().contains(&queries, &mut hits)?;
-    assert_eq!(hits.to_vec()?, mask(&is_there));
-    on().upper_bound(&queries, &mut ranks)?;
-    assert!(ranks.to_vec()?.into_iter().eq(keys.iter().map(|key| rank(key) + u64::from(is_there(key)))));
-    for upper in [false, true] {
-        let mut found = device.alloc_zeroed(count)?;
-        match upper {
-            true => on().hits(&mut hits).predecessor(&queries, &mut found)?,
-            false => on().hits(&mut hits).successor(&queries, &mut found)?,
-        }
-        let neighbor = |key: &u64| if upper { before(key) } else { after(key) };
-        assert_eq!(hits.to_vec()?, mask(&|key| neighbor(key).is_some()));
-        let found = found.to_vec()?;
-        assert!(keys.iter().zip(found).all(|(key, found)| neighbor(key).is_none_or(|key| key == found)));
-    }
-    Ok(())
-}
-
-#[test]
-fn sets_in_shards_do_what_a_set_does() -> Result<()> {
-    let mut random = StdRng::seed_from_u64(44);
-    for devices in devices_for_tests() {
-        let mut model: BTreeSet<u64> = (0..300).map(|_| random.random_range(0..3000) * 7).collect();
-        let mut set = ShardedSet::build(&devices, LaneSet::builder().fill(0.7), &keys_of(&model))?;
-        // Pieces of one block, so that slots are used again.
-        (set.router_mut().piece, set.router_mut().slots) = (2048, 2);
-        let mut keys: Vec<u64> = (0..2048 + 77).map(|_| random.random_range(0..21_010)).collect();
-        keys.extend([0, u64::MAX]);
-        compare_set(&set, &model, &keys)?;
-        let new: Vec<u64> = (0..40).map(|_| random.random_range(20_000..22_000)).collect();
-        let before = model.len();
-        model.extend(&new);
-        assert_eq!(set.insert_many(&new)?.inserted, (model.len() - before) as u64);
-        let ops: Vec<Op<u64, ()>> =
-            keys[..60].iter().map(|&key| if key % 2 == 0 { Op::Remove(key / 7 * 7) } else { Op::Insert(key, ()) }).collect();
-        for op in &ops {
-            match *op {
-                Op::Remove(key) => _ = model.remove(&key),
-                op => _ = model.insert(*op.key()),
-            }
-        }
-        set.apply(&ops)?;
-        set.rebalance()?;
-        keys.sort_unstable();
-        compare_set(&set, &model, &keys)?;
-        let all = keys_of(&model);
-        assert_eq!(set.remove_many(&all)?.removed, all.len() as u64);
-        compare_set(&set, &BTreeSet::new(), &[0, 7, u64::MAX])?;
-    }
-    Ok(())
-}
-
-/// A change over all shards, each of which fails at each of its points.
-#[test]
-fn a_shard_of_a_set_that_fails_takes_the_others_back() -> Result<()> {
-    let model: BTreeSet<u64> = (0..60).map(|i| i * 10).collect();
-    let ops: Vec<Op<u64, ()>> = (0..60).flat_map(|i| [Op::Insert(i * 10 + 1, ()), Op::Remove(i * 20)]).collect();
-    let (mut taken_back, mut lost) = (0, 0);
-    for failing in 0..3 {
-        for at in 0.. {
-            let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-            let mut set = ShardedSet::build(&devices, LaneSet::builder().fill(0.5), &keys_of(&model))?;
-            devices[failing].inject(Some(Failure::Launch(at)));
-            let done = set.apply(&ops);
-            let has_failed = devices[failing].inject(None).is_none();
-            assert_eq!(done.is_err(), has_failed, "launch {at} of device {failing}");
-            match done {
-                Ok(_) => break,
-                Err(Error::Lost { .. }) => {
-                    lost += 1;
-                    assert!(set.is_lost() && matches!(set.contains_many(&[]), Err(Error::Lost { .. })));
-                }
-                Err(_) => {
-                    taken_back += 1;
-                    assert!(!set.is_lost());
-                    compare_set(&set, &model, &[0, 1, 5, 100])?;
-                }
-            }
-        }
-    }
-    assert!(taken_back > 0 && lost > 0, "{taken_back} and {lost}");
-    Ok(())
-}
-
-type Rows = BTreeMap<u64, Vec<u64>>;
-
-fn pairs_of(rows: &Rows) -> Vec<(u64, u64)> {
-    rows.iter().flat_map(|(&key, row)| row.iter().map(move |&value| (key, value))).collect()
-}
-
-fn compare_rows(map: &ShardedMultiMap<u64, u64>, rows: &Rows, keys: &[u64]) -> Result<()> {
-    let all = pairs_of(rows);
-    assert_eq!((map.len(), map.keys_len(), map.pairs()?), (all.len() as u64, rows.len() as u64, all.clone()));
-    let row = |key: &u64| rows.get(key).map_or(&[][..], Vec::as_slice);
-    assert!(map.get_all_many(keys)?.iter().eq(keys.iter().map(row)));
-    assert!(map.join_many(keys)?.rows.into_iter().eq(keys.iter().flat_map(|key| row(key).iter().copied())));
-    assert!(map.count_many(keys)?.into_iter().eq(keys.iter().map(|key| row(key).len() as u64)));
-    assert!(map.contains_many(keys)?.into_iter().eq(keys.iter().map(|key| rows.contains_key(key))));
-    assert!(map.first_many(keys)?.into_iter().eq(keys.iter().map(|key| row(key).first().copied())));
-    assert!(map.last_many(keys)?.into_iter().eq(keys.iter().map(|key| row(key).last().copied())));
-    let below = |key: &u64| all.partition_point(|pair| pair.0 < *key);
-    let through = |key: &u64| all.partition_point(|pair| pair.0 <= *key);
-    assert!(map.predecessor_many(keys)?.into_iter().eq(keys.iter().map(|key| all[..through(key)].last().copied())));
-    assert!(map.successor_many(keys)?.into_iter().eq(keys.iter().map(|key| all[below(key)..].first().copied())));
-    if map.is_ordered() {
-        assert!(map.lower_bound_many(keys)?.into_iter().eq(keys.iter().map(|key| below(key) as u64)));
-        assert!(map.upper_bound_many(keys)?.into_iter().eq(keys.iter().map(|key| through(key) as u64)));
-        for limit in [1, 7, u64::MAX] {
-            let range = |pair: &[u64]| KeyRange::new(pair[0].min(pair[1])..=pair[0].max(pair[1])).limit(limit);
-            let ranges: Vec<_> = keys.windows(2).map(range).collect();
-            let (found, counts) = (map.range_many(ranges.iter().copied())?, map.count_range_many(ranges)?);
-            for (i, pair) in keys.windows(2).enumerate() {
-                let expected = &all[below(&pair[0].min(pair[1]))..through(&pair[0].max(pair[1]))];
-                let expected = &expected[..expected.len().min(limit.min(1 << 40) as usize)];
-                let (own, values) = found.get(i);
-                assert!(own.iter().copied().zip(values.iter().copied()).eq(expected.iter().copied()));
-                assert_eq!(counts[i], expected.len() as u64);
-            }
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn multi_maps_in_shards_keep_all_values_in_order() -> Result<()> {
-    let mut random = StdRng::seed_from_u64(45);
-    let three: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-    for (devices, room) in [(three, 2.0), (vec![Device::host(); 5], 0.0), (vec![Device::emulated(); 2], 0.0)] {
-        let mut rows = Rows::new();
-        let mut batch = |rows: &mut Rows, most: u64| {
-            let pairs: Vec<(u64, u64)> =
-                (0..120).map(|_| (random.random_range(0..most) * 3, random.random_range(0..4))).collect();
-            pairs.iter().for_each(|&(key, value)| rows.entry(key).or_default().push(value));
-            pairs.into_iter().unzip::<u64, u64, Vec<_>, Vec<_>>()
-        };
-        let (keys, values) = batch(&mut rows, 60);
-        let mut map = ShardedMultiMap::build(&devices, MultiMap::builder().room(room).fill(0.7), &keys, &values)?;
-        let asked: Vec<u64> = (0..190).step_by(5).rev().chain([0, u64::MAX]).collect();
-        compare_rows(&map, &rows, &asked)?;
-        let (keys, values) = batch(&mut rows, 90);
-        assert_eq!(map.insert_many(&keys, &values)?.inserted, 120);
-        compare_rows(&map, &rows, &asked)?;
-        map.restore_order()?;
-        map.rebalance()?;
-        compare_rows(&map, &rows, &asked)?;
-        let pairs: Vec<(u64, u64)> = (0..30).map(|i| (i * 9, 1)).collect();
-        let mut removed = 0;
-        for (key, value) in &pairs {
-            let row = rows.entry(*key).or_default();
-            if let Some(at) = row.iter().position(|own| own == value) {
-                row.remove(at);
-                removed += 1;
-            }
-        }
-        rows.retain(|_, row| !row.is_empty());
-        assert_eq!(map.remove_pairs_many(&pairs)?.removed, removed);
-        compare_rows(&map, &rows, &asked)?;
-        let keys: Vec<u64> = (0..60).map(|i| i * 6).collect();
-        let removed: usize = keys.iter().filter_map(|key| rows.remove(key)).map(|row| row.len()).sum();
-        assert_eq!(map.remove_all_many(&keys)?.removed, removed as u64);
-        compare_rows(&map, &rows, &asked)?;
-    }
-    Ok(())
-}
-
-/// One key has most values: no border can divide them.
-#[test]
-fn a_key_of_a_multi_map_stays_in_one_shard() -> Result<()> {
-    let keys: Vec<u64> = (0..100).map(|i| if i < 90 { 50 } else { i }).collect();
-    let mut map = ShardedMultiMap::build(&vec![Device::host(); 3], MultiMap::builder(), &keys, &keys)?;
-    map.rebalance()?;
-    assert_eq!(map.count_many(&[50])?, [90]);
-    assert!(map.stats().iter().filter(|shard| shard.pairs >= 90).count() == 1);
-    Ok(())
-}
-
-#[test]
-fn a_shard_of_a_multi_map_that_fails_takes_the_others_back() -> Result<()> {
-    let rows: Rows = (0..40).map(|i| (i * 10, (0..=i % 3).map(|value| value % 2).collect())).collect();
-    let (keys, values): (Vec<_>, Vec<_>) = pairs_of(&rows).into_iter().unzip();
-    let pairs: Vec<(u64, u64)> = (0..60).map(|i| (i * 7, i % 2)).collect();
-    let (batch, batch_values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
-    let mut taken_back = 0;
-    for (failing, change) in (0..3).flat_map(|device| (0..3).map(move |change| (device, change))) {
-        // Few of the points of a rebuild, which are many.
-        for at in (0..).step_by(5) {
-            let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-            let mut map = ShardedMultiMap::build(&devices, MultiMap::builder(), &keys, &values)?;
-            devices[failing].inject(Some(Failure::Launch(at)));
-            let done = match change {
-                0 => map.insert_many(&batch, &batch_values),
-                1 => map.remove_all_many(&batch),
-                _ => map.remove_pairs_many(&pairs),
-            };
-            let has_failed = devices[failing].inject(None).is_none();
-            assert_eq!(done.is_err(), has_failed, "launch {at} of device {failing}");
-            if done.is_ok() {
-                break;
-            }
-            taken_back += 1;
-            assert!(!map.is_lost());
-            compare_rows(&map, &rows, &[0, 10, 20, 35, 390])?;
-        }
-    }
-    assert!(taken_back > 9, "{taken_back}");
     Ok(())
 }
