@@ -241,6 +241,17 @@ fn shards_are_measured_beside_one_index_and_checked() {
 }
 
 #[test]
+fn an_index_over_all_devices_is_built_in_pieces_and_checked() {
+    let (_, json) =
+        figure(&["--figure", "sharded-capacity", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"]);
+    let rows = json["rows"].as_array().unwrap();
+    // The build; look-ups and ranks, with misses and without.
+    assert_eq!(rows.len(), 1 + 2 * 2);
+    assert!(rows[0]["card_bytes"].as_u64().unwrap() > 256 * 16, "{}", rows[0]);
+    assert_eq!((&rows[0]["n"], &rows[0]["shards"]), (&256.into(), &2.into()));
+}
+
+#[test]
 fn a_size_that_a_figure_has_no_keys_for_is_refused() {
     let output = bench(&["--figure", "harmonia-ntg", "--sizes", "31"]);
     assert_eq!(output.status.code(), Some(2));

@@ -231,7 +231,7 @@ impl<K: AnyKey, V: Word> Base<K, V> {
     fn hold(&mut self, splitters: &[K], question: &Question<'_, K, V>) -> Result<()> {
         self.splitters.hold(splitters.iter().map(|key| key.encode()))?;
         match question {
-            Question::Get { .. } => {}
+            Question::Get { .. } | Question::Contains { .. } => {}
             Question::Rank { before, .. } => self.before.hold(before.iter().copied())?,
             Question::Neighbor { beside, .. } => {
                 // Results are in the caller's form.
@@ -646,6 +646,10 @@ impl<K: AnyKey, V: Word> Base<K, V> {
                     let out = (after(values, first), after(hits, first / 32));
                     back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out)
                 }
+                Question::Contains { hits } => {
+                    let out = (GlobalMut::null(), after(hits, first / 32));
+                    back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out)
+                }
                 Question::Rank { ranks, .. } => {
                     let plus = self.before.there.read_on(stream)?;
                     let out = (after(ranks, first), GlobalMut::null());
@@ -658,9 +662,13 @@ impl<K: AnyKey, V: Word> Base<K, V> {
                     }
                     let other_keys = self.keys_beside.there.read_on(stream)?;
                     let other_values = self.values_beside.there.read_on(stream)?;
-                    let out = (after(keys, first), GlobalMut::null());
+                    let (hits, is_set) = (after(hits, first / 32), values.is_null());
+                    let out = (after(keys, first), if is_set { hits } else { GlobalMut::null() });
                     back.column::<K::Bits>(column(1), Global::null(), (other_keys, have), out)?;
-                    let out = (after(values, first), after(hits, first / 32));
+                    if is_set {
+                        return Ok(());
+                    }
+                    let out = (after(values, first), hits);
                     back.column::<V>(column(0), Global::null(), (other_values, have), out)
                 }
             }

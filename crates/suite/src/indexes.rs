@@ -64,6 +64,7 @@ macro_rules! for_each_index {
             lanetree_set = $crate::families::LaneSets::<u64>::new("lanetree_set"), 40;
             lanetree_set_narrow = $crate::families::LaneSets::<i32>::new("lanetree_set_narrow"), 40;
             lanetree_set_bytes16 = $crate::families::LaneSets::<$crate::lanetree::Bytes16>::new("lanetree_set_bytes16"), 20;
+            sharded_set = $crate::families::ShardedSets::new("sharded_set"), 20;
         }
     };
     ($each:ident, pairs) => {
@@ -136,7 +137,7 @@ impl<F: Family + Send> Conforms for F {
 
 /// The indexes of the list whose [`conformance`] has failures at every point: one of each kind. What can fail is called by code that
 /// all keys and values of an index share, so for the others there are the failures in their random cases.
-const WITH_FAILURES: [&str; 14] = [
+const WITH_FAILURES: [&str; 15] = [
     "harmonia",
     "cuart",
     "hybrid",
@@ -149,6 +150,7 @@ const WITH_FAILURES: [&str; 14] = [
     "sorted",
     "sharded",
     "replicated",
+    "sharded_set",
     "harmonia_mirrored",
     "cuart_mirrored",
 ];

@@ -77,6 +77,7 @@ mod neighbors;
 mod primitives;
 mod ranges;
 mod sharded;
+mod sharded_capacity;
 mod updates;
 
 use super::figure::{Figure, Run};
@@ -143,6 +144,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &intervals::FIGURE,
     &multimap::FIGURE,
     &sharded::FIGURE,
+    &sharded_capacity::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
     &hbtree_pipelining::FIGURE,
