@@ -116,9 +116,19 @@ impl AsOf {
         self.direction
     }
 
-    /// The same on another side.
-    pub(super) fn toward(self, direction: Direction) -> Self {
-        Self { direction, ..self }
+    /// Whether a key that equals the query does not count.
+    pub(super) fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
+    /// The largest distance.
+    pub(super) fn distance(&self) -> Option<u64> {
+        self.tolerance
+    }
+
+    /// Which of two ties comes first.
+    pub(super) fn tie(&self) -> Ties {
+        self.ties
     }
 
     /// The rule by which neighbours count and are compared.

@@ -35,6 +35,7 @@ pub use iter::Iter;
 pub use join::numbers;
 pub use join::{DeviceMatches, JoinScratch};
 pub use lanetree_primitives::check_pairs;
+pub use nearest::NearestScratch;
 pub use on_stream::{OnStream, QueryOptions, Uses, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};
