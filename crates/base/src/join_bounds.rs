@@ -16,6 +16,7 @@ const TASK: usize = 1 << 14;
 
 /// Which of a range's bounds belong to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Closed {
     /// `low <= key <= high`.
     #[default]

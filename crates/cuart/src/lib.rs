@@ -50,7 +50,7 @@ mod update;
 mod update_state;
 
 pub use build::{Builder, LongKeys, RootTable};
-pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, Lanes, OnStream, UpdateEngine};
+pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, Lanes, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use hybrid::{Hybrid, HybridBuilder, HybridStats};
 pub use lanetree_kernels_cuart::layout::{Link, LinkType, Regions};
@@ -143,6 +143,11 @@ impl<V: Word> Cuart<V> {
     /// Bytes of the device's memory that the tree takes.
     pub fn bytes(&self) -> u64 {
         self.stats().bytes()
+    }
+
+    /// Bytes of main memory that the tree takes beside those of its device: its leaves there ([`LongKeys::HostLeaves`]).
+    pub fn host_bytes(&self) -> u64 {
+        self.stats().host_bytes
     }
 
     /// Whether a change failed half-way on the device. Then every query and change returns

@@ -24,7 +24,6 @@ pub use engine::UpdateEngine;
 pub(super) use host_batch::HostBatches;
 pub use lookup::{Lanes, OnStream};
 pub use range::{DeviceByteRanges, GatherScratch};
-pub use supply::InsertReport;
 
 use super::leaves::LeafBuffers;
 use super::nodes::NodeBuffers;
