@@ -47,6 +47,7 @@ impl fmt::Display for Pages {
 
 /// Which pages the system has granted to an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GrantedPages {
     /// What the caller asked for.
     pub asked: Pages,
