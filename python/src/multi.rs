@@ -7,8 +7,8 @@ use crate::join::{self, How, Joined};
 use crate::memory::{self, Cache, HostSlice, In, Input, Memory, closed, numpy};
 use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
-use lanetree::multimap::{ChangeReport, DeviceRows, RangeScratch, Scratch, Stats};
-use lanetree::{Buffer, DeviceRanges, FloatOrder, KeyRange, MultiMap, Ranges, number_matches};
+use lanetree::multimap::{DeviceRows, RangeScratch, Scratch, Stats};
+use lanetree::{Buffer, DeviceRanges, FloatOrder, KeyRange, MultiMap, Ranges, UpdateReport, number_matches};
 use lanetree_frame::JoinBounds;
 use lanetree_layout::Word;
 use pyo3::exceptions::PyTypeError;
@@ -45,8 +45,8 @@ trait AnyMap: Send + Sync {
         counts: In<'_>,
         stream: &lanetree::Stream,
     ) -> PyResult<()>;
-    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<ChangeReport>;
-    fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<ChangeReport>;
+    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<UpdateReport>;
+    fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<UpdateReport>;
     fn pairs(&self) -> PyResult<Found>;
 }
 
@@ -388,7 +388,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
-    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<ChangeReport> {
+    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<UpdateReport> {
         if let (In::Host(_), In::Host(_)) = (keys, values) {
             let keys = self.keys(keys)?;
             return self.map.insert_many(&keys, values.host()?).map_err(raise);
@@ -400,7 +400,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
-    fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<ChangeReport> {
+    fn remove(&mut self, keys: In<'_>, values: Option<HostSlice>, stream: &lanetree::Stream) -> PyResult<UpdateReport> {
         match (keys, values) {
             (In::Host(_), None) => {
                 let keys = self.keys(keys)?;
@@ -474,7 +474,7 @@ impl Multi {
     fn change(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&mut dyn AnyMap) -> PyResult<ChangeReport> + Send,
+        call: impl FnOnce(&mut dyn AnyMap) -> PyResult<UpdateReport> + Send,
     ) -> PyResult<(u64, u64, u64)> {
         check_not_forked()?;
         let report = py.detach(|| {

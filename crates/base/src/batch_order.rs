@@ -2,6 +2,7 @@
 
 /// What the caller knows about the order of a batch's queries. It affects the speed, never the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum BatchOrder {
     /// Nothing: neighbours in the batch are far apart in the tree.
     #[default]

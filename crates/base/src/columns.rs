@@ -23,6 +23,7 @@ use lanetree_runtime::{Buffer, DeviceKind, Stream};
 /// assert!(FloatOrder::Total.key(-0.0_f64) < FloatOrder::Total.key(0.0_f64));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FloatOrder {
     /// Floats of different bits are different keys, in the order of `total_cmp`: -0.0 is below 0.0, and NaNs are below or above
     /// all numbers by their sign. [`F64::new`] makes the same keys.

@@ -16,6 +16,7 @@ const TASK: usize = 1 << 14;
 
 /// Which of a range's bounds belong to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Closed {
     /// `low <= key <= high`.
     #[default]
@@ -57,10 +58,19 @@ impl<K: AnyKey> JoinBounds<K> {
             let allowed = "keys of integers, or a join by ranges: distances of floats are not measured";
             return Err(Error::OptionValue { what: "a band of float keys", value: distance.to_string(), allowed });
         }
+        Ok(Self::within(Some(distance)))
+    }
+
+    /// Of the keys of a group, or of those at most so far away: as [`of_bands`](Self::of_bands), for keys that have distances if
+    /// one is given.
+    pub fn within(distance: Option<u64>) -> Self {
         // The low bits in which the keys of a group differ.
         let most = <K::Bits as KeyWord>::MAX.shr(K::Bits::BITS - K::GROUP_BITS);
-        let reach = K::Bits::from_parts([distance, 0]);
-        Ok(Self { most, reach: if reach.parts()[0] == distance { reach } else { most }, open: 0 })
+        let reach = distance.map_or(most, |distance| {
+            let reach = K::Bits::from_parts([distance, 0]);
+            if reach.parts()[0] == distance { reach } else { most }
+        });
+        Self { most, reach, open: 0 }
     }
 
     /// Whether bounds stay as they are.

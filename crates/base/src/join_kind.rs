@@ -6,6 +6,7 @@ use lanetree_layout::Value;
 /// Which rows a join has, as in SQL. A null probe has no match: it is in no row of an inner or a semi-join, and in one row of a left
 /// or an anti-join.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum JoinKind {
     /// A row for each match.
     #[default]

@@ -22,6 +22,7 @@ mod join_rows;
 pub mod join_steps;
 pub mod launch;
 mod matches;
+pub mod nearest_steps;
 mod nulls;
 mod ops;
 pub mod parallel;

@@ -192,6 +192,7 @@ impl fmt::Debug for Validity<'_> {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum NullOrder {
     /// Nulls are below all keys.
     First,
@@ -226,6 +227,7 @@ pub enum Nulls {
 
 /// What a build does with rows whose key another row has, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Duplicates {
     /// The last row of a key is kept.
     #[default]

@@ -99,20 +99,23 @@ pub fn apply_to_map<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, ops: &[O
 
 /// How a batch came into the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum UpdatePath {
     /// Nothing was to be changed.
     #[default]
     Unchanged,
     /// Leaf by leaf, in nodes that had room; in CuART also in nodes that were split or replaced by larger ones.
     InPlace,
-    /// Nodes were divided or merged, and others moved to make room; in Harmonia the key region (the paper's way).
+    /// Nodes were split or merged, and others moved to make room; in Harmonia the key region (the paper's way).
     Moved,
     /// The tree was rebuilt from its pairs and the batch's.
     Rebuilt,
 }
 
-/// What a batch did. The counts are of distinct keys: all operations of a key together count as one.
+/// What a batch did. The counts are of distinct keys: all operations of a key together count as one. Only a multi-map's are of pairs:
+/// those that it inserted and removed, and the elements of the batch that found nothing to remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct UpdateReport {
     /// Keys that were not there, and are.
     pub inserted: u64,

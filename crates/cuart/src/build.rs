@@ -14,6 +14,7 @@ use lanetree_runtime::{Device, DeviceKind};
 
 /// Whether look-ups start at a table over the first bytes of keys (section 3.2.2 of the paper).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum RootTable {
     /// Three bytes if keys have at least 2^21 distinct three-byte prefixes, so that the table takes at most 64 bytes
     /// for each; two bytes if they have at least 2^13 distinct two-byte prefixes; otherwise none. (For a million random
@@ -31,6 +32,7 @@ pub enum RootTable {
 /// How keys longer than 32 bytes are stored (section 3.2.3 of the paper). [`Hybrid`](super::Hybrid) is the paper's
 /// third way: the CPU keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum LongKeys {
     /// In leaves of their size on the device, beside the others: the fastest way for every share of long keys that was
@@ -62,6 +64,7 @@ pub enum LongKeys {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct Builder<V> {
     table: RootTable,
     long_keys: LongKeys,

@@ -52,7 +52,7 @@ mod update_state;
 pub use build::{Builder, LongKeys, RootTable};
 #[cfg(feature = "papers")]
 pub use device::Lanes;
-pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, OnStream, UpdateEngine};
+pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use hybrid::{Hybrid, HybridBuilder, HybridStats};
 pub use lanetree_kernels_cuart::layout::{Link, LinkType, Regions};
@@ -145,6 +145,11 @@ impl<V: Word> Cuart<V> {
     /// Bytes of the device's memory that the tree takes.
     pub fn bytes(&self) -> u64 {
         self.stats().bytes()
+    }
+
+    /// Bytes of main memory that the tree takes beside those of its device: its leaves there ([`LongKeys::HostLeaves`]).
+    pub fn host_bytes(&self) -> u64 {
+        self.stats().host_bytes
     }
 
     /// Whether a change failed half-way on the device. Then every query and change returns

@@ -75,7 +75,10 @@ impl<V: Word> OrderedIndex for Cuart<V> {
     own_methods!(V);
 
     fn bytes(&self) -> u64 {
-        self.stats().bytes()
+        self.bytes()
+    }
+    fn host_bytes(&self) -> u64 {
+        self.host_bytes()
     }
     fn pairs(&self) -> Result<Vec<(Vec<u8>, V)>> {
         // A device finds ranges by ranks and gathers them from its own leaves; the host follows links to all leaves.

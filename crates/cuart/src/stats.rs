@@ -4,6 +4,7 @@ use super::parts::Parts;
 
 /// The size and shape of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Pairs.

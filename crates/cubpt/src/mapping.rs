@@ -3,6 +3,7 @@
 /// How threads are mapped to keys, by builds and batches of changes on a device. All have the same effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Mapping {
     /// Up to 32 threads for each node, of which each writes some slots; in nodes with very many new keys, a thread for each of
     /// these.

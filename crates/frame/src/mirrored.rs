@@ -37,6 +37,7 @@ pub struct Mirrored<I> {
 
 /// What a batch did to both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MirrorReport {
     /// What it did to the pairs.
     pub update: UpdateReport,

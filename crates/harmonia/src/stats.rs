@@ -10,6 +10,7 @@ use lanetree_runtime::Buffer;
 
 /// The size and shape of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Pairs.

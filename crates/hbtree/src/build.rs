@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct Builder<K, V, L = Implicit> {
     options: Options,
     parts: PhantomData<(K, V, L)>,

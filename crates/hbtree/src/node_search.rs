@@ -9,6 +9,7 @@ use lanetree_runtime::{Simd, SimdTask};
 
 /// How the CPU searches a node. All find the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum NodeSearch {
     /// One separator after another, up to the first one that is not below the query: the paper's baseline.

@@ -11,6 +11,7 @@ pub const MOST_IN_FLIGHT: usize = 256;
 
 /// Options of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Options {
     pub(crate) fanout: Fanout,
     pub(crate) fill: f64,
@@ -42,6 +43,7 @@ impl Options {
 
 /// Whether a device is to be able to read the leaves across the bus: they are pinned for it then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Pinning {
     /// The leaves stay as they are, and only the CPU reads them.
@@ -55,6 +57,7 @@ pub enum Pinning {
 
 /// The children of a node: one more than its separators, or as many, as in the paper's hybrid tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Fanout {
     /// One more than a line has separators: 9 for 64-bit keys, 17 for 32-bit keys (section 4.1).
@@ -77,6 +80,7 @@ impl Fanout {
 
 /// How the device searches a node. Both find the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum DeviceSearch {
     /// A lane for each separator, and a ballot.
@@ -89,6 +93,7 @@ pub enum DeviceSearch {
 
 /// How buckets follow one another (section 5.4, figures 5 and 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Strategy {
     /// Each bucket after the one before.
@@ -117,6 +122,7 @@ impl Strategy {
 /// How a bucket's queries get to the device, and its leaves back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Transfers {
     /// Buckets of at most 2^14 queries, which are mostly latency, are read and written by the kernel across the bus; larger
     /// ones, and those that are searched by [`DeviceSearch::Shared`](crate::DeviceSearch::Shared), are copied.
@@ -129,6 +135,7 @@ pub enum Transfers {
 /// How much of the descent is the CPU's (section 5.5): the levels above `depth` for all queries, and for a share of
 /// them one level more.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Split {
     /// Levels that the CPU descends: the paper's D.
     pub depth: u32,
@@ -138,6 +145,7 @@ pub struct Split {
 
 /// Who decides on the [`Split`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Balance {
     /// It is as given.
@@ -150,6 +158,7 @@ pub enum Balance {
 /// How much slower a part is made: so many times its work is done, every time but the first from the caches. 0 is as 1.
 #[cfg(feature = "papers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Throttle {
     /// The CPU's work.
     pub cpu: u32,
@@ -166,6 +175,7 @@ impl Default for Throttle {
 
 /// How a hybrid tree answers batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Pipeline {
     /// Most queries of a bucket: the paper's M. Batches of few buckets have smaller ones, so that all pipelines have some.
@@ -231,6 +241,7 @@ impl Default for Pipeline {
 
 /// What a build has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct BuildTimes {
     /// Laying out the leaves.
@@ -245,6 +256,7 @@ pub struct BuildTimes {
 /// task has all changes of a big leaf, so that no node is locked; and with all but [`UpdateMethod::Whole`] the device gets the
 /// new nodes before the host does: so a device that fails leaves the host's tree as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum UpdateMethod {
     /// Asynchronous for batches of fewer than 64 K keys, synchronized for larger ones.

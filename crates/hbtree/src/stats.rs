@@ -9,6 +9,7 @@ use lanetree_runtime::GrantedPages;
 
 /// The size and the shape of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Pairs.

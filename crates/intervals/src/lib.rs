@@ -37,11 +37,13 @@
 mod build;
 mod on_stream;
 mod queries;
+mod stats;
 mod steps;
 
 #[doc(hidden)]
 pub use lanetree_kernels_intervals::modules::MODULES;
 pub use on_stream::{DeviceRows, OnStream, Scratch};
+pub use stats::Stats;
 
 use core::fmt;
 use lanetree_frame::{Device, Stream};
@@ -74,12 +76,6 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Bytes of the device's memory that it takes.
-    pub fn bytes(&self) -> u64 {
-        let InOrder { ends, links, rows } = &self.intervals;
-        self.started.bytes() + self.ended.bytes() + (ends.bytes() + links.bytes() + rows.bytes()) as u64
     }
 
     /// The index's queries on a stream of the same device: the device form of every query.

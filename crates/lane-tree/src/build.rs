@@ -29,6 +29,7 @@ use lanetree_runtime::Simd;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct Builder<K, V> {
     options: Options,
     words: PhantomData<(K, V)>,

@@ -11,7 +11,7 @@ use std::mem;
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Checks each node and each bucket: that the buckets' keys ascend and their free slots repeat, that each key is in the bucket and
-    /// below the nodes to which its place leads, and that lengths and ranks are right.
+    /// below the nodes to which its quantised key leads, and that lengths and ranks are right.
     ///
     /// # Panics
     /// For the first rule that is broken; for a tree that is lost.
@@ -21,7 +21,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 }
 
-/// How many children of a node begin after its first one and at or before a key, whose place this is.
+/// How many children of a node begin after its first one and at or before a key, whose quantised key this is.
 fn begun<K: KeyWord>(node: &[u32], key: K, place: u32) -> usize {
     let separators = &node[..SEPARATORS as usize];
     let bits = |place: u32| {

@@ -61,7 +61,7 @@
 //!
 //! # Joins, and new indexes from two
 //! ```
-//! use lanetree::{Device, LaneTree};
+//! use lanetree::{Device, LaneTree, Sorted};
 //!
 //! # fn main() -> lanetree::Result<()> {
 //! let device = Device::emulated();
@@ -73,13 +73,13 @@
 //! let other = LaneTree::build(&device, &[20_u64, 40], &[7_u32, 8])?;
 //! assert_eq!(index.union(&other)?.pairs()?, [(10, 1), (20, 7), (30, 3), (40, 8)]);
 //! assert_eq!(index.intersection(&other)?.pairs()?, [(20, 2)]);
-//! assert_eq!(index.difference_sorted(&[10, 11])?.pairs()?, [(20, 2), (30, 3)]);
+//! assert_eq!(index.difference(Sorted::keys(&[10, 11]))?.pairs()?, [(20, 2), (30, 3)]);
 //! # Ok(())
 //! # }
 //! ```
 //! Where this is repeated: with a batch that is on the device, scratch memory that is reused, and new indexes from a pool.
 //! ```
-//! use lanetree::{CombineScratch, Device, LaneTree, Pool};
+//! use lanetree::{CombineScratch, Device, LaneTree, Pool, Sorted};
 //!
 //! # fn main() -> lanetree::Result<()> {
 //! let device = Pool::new(&Device::emulated()).device();
@@ -87,8 +87,8 @@
 //! let (keys, values) = (device.upload(&[20_u64, 40])?, device.upload(&[7_u32, 8])?);
 //! let (stream, mut scratch) = (device.stream()?, CombineScratch::new(&device)?);
 //! for _ in 0..3 {
-//!     index = index.union_sorted_on(&stream, &keys, &values, 2, &mut scratch)?;
-//!     index = index.difference_sorted_on(&stream, &keys, 1, &mut scratch)?;
+//!     index = index.union_on(&stream, Sorted::pairs_on(&keys, &values, 2), &mut scratch)?;
+//!     index = index.difference_on(&stream, Sorted::keys_on(&keys, 1), &mut scratch)?;
 //! }
 //! assert_eq!(index.pairs()?, [(10, 1), (30, 3), (40, 8)]);
 //! # Ok(())

@@ -19,6 +19,7 @@ const LEAST_THREADS: u32 = 256;
 
 /// What a tree is built with, and rebuilt with after changes.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Options {
     pub(crate) fill: f64,
     pub(crate) table_nodes: u32,

@@ -5,6 +5,7 @@ use lanetree_layout::{AnyKey, Value};
 
 /// The size of a tree, by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Pairs.

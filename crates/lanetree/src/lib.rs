@@ -111,8 +111,8 @@ pub use lanetree_files as files;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
     AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
-    Iter, JoinScratch, OnStream, QueryOptions, RangeJoinScratch, RangeScratch, ScanOutputs, Scans, SortedPairs, Ties,
-    Uses,
+    Iter, JoinScratch, NearestScratch, OnStream, Operand, PairOperand, QueryOptions, RangeJoinScratch, RangeScratch,
+    ScanOutputs, Scans, Sorted, SortedPairs, Ties, Uses,
 };
 #[doc(inline)]
 pub use lanetree_frame::{

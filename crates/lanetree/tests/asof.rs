@@ -2,8 +2,9 @@
 //! every index that has them, by plain and by composite keys.
 
 use lanetree::{
-    AnyKey, AsOf, Composite, Cubpt, Device, Direction, Error, F64, FixedIndex, Harmonia, HostForm, Join, JoinKind,
-    JoinRows, LaneSet, LaneTree, OnStream, SortedArray, Ties, Validity, compose_on, no_row,
+    AnyKey, AsOf, Composite, Cubpt, Device, DeviceRanges, Direction, Error, F64, FixedIndex, Harmonia, HostForm, Join,
+    JoinKind, JoinRows, LaneSet, LaneTree, NearestScratch, OnStream, Ranges, SortedArray, Ties, Validity, compose_on,
+    no_row,
 };
 use std::collections::BTreeMap;
 
@@ -98,7 +99,56 @@ fn k_nearest<I: FixedIndex<Value = u32>>(
             let (keys, values): (Vec<_>, Vec<_>) = near.iter().map(|pair| (pair.2, pair.3)).unzip();
             assert_eq!(found.get(i), (&keys[..], &values[..]), "{k} pairs near {query}, {how:?} on {}", index.device());
         }
+        if k > 1 {
+            let device = index.device();
+            let (stream, buffer) = (device.stream().unwrap(), device.upload(queries).unwrap());
+            let mut scratch = NearestScratch::new(device, queries.len()).unwrap();
+            in_device_form(device, &found, |out| {
+                OnStream::new(index, &stream).k_nearest(&buffer, k, how, &mut scratch, out)
+            });
+        }
     }
+}
+
+/// Rows in device form, where there is room for all of them and where there is not.
+fn in_device_form<K: AnyKey>(
+    device: &Device,
+    wanted: &Ranges<K, u32>,
+    mut find: impl FnMut(&mut DeviceRanges<K, u32>) -> lanetree::Result<()>,
+) {
+    let total = wanted.keys.len();
+    for room in [total + 3, total / 2] {
+        let mut out = DeviceRanges::new(device, wanted.len(), room).unwrap();
+        out.values.copy_from(&vec![77_777; room]).unwrap();
+        find(&mut out).unwrap();
+        assert_eq!(out.offsets.to_vec().unwrap(), wanted.offsets, "on {device}");
+        let (written, values) = (total.min(room), out.values.to_vec().unwrap());
+        assert_eq!(values[..written], wanted.values[..written], "on {device}");
+        assert!(values[written..].iter().all(|&value| value == 77_777), "on {device}");
+        let mut keys = vec![K::decode(<K::Bits as lanetree::KeyWord>::MIN); written];
+        out.keys.copy_range_to(0, &mut keys).unwrap();
+        assert_eq!(keys, wanted.keys[..written], "on {device}");
+    }
+}
+
+/// The last pairs of ranges, against those of a `BTreeMap`.
+fn last_of_ranges<I: FixedIndex<Value = u32>>(index: &I, pairs: &BTreeMap<I::Key, u32>, queries: &[I::Key]) {
+    let device = index.device();
+    let (starts, ends) = (&queries[..queries.len() - 7], &queries[7..]);
+    for k in [0, 1, 5, 40] {
+        let found = HostForm::range_last_many(index, starts, ends, k).unwrap();
+        for (i, (&start, &end)) in starts.iter().zip(ends).enumerate() {
+            let last = pairs.iter().rev().filter(|&(&key, _)| start <= key && key <= end).take(k as usize);
+            let (keys, values): (Vec<_>, Vec<_>) = last.map(|(&key, &value)| (key, value)).unzip();
+            assert_eq!(found.get(i), (&keys[..], &values[..]), "the last {k} of {start} to {end} on {device}");
+        }
+        let (stream, bounds) = (device.stream().unwrap(), [starts, ends].map(|keys| device.upload(keys).unwrap()));
+        let mut scratch = NearestScratch::new(device, starts.len()).unwrap();
+        in_device_form(device, &found, |out| {
+            OnStream::new(index, &stream).range_last(&bounds[0], &bounds[1], k, &mut scratch, out)
+        });
+    }
+    assert!(HostForm::range_last_many(index, starts, &ends[1..], 1).is_err());
 }
 
 /// Joins of some kind by both of two ties, against look-ups by each, every third probe null.
@@ -144,6 +194,7 @@ where
     let stream = device.stream().unwrap();
     let buffer = device.upload(queries).unwrap();
     let mut found = 0;
+    last_of_ranges(index, pairs, &queries[..queries.len().min(120)]);
     for direction in [Direction::Backward, Direction::Forward, Direction::Nearest] {
         for is_strict in [false, true] {
             for tolerance in [None, Some(0), Some(3), Some(u64::MAX)] {
@@ -257,6 +308,9 @@ fn an_empty_index_and_an_empty_batch_have_no_neighbours() {
         let index = LaneTree::<u64, u32>::build(&device, &[], &[]).unwrap();
         assert_eq!(index.asof_many(&[1], &AsOf::nearest()).unwrap(), [None]);
         assert_eq!(index.asof_many(&[], &AsOf::nearest()).unwrap(), []);
+        assert_eq!(index.k_nearest_many(&[1], 3, &AsOf::nearest()).unwrap().offsets, [0, 0]);
+        assert_eq!(index.k_nearest_many(&[], u64::MAX, &AsOf::nearest()).unwrap().offsets, [0]);
+        assert_eq!(index.range_last_many(&[1, 2], &[9, 1], u64::MAX).unwrap().offsets, [0, 0, 0]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Joins, and new indexes from two: over many rows of pairs, across kinds of indexes, and what is refused.
 
 use lanetree::{
-    CombineScratch, Cubpt, Device, DeviceMatches, Error, Harmonia, JoinScratch, LaneTree, OrderedIndex, Pool,
+    CombineScratch, Cubpt, Device, DeviceMatches, Error, Harmonia, JoinScratch, LaneTree, OrderedIndex, Pool, Sorted,
     SortedArray, runtime,
 };
 use std::collections::BTreeMap;
@@ -48,11 +48,11 @@ macro_rules! combines {
                     assert!(OrderedIndex::pairs(&index).unwrap().into_iter().eq(expected.clone()), "{index:?}");
                 };
                 same(index.union(&other).unwrap(), &union);
-                same(index.union_sorted(&keys, &values).unwrap(), &union);
+                same(index.union(Sorted::pairs(&keys, &values)).unwrap(), &union);
                 same(index.intersection(&other).unwrap(), &intersection);
-                same(index.intersection_sorted(&keys).unwrap(), &intersection);
+                same(index.intersection(Sorted::keys(&keys)).unwrap(), &intersection);
                 same(index.difference(&other).unwrap(), &difference);
-                same(index.difference_sorted(&keys).unwrap(), &difference);
+                same(index.difference(Sorted::keys(&keys)).unwrap(), &difference);
 
                 // In device form; all but the first with scratch memory that others have used.
                 let (stream, mut scratch) = (device.stream().unwrap(), CombineScratch::new(&device).unwrap());
@@ -62,9 +62,9 @@ macro_rules! combines {
                 same(index.intersection_on(&stream, &other, scratch).unwrap(), &intersection);
                 same(index.union_on(&stream, &other, scratch).unwrap(), &union);
                 same(index.difference_on(&stream, &other, scratch).unwrap(), &difference);
-                same(index.union_sorted_on(&stream, pairs.0, pairs.1, len, scratch).unwrap(), &union);
-                same(index.intersection_sorted_on(&stream, &batch.0, len, scratch).unwrap(), &intersection);
-                same(index.difference_sorted_on(&stream, &batch.0, len, scratch).unwrap(), &difference);
+                same(index.union_on(&stream, Sorted::pairs_on(pairs.0, pairs.1, len), scratch).unwrap(), &union);
+                same(index.intersection_on(&stream, Sorted::keys_on(&batch.0, len), scratch).unwrap(), &intersection);
+                same(index.difference_on(&stream, Sorted::keys_on(&batch.0, len), scratch).unwrap(), &difference);
                 // Neither has changed.
                 same(index, &first);
                 assert!(OrderedIndex::pairs(&other).unwrap().into_iter().eq(second));
@@ -99,7 +99,7 @@ fn a_tree_of_which_most_was_removed_is_combined() {
         map.retain(|key, _| keys[700..4100].binary_search(key).is_err());
         let more = pairs(3);
         let (more_keys, more_values) = split(&more);
-        let union = tree.union_sorted(&more_keys, &more_values).unwrap();
+        let union = tree.union(Sorted::pairs(&more_keys, &more_values)).unwrap();
         map.extend(more);
         assert!(union.pairs().unwrap().into_iter().eq(map), "on {device}");
     }
@@ -155,11 +155,14 @@ fn an_empty_side_is_combined() {
         assert_eq!(empty.union_on(&stream, &some, &mut scratch).unwrap().pairs().unwrap(), all);
         assert_eq!(some.union_on(&stream, &empty, &mut scratch).unwrap().pairs().unwrap(), all);
         assert_eq!(some.difference_on(&stream, &empty, &mut scratch).unwrap().pairs().unwrap(), all);
-        assert_eq!(some.difference_sorted_on(&stream, &nothing, 0, &mut scratch).unwrap().pairs().unwrap(), all);
+        assert_eq!(
+            some.difference_on(&stream, Sorted::keys_on(&nothing, 0), &mut scratch).unwrap().pairs().unwrap(),
+            all
+        );
         assert!(empty.difference_on(&stream, &some, &mut scratch).unwrap().is_empty());
         assert!(some.intersection_on(&stream, &empty, &mut scratch).unwrap().is_empty());
         assert!(empty.intersection_on(&stream, &some, &mut scratch).unwrap().is_empty());
-        assert!(some.intersection_sorted(&[]).unwrap().is_empty());
+        assert!(some.intersection(Sorted::keys(&[])).unwrap().is_empty());
         assert!(empty.difference(&empty).unwrap().is_empty());
     }
 }
@@ -226,32 +229,32 @@ fn what_cannot_be_combined_is_an_error_that_names_it() {
         assert!(is_wrong_device(index.union(&elsewhere).unwrap_err()));
         assert!(is_wrong_device(index.intersection(&elsewhere).unwrap_err()));
         assert!(is_wrong_device(index.difference(&elsewhere).unwrap_err()));
-        let error = index.union_sorted(&[4, 3], &[0, 0]).unwrap_err();
+        let error = index.union(Sorted::pairs(&[4, 3], &[0, 0])).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
-        let error = index.union_sorted(&[3, 4], &[0]).unwrap_err();
+        let error = index.union(Sorted::pairs(&[3, 4], &[0])).unwrap_err();
         assert!(matches!(error, Error::LengthMismatch { keys: 2, values: 1 }), "{error}");
-        let error = index.difference_sorted(&[4, 3]).unwrap_err();
+        let error = index.difference(Sorted::keys(&[4, 3])).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
-        let error = index.intersection_sorted(&[2, 4, 3]).unwrap_err();
+        let error = index.intersection(Sorted::keys(&[2, 4, 3])).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 2, .. }), "{error}");
         // Of equal keys, the last one's value.
-        let union = index.union_sorted(&[2, 2, 5], &[7, 8, 9]).unwrap();
+        let union = index.union(Sorted::pairs(&[2, 2, 5], &[7, 8, 9])).unwrap();
         assert_eq!(union.pairs().unwrap(), [(1, 1), (2, 8), (5, 9)]);
-        let intersection = index.intersection_sorted(&[0, 2, 2, 2, 5]).unwrap();
+        let intersection = index.intersection(Sorted::keys(&[0, 2, 2, 2, 5])).unwrap();
         assert_eq!(intersection.pairs().unwrap(), [(2, 2)]);
-        let difference = index.difference_sorted(&[0, 2, 2, 2, 5]).unwrap();
+        let difference = index.difference(Sorted::keys(&[0, 2, 2, 2, 5])).unwrap();
         assert_eq!(difference.pairs().unwrap(), [(1, 1)]);
 
         // In device form.
         let (stream, mut scratch) = (device.stream().unwrap(), CombineScratch::new(&device).unwrap());
         let (keys, values) = (device.upload(&[4_u64, 3]).unwrap(), device.upload(&[0_u32]).unwrap());
-        let error = index.union_sorted_on(&stream, &keys, &values, 2, &mut scratch).unwrap_err();
+        let error = index.union_on(&stream, Sorted::pairs_on(&keys, &values, 2), &mut scratch).unwrap_err();
         assert!(matches!(error, Error::OutputLength { expected: 2, actual: 1, .. }), "{error}");
-        let error = index.difference_sorted_on(&stream, &keys, 2, &mut scratch).unwrap_err();
+        let error = index.difference_on(&stream, Sorted::keys_on(&keys, 2), &mut scratch).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
-        let error = index.difference_sorted_on(&stream, &keys, 3, &mut scratch).unwrap_err();
+        let error = index.difference_on(&stream, Sorted::keys_on(&keys, 3), &mut scratch).unwrap_err();
         assert!(matches!(error, Error::OutputLength { expected: 3, actual: 2, .. }), "{error}");
-        let error = index.intersection_sorted_on(&stream, &keys, 2, &mut scratch).unwrap_err();
+        let error = index.intersection_on(&stream, Sorted::keys_on(&keys, 2), &mut scratch).unwrap_err();
         assert!(matches!(error, Error::NotSorted { index: 1, .. }), "{error}");
         // Batches of another device, whole and in part.
         let elsewhere_on = [Device::host(), Device::emulated()];
@@ -260,14 +263,18 @@ fn what_cannot_be_combined_is_an_error_that_names_it() {
             let own = (device.upload(&[3_u64, 4]).unwrap(), device.upload(&[0_u32, 0]).unwrap());
             for batch in [(&foreign.0, &foreign.1), (&foreign.0, &own.1), (&own.0, &foreign.1)] {
                 assert!(is_wrong_device(
-                    index.union_sorted_on(&stream, batch.0, batch.1, 2, &mut scratch).unwrap_err()
+                    index.union_on(&stream, Sorted::pairs_on(batch.0, batch.1, 2), &mut scratch).unwrap_err()
                 ));
             }
-            assert!(is_wrong_device(index.intersection_sorted_on(&stream, &foreign.0, 2, &mut scratch).unwrap_err()));
-            assert!(is_wrong_device(index.difference_sorted_on(&stream, &foreign.0, 2, &mut scratch).unwrap_err()));
+            assert!(is_wrong_device(
+                index.intersection_on(&stream, Sorted::keys_on(&foreign.0, 2), &mut scratch).unwrap_err()
+            ));
+            assert!(is_wrong_device(
+                index.difference_on(&stream, Sorted::keys_on(&foreign.0, 2), &mut scratch).unwrap_err()
+            ));
         }
         // Only the first is of the batch.
-        let difference = index.difference_sorted_on(&stream, &keys, 1, &mut scratch).unwrap();
+        let difference = index.difference_on(&stream, Sorted::keys_on(&keys, 1), &mut scratch).unwrap();
         assert_eq!(difference.pairs().unwrap(), [(1, 1), (2, 2)]);
         let other_stream = Device::emulated().stream().unwrap();
         assert!(is_wrong_device(index.union_on(&other_stream, &index, &mut scratch).unwrap_err()));

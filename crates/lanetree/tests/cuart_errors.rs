@@ -90,7 +90,7 @@ fn empty_batches_and_trees_are_no_errors() {
     assert_eq!(tree.get_many(&none).unwrap(), []);
     assert_eq!(tree.upper_bound_many(&strings(&["a"])).unwrap(), [0]);
     assert_eq!(tree.prefix_count_many(&strings(&[""])).unwrap(), [0]);
-    assert_eq!(tree.range_many([..]).unwrap().get(0).1, []);
+    assert!(tree.range_many([..]).unwrap().get(0).1.is_empty());
     assert!(tree.prefix_many(&none).unwrap().is_empty());
     assert_eq!(tree.explain(b"a").unwrap().to_string(), "\"a\" from the root\nnot found");
     assert_eq!(format!("{tree:?}"), "Cuart<u32>[0 pairs, on host (2 threads)]".replace('2', &threads()));

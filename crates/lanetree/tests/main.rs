@@ -21,5 +21,6 @@ mod iteration;
 mod model;
 mod pool;
 mod readers;
+mod serialised;
 mod slices;
 mod streams;

@@ -30,6 +30,7 @@ use lanetree_primitives::{BuildScratch, RadixSortScratch, radix_sort_pairs};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct Builder<K, V> {
     options: Options<K>,
     words: PhantomData<V>,

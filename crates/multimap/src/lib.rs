@@ -86,7 +86,6 @@ pub use lanetree_kernels_multimap::modules::MODULES;
 pub use on_stream::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch};
 pub use queries::ValueRows;
 pub use stats::Stats;
-pub use update::ChangeReport;
 
 use contents::Contents;
 use core::fmt;

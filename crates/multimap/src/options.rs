@@ -6,6 +6,7 @@ use lanetree_lane_tree::Builder as TreeBuilder;
 
 /// The options of a map.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub(crate) struct Options<K> {
     pub(crate) tree: TreeBuilder<K, u64>,
     pub(crate) room: f64,

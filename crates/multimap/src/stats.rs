@@ -5,6 +5,7 @@ use lanetree_layout::{AnyKey, Word};
 
 /// The size of a multi-map, by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Pairs.
@@ -42,5 +43,10 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// Bytes of the device's memory that it takes.
     pub fn bytes(&self) -> u64 {
         self.stats().bytes()
+    }
+
+    /// Bytes of main memory that it takes beside those of its device: 0, since it is on its device as a whole.
+    pub fn host_bytes(&self) -> u64 {
+        0
     }
 }

@@ -10,26 +10,12 @@ use crate::wanted::Wanted;
 use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::{Buffer, Error, Result, Stream, UpdatePath};
+use lanetree_frame::{Buffer, Error, Result, Stream, UpdatePath, UpdateReport};
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{
     MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, merge_pairs, radix_sort_pairs,
     select_pairs, sum_by_key,
 };
-
-/// What a batch did, in numbers of pairs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ChangeReport {
-    /// Pairs that were inserted.
-    pub inserted: u64,
-    /// Pairs that were removed.
-    pub removed: u64,
-    /// Elements of the batch that found nothing to remove.
-    pub unmatched: u64,
-    /// How it was done: in place, by a second map, or not at all.
-    pub path: UpdatePath,
-}
 
 /// Keys and numbers on a device.
 type Numbered<'a, K> = (&'a Buffer<K>, &'a Buffer<u64>);
@@ -42,10 +28,10 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::TooManyValues`], [`Error::TooManyElements`]; [`Error::Runtime`] if the device has no
     /// room or fails: the map is as it was. [`Error::Lost`] if the device failed half-way in place, now or in an earlier call.
-    pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<ChangeReport> {
+    pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         check_lengths(keys, values)?;
         if keys.is_empty() {
-            return Ok(ChangeReport::default());
+            return Ok(UpdateReport::default());
         }
         let (stream, batch) = (self.device.stream()?, (self.device.upload(keys)?, self.device.upload(values)?));
         self.insert_on(&stream, &batch.0, &batch.1)
@@ -56,7 +42,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     ///
     /// # Errors
     /// As [`MultiMap::insert_many`]; [`Error::Runtime`] for a stream or buffers of another device.
-    pub fn insert_on(&mut self, stream: &Stream, keys: &Buffer<K>, values: &Buffer<V>) -> Result<ChangeReport> {
+    pub fn insert_on(&mut self, stream: &Stream, keys: &Buffer<K>, values: &Buffer<V>) -> Result<UpdateReport> {
         if keys.len() != values.len() {
             return Err(Error::LengthMismatch { keys: keys.len(), values: values.len() });
         }
@@ -64,16 +50,16 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         self.check_device(stream, "the values' buffer", values)?;
         let (device, batch, old) = (stream.device(), keys.len(), self.len() as usize);
         if batch == 0 {
-            return Ok(ChangeReport::default());
+            return Ok(UpdateReport::default());
         }
         let len = old.checked_add(batch).ok_or(Error::TooManyElements { elements: usize::MAX })?;
         check_len(len)?;
         let (keys, batch_values) = sorted(stream, (keys, values), batch, batch)?;
         let second = Counted::runs(stream, &keys, batch)?;
         drop(keys);
-        let inserted = ChangeReport { inserted: batch as u64, ..ChangeReport::default() };
+        let inserted = UpdateReport { inserted: batch as u64, ..UpdateReport::default() };
         if self.insert_in_place(stream, &second, (&batch_values, batch as u64))? {
-            return Ok(ChangeReport { path: UpdatePath::InPlace, ..inserted });
+            return Ok(UpdateReport { path: UpdatePath::InPlace, ..inserted });
         }
         // The batch's values are at positions past those of the map.
         let base = self.contents.values.len();
@@ -102,7 +88,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         sum_by_key(stream, pairs, sums.output(), &mut RunScratch::new(device, both)?)?;
         drop((merged, counts, batch_values));
         self.contents = Contents::of(stream, &sums.read()?, values, &self.options)?;
-        Ok(ChangeReport { path: UpdatePath::Rebuilt, ..inserted })
+        Ok(UpdateReport { path: UpdatePath::Rebuilt, ..inserted })
     }
 
     /// Removes all pairs of each key. A key that is absent, or was removed by an earlier element of the batch, is unmatched. All or
@@ -110,9 +96,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails. The map is as it was.
-    pub fn remove_all_many(&mut self, keys: &[K]) -> Result<ChangeReport> {
+    pub fn remove_all_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
         if keys.is_empty() || self.is_empty() {
-            return Ok(ChangeReport { unmatched: keys.len() as u64, ..ChangeReport::default() });
+            return Ok(UpdateReport { unmatched: keys.len() as u64, ..UpdateReport::default() });
         }
         let (stream, keys) = (self.device.stream()?, self.device.upload(keys)?);
         self.remove_all_on(&stream, &keys)
@@ -122,11 +108,11 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     ///
     /// # Errors
     /// As [`MultiMap::remove_all_many`]; [`Error::Runtime`] for a stream or a buffer of another device.
-    pub fn remove_all_on(&mut self, stream: &Stream, keys: &Buffer<K>) -> Result<ChangeReport> {
+    pub fn remove_all_on(&mut self, stream: &Stream, keys: &Buffer<K>) -> Result<UpdateReport> {
         self.check_device(stream, "the keys' buffer", keys)?;
         let (device, batch) = (stream.device(), keys.len());
         if batch == 0 || self.is_empty() {
-            return Ok(ChangeReport { unmatched: batch as u64, ..ChangeReport::default() });
+            return Ok(UpdateReport { unmatched: batch as u64, ..UpdateReport::default() });
         }
         let (places, ranks) = self.found(stream, keys)?;
         let (listed, listed_places) = self.contents.list(stream)?;
@@ -135,7 +121,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         mark_keys(stream, (&places, &ranks), batch, &mut counts, listed.len())?;
         let mut kept = self.kept(stream, (&listed, &listed_places), &counts)?;
         let removed_keys = (listed.len() - kept.len) as u64;
-        let mut report = ChangeReport { unmatched: batch as u64 - removed_keys, ..ChangeReport::default() };
+        let mut report = UpdateReport { unmatched: batch as u64 - removed_keys, ..UpdateReport::default() };
         if removed_keys == 0 {
             return Ok(report);
         }
@@ -159,8 +145,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// # Errors
     /// [`Error::Runtime`] if the device has no room or fails: the map has the pairs that it had. [`Error::Lost`] after a batch that
     /// failed half-way.
-    pub fn remove_pairs_many(&mut self, pairs: &[(K, V)]) -> Result<ChangeReport> {
-        let unchanged = ChangeReport { unmatched: pairs.len() as u64, ..ChangeReport::default() };
+    pub fn remove_pairs_many(&mut self, pairs: &[(K, V)]) -> Result<UpdateReport> {
+        let unchanged = UpdateReport { unmatched: pairs.len() as u64, ..UpdateReport::default() };
         if pairs.is_empty() || self.is_empty() {
             return Ok(unchanged);
         }
@@ -212,7 +198,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let removed = len as u64 - values.1;
         self.contents = Contents::of(&stream, &kept, values, &self.options)?;
         let unmatched = unchanged.unmatched - removed;
-        Ok(ChangeReport { removed, unmatched, path: UpdatePath::Rebuilt, ..ChangeReport::default() })
+        Ok(UpdateReport { removed, unmatched, path: UpdatePath::Rebuilt, ..UpdateReport::default() })
     }
 
     /// Brings the values into the order of the keys, which ranks, ranges and scans need and inserts in place disturb: a rebuild.

@@ -59,6 +59,7 @@ mod select;
 mod slices;
 #[cfg(test)]
 mod test_data;
+#[doc(hidden)]
 pub mod valued;
 
 pub use ahead::{kernel_of_scans, kernels_of_builds, kernels_of_operations};

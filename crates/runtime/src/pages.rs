@@ -22,6 +22,7 @@ const HUGE: usize = 2 << 20;
 /// Only Linux has a choice. Elsewhere, and in an array of less than 2 MiB, which would leave most of a huge page empty,
 /// pages are [`Small`](Pages::Small).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Pages {
     /// The system's ordinary pages: 4 KiB on x86-64. They stay small even where the system gives huge pages to all.
     Small,
@@ -46,6 +47,7 @@ impl fmt::Display for Pages {
 
 /// Which pages the system has granted to an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GrantedPages {
     /// What the caller asked for.
     pub asked: Pages,

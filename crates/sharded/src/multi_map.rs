@@ -11,8 +11,8 @@ use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, with_room};
-use lanetree_frame::{AnyKey, Device, JoinRows, KeyRange, Ranges, Result, Word};
-use lanetree_multimap::{Builder, ChangeReport, MultiMap, ValueRows};
+use lanetree_frame::{AnyKey, Device, JoinRows, KeyRange, Ranges, Result, UpdateReport, Word};
+use lanetree_multimap::{Builder, MultiMap, ValueRows};
 use std::borrow::Cow;
 
 /// One multi-map over several devices: what [`Sharded`](crate::Sharded) is for a map. Each device has the pairs of one interval of the
@@ -237,7 +237,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::insert_many`]: the map is as it was. [`Error::Lost`] where a shard is lost, or fails again as it takes its
     /// part back.
-    pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<ChangeReport> {
+    pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         self.parts.group.get()?;
         check_lengths(keys, values)?;
         let route = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?;
@@ -249,7 +249,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     ///
     /// # Errors
     /// As [`ShardedMultiMap::insert_many`].
-    pub fn remove_all_many(&mut self, keys: &[K]) -> Result<ChangeReport> {
+    pub fn remove_all_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
         self.parts.group.get()?;
         let keys = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?.split(keys)?;
         self.change(&keys, |shard, map| map.remove_all_many(&keys[shard]))
@@ -259,7 +259,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     ///
     /// # Errors
     /// As [`ShardedMultiMap::insert_many`].
-    pub fn remove_pairs_many(&mut self, pairs: &[(K, V)]) -> Result<ChangeReport> {
+    pub fn remove_pairs_many(&mut self, pairs: &[(K, V)]) -> Result<UpdateReport> {
         self.parts.group.get()?;
         let pairs = Route::new(&self.parts.splitters, pairs.len(), |at| pairs[at].0)?.split(pairs)?;
         let keys_of = |pairs: &Cow<'_, [(K, V)]>| Ok(Cow::Owned(pairs.par_iter().map(|pair| pair.0).try_collect()?));
@@ -318,8 +318,8 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     fn change(
         &mut self,
         keys: &[Cow<'_, [K]>],
-        apply: impl Fn(usize, &mut MultiMap<K, V>) -> Result<ChangeReport> + Sync,
-    ) -> Result<ChangeReport> {
+        apply: impl Fn(usize, &mut MultiMap<K, V>) -> Result<UpdateReport> + Sync,
+    ) -> Result<UpdateReport> {
         // A change in one shard is all or nothing by itself.
         let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
         let before = self.parts.group.ask(|shard, map| match is_alone || keys[shard].is_empty() {
@@ -332,7 +332,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
             }
         })?;
         let apply = |shard: usize, map: &mut MultiMap<K, V>| match keys[shard].is_empty() {
-            true => Ok(ChangeReport::default()),
+            true => Ok(UpdateReport::default()),
             false => apply(shard, map),
         };
         let take_back = |shard: usize, map: &mut MultiMap<K, V>| {

@@ -93,11 +93,6 @@ impl<K: AnyKey> ShardedSet<K> {
         self.parts.group.known().iter().map(LaneSet::bytes).sum()
     }
 
-    /// Bytes of device memory and of pinned memory that finished batches in device form have left for the next ones, on all devices.
-    pub fn batch_bytes(&self) -> usize {
-        self.router.bytes()
-    }
-
     /// Whether each of `keys` is in the set.
     ///
     /// # Errors

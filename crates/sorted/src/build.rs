@@ -19,6 +19,7 @@ use lanetree_layout::{Key, Word};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct Builder<K, V> {
     words: PhantomData<(K, V)>,
 }

@@ -5,6 +5,7 @@ use lanetree_layout::{Key, Word};
 
 /// The size of a sorted array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Pairs.

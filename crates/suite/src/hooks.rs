@@ -11,7 +11,7 @@ use lanetree::{
 };
 use lanetree_frame::fixed::{
     Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
-    Scans,
+    Scans, Sorted,
 };
 
 /// Pairs of an index, with values of its own width.
@@ -259,9 +259,9 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
 ) -> Result<FixedPairs<I>> {
     let (keys, values): (Vec<I::Key>, Vec<I::Value>) = pairs.iter().copied().unzip();
     let combined = match (how, form) {
-        (Combination::Union, Form::Host) => index.union_sorted(&keys, &values)?,
-        (Combination::Intersection, Form::Host) => index.intersection_sorted(&keys)?,
-        (Combination::Difference, Form::Host) => index.difference_sorted(&keys)?,
+        (Combination::Union, Form::Host) => index.union(Sorted::pairs(&keys, &values))?,
+        (Combination::Intersection, Form::Host) => index.intersection(Sorted::keys(&keys))?,
+        (Combination::Difference, Form::Host) => index.difference(Sorted::keys(&keys))?,
         (how, Form::Device) => {
             let (device, stream) = (index.device(), index.device().stream()?);
             let lender = Lender::new(device);
@@ -280,9 +280,11 @@ pub(crate) fn fixed_combine<I: FixedIndex>(
             if len % 2 == 1 {
                 let batch = (&buffers.0, &buffers.1);
                 let same = match how {
-                    Combination::Union => index.union_sorted_on(&stream, batch.0, batch.1, len, scratch)?,
-                    Combination::Intersection => index.intersection_sorted_on(&stream, batch.0, len, scratch)?,
-                    Combination::Difference => index.difference_sorted_on(&stream, batch.0, len, scratch)?,
+                    Combination::Union => index.union_on(&stream, Sorted::pairs_on(batch.0, batch.1, len), scratch)?,
+                    Combination::Intersection => {
+                        index.intersection_on(&stream, Sorted::keys_on(batch.0, len), scratch)?
+                    }
+                    Combination::Difference => index.difference_on(&stream, Sorted::keys_on(batch.0, len), scratch)?,
                 };
                 assert_eq!(FixedIndex::pairs(&combined)?, FixedIndex::pairs(&same)?, "{how:?} with a batch");
             }

@@ -270,7 +270,7 @@ impl Subject {
         let added: Vec<u64> = keys.par_iter().map(|&key| value_of(!key)).collect();
         let removed: Vec<(u64, u64)> =
             ranks.par_iter().zip(&keys).map(|(&rank, &key)| (key, value(self.pairs.places(rank).start))).collect();
-        type Change<'a> = &'a dyn Fn(&mut Map) -> lanetree::Result<lanetree::multimap::ChangeReport>;
+        type Change<'a> = &'a dyn Fn(&mut Map) -> lanetree::Result<lanetree::UpdateReport>;
         let cases: [(&str, Change<'_>, u64, u64); 3] = [
             ("insert_many", &|map| map.insert_many(&keys, &added), count as u64, least + 1),
             ("remove_pairs_many", &|map| map.remove_pairs_many(&removed), count as u64, least - 1),

@@ -6,7 +6,7 @@ use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use lanetree::primitives::{BuildScratch, Keys, MergeRule, MergeScratch, Pairs, PairsMut, merge_pairs, subtract_pairs};
-use lanetree::{Buffer, CombineScratch, Device, LaneTree, Pool};
+use lanetree::{Buffer, CombineScratch, Device, LaneTree, Pool, Sorted};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -91,13 +91,13 @@ impl<'a> Combinations<'a> {
         })?;
         self.call(session, &second, "difference_on", difference, &mut || tree.difference_on(&stream, other, scratch))?;
         self.call(session, &second, "union_sorted_on", union, &mut || {
-            tree.union_sorted_on(&stream, batch.0, batch.1, len, scratch)
+            tree.union_on(&stream, Sorted::pairs_on(batch.0, batch.1, len), scratch)
         })?;
         self.call(session, &second, "intersection_sorted_on", intersection, &mut || {
-            tree.intersection_sorted_on(&stream, batch.0, len, scratch)
+            tree.intersection_on(&stream, Sorted::keys_on(batch.0, len), scratch)
         })?;
         self.call(session, &second, "difference_sorted_on", difference, &mut || {
-            tree.difference_sorted_on(&stream, batch.0, len, scratch)
+            tree.difference_on(&stream, Sorted::keys_on(batch.0, len), scratch)
         })?;
         *scratch = CombineScratch::new(&self.pooled)?;
         self.call(session, &second, "union", union, &mut || tree.union(other))?;
@@ -105,9 +105,11 @@ impl<'a> Combinations<'a> {
         self.call(session, &second, "intersection", intersection, &mut || tree.intersection(other))?;
         self.call(session, &second, "difference", difference, &mut || tree.difference(other))?;
         let (keys, values) = (&second.keys[..], &second.values[..]);
-        self.call(session, &second, "union_sorted", union, &mut || tree.union_sorted(keys, values))?;
-        self.call(session, &second, "intersection_sorted", intersection, &mut || tree.intersection_sorted(keys))?;
-        self.call(session, &second, "difference_sorted", difference, &mut || tree.difference_sorted(keys))?;
+        self.call(session, &second, "union_sorted", union, &mut || tree.union(Sorted::pairs(keys, values)))?;
+        self.call(session, &second, "intersection_sorted", intersection, &mut || {
+            tree.intersection(Sorted::keys(keys))
+        })?;
+        self.call(session, &second, "difference_sorted", difference, &mut || tree.difference(Sorted::keys(keys)))?;
         self.steps(session, &second, all)
     }
 

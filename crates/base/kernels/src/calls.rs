@@ -7,6 +7,7 @@ use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs, PutMisses, PutMisse
 use crate::keys::{
     CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
 };
+use crate::nearest::{AddCounts, AddCountsArgs, TakeNearest, TakeNearestArgs};
 use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
 /// The kernel that makes composite keys.
@@ -82,4 +83,14 @@ pub fn put_misses<V: Word>(args: &PutMissesArgs<V>) -> Call<'_> {
 /// The kernel that says how many rows each probe of a join has.
 pub fn settle(args: &SettleArgs) -> Call<'_> {
     Call::of::<Settle>(args)
+}
+
+/// The kernel that takes the nearer of two candidates.
+pub fn take_nearest<K: KeyWord, V: Word>(args: &TakeNearestArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => TakeNearest<K, V>), args)
+}
+
+/// The kernel that adds counts.
+pub fn add_counts(args: &AddCountsArgs) -> Call<'_> {
+    Call::of::<AddCounts>(args)
 }

@@ -21,6 +21,7 @@ use lanetree_simt::{Global, GlobalMut};
 
 /// How a batch of updates finds out which operation is the last one of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum UpdateEngine {
     /// The fastest one for the tree: [`UpdateEngine::Sequence`] if possible, otherwise [`UpdateEngine::Stamps`]. Large

@@ -64,7 +64,7 @@ impl<V: Word> Cuart<V> {
         self.parts.change(|tree| {
             if let Some(inserts) = inserts {
                 let mut batch = UpdateBatch::new(stream, &put_keys, &put_values, None)?;
-                report.inserted = inserts.carry_out(tree, stream, &mut batch, &mut scratch)?.inserted;
+                report.inserted = inserts.carry_out(tree, stream, &mut batch, &mut scratch)?;
                 report.replaced = puts.len() as u64 - report.inserted;
             }
             if !updates.is_empty() {

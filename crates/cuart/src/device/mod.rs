@@ -26,7 +26,6 @@ pub(super) use host_batch::HostBatches;
 pub use lookup::Lanes;
 pub use lookup::OnStream;
 pub use range::{DeviceByteRanges, GatherScratch};
-pub use supply::InsertReport;
 
 use super::leaves::LeafBuffers;
 use super::nodes::NodeBuffers;

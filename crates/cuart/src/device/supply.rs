@@ -81,16 +81,6 @@ fn give_back<T: Pod>(stream: &Stream, region: &mut Region<T>, unused: &Buffer<u6
     Ok(())
 }
 
-/// What a batch of inserts did to a tree on a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InsertReport {
-    /// Keys that were not there, and are.
-    pub inserted: u64,
-    /// Nodes that were copied into larger ones.
-    pub grown: u64,
-}
-
 /// Inserts that have all the memory they need, so that lack of memory cannot stop them half-way.
 pub(super) struct Inserts<'o, V: Word> {
     options: &'o Builder<V>,
@@ -125,7 +115,8 @@ impl<'o, V: Word> Inserts<'o, V> {
         Ok(Self { options, turn })
     }
 
-    /// Makes leaves for keys that have none, and then writes all values. The writes may still be in flight on return.
+    /// Makes leaves for keys that have none, and then writes all values. Returns how many keys were inserted; the writes may still be
+    /// in flight.
     ///
     /// Keys may be deferred: if all keys under a node were removed, no leaf gives its path, and if the node does not
     /// hold the whole path either, nothing says whether a key belongs there. Then the tree is rebuilt without such
@@ -136,14 +127,13 @@ impl<'o, V: Word> Inserts<'o, V> {
         stream: &Stream,
         batch: &mut UpdateBatch<'_, V>,
         scratch: &mut ChangeScratch,
-    ) -> Result<InsertReport> {
-        let mut report = InsertReport::default();
+    ) -> Result<u64> {
+        let mut inserted = 0;
         let mut inserts = self;
         while let (Some(turn), Some(inserting)) = (inserts.turn.take(), &scratch.inserting) {
             let picks = turn.missing.picks(stream, inserting)?;
             let (made, put_off) = turn.carry_out(tree, stream, batch, picks)?;
-            report.inserted += made.inserted;
-            report.grown += made.grown;
+            inserted += made;
             if put_off > 0 {
                 *tree = tree.rebuilt(inserts.options)?;
                 inserts = Self::plan(tree, inserts.options, stream, batch.keys, scratch)?;
@@ -151,7 +141,7 @@ impl<'o, V: Word> Inserts<'o, V> {
         }
         let begun = engine::begin(tree, stream, batch, &mut scratch.engine)?;
         engine::finish(tree, stream, batch, begun, &mut scratch.engine)?;
-        Ok(report)
+        Ok(inserted)
     }
 }
 
@@ -211,14 +201,14 @@ impl Turn {
         })
     }
 
-    /// Makes the leaves, and returns how many keys were deferred. Waits for the stream.
+    /// Makes the leaves, and returns how many keys were inserted, and how many deferred. Waits for the stream.
     fn carry_out<V: Word>(
         mut self,
         tree: &mut Parts,
         stream: &Stream,
         batch: &UpdateBatch<'_, V>,
         picks: Global<u32>,
-    ) -> Result<(InsertReport, u64)> {
+    ) -> Result<(u64, u64)> {
         let (assigned, unused) = (self.assigned, &mut self.unused);
         let (nodes, leaves) = (&tree.nodes, &tree.leaves);
         let supply = Supply {
@@ -290,7 +280,7 @@ impl Turn {
         if grown > 0 {
             self.retire(tree, stream)?;
         }
-        Ok((InsertReport { inserted, grown }, made[Supply::PUT_OFF]))
+        Ok((inserted, made[Supply::PUT_OFF]))
     }
 
     /// Puts nodes that were copied into larger ones on the free lists of their types.

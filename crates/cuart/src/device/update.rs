@@ -3,7 +3,7 @@
 use super::batch::UpdateBatch;
 use super::change_scratch::ChangeScratch;
 use super::engine;
-use super::supply::{InsertReport, Inserts, Removals};
+use super::supply::{Inserts, Removals};
 use crate::{Cuart, LongKeys};
 use lanetree_frame::byte_keys::DeviceKeys;
 use lanetree_frame::error::same_device;
@@ -46,7 +46,8 @@ impl<V: Word> Cuart<V> {
         self.parts.change(|tree| engine::finish(tree, stream, &batch, begun, memory))
     }
 
-    /// Inserts pairs; if a key is present, its value is replaced. Of several operations on a key, the last one wins.
+    /// Inserts pairs, and returns how many keys were not there before; if a key is present, its value is replaced. Of several
+    /// operations on a key, the last one wins.
     ///
     /// Missing keys get leaves first, all at the same time, in nodes that grow and paths that are split (the
     /// paper's future work, section 5.1); then all values are written, as by [`Cuart::update_on`]. Allocates if buffers
@@ -66,18 +67,18 @@ impl<V: Word> Cuart<V> {
         keys: &DeviceKeys,
         values: &Buffer<V>,
         scratch: &mut ChangeScratch,
-    ) -> Result<InsertReport> {
+    ) -> Result<u64> {
         self.check_change("Cuart::insert_on", stream, keys, values, scratch)?;
         self.check_long(keys)?;
         if keys.is_empty() {
-            return Ok(InsertReport::default());
+            return Ok(0);
         }
         let inserts = Inserts::plan(self.parts.get_mut()?, &self.options, stream, keys, scratch)?;
         let mut batch = UpdateBatch::new(stream, keys, values, None)?;
         self.parts.change(|tree| {
-            let report = inserts.carry_out(tree, stream, &mut batch, scratch)?;
+            let inserted = inserts.carry_out(tree, stream, &mut batch, scratch)?;
             stream.synchronize()?;
-            Ok(report)
+            Ok(inserted)
         })
     }
 

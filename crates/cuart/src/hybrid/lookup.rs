@@ -7,6 +7,7 @@ use crate::parts::Parts;
 use crate::{Cuart, Neighbor};
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::collected;
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
@@ -24,6 +25,14 @@ impl<V: Word> Hybrid<V> {
         let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
+    }
+
+    /// Whether each of `keys` is present.
+    ///
+    /// # Errors
+    /// As [`Hybrid::get_many`].
+    pub fn contains_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<bool>> {
+        collected(self.get_many(keys)?.iter().map(Option::is_some))
     }
 
     /// As [`Hybrid::get_many`], into memory that is there already: one place for each key.

@@ -62,6 +62,7 @@ pub struct Hybrid<V: Word> {
 
 /// The sizes and shapes of a [`Hybrid`]'s trees.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct HybridStats {
     /// Of the tree with the short keys, on the device.
@@ -85,6 +86,7 @@ pub struct HybridStats {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct HybridBuilder<V> {
     max: usize,
     table: RootTable,
@@ -193,6 +195,16 @@ impl<V: Word> Hybrid<V> {
     /// The sizes and shapes of both trees.
     pub fn stats(&self) -> HybridStats {
         HybridStats { device: self.device.stats(), host: self.host.stats() }
+    }
+
+    /// Bytes of the device's memory that the tree with the short keys takes.
+    pub fn bytes(&self) -> u64 {
+        self.device.bytes()
+    }
+
+    /// Bytes of main memory beside those of the device: those of the tree with the long keys.
+    pub fn host_bytes(&self) -> u64 {
+        self.device.host_bytes() + self.host.bytes() + self.host.host_bytes()
     }
 
     /// Whether a change failed half-way on the device: then every call of the pair returns [`Error::Lost`].

@@ -16,7 +16,10 @@ impl<V: Word> OrderedIndex for Hybrid<V> {
     own_methods!(V);
 
     fn bytes(&self) -> u64 {
-        self.stats().device.bytes() + self.stats().host.bytes()
+        self.bytes()
+    }
+    fn host_bytes(&self) -> u64 {
+        self.host_bytes()
     }
     fn pairs(&self) -> Result<Vec<(Vec<u8>, V)>> {
         let mut pairs = self.device_tree().pairs()?;

@@ -7,6 +7,7 @@ use lanetree_simt::Near;
 
 /// On which side of a key its neighbour is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Direction {
     /// The last key at or below it: the latest quote before a trade.
     #[default]
@@ -19,6 +20,7 @@ pub enum Direction {
 
 /// Which of two neighbours at the same distance [`Direction::Nearest`] takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Ties {
     /// The one below.
     #[default]
@@ -49,6 +51,7 @@ pub enum Ties {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct AsOf {
     direction: Direction,
     ties: Ties,
@@ -116,9 +119,19 @@ impl AsOf {
         self.direction
     }
 
-    /// The same on another side.
-    pub(super) fn toward(self, direction: Direction) -> Self {
-        Self { direction, ..self }
+    /// Whether a key that equals the query does not count.
+    pub(super) fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
+    /// The largest distance.
+    pub(super) fn distance(&self) -> Option<u64> {
+        self.tolerance
+    }
+
+    /// Which of two ties comes first.
+    pub(super) fn tie(&self) -> Ties {
+        self.ties
     }
 
     /// The rule by which neighbours count and are compared.

@@ -466,6 +466,34 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::k_nearest_many(self, keys, k, how)
             }
 
+            /// The last pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `k` of each, in descending order
+            /// of their keys. A range whose end is below its start is empty. A batch takes `k` rounds of look-ups; the first pairs of
+            /// ranges, [`range_many`](Self::range_many) with limits, are copied at once.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30, 60], &[1_u32, 2, 3, 6])?;")]
+            /// let top = index.range_last_many(&[0, 25], &[50, 50], 2)?;
+            /// assert_eq!(top.get(0), (&[30, 20][..], &[3, 2][..]));
+            /// assert_eq!(top.get(1), (&[30][..], &[3][..]));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there are as many ends as
+            /// starts.
+            pub fn range_last_many(
+                &self,
+                starts: &[$k],
+                ends: &[$k],
+                k: u64,
+            ) -> $crate::Result<$crate::Ranges<$k, $v>> {
+                $crate::fixed::HostForm::range_last_many(self, starts, ends, k)
+            }
+
             /// Joins `probes` with the index: the numbers of the probes that are present, in ascending order, and for each of
             /// them its pair's row, which is the number of pairs with smaller keys. Probes may repeat.
             ///

@@ -64,17 +64,17 @@ macro_rules! inherent_combinations {
             }
         }
 
-        /// New indexes from two on the same device, of any kinds over the same keys and values, or from an index and a sorted
-        /// batch. The new index has this one's options; neither input changes. A call works on the device from end to end and
+        /// New indexes from two on the same device, of any kinds over the same keys and values (`&other`), or from an index and a
+        /// [`Sorted`]($crate::fixed::Sorted) batch. The new index has this one's options; neither input changes. A call works on the device from end to end and
         /// returns when the new index is complete. [`Combine`]($crate::fixed::Combine) says what memory it takes.
         ///
-        /// The forms that end in `_on` work on a stream of yours, with scratch memory that is reused, and batches in buffers;
+        /// The forms that end in `_on` work on a stream of yours, with scratch memory that is reused;
         /// the new index's memory comes from the stream's device.
         impl<$k: $crate::$key, $v: $crate::Word> $index<$k, $v> {
             /// The pairs of both. A key that is in both gets the value of `other`, as if its pairs were inserted.
             ///
             /// ```
-            #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
+            #[doc = concat!("use lanetree::{Device, ", stringify!($index), ", Sorted};")]
             ///
             /// # fn main() -> lanetree::Result<()> {
             /// let device = Device::host();
@@ -83,14 +83,19 @@ macro_rules! inherent_combinations {
             /// assert_eq!(index.union(&other)?.pairs()?, [(10, 1), (20, 7), (30, 8)]);
             /// assert_eq!(index.intersection(&other)?.pairs()?, [(20, 2)]);
             /// assert_eq!(index.difference(&other)?.pairs()?, [(10, 1)]);
+            /// assert_eq!(index.union(Sorted::pairs(&[5], &[9]))?.len(), 3);
+            /// assert_eq!(index.intersection(Sorted::keys(&[10, 11]))?.pairs()?, [(10, 1)]);
             /// # Ok(())
             /// # }
             /// ```
             ///
             /// # Errors
             /// [`Error::Runtime`]($crate::Error::Runtime) if the device has no room, if `other` is on another device, or from the
-            /// driver; [`Error::Lost`]($crate::Error::Lost) if either is lost; those of the index's build for too many pairs.
-            pub fn union(&self, other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>) -> $crate::Result<Self> {
+            /// driver; [`Error::Lost`]($crate::Error::Lost) if either is lost; those of the index's build for too many pairs. Of
+            /// a batch: [`NotSorted`]($crate::Error::NotSorted) names the first key that is below the one before it;
+            /// [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value per key;
+            /// [`OutputLength`]($crate::Error::OutputLength) for buffers of fewer elements than it is long.
+            pub fn union(&self, other: impl $crate::fixed::PairOperand<Self>) -> $crate::Result<Self> {
                 $crate::fixed::Combine::union(self, other)
             }
 
@@ -98,10 +103,7 @@ macro_rules! inherent_combinations {
             ///
             /// # Errors
             /// As [`union`](Self::union).
-            pub fn intersection(
-                &self,
-                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
-            ) -> $crate::Result<Self> {
+            pub fn intersection(&self, other: impl $crate::fixed::Operand<Self>) -> $crate::Result<Self> {
                 $crate::fixed::Combine::intersection(self, other)
             }
 
@@ -109,37 +111,8 @@ macro_rules! inherent_combinations {
             ///
             /// # Errors
             /// As [`union`](Self::union).
-            pub fn difference(
-                &self,
-                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
-            ) -> $crate::Result<Self> {
+            pub fn difference(&self, other: impl $crate::fixed::Operand<Self>) -> $crate::Result<Self> {
                 $crate::fixed::Combine::difference(self, other)
-            }
-
-            /// The [`union`](Self::union) with a batch of pairs in ascending order of their keys. Of equal keys in the batch, the
-            /// last one's value is kept.
-            ///
-            /// # Errors
-            /// As [`union`](Self::union); [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value per key;
-            /// [`NotSorted`]($crate::Error::NotSorted) names the first key that is below the one before it.
-            pub fn union_sorted(&self, keys: &[$k], values: &[$v]) -> $crate::Result<Self> {
-                $crate::fixed::Combine::union_sorted(self, keys, values)
-            }
-
-            /// The [`intersection`](Self::intersection) with a batch of keys in ascending order.
-            ///
-            /// # Errors
-            /// As [`union_sorted`](Self::union_sorted).
-            pub fn intersection_sorted(&self, keys: &[$k]) -> $crate::Result<Self> {
-                $crate::fixed::Combine::intersection_sorted(self, keys)
-            }
-
-            /// The [`difference`](Self::difference) with a batch of keys in ascending order.
-            ///
-            /// # Errors
-            /// As [`union_sorted`](Self::union_sorted).
-            pub fn difference_sorted(&self, keys: &[$k]) -> $crate::Result<Self> {
-                $crate::fixed::Combine::difference_sorted(self, keys)
             }
 
             /// The [`union`](Self::union), on a stream, with scratch memory that is reused.
@@ -150,7 +123,7 @@ macro_rules! inherent_combinations {
             pub fn union_on(
                 &self,
                 stream: &$crate::Stream,
-                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+                other: impl $crate::fixed::PairOperand<Self>,
                 scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
             ) -> $crate::Result<Self> {
                 $crate::fixed::Combine::union_on(self, stream, other, scratch)
@@ -163,7 +136,7 @@ macro_rules! inherent_combinations {
             pub fn intersection_on(
                 &self,
                 stream: &$crate::Stream,
-                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+                other: impl $crate::fixed::Operand<Self>,
                 scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
             ) -> $crate::Result<Self> {
                 $crate::fixed::Combine::intersection_on(self, stream, other, scratch)
@@ -176,55 +149,10 @@ macro_rules! inherent_combinations {
             pub fn difference_on(
                 &self,
                 stream: &$crate::Stream,
-                other: &impl $crate::fixed::FixedIndex<Key = $k, Value = $v>,
+                other: impl $crate::fixed::Operand<Self>,
                 scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
             ) -> $crate::Result<Self> {
                 $crate::fixed::Combine::difference_on(self, stream, other, scratch)
-            }
-
-            /// The union with the first `len` pairs of two buffers, in ascending order of their keys, on a stream. Of equal keys
-            /// in the batch, the last one's value is kept.
-            ///
-            /// # Errors
-            /// As [`union_on`](Self::union_on); [`OutputLength`]($crate::Error::OutputLength) for buffers of fewer than `len`
-            /// elements, [`NotSorted`]($crate::Error::NotSorted).
-            pub fn union_sorted_on(
-                &self,
-                stream: &$crate::Stream,
-                keys: &$crate::Buffer<$k>,
-                values: &$crate::Buffer<$v>,
-                len: usize,
-                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
-            ) -> $crate::Result<Self> {
-                $crate::fixed::Combine::union_sorted_on(self, stream, keys, values, len, scratch)
-            }
-
-            /// The intersection with the first `len` keys of a buffer, in ascending order, on a stream.
-            ///
-            /// # Errors
-            /// As [`union_sorted_on`](Self::union_sorted_on).
-            pub fn intersection_sorted_on(
-                &self,
-                stream: &$crate::Stream,
-                keys: &$crate::Buffer<$k>,
-                len: usize,
-                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
-            ) -> $crate::Result<Self> {
-                $crate::fixed::Combine::intersection_sorted_on(self, stream, keys, len, scratch)
-            }
-
-            /// The difference with the first `len` keys of a buffer, in ascending order, on a stream.
-            ///
-            /// # Errors
-            /// As [`union_sorted_on`](Self::union_sorted_on).
-            pub fn difference_sorted_on(
-                &self,
-                stream: &$crate::Stream,
-                keys: &$crate::Buffer<$k>,
-                len: usize,
-                scratch: &mut $crate::fixed::CombineScratch<$k, $v>,
-            ) -> $crate::Result<Self> {
-                $crate::fixed::Combine::difference_sorted_on(self, stream, keys, len, scratch)
             }
         }
     };

@@ -27,7 +27,9 @@ pub use all::{Columns, copied, each_window};
 #[doc(hidden)]
 pub use asof::Searches;
 pub use asof::{AsOf, Direction, NeighborSearch, Ties};
-pub use combine::{Combine, CombineScratch};
+#[doc(hidden)]
+pub use combine::Made;
+pub use combine::{Combine, CombineScratch, Operand, PairOperand, Sorted};
 pub use compact::{clear, compact, copy};
 pub use host::HostForm;
 pub use iter::Iter;
@@ -35,6 +37,7 @@ pub use iter::Iter;
 pub use join::numbers;
 pub use join::{DeviceMatches, JoinScratch};
 pub use lanetree_primitives::check_pairs;
+pub use nearest::NearestScratch;
 pub use on_stream::{OnStream, QueryOptions, Uses, bits};
 pub use pairs::SortedPairs;
 pub use range::{DeviceRanges, RangeScratch};

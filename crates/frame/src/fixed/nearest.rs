@@ -1,122 +1,362 @@
-//! The `k` pairs nearest to a key, on one side or both: as-of look-ups, each from the pair that the one before has found.
+//! The `k` pairs nearest to a key, on one side or both, and the last `k` pairs of a range: look-ups of neighbours, each from the pair
+//! that the one before has found.
 
-use super::{AsOf, BitsOf, Direction, FixedIndex, HostForm, Neighbors};
-use lanetree_base::room::{collected, push, zeroed};
-use lanetree_base::{Ranges, Result};
+use super::on_stream::{OnStream, Uses};
+use super::range::{DeviceRanges, RangeScratch};
+use super::{AsOf, Direction, FixedIndex, Side, Ties};
+use core::ops::Range;
+use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, take_nearest};
+use lanetree_base::room::make_room;
+use lanetree_base::{Closed, Error, JoinBounds, Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
-use lanetree_simt::Near;
+use lanetree_primitives::exclusive_scan;
+use lanetree_runtime::{Buffer, Device};
 
-/// A side of the keys: for each the nearest pair on it that is not taken yet, if there is one that counts.
-struct Frontier<'a, I: FixedIndex> {
-    index: &'a I,
-    queries: &'a [I::Key],
-    rule: Near<BitsOf<I>>,
-    /// The look-up of what comes after a pair.
-    next: AsOf,
-    nearest: Neighbors<I::Key, I::Value>,
-    /// The queries whose nearest pair was taken.
-    taken: Vec<usize>,
+/// Queries of a piece of a host batch.
+const PIECE: usize = 1 << 18;
+
+/// A side of the queries.
+#[derive(Debug)]
+struct SideScratch<K, V> {
+    /// The bound of the side that is farther from the query.
+    far: Buffer<K>,
+    sought: Buffer<K>,
+    left: Buffer<u64>,
+    keys: Buffer<K>,
+    values: Buffer<V>,
 }
 
-impl<'a, I: FixedIndex> Frontier<'a, I> {
-    /// The side that a look-up of one direction is for.
-    fn new(index: &'a I, queries: &'a [I::Key], rule: Near<BitsOf<I>>, first: &AsOf) -> Result<Self> {
-        let nearest = index.asof_many(queries, first)?;
-        let next = AsOf::new(first.direction()).strict(true);
-        Ok(Self { index, queries, rule, next, nearest, taken: Vec::new() })
+impl<K: AnyKey, V: Value> SideScratch<K, V> {
+    fn new(device: &Device, queries: usize) -> Result<Self> {
+        Ok(Self {
+            far: device.alloc(queries)?,
+            sought: device.alloc(queries)?,
+            left: device.alloc(queries)?,
+            keys: device.alloc(queries)?,
+            values: device.alloc(queries)?,
+        })
     }
 
-    fn take(&mut self, query: usize) -> Result<Option<(I::Key, I::Value)>> {
-        let pair = self.nearest[query].take();
-        if pair.is_some() {
-            push(&mut self.taken, query)?;
-        }
-        Ok(pair)
+    fn bytes(&self) -> usize {
+        self.far.bytes() + self.sought.bytes() + self.left.bytes() + self.keys.bytes() + self.values.bytes()
+    }
+}
+
+/// Scratch memory of [`OnStream::k_nearest`] and [`OnStream::range_last`]: eight keys, two values and 32 bytes per query, reusable for
+/// the next batch.
+#[derive(Debug)]
+pub struct NearestScratch<K, V> {
+    /// The bounds of each query's group, or of what is within its tolerance.
+    lows: Buffer<K>,
+    highs: Buffer<K>,
+    below: SideScratch<K, V>,
+    above: SideScratch<K, V>,
+    ranges: RangeScratch,
+}
+
+impl<K: AnyKey, V: Value> NearestScratch<K, V> {
+    /// Enough for `queries` queries.
+    ///
+    /// # Errors
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
+    pub fn new(device: &Device, queries: usize) -> Result<Self> {
+        Ok(Self {
+            lows: device.alloc(queries)?,
+            highs: device.alloc(queries)?,
+            below: SideScratch::new(device, queries)?,
+            above: SideScratch::new(device, queries)?,
+            ranges: RangeScratch::new(device, queries)?,
+        })
     }
 
-    /// Finds what comes after the pairs that were taken, which `pair_of` has.
-    fn advance(&mut self, pair_of: impl Fn(usize) -> I::Key) -> Result<()> {
-        let from = collected(self.taken.iter().map(|&query| pair_of(query)))?;
-        let found = self.index.asof_many(&from, &self.next)?;
-        for (&query, pair) in self.taken.iter().zip(found) {
-            let asked = self.queries[query].encode();
-            // The distance is that from the query, and not from the pair before.
-            self.nearest[query] = pair.filter(|(key, _)| self.rule.accepts(asked, key.encode()));
+    /// Its bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.lows.bytes() + self.highs.bytes() + self.below.bytes() + self.above.bytes() + self.ranges.bytes()
+    }
+}
+
+/// What is asked of each query.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// The most pairs of a query.
+    k: u64,
+    has_below: bool,
+    has_above: bool,
+    ties_above: bool,
+}
+
+impl<I: FixedIndex> OnStream<'_, I> {
+    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not, within
+    /// the distance and the group that `how` says. Those of query `i` are from `out.offsets[i]` to `out.offsets[i + 1]`. Of two that
+    /// are equally near, the one below is first, unless `how` says otherwise.
+    ///
+    /// A round of look-ups finds one pair of each query: two launches for one side, three for both. There are `k` rounds, or as many
+    /// as the index has pairs if these are fewer.
+    ///
+    /// ```
+    /// use lanetree::{AsOf, Device, DeviceRanges, LaneTree, NearestScratch};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let index = LaneTree::build(&device, &[10_u64, 20, 30, 60], &[1_u32, 2, 3, 6])?;
+    /// let (stream, queries) = (device.stream()?, device.upload(&[24_u64, 90])?);
+    /// let (mut scratch, mut out) = (NearestScratch::new(&device, 2)?, DeviceRanges::new(&device, 2, 4)?);
+    /// index.on(&stream).k_nearest(&queries, 2, &AsOf::nearest(), &mut scratch, &mut out)?;
+    /// assert_eq!(out.offsets.to_vec()?, [0, 2, 4]);
+    /// assert_eq!((out.keys.to_vec()?, out.values.to_vec()?), (vec![20, 30, 60, 30], vec![2, 3, 6, 3]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OnStream::range`]; [`OptionValue`](lanetree_base::Error::OptionValue) for a distance between floats.
+    pub fn k_nearest(
+        &self,
+        queries: &Buffer<I::Key>,
+        k: u64,
+        how: &AsOf,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        self.options.check("k_nearest", Uses::Nothing)?;
+        let count = queries.len();
+        self.check_ranges(count, out)?;
+        let asked = self.begin_nearest(queries, k, how, scratch, &mut out.offsets)?;
+        self.find_rounds(queries, asked, k.min(self.index.len()), scratch, out)
+    }
+
+    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of their keys. A
+    /// range whose end is below its start is empty. Those of range `i` are from `out.offsets[i]` to `out.offsets[i + 1]`.
+    ///
+    /// A round of look-ups finds one pair of each range, in two launches; there are `k` rounds, or as many as the index has pairs if
+    /// these are fewer. The first pairs of ranges are copied at once: [`limit`](Self::limit).
+    ///
+    /// ```
+    /// use lanetree::{Device, DeviceRanges, LaneTree, NearestScratch};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let index = LaneTree::build(&device, &[10_u64, 20, 30, 60], &[1_u32, 2, 3, 6])?;
+    /// let (starts, ends) = (device.upload(&[0_u64, 25])?, device.upload(&[50_u64, 50])?);
+    /// let (stream, mut scratch) = (device.stream()?, NearestScratch::new(&device, 2)?);
+    /// let mut out = DeviceRanges::new(&device, 2, 3)?;
+    /// index.on(&stream).range_last(&starts, &ends, 2, &mut scratch, &mut out)?;
+    /// assert_eq!(out.offsets.to_vec()?, [0, 2, 3]);
+    /// assert_eq!((out.keys.to_vec()?, out.values.to_vec()?), (vec![30, 20, 30], vec![3, 2, 3]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OnStream::range`]; [`BoundLengths`](lanetree_base::Error::BoundLengths) unless there are as many ends as starts.
+    pub fn range_last(
+        &self,
+        starts: &Buffer<I::Key>,
+        ends: &Buffer<I::Key>,
+        k: u64,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        self.options.check("range_last", Uses::Nothing)?;
+        self.check_ranges(starts.len(), out)?;
+        let asked = self.begin_last(starts, ends, k, scratch, &mut out.offsets)?;
+        self.find_rounds(ends, asked, k.min(self.index.len()), scratch, out)
+    }
+
+    /// Makes the sides of queries, and counts their pairs.
+    fn begin_nearest(
+        &self,
+        queries: &Buffer<I::Key>,
+        k: u64,
+        how: &AsOf,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<Asked> {
+        how.rule::<I::Key>()?;
+        let direction = how.direction();
+        let asked = Asked {
+            k,
+            has_below: direction != Direction::Forward,
+            has_above: direction != Direction::Backward,
+            ties_above: how.tie() == Ties::Forward,
+        };
+        let (count, stream) = (queries.len(), self.stream);
+        self.check_scratch(count, queries, scratch)?;
+        let NearestScratch { lows, highs, below, above, .. } = scratch;
+        JoinBounds::within(how.distance()).on_stream(stream, (queries, queries), (lows, highs))?;
+        if asked.has_below {
+            let closed = if how.is_strict() { Closed::Left } else { Closed::Both };
+            let sides = (&mut below.far, &mut below.sought);
+            JoinBounds::of_ranges(closed).on_stream(stream, (lows, queries), sides)?;
         }
-        self.taken.clear();
+        if asked.has_above {
+            // A key that equals the query is on one side only.
+            let closed = if how.is_strict() || asked.has_below { Closed::Right } else { Closed::Both };
+            let sides = (&mut above.sought, &mut above.far);
+            JoinBounds::of_ranges(closed).on_stream(stream, (queries, highs), sides)?;
+        }
+        self.count_sides(count, asked, scratch, offsets)?;
+        Ok(asked)
+    }
+
+    /// The same, of ranges from their ends downwards.
+    fn begin_last(
+        &self,
+        starts: &Buffer<I::Key>,
+        ends: &Buffer<I::Key>,
+        k: u64,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<Asked> {
+        let asked = Asked { k, has_below: true, has_above: false, ties_above: false };
+        self.check_scratch(starts.len(), starts, scratch)?;
+        let sides = (&mut scratch.below.far, &mut scratch.below.sought);
+        JoinBounds::of_ranges(Closed::Both).on_stream(self.stream, (starts, ends), sides)?;
+        self.count_sides(starts.len(), asked, scratch, offsets)?;
+        Ok(asked)
+    }
+
+    fn check_scratch(
+        &self,
+        count: usize,
+        queries: &Buffer<I::Key>,
+        scratch: &NearestScratch<I::Key, I::Value>,
+    ) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the scratch memory", count, &scratch.lows)
+    }
+
+    /// Counts the pairs of each side, and those that each query has in all.
+    fn count_sides(
+        &self,
+        count: usize,
+        asked: Asked,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let (stream, k) = (self.stream, asked.k);
+        let NearestScratch { below, above, ranges, .. } = scratch;
+        if asked.has_below {
+            self.count_first(count, (&below.far, &below.sought), k, &mut below.left)?;
+        }
+        if asked.has_above {
+            self.count_first(count, (&above.sought, &above.far), k, &mut above.left)?;
+        }
+        let counts = match (asked.has_below, asked.has_above) {
+            (true, true) => {
+                add_counts(stream, count, (&below.left, &above.left), k, &mut ranges.counts)?;
+                &ranges.counts
+            }
+            (true, false) => &below.left,
+            _ => &above.left,
+        };
+        exclusive_scan(stream, counts, count, offsets, &mut ranges.scan)
+    }
+
+    /// Finds one pair of each query after another.
+    fn find_rounds(
+        &self,
+        queries: &Buffer<I::Key>,
+        asked: Asked,
+        rounds: u64,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        let (count, stream) = (queries.len(), self.stream);
+        let DeviceRanges { offsets, keys, values } = out;
+        for round in 0..rounds {
+            let side = |is_wanted: bool, side: &mut SideScratch<I::Key, I::Value>, toward| {
+                if !is_wanted {
+                    return Ok(());
+                }
+                let neighbors = OnStream::new(self.index, stream);
+                neighbors.neighbors_of_first(count, toward, &side.sought, &mut side.keys, &mut side.values)
+            };
+            side(asked.has_below, &mut scratch.below, Side::Upper)?;
+            side(asked.has_above, &mut scratch.above, Side::Lower)?;
+            let sides = [(asked.has_below, &mut scratch.below), (asked.has_above, &mut scratch.above)];
+            let sides = sides.map(|(is_wanted, side)| {
+                let SideScratch { sought, left, keys, values, .. } = side;
+                is_wanted.then_some(NearestSide { sought, left, keys, values })
+            });
+            take_nearest(
+                stream,
+                count,
+                round,
+                queries,
+                sides,
+                asked.ties_above,
+                NearestRows { offsets, keys, values },
+            )?;
+        }
         Ok(())
     }
 }
 
-/// Pairs found in a round, each with the number of its query.
-type Round<K, V> = Vec<(usize, (K, V))>;
-
-/// [`HostForm::k_nearest_many`].
+/// [`HostForm::k_nearest_many`](super::HostForm::k_nearest_many).
 pub(super) fn k_nearest<I: FixedIndex>(
     index: &I,
     queries: &[I::Key],
     k: u64,
     how: &AsOf,
 ) -> Result<Ranges<I::Key, I::Value>> {
-    let (rule, direction) = (how.rule::<I::Key>()?, how.direction());
-    let side = |other: Direction, first: AsOf| {
-        let is_wanted = k > 0 && direction != other;
-        is_wanted.then(|| Frontier::new(index, queries, rule, &first)).transpose()
-    };
-    let mut below = side(Direction::Forward, how.toward(Direction::Backward))?;
-    // A key that equals the query is on one side only.
-    let forward = how.toward(Direction::Forward);
-    let mut above = side(Direction::Backward, if below.is_some() { forward.strict(true) } else { forward })?;
-
-    // Of each round at most one pair of each query, in the queries' order.
-    let mut rounds: Vec<Round<I::Key, I::Value>> = Vec::new();
-    let mut counts = zeroed::<u64>(queries.len())?;
-    for _ in 0..k {
-        let mut round = Vec::new();
-        for (query, &asked) in queries.iter().enumerate() {
-            let pairs = [&below, &above].map(|side| side.as_ref().and_then(|side| side.nearest[query]));
-            let from_below = match pairs {
-                [Some(first), Some(second)] => rule.keeps(asked.encode(), first.0.encode(), second.0.encode()),
-                [first, _] => first.is_some(),
-            };
-            let from = if from_below { &mut below } else { &mut above };
-            if let Some(from) = from
-                && let Some(pair) = from.take(query)?
-            {
-                push(&mut round, (query, pair))?;
-                counts[query] += 1;
-            }
-        }
-        if round.is_empty() {
-            break;
-        }
-        for side in [&mut below, &mut above].into_iter().flatten() {
-            let key = |query| {
-                let place =
-                    round.binary_search_by_key(&query, |taken| taken.0).expect("a pair was taken in this round");
-                round[place].1.0
-            };
-            side.advance(key)?;
-        }
-        push(&mut rounds, round)?;
-    }
-    in_rows(&counts, &rounds)
+    in_pieces(index, queries.len(), |on, piece, scratch, offsets| {
+        let queries = index.device().upload(&queries[piece])?;
+        let asked = on.begin_nearest(&queries, k, how, scratch, offsets)?;
+        Ok((queries, asked))
+    })
 }
 
-/// Pairs by rounds as rows of queries.
-fn in_rows<K: AnyKey, V: Value>(counts: &[u64], rounds: &[Vec<(usize, (K, V))>]) -> Result<Ranges<K, V>> {
-    let mut offsets = zeroed::<u64>(counts.len() + 1)?;
-    for (i, count) in counts.iter().enumerate() {
-        offsets[i + 1] = offsets[i] + count;
+/// [`HostForm::range_last_many`](super::HostForm::range_last_many).
+pub(super) fn range_last<I: FixedIndex>(
+    index: &I,
+    starts: &[I::Key],
+    ends: &[I::Key],
+    k: u64,
+) -> Result<Ranges<I::Key, I::Value>> {
+    if starts.len() != ends.len() {
+        return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
     }
-    let pairs = offsets[counts.len()] as usize;
-    let (mut keys, mut values) = (zeroed::<K>(pairs)?, zeroed::<V>(pairs)?);
-    // A query that has a pair in a round has one in each round before.
-    for (round, taken) in rounds.iter().enumerate() {
-        for &(query, (key, value)) in taken {
-            let at = offsets[query] as usize + round;
-            (keys[at], values[at]) = (key, value);
-        }
+    in_pieces(index, starts.len(), |on, piece, scratch, offsets| {
+        let (starts, ends) = (index.device().upload(&starts[piece.clone()])?, index.device().upload(&ends[piece])?);
+        let asked = on.begin_last(&starts, &ends, k, scratch, offsets)?;
+        Ok((ends, asked))
+    })
+}
+
+/// Sends a host batch through the device a piece at a time. Only as many rounds are made as the longest row has pairs.
+fn in_pieces<I: FixedIndex>(
+    index: &I,
+    len: usize,
+    mut begin: impl FnMut(
+        &OnStream<'_, I>,
+        Range<usize>,
+        &mut NearestScratch<I::Key, I::Value>,
+        &mut Buffer<u64>,
+    ) -> Result<(Buffer<I::Key>, Asked)>,
+) -> Result<Ranges<I::Key, I::Value>> {
+    let (device, stream) = (index.device(), index.device().stream()?);
+    let on = OnStream::new(index, &stream);
+    let mut scratch = NearestScratch::new(device, len.min(PIECE))?;
+    let mut all = Ranges { offsets: vec![0], ..Ranges::default() };
+    for first in (0..len.max(1)).step_by(PIECE) {
+        let piece = first..(first + PIECE).min(len);
+        let mut offsets = device.alloc(piece.len() + 1)?;
+        let (queries, asked) = begin(&on, piece, &mut scratch, &mut offsets)?;
+        let rows = offsets.to_vec()?;
+        let rounds = rows.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
+        let pairs = rows.last().map_or(0, |&pairs| pairs as usize);
+        let mut out = DeviceRanges { offsets, keys: device.alloc(pairs)?, values: device.alloc(pairs)? };
+        on.find_rounds(&queries, asked, rounds, &mut scratch, &mut out)?;
+        let before = all.keys.len();
+        make_room(&mut all.offsets, rows.len())?;
+        make_room(&mut all.keys, pairs)?;
+        make_room(&mut all.values, pairs)?;
+        all.offsets.extend(rows[1..].iter().map(|&row| row + before as u64));
+        all.keys.resize(before + pairs, bytemuck::Zeroable::zeroed());
+        all.values.resize(before + pairs, bytemuck::Zeroable::zeroed());
+        out.keys.copy_to(&mut all.keys[before..])?;
+        out.values.copy_to(&mut all.values[before..])?;
     }
-    Ok(Ranges { offsets, keys, values })
+    Ok(all)
 }

@@ -147,6 +147,17 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.check("the values' buffer", out.keys.len(), &out.values)
     }
 
+    /// Counts at most `limit` pairs of each of the first `count` ranges.
+    pub(super) fn count_first(
+        &self,
+        count: usize,
+        (starts, ends): (&Buffer<I::Key>, &Buffer<I::Key>),
+        limit: u64,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
+        self.locate_into(Bounds { count, starts, ends, limits: None, limit }, None, counts)
+    }
+
     /// Locates the first `count` ranges, without limits.
     pub(super) fn locate_first(
         &self,

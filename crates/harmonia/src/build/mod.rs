@@ -32,6 +32,7 @@ use lanetree_runtime::{Buffer, Device};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct Builder<K, V> {
     fanout: Option<u32>,
     fill: Option<f64>,

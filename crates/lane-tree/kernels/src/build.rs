@@ -1,6 +1,6 @@
-//! The bulk build, a level at a time: a warp takes a part of the keys and divides it into nodes, nearly always into one.
+//! The bulk build, a level at a time: a warp takes a part of the keys and splits it into nodes, nearly always into one.
 //!
-//! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and lines
+//! Parts begin at gaps ([`Cut`]), where the nodes above can tell the keys apart. A first pass counts nodes and buckets
 //! ([`Count`], [`CountOthers`]), a second writes them ([`Write`], [`WriteOthers`]), since a part may take more than one node.
 
 use crate::layout::{BITMAP_CHILDREN, line_slots, spare_lines};
@@ -114,7 +114,7 @@ impl<K: KeyWord> Kernel for Cut<K> {
         let (mut own_part, mut parts, mut first, mut len) = (part, args.parts, 0, args.len);
         if args.divided.count > 0 && part < args.parts {
             let divided = &args.divided;
-            // SAFETY: nodes that are divided, and the end.
+            // SAFETY: nodes that are split, and the end.
             unsafe {
                 let index = divided.upto(simt, DividedWord::Parts, part) - 1;
                 let range = |word| (divided.get(simt, index, word), divided.get(simt, index + 1, word));
@@ -184,14 +184,14 @@ kernel_args! {
         pub parts: u64,
         /// The nodes that have the parts; without them, all parts are of all pairs.
         pub divided: Divided,
-        /// Pairs that a line is to have, in units of 1/256.
+        /// Pairs that a bucket is to have, in units of 1/256.
         pub filling: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
         /// Out, of [`Count`] and [`CountOthers`], and read by [`Write`]: `[parts]`, [`plan_words`] each, the plan of each part
-        /// that is one node, as it is saved, or with 0 lines for parts of several nodes.
+        /// that is one node, as it is saved, or with 0 buckets for parts of several nodes.
         pub plans: GlobalMut<u32>,
-        /// Out, of [`Count`] and [`CountOthers`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their lines.
+        /// Out, of [`Count`] and [`CountOthers`]: `[parts]`, the nodes of each part, above [`LINE_BITS`] bits with their buckets.
         pub counts: GlobalMut<u64>,
         /// In and out, of [`Count`], from zeros: `[FOUND_WORDS]`. The first becomes 1 if a key is not above the one before: then
         /// [`CountOthers`] does nothing, and nothing must be written. The second counts `others`.
@@ -201,13 +201,13 @@ kernel_args! {
         /// Of [`Write`]: `[parts]`, the sums of the counts before each part.
         pub before: Global<u64>,
         /// Of [`Write`], for parts that lie among other nodes: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node
-        /// << [`LINE_BITS`] and its first line; the rank of its first pair. Otherwise null.
+        /// << [`LINE_BITS`] and its first bucket; the rank of its first pair. Otherwise null.
         pub targets: Global<u64>,
         /// Out, of [`Write`].
         pub nodes: GlobalMut<u32>,
         /// Out, of [`Write`].
         pub records: GlobalMut<u64>,
-        /// Out, of [`Write`]: the line after the last one of each node.
+        /// Out, of [`Write`]: the bucket after the last one of each node.
         pub ends: GlobalMut<u32>,
         /// Out, of [`Write`].
         pub lines: GlobalMut<u64>,
@@ -229,7 +229,7 @@ const DISORDER: u64 = 0;
 /// The word that counts other parts.
 const OTHERS: u64 = 1;
 
-/// Plans each part as one node, and counts the lines: a warp per part; blocks of [`BUILD_WARPS`] warps. The few parts that are
+/// Plans each part as one node, and counts the buckets: a warp per part; blocks of [`BUILD_WARPS`] warps. The few parts that are
 /// more, or a node of another format, are left to [`CountOthers`].
 #[derive(Debug)]
 pub struct Count<K, V>(PhantomData<(K, V)>);
@@ -288,7 +288,7 @@ impl<K: KeyWord, V: Value> Kernel for Count<K, V> {
     }
 }
 
-/// Counts the nodes and lines of the parts that [`Count`] left, which are few: launched as [`WriteOthers`].
+/// Counts the nodes and buckets of the parts that [`Count`] left, which are few: launched as [`WriteOthers`].
 #[derive(Debug)]
 pub struct CountOthers<K, V>(PhantomData<(K, V)>);
 
@@ -307,7 +307,7 @@ impl<K: KeyWord, V: Value> Kernel for CountOthers<K, V> {
     }
 }
 
-/// Writes the node of each part that is one, with its record and lines: launched as [`Count`].
+/// Writes the node of each part that is one, with its record and buckets: launched as [`Count`].
 #[derive(Debug)]
 pub struct Write<K, V>(PhantomData<(K, V)>);
 
@@ -422,7 +422,7 @@ unsafe fn target<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
     }
 }
 
-/// How many lines a node gets.
+/// How many buckets a node gets.
 #[inline(always)]
 fn lines_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
     plan.lines + spare_lines(args.filling == line_slots::<K, V>() * 256, plan.lines)
@@ -454,7 +454,7 @@ unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     }
 }
 
-/// Warp collective (all lanes). Divides a part into as few nodes as go, and counts them; or writes those of a part that is not one
+/// Warp collective (all lanes). Splits a part into as few nodes as go, and counts them; or writes those of a part that is not one
 /// node.
 ///
 /// # Safety

@@ -41,29 +41,29 @@ by_words! {
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
-    /// The look-up of sorted queries of which many share a line.
+    /// The look-up of sorted queries of which many share a bucket.
     get_sorted_dense(GetArgs<K, V>) => GetSorted<K, V, 2>;
-    /// The look-up of sorted queries of which few share a line.
+    /// The look-up of sorted queries of which few share a bucket.
     get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
-    /// The kernel that copies the pairs that a batch inserts into nodes that are divided.
+    /// The kernel that copies the pairs that a batch inserts into nodes that are split.
     move_inserts(DivideArgs<K, V>) => MoveInserts<K, V>;
-    /// The kernel that copies the pairs that stay in nodes that are divided.
+    /// The kernel that copies the pairs that stay in nodes that are split.
     move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
-    /// The kernel that plans nodes that are laid out anew.
+    /// The kernel that plans nodes that are rewritten.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
     /// The kernel that makes short scans.
     scan(ScanArgs<K, V>) => Scan<K, V>;
     /// The kernel that makes longer ones.
     scan_wide(ScanArgs<K, V>) => ScanWide<K, V>;
-    /// The kernel that changes lines.
+    /// The kernel that changes buckets.
     write_lines(LineChangesArgs<K, V>) => WriteLines<K, V>;
-    /// The kernel that changes lines that hand pairs to others.
+    /// The kernel that changes buckets that shift pairs to neighbours.
     write_shifts(LineChangesArgs<K, V>) => WriteShifts<K, V>;
-    /// The kernel that lays nodes out anew.
+    /// The kernel that rewrites nodes.
     write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
-    /// The kernel that writes the nodes and lines of parts that are one node.
+    /// The kernel that writes the nodes and buckets of parts that are one node.
     write(NodesArgs<K, V>) => Write<K, V>;
     /// The kernel that writes those of other parts.
     write_others(NodesArgs<K, V>) => WriteOthers<K, V>;
@@ -78,7 +78,7 @@ macro_rules! entry_of {
     }};
 }
 
-// The entry of a kernel that moves no values, of instances for lines of each shape: with keys of 64 bits, values of 32 bits have
+// The entry of a kernel that moves no values, of instances for buckets of each shape: with keys of 64 bits, values of 32 bits have
 // as much room as those of 64.
 macro_rules! entry_by_lines {
     ($k:ident, $v:ident => $kernel:ty) => {
@@ -95,7 +95,7 @@ macro_rules! entry_by_lines {
     };
 }
 
-// The entry of a kernel that knows of lines only how many slots they have: with keys of 128 bits, that is one number.
+// The entry of a kernel that knows of buckets only how many slots they have: with keys of 128 bits, that is one number.
 macro_rules! entry_by_slots {
     ($k:ident, $v:ident => $kernel:ty) => {
         match ($k::BITS, <$v as Value>::BYTES) {
@@ -155,7 +155,7 @@ macro_rules! without_values {
     )*}};
 }
 without_values! {
-    /// The kernel that counts nodes and lines.
+    /// The kernel that counts nodes and buckets.
     count(NodesArgs) by entry_by_slots => Count<K, V>;
     /// The kernel that counts those of other parts.
     count_others(NodesArgs) by entry_by_slots => CountOthers<K, V>;
@@ -163,13 +163,13 @@ without_values! {
     list_nodes(ListNodesArgs) by entry_by_slots => ListNodes<K, V>;
     /// The kernel that finds out where parts go.
     place_parts(PlacePartsArgs) by entry_by_slots => PlaceParts<K, V>;
-    /// The kernel that plans lines.
+    /// The kernel that plans buckets.
     plan_lines(LineChangesArgs) by entry_by_slots => PlanLines<K, V>;
-    /// The kernel that finds out how many pairs divided nodes have.
+    /// The kernel that finds out how many pairs split nodes have.
     size_divided(SizeDividedArgs) by entry_by_slots => SizeDivided<K, V>;
     /// The kernel that gives nodes their ranks.
     ranks(RanksArgs) by entry_by_slots => Ranks<K, V>;
-    /// The kernel that plans what lines hand to others.
+    /// The kernel that plans what buckets shift to neighbours.
     plan_shifts(LineChangesArgs) by entry_by_lines => PlanShifts<K, V>;
 }
 
@@ -197,12 +197,12 @@ by_key! {
     write_upper(UpperArgs) => WriteUpper<K>;
 }
 
-/// The kernel that lists divided nodes.
+/// The kernel that lists split nodes.
 pub const fn list_divided_entry() -> &'static Entry {
     entry_by_words!(=> ListDivided)
 }
 
-/// The kernel that lists divided nodes.
+/// The kernel that lists split nodes.
 pub fn list_divided(args: &ListDividedArgs) -> Call<'_> {
     Call::new(list_divided_entry(), args)
 }

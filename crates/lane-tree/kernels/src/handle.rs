@@ -144,7 +144,7 @@ impl<S, K, V: Value> fmt::Debug for Probe<'_, S, K, V> {
 impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
     /// Warp collective (all lanes). The value of each lane's key, in that lane.
     ///
-    /// Reads a line of pairs and, above it, a node for each level.
+    /// Reads a bucket of pairs and, above it, a node for each level.
     ///
     /// # Safety
     /// That of [`Handle::enter`].
@@ -189,7 +189,7 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
     }
 
     /// Per thread. Moves a cursor to the next pair, or from the last one past it, where it stays. Reads 16 bytes; along a
-    /// line of pairs the same 64 serve four times.
+    /// bucket of pairs the same 64 serve four times.
     ///
     /// # Safety
     /// That of [`Handle::enter`]; the cursor is of the same tree.
@@ -208,7 +208,7 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
         cursor.is_at_pair = self.opaque(is_at_pair);
     }
 
-    /// Per thread. Moves to the next slot whose key is such: slots and lines that are free repeat the pair before.
+    /// Per thread. Moves to the next slot whose key is such: slots and buckets that are free repeat the pair before.
     ///
     /// # Safety
     /// That of [`Handle::enter`]; there is such a slot after the cursor's.
@@ -268,7 +268,7 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
                     if position.slot < position.len {
                         self.load(&mut cursor);
                     } else {
-                        // In one of the next lines.
+                        // In one of the next buckets.
                         cursor.slot = line_slots::<K, V>();
                         self.next_that(&mut cursor, |other| other > word || (!upper && other == word));
                     }

@@ -1,5 +1,5 @@
 //! The instances that are compiled, by key word and value word, and of sets; `calls` chooses among them. Kernels that move no
-//! values have one for all values with which lines are alike.
+//! values have one for all values with which buckets are alike.
 
 use crate::{
     CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
@@ -61,7 +61,7 @@ pairs! {
     u128, (), set;
 }
 
-// Of keys of 64 bits, lines with values are alike.
+// Of keys of 64 bits, buckets with values are alike.
 macro_rules! lines {
     ($($k:ident, $v:ty, $module:ident;)*) => {
         pastey::paste! {$(
@@ -85,7 +85,7 @@ lines! {
     u128, (), lane_tree_u128_set;
 }
 
-// These know of lines only how many slots they have: with keys of 128 bits, always four.
+// These know of buckets only how many slots they have: with keys of 128 bits, always four.
 macro_rules! slots {
     ($($k:ident, $v:ty, $module:ident;)*) => {
         pastey::paste! {$(

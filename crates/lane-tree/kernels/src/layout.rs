@@ -1,12 +1,12 @@
-//! Where things lie in memory: lines, nodes, records, and how a node quantises keys.
+//! Where things lie in memory: buckets, nodes, records, and how a node quantises keys.
 //!
 //! ```text
-//! a line, 64 bytes: four slots of a key and a value, 16 bytes each, or eight slots of 8 bytes if both are 32 bits wide
+//! a bucket, 64 bytes: four slots of a key and a value, 16 bytes each, or eight slots of 8 bytes if both are 32 bits wide
 //! ┌──────────┬──────────┬──────────┬──────────┐
 //! │ k0    v0 │ k1    v1 │ k2    v2 │ k2    v2 │   ascending; a slot that is free repeats the pair before it
 //! └──────────┴──────────┴──────────┴──────────┘
 //!
-//! lines of keys of 128 bits: four slots of a key alone; after two lines their values of 64 bits, or after four those of 32
+//! buckets of keys of 128 bits: four slots of a key alone; after two buckets their values of 64 bits, or after four those of 32
 //! ┌──────────┬──────────┬──────────┬──────────┐
 //! │ k0       │ k1       │ k2       │ k2       │
 //! ├──────────┼──────────┼──────────┼──────────┤
@@ -15,7 +15,7 @@
 //! │ v0 │ v1 │ v2 │ v2 │ v4 │ v5 │ v6 │ v7 │
 //! └────┴────┴────┴────┴────┴────┴────┴────┘
 //!
-//! lines of a set: keys alone, 4 of 128 bits, 8 of 64, or 16 of 32
+//! buckets of a set: keys alone, 4 of 128 bits, 8 of 64, or 16 of 32
 //! ┌─────┬─────┬─────┬─────┬─────┬─────┬─────┬─────┐
 //! │ k0  │ k1  │ k2  │ k3  │ k4  │ k4  │ k4  │ k4  │
 //! └─────┴─────┴─────┴─────┴─────┴─────┴─────┴─────┘
@@ -29,26 +29,26 @@
 //!   exact:   3 separators of 128 bits, 7 of 64, or 14 of 32: up to 4, 8 or 15 children
 //!
 //! a record, 32 bytes, or 48 with keys of 128 bits and in sets, for each node of the lowest level: what ordered queries need to know beside
-//! ┌───────────┬───────────┬───────────┬───────────┐
-//! │ first key │ rank      │ lengths, a plane for each bit of the pairs of a line, less one │
-//! └───────────┴───────────┴───────────┴───────────┘
+//! ┌───────────┬───────────┬──────────────────────────────────────────────────────────────────┐
+//! │ first key │ rank      │ lengths, a plane for each bit of the pairs of a bucket, less one │
+//! └───────────┴───────────┴──────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A pair with a key of 128 bits and a value of 64 would take 24 bytes, of which two fill three quarters of a line. With the keys
-//! alone a line has four, so there are half as many lines, and half as many nodes above them; look-ups of absent keys, ranks and
-//! bounds read one line. A hit reads its value in addition, 32 bytes at most 320 bytes away, once it is known which one. So a
+//! A pair with a key of 128 bits and a value of 64 would take 24 bytes, of which two fill three quarters of a bucket. With the keys
+//! alone a bucket has four, so there are half as many buckets, and half as many nodes above them; look-ups of absent keys, ranks
+//! and bounds read one bucket. A hit reads its value in addition, 32 bytes at most 320 bytes away, once it is known which one. So a
 //! pair takes 24 bytes, or 20; with slots that stay free, nodes and records less than 26.7, or 22.4 (random keys, built full).
 //!
 //! A set has the value `()`, of no bytes. Here it is a key without a value, and kernels load and store no values.
 //!
-//! The children of a node are consecutive: nodes of the level below or, at the lowest level, lines. A node maps a key to a
-//! small number, its *place*: sixteen bits of the key, less those of the node's base, times a factor. The builder lets a
-//! child begin only where the place of a key is larger than that of the key before, so a comparison of places decides
-//! exactly, and no query ever has to look into a second child. Where no such cut can be had, a node is exact: its separators
-//! are whole keys.
+//! The children of a node are consecutive: nodes of the level below or, at the lowest level, buckets. A node maps a key to a
+//! small number, its *quantised key*: sixteen bits of the key, less those of the node's base, times a factor. The builder lets a
+//! child begin only where the quantised key of a key is larger than that of the key before, so a comparison of quantised keys
+//! decides exactly, and no query ever has to look into a second child. Where no such cut can be had, a node is exact: its
+//! separators are whole keys.
 //!
-//! Lines lie in the order of their keys, and those of one node are consecutive: the line before has the keys before. A line
-//! of a node that is free repeats the node's last pair.
+//! The buckets of a node are consecutive, in the order of their keys; those of the next node may be anywhere: an array says for each
+//! node which bucket is its last. A bucket of a node that is free repeats the node's last pair.
 
 use core::ops::RangeInclusive;
 use lanetree_layout::Value;
@@ -56,7 +56,7 @@ use lanetree_simt::{KeyWord, Word, shl_clamped};
 
 /// 32-bit words of a node.
 pub const NODE_WORDS: u32 = 16;
-/// 64-bit words of a line.
+/// 64-bit words of a bucket.
 pub const LINE_WORDS: u32 = 8;
 /// 64-bit words of a record.
 pub const fn record_words<K: KeyWord, V: Value>() -> u32 {
@@ -64,14 +64,14 @@ pub const fn record_words<K: KeyWord, V: Value>() -> u32 {
 }
 /// The most of them.
 pub const MOST_RECORD_WORDS: usize = 6;
-/// Planes of a record: bits of the number of pairs in a line, less one.
+/// Planes of a record: bits of the number of pairs in a bucket, less one.
 pub const fn planes<K: KeyWord, V: Value>() -> u32 {
     let of_pairs = if K::BITS == 32 { 3 } else { 2 };
     if V::IS_SOME { of_pairs } else { line_slots::<K, V>().ilog2() }
 }
 /// The most of them.
 pub const MOST_PLANES: usize = 4;
-/// The words of a node that are separators, before the other two. So places, which are below the number of cells, never
+/// The words of a node that are separators, before the other two. So quantised keys, which are below the number of cells, never
 /// reach what looks like cells in those.
 pub const SEPARATORS: u32 = NODE_WORDS - 2;
 /// The word with the first child's number.
@@ -88,15 +88,15 @@ pub const HALVES_CHILDREN: u32 = SEPARATORS * 2 + 1;
 pub const UNUSED_HALF: u32 = 0x7fff;
 /// Buckets of the table above the nodes.
 pub const TOP_BUCKETS: u32 = 2048;
-/// Slots of a line.
+/// Slots of a bucket.
 pub const fn line_slots<K: KeyWord, V: Value>() -> u32 {
     LINE_WORDS / 2 * chunk_slots::<K, V>()
 }
 /// The most of them.
 pub const MOST_SLOTS: usize = 16;
 
-/// Lines that a build gives a node beyond those that it needs, if it doesn't fill them: pairs that come later are so many that lines
-/// end where they would not.
+/// Buckets that a build gives a node beyond those that it needs, if it doesn't fill them: pairs that come later are so many that
+/// buckets end where they would not.
 pub const fn spare_lines(is_full: bool, lines: u32) -> u32 {
     let most = BITMAP_CHILDREN.saturating_sub(lines);
     match lines / 16 {
@@ -106,32 +106,32 @@ pub const fn spare_lines(is_full: bool, lines: u32) -> u32 {
     }
 }
 
-/// Whether lines have keys alone.
+/// Whether buckets have keys alone.
 pub const fn has_keys_alone<K: KeyWord, V: Value>() -> bool {
     K::BITS == 128 || !V::IS_SOME
 }
 
-/// Whether they have, with the values after every few lines.
+/// Whether they have, with the values after every few buckets.
 pub const fn has_values_beside<K: KeyWord, V: Value>() -> bool {
     has_keys_alone::<K, V>() && V::IS_SOME
 }
 
-/// Lines that have their values after them, together in 64 bytes.
+/// Buckets that have their values after them, together in 64 bytes.
 const fn lines_of_values<K: KeyWord, V: Value>() -> u32 {
     64 / (line_slots::<K, V>() * V::BYTES as u32)
 }
 
-/// 64-bit words of so many lines, with their values.
+/// 64-bit words of so many buckets, with their values.
 pub const fn words_of_lines<K: KeyWord, V: Value>(lines: u64) -> u64 {
     if !has_values_beside::<K, V>() {
         return lines * LINE_WORDS as u64;
     }
-    // The last values come after as many lines as others.
+    // The last values come after as many buckets as others.
     let together = lines_of_values::<K, V>() as u64;
     lines.div_ceil(together) * (together + 1) * LINE_WORDS as u64
 }
 
-/// How many lines have room in so many 64-bit words, with their values.
+/// How many buckets have room in so many 64-bit words, with their values.
 pub const fn lines_in_words<K: KeyWord, V: Value>(words: u64) -> u64 {
     if !has_values_beside::<K, V>() {
         return words / LINE_WORDS as u64;
@@ -152,14 +152,14 @@ pub fn record_at<K: KeyWord, V: Value>(node: impl Into<u64>) -> u64 {
     node.into() * u64::from(record_words::<K, V>())
 }
 
-/// Where a line begins among all, in 64-bit words.
+/// Where a bucket begins among all, in 64-bit words.
 #[inline(always)]
 pub const fn line_at<K: KeyWord, V: Value>(line: u32) -> u64 {
     let beside = if has_values_beside::<K, V>() { line / lines_of_values::<K, V>() } else { 0 };
     (line as u64 + beside as u64) * LINE_WORDS as u64
 }
 
-/// Where 16 bytes of lines begin, in 64-bit words: counted from the first line on.
+/// Where 16 bytes of buckets begin, in 64-bit words: counted from the first bucket on.
 #[inline(always)]
 pub const fn chunk_at<K: KeyWord, V: Value>(chunk: u64) -> u64 {
     if !has_values_beside::<K, V>() {
@@ -169,7 +169,7 @@ pub const fn chunk_at<K: KeyWord, V: Value>(chunk: u64) -> u64 {
     line_at::<K, V>((chunk / chunks) as u32) + chunk % chunks * 2
 }
 
-/// Where the value of a slot is, if lines have keys alone: in values, from the first word of all lines on.
+/// Where the value of a slot is, if buckets have keys alone: in values, from the first word of all buckets on.
 #[inline(always)]
 pub const fn value_at<K: KeyWord, V: Value>(line: u32, slot: u32) -> u64 {
     let (lines, bytes) = (lines_of_values::<K, V>(), V::BYTES as u64);
@@ -199,7 +199,7 @@ pub const fn exact_children<K: KeyWord>() -> u32 {
     SEPARATORS * 32 / K::BITS + 1
 }
 
-/// The pairs in 16 bytes of a line. If lines have keys alone, values are 0.
+/// The pairs in 16 bytes of a bucket. If buckets have keys alone, values are 0.
 #[inline(always)]
 pub fn pairs_of<K: KeyWord, V: Value>(chunk: [u64; 2]) -> OfChunk<(K, V)> {
     let of = |key: u64, value: u64| (K::truncate(key), V::of(KeyWord::truncate(value)));
@@ -217,7 +217,7 @@ pub fn pairs_of<K: KeyWord, V: Value>(chunk: [u64; 2]) -> OfChunk<(K, V)> {
     }
 }
 
-/// 16 bytes of a line with these pairs, or of keys alone.
+/// 16 bytes of a bucket with these pairs, or of keys alone.
 #[inline(always)]
 pub fn chunk_of<K: KeyWord, V: Value>(pairs: OfChunk<(K, V)>) -> [u64; 2] {
     let low = |slot: usize| pairs[slot].0.parts()[0];
@@ -253,12 +253,12 @@ pub const ANY_FORMAT: u32 = Format::Bitmap as u32 | Format::Halves as u32 | Form
 /// Bits of a level's formats in the word that has them all.
 pub const FORMAT_BITS: u32 = 4;
 
-/// How a node maps keys to places: its second word.
+/// How a node maps keys to quantised keys: its second word.
 ///
 /// The window of a key is its 16 low bits after a rotation to the right, less the base. The code has the format and the
-/// factor: 0 for exact nodes, whose place is of no meaning; then `factor - 446` for a bitmap, where a place is a cell,
-/// `window * factor / 2^16`; then `512 + factor` for places of 15 bits, `window * factor / 2^8`. With keys of 128 bits the base is
-/// even, and its lowest bit is the highest of the rotation.
+/// factor: 0 for exact nodes, whose quantised key is of no meaning; then `factor - 446` for a bitmap, where a quantised key is a
+/// cell, `window * factor / 2^16`; then `512 + factor` for quantised keys of 15 bits, `window * factor / 2^8`. With keys of 128
+/// bits the base is even, and its lowest bit is the highest of the rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantiser(pub u32);
 
@@ -275,7 +275,7 @@ const ROUGH_BITS: u32 = 8;
 pub const SHIFTS: u32 = 64;
 /// The farthest rotation to the left; to the right, it leaves the 16 highest bits.
 const MOST_LEFT: i32 = 15;
-/// Codes from this one on are of places of 15 bits.
+/// Codes from this one on are of quantised keys of 15 bits.
 const HALVES_CODE: u32 = 512;
 /// Bitmaps: the factors that a code can say.
 const BITMAP_FACTORS: RangeInclusive<u64> = 447..=957;
@@ -343,8 +343,8 @@ impl Quantiser {
         if K::BITS == 128 { low | (self.0 & 1) << 6 } else { low }
     }
 
-    /// For a bitmap over keys from `first` to `last`, whose places are cells, in one of [`SHIFTS`] ways. Those that follow one
-    /// another are far apart.
+    /// For a bitmap over keys from `first` to `last`, whose quantised keys are cells, in one of [`SHIFTS`] ways. Those that follow
+    /// one another are far apart.
     #[inline(always)]
     pub fn bitmap<K: KeyWord>(first: K, last: K, shift: u32) -> Self {
         let (rotation, base, window) = Self::window_of(first, last);
@@ -362,7 +362,7 @@ impl Quantiser {
         Self::new::<K>(base.wrapping_sub(by), rotation, code)
     }
 
-    /// For places of 15 bits of keys from `first` to `last`.
+    /// For quantised keys of 15 bits of keys from `first` to `last`.
     #[inline(always)]
     pub fn halves<K: KeyWord>(first: K, last: K) -> Self {
         let (rotation, base, window) = Self::window_of(first, last);
@@ -381,7 +381,7 @@ impl Quantiser {
         }
     }
 
-    /// The place of a key that is in the node; that of others may be any.
+    /// The quantised key of a key that is in the node; that of others may be any.
     #[inline(always)]
     pub fn place<K: KeyWord>(self, word: K) -> u32 {
         self.scaled(self.window(word))
@@ -395,7 +395,7 @@ impl Quantiser {
         bits == 0 || rotation + 16 <= K::BITS && bits <= rotation + ROUGH_BITS
     }
 
-    /// The place of any key: that of keys below the node's first one is the smallest, and that of keys too far above the
+    /// The quantised key of any key: that of keys below the node's first one is the smallest, and that of keys too far above the
     /// largest.
     #[inline(always)]
     pub fn place_of_any<K: KeyWord>(self, word: K, first: K) -> u32 {
@@ -455,7 +455,7 @@ impl Quantiser {
         self.cell_of(self.window(word))
     }
 
-    /// [`Quantiser::place`] for places of 15 bits.
+    /// [`Quantiser::place`] for quantised keys of 15 bits.
     #[inline(always)]
     pub fn half<K: KeyWord>(self, word: K) -> u32 {
         self.half_of(self.window(word))
@@ -474,9 +474,9 @@ impl Quantiser {
     }
 }
 
-/// The last key that the places of a node should tell from others: all up to the next node's first key, if that is not so far
-/// that the node's own keys could be told apart less well. `to` is the last key below the node. So keys that are inserted between
-/// two nodes are found by look-ups too, which do not ask how far a key is.
+/// The last key that the quantised keys of a node should tell from others: all up to the next node's first key, if that is not so
+/// far that the node's own keys could be told apart less well. `to` is the last key below the node. So keys that are inserted
+/// between two nodes are found by look-ups too, which do not ask how far a key is.
 #[inline(always)]
 pub fn covered<K: KeyWord>(from: K, to: K, (next, has_next): (K, bool)) -> K {
     if !has_next {
@@ -487,8 +487,8 @@ pub fn covered<K: KeyWord>(from: K, to: K, (next, has_next): (K, bool)) -> K {
     if is_near { before_next } else { to }
 }
 
-/// How many children begin at or before the place, of those whose bits are in one word: `cells` is that of cells from the
-/// word's first one to the place, and may be negative.
+/// How many children begin at or before the quantised key, of those whose bits are in one word: `cells` is that of cells from the
+/// word's first one to the quantised key, and may be negative.
 #[inline(always)]
 pub fn begun_in_bitmap(word: u32, cells: i32) -> u32 {
     shl_clamped(word, (32 - cells).max(0) as u32).count_ones()
@@ -497,19 +497,20 @@ pub fn begun_in_bitmap(word: u32, cells: i32) -> u32 {
 /// The guard bit above each separator of 15 bits.
 const GUARDS: u32 = 0x8000_8000;
 
-/// A place of 15 bits for [`begun_in_guarded`].
+/// A quantised key of 15 bits for [`begun_in_guarded`].
 #[inline(always)]
 pub const fn guarded(place: u32) -> u32 {
     place | place << 16 | GUARDS
 }
 
-/// How many children begin at or before the place, of those whose separators of 15 bits are in four words.
+/// How many children begin at or before the quantised key, of those whose separators of 15 bits are in four words.
 #[inline(always)]
 pub fn begun_in_halves(words: [u32; 4], place: u32) -> u32 {
     begun_in_guarded(words, guarded(place))
 }
 
-/// As [`begun_in_halves`], for a [`guarded`] place; for a place of 0, which has no guards, none, whatever the words are.
+/// As [`begun_in_halves`], for a [`guarded`] quantised key; for a quantised key of 0, which has no guards, none, whatever the words
+/// are.
 #[inline(always)]
 pub fn begun_in_guarded(words: [u32; 4], place: u32) -> u32 {
     let [a, b, c, d] = words.map(|separators| place.wrapping_sub(separators));
@@ -551,11 +552,11 @@ pub fn first_of_prefix<K: KeyWord>(prefix: u32, origin: K, shift: u32) -> K {
 /// A node of the lowest level, as ordered queries see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<K> {
-    /// At most the node's first key, and the base of its places.
+    /// At most the node's first key, and the base of its quantised keys.
     pub first: K,
     /// Pairs in all nodes before it.
     pub rank: u64,
-    /// Bit `l` of plane `p` is bit `p` of the number of pairs, less one, in line `l`.
+    /// Bit `l` of plane `p` is bit `p` of the number of pairs, less one, in bucket `l`.
     pub planes: [u64; MOST_PLANES],
 }
 
@@ -603,7 +604,7 @@ impl<K: KeyWord> Record<K> {
         _ => 2,
     };
 
-    /// The pairs in the lines before a line of the node.
+    /// The pairs in the buckets before a bucket of the node.
     #[inline(always)]
     pub fn before<V: Value>(&self, line: u32) -> u32 {
         // In halves: kernels count bits in 32-bit words.
@@ -620,7 +621,7 @@ impl<K: KeyWord> Record<K> {
         pairs
     }
 
-    /// The pairs in a line.
+    /// The pairs in a bucket.
     #[inline(always)]
     pub fn len(&self, line: u32) -> u32 {
         // Planes that there are not are 0.
@@ -654,7 +655,7 @@ pub fn table_shifts<K: KeyWord>(first: K, last: K) -> (u32, u32) {
 mod tests {
     use super::*;
 
-    /// More nodes and lines than fit into any memory today, but not more than there are numbers for.
+    /// More nodes and buckets than fit into any memory today, but not more than there are numbers for.
     #[test]
     fn nothing_wraps_for_the_last_numbers() {
         fn of<K: KeyWord, V: Value>() {

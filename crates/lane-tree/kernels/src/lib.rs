@@ -1,4 +1,4 @@
-//! LaneTree's kernels: an ordered index whose nodes quantise keys, so that a look-up reads one line of its leaves and few
+//! LaneTree's kernels: an ordered index whose nodes quantise keys, so that a look-up reads one bucket of its leaves and few
 //! others.
 //!
 //! Kernels of other crates search a tree by its [`Handle`]. Such a crate depends on this one without its default features:

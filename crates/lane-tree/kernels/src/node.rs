@@ -1,4 +1,4 @@
-//! A node of the lowest level over sorted pairs: its plan, which says where its lines begin, and its writing. Builds and batches
+//! A node of the lowest level over sorted pairs: its plan, which says where its buckets begin, and its writing. Builds and batches
 //! of changes make nodes by this.
 
 use crate::layout::{
@@ -51,12 +51,12 @@ impl<K: KeyWord, V: Value, T: Source<K, V>> Source<K, V> for From<T> {
 pub(crate) struct Plan {
     pub(crate) quantiser: Quantiser,
     pub(crate) lines: u32,
-    /// Which of the lane's stretch of the pairs lines begin with.
+    /// Which of the lane's stretch of the pairs buckets begin with.
     begun: u32,
 }
 
-/// Warp collective (all lanes). A plan for one node of at most so many lines with all of `len` pairs, at least one, if there is
-/// any. Its lines are filled as the first filling says, or if they are too many then, as the second.
+/// Warp collective (all lanes). A plan for one node of at most so many buckets with all of `len` pairs, at least one, if there is
+/// any. Its buckets are filled as the first filling says, or if they are too many then, as the second.
 ///
 /// # Safety
 /// The source has so many pairs; the memory is the warp's own.
@@ -73,7 +73,7 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     // A bitmap, another one whose cells lie elsewhere, halves, and whole keys.
     let (mut attempt, mut shift) = (0, 0);
     while attempt < 4 {
-        // Loaded anew for each attempt, since most need only one, and others are to have the registers.
+        // Loaded again for each attempt, since most need only one, and others are to have the registers.
         // SAFETY: pairs of the source.
         let (first, last) = unsafe { (source.key(simt, simt.opaque(0)), source.key(simt, simt.opaque(len) - 1)) };
         let (quantiser, children) = match attempt {
@@ -95,7 +95,7 @@ pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
             // SAFETY: the same pairs.
             shift = unsafe { uncrowded_shift(simt, source, len) };
         }
-        // If there is no such shift, or cells that lie elsewhere would take as many lines, another format.
+        // If there is no such shift, or cells that lie elsewhere would take as many buckets, another format.
         attempt = match attempt {
             0 if shift > 0 => 1,
             0 => 2,
@@ -139,10 +139,10 @@ pub(crate) unsafe fn plan_bitmap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>
     }
 }
 
-/// Warp collective (all lanes). Cuts `len` pairs, of which this is the last key, into lines that this quantiser tells apart.
+/// Warp collective (all lanes). Cuts `len` pairs, of which this is the last key, into buckets that this quantiser tells apart.
 ///
 /// # Safety
-/// The source has so many pairs, at least one, and no more than so many lines; the memory is the warp's own.
+/// The source has so many pairs, at least one, and no more than so many buckets; the memory is the warp's own.
 #[expect(clippy::too_many_arguments, reason = "what plans have in common")]
 #[inline(always)]
 unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
@@ -200,7 +200,8 @@ unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     }
 }
 
-/// Warp collective (all lanes). One of [`SHIFTS`] ways to lay out a bitmap's cells in which none has more keys than a line has slots;
+/// Warp collective (all lanes). One of [`SHIFTS`] ways to lay out a bitmap's cells in which none has more keys than a bucket has
+/// slots;
 /// 0 if there is none but perhaps the first: the same in all lanes.
 ///
 /// # Safety
@@ -221,7 +222,7 @@ unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: 
             // SAFETY: pairs of the source.
             let ends = |at: u32| unsafe { (source.key(simt, at), source.key(simt, at + slots)) };
             let at = round + simt.lane();
-            // Keys of which one more than a line has slots must not all be in one cell.
+            // Keys of which one more than a bucket has slots must not all be in one cell.
             let mut is_near = false;
             if at + slots < len {
                 let (from, to) = ends(at);
@@ -249,7 +250,7 @@ unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: 
 pub(crate) struct NodeOutputs {
     pub(crate) nodes: GlobalMut<u32>,
     pub(crate) records: GlobalMut<u64>,
-    /// Of nodes that have other lines than before.
+    /// Of nodes that have other buckets than before.
     pub(crate) ends: GlobalMut<u32>,
     pub(crate) lines: GlobalMut<u64>,
 }
@@ -261,11 +262,11 @@ pub(crate) struct NodePlace {
     pub(crate) first_line: u32,
     pub(crate) rank: u64,
     pub(crate) lines: u32,
-    /// Whether it has other lines than before, or was not there.
+    /// Whether it has other buckets than before, or was not there.
     pub(crate) is_new: bool,
 }
 
-/// Warp collective (all lanes). Writes a node by its plan, its record and all its lines; those that it does not need repeat
+/// Warp collective (all lanes). Writes a node by its plan, its record and all its buckets; those that it does not need repeat
 /// its last pair.
 ///
 /// # Safety
@@ -283,7 +284,7 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     let Plan { quantiser, lines, .. } = plan;
     let NodePlace { number, first_line, rank, lines: room, is_new } = place;
     let (lane, slots, slots_of_line) = (simt.lane(), chunk_slots::<K, V>(), line_slots::<K, V>());
-    // SAFETY: pairs of the source; the lines' starts; elements of the node and its lines.
+    // SAFETY: pairs of the source; the buckets' starts; elements of the node and its buckets.
     unsafe {
         put_starts(simt, plan.begun, (lines, len), memory);
         // Several at a time, so that their loads overlap.
@@ -354,19 +355,19 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     }
 }
 
-/// Warp collective (all lanes). The planes of a plan with so many lines, which is in the memory.
+/// Warp collective (all lanes). The planes of a plan with so many buckets, which is in the memory.
 ///
 /// # Safety
 /// It is in the memory.
 #[inline(always)]
 unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(simt: S, lines: u32, memory: PlanMemory) -> [u64; MOST_PLANES] {
     let lane = simt.lane();
-    // A lane has two lines.
+    // A lane has two buckets.
     let beyond = |line: u32| {
         if line >= lines {
             return 0;
         }
-        // SAFETY: the starts of the lines, and the end.
+        // SAFETY: the starts of the buckets, and the end.
         unsafe { simt.shared_load(memory.starts, line + 1) - simt.shared_load(memory.starts, line) - 1 }
     };
     let (low, high) = (beyond(lane), beyond(lane + WARP));
@@ -379,8 +380,8 @@ unsafe fn planes_of<S: Simt, K: KeyWord, V: Value>(simt: S, lines: u32, memory: 
     [plane(0), plane(1), plane(2), if has_fourth { plane(3) } else { 0 }]
 }
 
-/// Words of a plan that a kernel leaves to another, an even number: its quantiser, its lines, and for each lane, or for two if their
-/// stretches are short, which of its pairs lines begin with.
+/// Words of a plan that a kernel leaves to another, an even number: its quantiser, its buckets, and for each lane, or for two if
+/// their stretches are short, which of its pairs buckets begin with.
 pub const fn plan_words<K: KeyWord, V: Value>() -> u32 {
     2 + if has_short_stretches::<K, V>() { WARP / 2 } else { WARP }
 }
@@ -436,7 +437,7 @@ pub(crate) unsafe fn saved<S: Simt, K: KeyWord, V: Value>(simt: S, (from, at): (
 /// the second one on.
 ///
 /// # Safety
-/// The memory is the warp's own; the children's places differ.
+/// The memory is the warp's own; the children's quantised keys differ.
 #[inline(always)]
 pub(crate) unsafe fn node_word<S: Simt, K: KeyWord>(
     simt: S,

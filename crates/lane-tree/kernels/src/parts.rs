@@ -1,14 +1,14 @@
-//! What a build divides into nodes: parts of all pairs or, after a batch of changes, of those of some nodes.
+//! What a build splits into nodes: parts of all pairs or, after a batch of changes, of those of some nodes.
 
 use lanetree_simt::{Global, Hint, Simt, kernel_args};
 
-/// Bits of a count of lines, below that of nodes; or of pairs, below that of nodes that are divided.
+/// Bits of a count of buckets, below that of nodes; or of pairs, below that of nodes that are split.
 pub const LINE_BITS: u32 = 34;
 
 /// 64-bit words that say where a part's nodes go.
 pub const TARGET_WORDS: u32 = 2;
 
-/// 64-bit words that say what is divided, for each node and once more for the end.
+/// 64-bit words that say what is split, for each node and once more for the end.
 pub const DIVIDED_WORDS: u32 = 5;
 
 /// A word of [`Divided::words`].
@@ -19,26 +19,26 @@ pub(crate) enum DividedWord {
     Node = 0,
     /// Its first operation.
     From = 1,
-    /// Pairs of divided nodes before its own.
+    /// Pairs of split nodes before its own.
     Pairs = 2,
-    /// Parts of divided nodes before its own.
+    /// Parts of split nodes before its own.
     Parts = 3,
-    /// Lines of divided nodes before its own.
+    /// Buckets of split nodes before its own.
     Lines = 4,
 }
 
 kernel_args! {
-    /// The nodes that are divided.
+    /// The nodes that are split.
     pub struct Divided {
         /// `[count + 1]`, [`DIVIDED_WORDS`] each, ascending.
         pub words: Global<u64>,
-        /// How many. Without any, all pairs are copied or built of, and no other node is divided.
+        /// How many. Without any, all pairs are copied or built of, and no other node is split.
         pub count: u64,
     }
 }
 
 impl Divided {
-    /// How many pairs, parts and lines come before one of them, or before the end, whose words these are.
+    /// How many pairs, parts and buckets come before one of them, or before the end, whose words these are.
     pub fn sums(words: [u64; DIVIDED_WORDS as usize]) -> [u64; 3] {
         [DividedWord::Pairs, DividedWord::Parts, DividedWord::Lines].map(|word| words[word as usize])
     }

@@ -14,15 +14,15 @@ pub(crate) const TOGETHER: usize = 4;
 /// A warp's memory to plan a node with.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanMemory {
-    /// A bit for each pair: a line may begin with it; and one after the last.
+    /// A bit for each pair: a bucket may begin with it; and one after the last.
     pub(crate) begins: Shared<u32>,
-    /// The first pair of each line, and the number of pairs after the last.
+    /// The first pair of each bucket, and the number of pairs after the last.
     pub(crate) starts: Shared<u32>,
     /// A node's words.
     pub(crate) node: Shared<u32>,
 }
 
-/// Words of [`PlanMemory::begins`] for lines of so many slots: one more than rounds, in steps of [`TOGETHER`].
+/// Words of [`PlanMemory::begins`] for buckets of so many slots: one more than rounds, in steps of [`TOGETHER`].
 const fn begin_words(slots: u32) -> u32 {
     (rounds(slots) as u32 + 1).next_multiple_of(TOGETHER as u32)
 }
@@ -31,7 +31,7 @@ const fn begin_words(slots: u32) -> u32 {
 const STARTS: u32 = BITMAP_CHILDREN + 2;
 
 impl PlanMemory {
-    /// Bytes of a warp's, for lines of so many slots.
+    /// Bytes of a warp's, for buckets of so many slots.
     pub(crate) const fn bytes(slots: u32) -> u32 {
         let words = begin_words(slots) + STARTS + NODE_WORDS;
         // The next warp's may have keys of 16 bytes before it.

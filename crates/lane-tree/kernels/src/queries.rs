@@ -1,4 +1,4 @@
-//! The queries that end at a line, one per lane: look-ups, ranks and neighbours.
+//! The queries that end at a bucket, one per lane: look-ups, ranks and neighbours.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, line_slots, pairs_of};
 use crate::quads::{QUAD, byte_of, own, sum_bytes};
@@ -342,7 +342,7 @@ impl<K: KeyWord> TreeRef<K> {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
         let (own_place, first_place) = (simt.thread_index(), simt.thread_index() / QUAD * QUAD);
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
-        // SAFETY: nodes, lines and slots of the tree.
+        // SAFETY: nodes, buckets and slots of the tree.
         unsafe {
             let (descent, node) = self.descend_any::<S, V>(simt, word);
             let lines = descent.children.numbers();
@@ -351,8 +351,8 @@ impl<K: KeyWord> TreeRef<K> {
             let chunks = self.chunks::<S, V>(simt, lines);
             let (mut is_found, mut own_slot) = (false, 0);
             let is_before = |key, word| (key < word) | (predecessor & (key == word));
-            // How many of each line's keys, a byte for each line. All are compared before the lanes exchange anything: with a ballot for
-            // each line, its load waits for the one before.
+            // How many of each bucket's keys, a byte for each bucket. All are compared before the lanes exchange anything: with a
+            // ballot for each bucket, its load waits for the one before.
             let mut before = 0;
             unroll!(QUAD as usize, round => {
                 let word = simt.shuffle(FULL_MASK, word, leader + round as u32);
@@ -385,7 +385,7 @@ impl<K: KeyWord> TreeRef<K> {
             } else if is_found {
                 neighbor = Some((simt.shared_load(found.keys, own_place), found.values.load(simt, own_place)));
             } else if predecessor {
-                // The last slot of the line before has its last pair, whether or not it is free.
+                // The last slot of the bucket before has its last pair, whether or not it is free.
                 let mut end = line;
                 if is_first_line {
                     end = if node > 0 { self.end_line(simt, node - 1) } else { 0 };
@@ -394,7 +394,7 @@ impl<K: KeyWord> TreeRef<K> {
                     neighbor = Some(self.pair(simt, end - 1, in_line - 1));
                 }
             } else {
-                // A line that is free repeats the pair before, and what follows of its node is free, too.
+                // A bucket that is free repeats the pair before, and what follows of its node is free, too.
                 // The last one of all is loaded in its place, where there is no other: both loads overlap.
                 let next = self.walk(simt, node, line + 1);
                 let at = if next.line < self.line_count { next.line } else { line };

@@ -1,5 +1,5 @@
 //! Range queries, in two kernels with a prefix sum between them: [`Locate`] finds where each range begins and how many
-//! pairs it has, [`Gather`] copies the pairs along the lines. [`CopyPairs`] copies all pairs in the same way.
+//! pairs it has, [`Gather`] copies the pairs along the buckets. [`CopyPairs`] copies all pairs in the same way.
 
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, pairs_of};
 use crate::quads::quad;
@@ -117,16 +117,16 @@ kernel_args! {
     }
 }
 
-/// A slot of a line of a node.
+/// A slot of a bucket of a node.
 #[derive(Clone, Copy)]
 struct Slot {
     node: u32,
     line: u32,
-    /// Slots of the line before it; if all are, it is the first one of the next line.
+    /// Slots of the bucket before it; if all are, it is the first one of the next bucket.
     slot: u32,
 }
 
-/// Bits of a cursor for the slot, after those of the line and before those of the node.
+/// Bits of a cursor for the slot, after those of the bucket and before those of the node.
 const SLOT_BITS: u32 = 5;
 
 impl Slot {
@@ -150,13 +150,14 @@ impl Slot {
         Self { node: high >> SLOT_BITS, line, slot: high & ((1 << SLOT_BITS) - 1) }
     }
 
-    /// Per thread. The lines of its node from its own on: the number of the node is found out, if a cursor has not all of its bits.
+    /// Per thread. The buckets of its node from its own on: the number of the node is found out, if a cursor has not all of its
+    /// bits.
     ///
     /// # Safety
     /// It is the tree's, from a cursor.
     #[inline(always)]
     unsafe fn walk<S: Simt, K: KeyWord>(self, simt: S, tree: &TreeRef<K>) -> Walk {
-        // SAFETY: nodes of the tree, of which one has the line.
+        // SAFETY: nodes of the tree, of which one has the bucket.
         unsafe {
             let mut walk = tree.walk(simt, self.node, self.line);
             // Nearly always there are no more nodes than those bits tell apart.
@@ -171,7 +172,7 @@ impl Slot {
     }
 }
 
-/// Chunks of 16 bytes of a line.
+/// Chunks of 16 bytes of a bucket.
 pub(crate) const CHUNKS: u32 = LINE_WORDS / 2;
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
@@ -277,7 +278,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
             }
             false => [0; 2],
         };
-        // The key before the first chunk, if that is not its line's first: the cursor's slot may be free.
+        // The key before the first chunk, if that is not its bucket's first: the cursor's slot may be free.
         let (mut before, mut has_before) = (K::MIN, false);
         let mut words = [0; 2];
         if at < end {
@@ -285,7 +286,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
             let of_line = start.slot / slots;
             skip = start.slot % slots;
             chunks.chunk = u64::from(start.line) * u64::from(CHUNKS) + u64::from(of_line);
-            // Whatever comes after the node's lines is loaded with them, as where they end is not known yet.
+            // Whatever comes after the node's buckets is loaded with them, as where they end is not known yet.
             let own = chunks.chunk + u64::from(within);
             let last_chunk = u64::from(tree.line_count) * u64::from(CHUNKS) - 1;
             words = tree.chunk::<S, V>(simt, if own < last_chunk { own } else { last_chunk });

@@ -30,22 +30,23 @@ kernel_args! {
     }
 }
 
-/// Lines that four lanes read at a time, a quarter of each per lane.
+/// Buckets that four lanes read at a time, a quarter of each per lane.
 const AT_ONCE: u32 = 4;
 
-/// The lines of a scan of so many pairs, as if no slot were free: another one for slots that are, and one for the pairs before its start.
+/// The buckets of a scan of so many pairs, as if no slot were free: another one for slots that are, and one for the pairs before
+/// its start.
 const fn lines_for<K: KeyWord, V: Value>(pairs: u32) -> u32 {
     pairs.div_ceil(line_slots::<K, V>()) + 2
 }
 
-/// Whether scans of so many pairs are for [`Scan`]: those whose lines are mostly read at once. Longer ones are for
+/// Whether scans of so many pairs are for [`Scan`]: those whose buckets are mostly read at once. Longer ones are for
 /// [`ScanWide`](crate::ScanWide).
 pub const fn is_short_scan<K: KeyWord, V: Value>(limit: u32) -> bool {
     lines_for::<K, V>(limit) <= AT_ONCE
 }
 
-/// Scans a batch: a query per lane finds the line; then four lanes copy the pairs of each of their four scans in turn. Launched as
-/// [`Rank`](crate::Rank).
+/// Scans a batch: a query per lane finds the bucket; then four lanes copy the pairs of each of their four scans in turn. Launched
+/// as [`Rank`](crate::Rank).
 #[derive(Debug)]
 pub struct Scan<K, V>(PhantomData<(K, V)>);
 
@@ -62,7 +63,7 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
         unsafe {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(word) = tiles.word(simt) {
-                // Scans that want no pairs, and those past the last one, have no lines.
+                // Scans that want no pairs, and those past the last one, have no buckets.
                 let (mut node, mut line) = (tree.leaf_nodes, 0);
                 if tree.height > 0 && limit > 0 {
                     let (descent, own_node) = tree.descend_any::<S, V>(simt, word);
@@ -95,10 +96,10 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
 }
 
 /// Warp collective (all lanes), with four lanes for each scan, which agree on it. Copies a scan's pairs from a key on, which is in
-/// a line of a node or would be, or from none if there is no such node; how many they were.
+/// a bucket of a node or would be, or from none if there is no such node; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the line is that of the key, and the outputs have the scan's places.
+/// The tree is valid, the bucket is that of the key, and the outputs have the scan's places.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
@@ -119,7 +120,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                 lines = tree.next_node(simt, lines);
             }
             (node, line) = (lines.node, lines.line);
-            // As if no slot were free, and a line for slots that are; at first another one, for the pairs before the start.
+            // As if no slot were free, and a bucket for slots that are; at first another one, for the pairs before the start.
             let wanted = left.div_ceil(line_slots::<K, V>()) + 1 + u32::from(is_first);
             let reach = wanted.min(AT_ONCE).min(lines.end - line);
             let words: [[u64; 2]; AT_ONCE as usize] = core::array::from_fn(|round| {
@@ -167,8 +168,8 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
             if !simt.any(FULL_MASK, is_open) {
                 return limit - left;
             }
-            // All lines but the first have pairs from the start on; so if there were none, the last one that was read is free, and so
-            // is the rest of its node.
+            // All buckets but the first have pairs from the start on; so if there were none, the last one that was read is free,
+            // and so is the rest of its node.
             line = if found == 0 { u32::MAX } else { line + reach };
             // A scan that has all its pairs reads no more.
             node = if is_open { node } else { tree.leaf_nodes };

@@ -1,4 +1,4 @@
-//! Longer scans: a warp reads eight lines of one at a time.
+//! Longer scans: a warp reads eight buckets of one at a time.
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
 use crate::queries::Tiles;
@@ -11,14 +11,14 @@ use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, unroll};
 
-/// The lines that a scan reads at a time for so many pairs more: as if none of their slots were free, and one for slots that are; at
-/// first another one, for the pairs before its start.
+/// The buckets that a scan reads at a time for so many pairs more: as if none of their slots were free, and one for slots that are;
+/// at first another one, for the pairs before its start.
 #[inline(always)]
 const fn lines_for<K: KeyWord, V: Value>(pairs: u32, is_first: bool) -> u32 {
     pairs.div_ceil(chunk_slots::<K, V>() * CHUNKS) + 1 + is_first as u32
 }
 
-/// Scans whose first lines a lane has on their way at a time.
+/// Scans whose first buckets a lane has on their way at a time.
 const AHEAD: usize = 4;
 
 /// Most threads of a block of [`ScanWide`], which takes more registers than other queries.
@@ -44,7 +44,7 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(word) = tiles.word(simt) {
                 let first = tiles.at - u64::from(simt.lane());
-                // Scans that want no pairs, and those past the last one, have no lines.
+                // Scans that want no pairs, and those past the last one, have no buckets.
                 let mut lines = tree.no_lines();
                 if tree.height > 0 && limit > 0 {
                     let of_word = tree.walk_of_any::<S, V>(simt, word);
@@ -80,13 +80,13 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
     }
 }
 
-/// How many lines of a node a scan reads, for so many pairs more; 0 if there are no lines.
+/// How many buckets of a node a scan reads, for so many pairs more; 0 if there are no buckets.
 #[inline(always)]
 fn reach<K: KeyWord, V: Value>(lines: Walk, pairs: u32, is_first: bool) -> u32 {
     lines_for::<K, V>(pairs, is_first).min(WARP / CHUNKS).min(lines.end - lines.line)
 }
 
-/// Per thread. The lane's chunk of a line and those after it.
+/// Per thread. The lane's chunk of a bucket and those after it.
 ///
 /// # Safety
 /// There is such a chunk.
@@ -96,10 +96,10 @@ unsafe fn chunk_from<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, 
     unsafe { tree.chunk::<S, V>(simt, u64::from(line) * u64::from(CHUNKS) + u64::from(simt.lane())) }
 }
 
-/// Warp collective (all lanes). Copies a scan's pairs, beginning with what the lanes have of its first lines; how many they were.
+/// Warp collective (all lanes). Copies a scan's pairs, beginning with what the lanes have of its first buckets; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the lines are those from the key on or none, and the outputs have the scan's places.
+/// The tree is valid, the buckets are those from the key on or none, and the outputs have the scan's places.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
@@ -155,8 +155,8 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
             }
             let key = simt.shuffle(FULL_MASK, last, reach * CHUNKS - 1);
             from = if key > from { key } else { from };
-            // All lines but the first have pairs from the start on; so if there were none, the last one that was read is free, and so
-            // is the rest of its node.
+            // All buckets but the first have pairs from the start on; so if there were none, the last one that was read is free,
+            // and so is the rest of its node.
             lines.line = if found == 0 { lines.end } else { lines.line + reach };
             if lines.line == lines.end {
                 lines = tree.next_node(simt, lines);

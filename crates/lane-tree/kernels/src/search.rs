@@ -17,13 +17,14 @@ use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Shared, Simt, kernel_args,
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
     pub struct TreeRef<K> {
-        /// The lines, those of each node in the order of their keys: [`words_of_lines`](crate::layout::words_of_lines) for `line_count`.
+        /// The buckets, those of each node in the order of their keys: [`words_of_lines`](crate::layout::words_of_lines) for
+        /// `line_count`.
         pub lines: Global<u64>,
         /// The nodes, level by level from the lowest: [`NODE_WORDS`] each.
         pub nodes: Global<u32>,
         /// A record for each node of the lowest level: [`record_words`] each.
         pub records: Global<u64>,
-        /// The line after the last one of each node of the lowest level.
+        /// The bucket after the last one of each node of the lowest level.
         pub ends: Global<u32>,
         /// The first key of each node above the lowest level.
         pub firsts: Global<K>,
@@ -36,7 +37,7 @@ kernel_args! {
         pub table: Global<u32>,
         /// Pairs.
         pub len: u64,
-        /// Lines, with those that no node has.
+        /// Buckets, with those that no node has.
         pub line_count: u32,
         /// Nodes of the lowest level.
         pub leaf_nodes: u32,
@@ -101,7 +102,7 @@ impl Top {
 pub(crate) struct Descent {
     /// The nodes of the lowest level for the words of four lanes, in all of these lanes.
     pub(crate) nodes: OfQuad<u32>,
-    /// Their children for these words: lines.
+    /// Their children for these words: buckets.
     pub(crate) children: Children,
     /// Whether look-ups come to the same node.
     pub(crate) is_plain: bool,
@@ -118,21 +119,21 @@ pub(crate) struct Start<K> {
     pub(crate) rough: K,
 }
 
-/// Where a query ends: in a line, after some of its pairs.
+/// Where a query ends: in a bucket, after some of its pairs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Position {
     pub(crate) line: u32,
-    /// Lines of the node before it.
+    /// Buckets of the node before it.
     pub(crate) of_node: u32,
-    /// Pairs of the line before it.
+    /// Pairs of the bucket before it.
     pub(crate) slot: u32,
-    /// Pairs of the line.
+    /// Pairs of the bucket.
     pub(crate) len: u32,
     /// Pairs of the node before it.
     pub(crate) before: u32,
     /// Pairs of the tree before it.
     pub(crate) rank: u64,
-    /// Whether look-ups, which do not ask how far a word is from others, surely come to the same line, and whether the word is at
+    /// Whether look-ups, which do not ask how far a word is from others, surely come to the same bucket, and whether the word is at
     /// least the first one of the node's record.
     pub(crate) is_plain: bool,
 }
@@ -150,8 +151,8 @@ fn begun_in_exact<K: KeyWord>([a, b, c, d]: [u32; 4], within: u32, word: K) -> u
     most + if within == QUAD - 1 { 0 } else { rest }
 }
 
-/// As [`begun_in_exact`], for the separators that begin at or before a [`guarded`] place; 0 for a place of 0, whatever the
-/// words are.
+/// As [`begun_in_exact`], for the separators that begin at or before a [`guarded`] quantised key; 0 for a quantised key of 0,
+/// whatever the words are.
 #[inline(always)]
 fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     let unused = UNUSED_HALF | UNUSED_HALF << 16;
@@ -159,15 +160,15 @@ fn begun_in_halves([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     begun_in_guarded([a, b, c, d], place)
 }
 
-/// As [`begun_in_exact`], for the children that begin at or before a place; 0 for [`NO_CELL`], whatever the words are. No place
-/// reaches the words that are no separators.
+/// As [`begun_in_exact`], for the children that begin at or before a quantised key; 0 for [`NO_CELL`], whatever the words are. No
+/// quantised key reaches the words that are no separators.
 #[inline(always)]
 fn begun_in_bitmap([a, b, c, d]: [u32; 4], within: u32, place: u32) -> u32 {
     let cells = place.wrapping_add(1) as i32 - (within * 128) as i32;
     in_bitmap(a, cells) + in_bitmap(b, cells - 32) + in_bitmap(c, cells - 64) + in_bitmap(d, cells - 96)
 }
 
-/// The place of a word whose node is no bitmap.
+/// The quantised key of a word whose node is no bitmap.
 const NO_CELL: u32 = u32::MAX;
 
 /// Block collective. Copies the table to where the library's kernels have it in shared memory.
@@ -329,7 +330,7 @@ impl<K: KeyWord> TreeRef<K> {
         let (mut place, mut is_plain) = (0, true);
         if ORDERED {
             place = quantiser.place_of_any(word, first(quantiser));
-            // Exact nodes compare whole keys, and have no places.
+            // Exact nodes compare whole keys, and have no quantised keys.
             is_plain = place == quantiser.place(word) || quantiser == Quantiser::EXACT;
         }
         // The same for all lanes: whether some node has this format. Most levels have one format.
@@ -379,9 +380,9 @@ impl<K: KeyWord> TreeRef<K> {
         Start { numbers, level: self.height - 1, rough }
     }
 
-    /// Warp collective (all lanes). The lines of the words of four lanes, in all of these lanes. One loop for all levels, as the code
-    /// of a level is long. `ORDERED` for words that need not be in the tree: then `first_of` is called at the lowest level with the
-    /// number of the lane's own node, to give a key that is at most the node's first key.
+    /// Warp collective (all lanes). The buckets of the words of four lanes, in all of these lanes. One loop for all levels, as the
+    /// code of a level is long. `ORDERED` for words that need not be in the tree: then `first_of` is called at the lowest level
+    /// with the number of the lane's own node, to give a key that is at most the node's first key.
     ///
     /// # Safety
     /// The tree is valid and has pairs; the words are in the nodes of the start, or in those after them.
@@ -469,7 +470,7 @@ impl<K: KeyWord> TreeRef<K> {
         }
     }
 
-    /// Per thread. The first line of a node of the lowest level.
+    /// Per thread. The first bucket of a node of the lowest level.
     ///
     /// # Safety
     /// There is such a node.
@@ -480,7 +481,7 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { simt.load(self.nodes, at, Hint::Default) }
     }
 
-    /// Warp collective (all lanes). The lines of the words of four lanes, in all of these lanes. A word may be absent only if
+    /// Warp collective (all lanes). The buckets of the words of four lanes, in all of these lanes. A word may be absent only if
     /// nothing but its absence is to be seen.
     ///
     /// # Safety
@@ -491,8 +492,8 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { self.descend::<S, false>(simt, self.start(simt, top, word), word, |_| K::MIN).children.numbers() }
     }
 
-    /// Warp collective (all lanes). The nodes of the lowest level, and their lines, of the words of four lanes, which may be absent;
-    /// and the lane's own node.
+    /// Warp collective (all lanes). The nodes of the lowest level, and their buckets, of the words of four lanes, which may be
+    /// absent; and the lane's own node.
     ///
     /// # Safety
     /// As [`TreeRef::start`].
@@ -510,7 +511,7 @@ impl<K: KeyWord> TreeRef<K> {
         }
     }
 
-    /// Warp collective (all lanes). The line of each lane's word, which may be absent.
+    /// Warp collective (all lanes). The bucket of each lane's word, which may be absent.
     ///
     /// # Safety
     /// As [`TreeRef::start`].
@@ -520,16 +521,16 @@ impl<K: KeyWord> TreeRef<K> {
         own(simt, unsafe { self.descend_any::<S, V>(simt, word) }.0.children.numbers())
     }
 
-    /// Per thread. The lane's part of four lines.
+    /// Per thread. The lane's part of four buckets.
     ///
     /// # Safety
-    /// Lines of the tree.
+    /// Buckets of the tree.
     #[inline(always)]
     pub(crate) unsafe fn chunks<S: Simt, V: Value>(&self, simt: S, lines: OfQuad<u32>) -> OfQuad<[u64; 2]> {
         let within = simt.lane() % QUAD;
         core::array::from_fn(|round| {
             let at = line_at::<K, V>(lines[round]) + u64::from(within * 2);
-            // SAFETY: a line of the tree; chunks are aligned to 16 bytes.
+            // SAFETY: a bucket of the tree; chunks are aligned to 16 bytes.
             unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) }
         })
     }
@@ -538,8 +539,8 @@ impl<K: KeyWord> TreeRef<K> {
     /// hands its value over in `found`.
     ///
     /// # Safety
-    /// The tree is valid; its table is in shared memory; `found` has an element for each thread of the block, unless lines have keys
-    /// alone.
+    /// The tree is valid; its table is in shared memory; `found` has an element for each thread of the block, unless buckets have
+    /// keys alone.
     #[inline(always)]
     pub(crate) unsafe fn look_up<S: Simt, V: Value>(
         &self,
@@ -676,7 +677,7 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn pair<S: Simt, V: Value>(&self, simt: S, line: u32, slot: u32) -> (K, V) {
         let slots = chunk_slots::<K, V>();
         let at = line_at::<K, V>(line) + u64::from(slot / slots * 2);
-        // SAFETY: inside the line.
+        // SAFETY: inside the bucket.
         unsafe {
             let pairs = pairs_of(simt.load_vector(self.lines, at, Hint::NoAllocate));
             let mut pair = pairs[0];
@@ -689,7 +690,7 @@ impl<K: KeyWord> TreeRef<K> {
         }
     }
 
-    /// Per thread. The value of a slot, if lines have keys alone; otherwise `own`, which came with the key.
+    /// Per thread. The value of a slot, if buckets have keys alone; otherwise `own`, which came with the key.
     ///
     /// # Safety
     /// A slot of the tree.
@@ -702,13 +703,13 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { values::load(simt, self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::NoAllocate) }
     }
 
-    /// Per thread. The 16 bytes with this number, counted from the first line on; and of these the pairs.
+    /// Per thread. The 16 bytes with this number, counted from the first bucket on; and of these the pairs.
     ///
     /// # Safety
     /// There are so many.
     #[inline(always)]
     pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
-        // SAFETY: inside a line.
+        // SAFETY: inside a bucket.
         unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::NoAllocate) }
     }
 }

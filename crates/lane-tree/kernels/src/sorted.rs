@@ -1,4 +1,4 @@
-//! Look-ups of sorted queries: neighbours share lines, so a warp copies the lines between two queries to shared memory, once,
+//! Look-ups of sorted queries: neighbours share buckets, so a warp copies the buckets between two queries to shared memory, once,
 //! and searches there. An order that is only claimed costs speed, not answers.
 
 use crate::layout::{
@@ -14,19 +14,19 @@ use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Shared, Simt
 
 /// Parts of a tile: a bound for each, and one after the last.
 const PARTS: u32 = WARP - 1;
-/// Most lines that are copied for a part.
+/// Most buckets that are copied for a part.
 const WINDOW: u32 = 64;
 /// Bytes of a warp's window.
 const WINDOW_BYTES: u32 = WINDOW * LINE_WORDS * 8;
-/// Most chunks of a part's lines that each lane loads while the part before is searched.
+/// Most chunks of a part's buckets that each lane loads while the part before is searched.
 const AHEAD: usize = 5;
 
-/// How many of them, if each lane has `own` queries of a part: where many share a line, a part has few lines.
+/// How many of them, if each lane has `own` queries of a part: where many share a bucket, a part has few buckets.
 const fn ahead(own: usize) -> usize {
     if own == SORTED_OWN[0] { 3 } else { AHEAD }
 }
 
-/// Queries of a part, whose lines are copied together, if each lane has `own` of them.
+/// Queries of a part, whose buckets are copied together, if each lane has `own` of them.
 const fn part_of(own: usize) -> u32 {
     own as u32 * WARP
 }
@@ -36,7 +36,7 @@ pub const fn sorted_tile(own: usize) -> u32 {
     PARTS * part_of(own)
 }
 
-/// The queries per lane with which [`GetSorted`] is compiled: where many queries share a line, and where few do.
+/// The queries per lane with which [`GetSorted`] is compiled: where many queries share a bucket, and where few do.
 pub const SORTED_OWN: [usize; 2] = [2, 1];
 
 /// Threads of a block of [`GetSorted`].
@@ -79,7 +79,7 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
                 let start = |part: u32| tile + u64::from(part) * of_part;
                 let mut of_next = span(0);
                 let mut next = Part::<K, OWN>::load(simt, args, start(0), of_next);
-                // The parts that are not sorted, or whose lines are not in a window.
+                // The parts that are not sorted, or whose buckets are not in a window.
                 let mut others = 0_u32;
                 let mut part = 0;
                 while part < PARTS && start(part) < args.count {
@@ -115,28 +115,28 @@ impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
     }
 }
 
-/// Most nodes that a window's first line may be before its last one's.
+/// Most nodes that a window's first bucket may be before its last one's.
 const MOST_NODES: u32 = 3;
 
-/// [`Lines::first`] of lines that are in one piece.
+/// [`Lines::first`] of buckets that are in one piece.
 const ALL: u32 = 0xffff;
 
-/// Lines in the order of their keys, in two pieces of memory at most.
+/// Buckets in the order of their keys, in two pieces of memory at most.
 #[derive(Clone, Copy)]
 struct Lines {
     /// How many, if they are in a window; otherwise 0.
     count: u32,
     /// How many of them are in the first piece, or [`ALL`].
     first: u32,
-    /// Where each piece would begin if all of its lines before it were in it, too.
+    /// Where each piece would begin if all of its buckets before it were in it, too.
     from: [u32; 2],
 }
 
 impl Lines {
-    /// Warp collective (all lanes). Those from the lane's first line to that of the next lane.
+    /// Warp collective (all lanes). Those from the lane's first bucket to that of the next lane.
     ///
     /// # Safety
-    /// Lines of the tree.
+    /// Buckets of the tree.
     #[inline(always)]
     unsafe fn between<S: Simt, K: KeyWord>(simt: S, tree: &TreeRef<K>, walk: Walk) -> Self {
         let (to_node, to) = (simt.shuffle_down(FULL_MASK, walk.node, 1), simt.shuffle_down(FULL_MASK, walk.line, 1));
@@ -197,12 +197,12 @@ impl<K> Span<K> {
         let base = |piece: usize| u64::from(self.lines.from[piece]) * u64::from(CHUNKS);
         let is_first = chunk < self.lines.first * CHUNKS;
         let at = if is_first { base(0) } else { base(1) } + u64::from(chunk);
-        // Where the second piece would begin may be below the first line of all.
+        // Where the second piece would begin may be below the first bucket of all.
         at & ((u64::from(CHUNKS) << 32) - 1)
     }
 }
 
-/// A part: its queries, as the caller has them until it is searched, and the first of its lines' chunks.
+/// A part: its queries, as the caller has them until it is searched, and the first of its buckets' chunks.
 #[derive(Clone, Copy)]
 struct Part<K, const OWN: usize> {
     own: [K; OWN],
@@ -234,11 +234,11 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
     /// The part that begins with a query.
     ///
     /// # Safety
-    /// As for the kernel; there is such a query, and such lines.
+    /// As for the kernel; there is such a query, and such buckets.
     #[inline(always)]
     unsafe fn load<S: Simt, V: Value>(simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) -> Self {
         let mut part = Self::NONE;
-        // SAFETY: queries, and chunks of lines.
+        // SAFETY: queries, and chunks of buckets.
         unsafe {
             for j in 0..OWN {
                 // Past the last query, the last query is repeated.
@@ -263,7 +263,7 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
         self
     }
 
-    /// Warp collective (all lanes). Whether its queries are sorted, and its lines in a window.
+    /// Warp collective (all lanes). Whether its queries are sorted, and its buckets in a window.
     #[inline(always)]
     fn is_near<S: Simt>(&self, simt: S, span: Span<K>) -> bool {
         let mut is_between = span.chunks() > 0;
@@ -273,14 +273,14 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
         simt.all(FULL_MASK, is_between)
     }
 
-    /// Warp collective (all lanes). Copies its lines to the window.
+    /// Warp collective (all lanes). Copies its buckets to the window.
     ///
     /// # Safety
     /// They are in one, which is the warp's own.
     #[inline(always)]
     unsafe fn stage<S: Simt, V: Value>(&self, simt: S, args: &GetArgs<K, V>, span: Span<K>) {
         let (keys, values) = window::<S, K, V>(simt, &args.tree);
-        // SAFETY: a warp's own window; lines of the tree.
+        // SAFETY: a warp's own window; buckets of the tree.
         unsafe {
             let put = |chunk: u32, words: [u64; 2]| {
                 let pairs = pairs_of::<K, V>(words);
@@ -312,7 +312,7 @@ impl<K: KeyWord, const OWN: usize> Part<K, OWN> {
     /// Warp collective (all lanes). Looks its queries up in the window.
     ///
     /// # Safety
-    /// As for the kernel; its lines are there.
+    /// As for the kernel; its buckets are there.
     #[inline(always)]
     unsafe fn search<S: Simt, V: Value>(&self, simt: S, args: &GetArgs<K, V>, start: u64, span: Span<K>) {
         let (keys, values) = window::<S, K, V>(simt, &args.tree);
@@ -371,7 +371,7 @@ unsafe fn descend<S: Simt, K: KeyWord, V: Value, const OWN: usize>(simt: S, args
     // Not unrolled: the descent is long.
     while round < OWN as u32 {
         let index = start + u64::from(simt.opaque(round) * WARP + simt.lane());
-        // SAFETY: queries, and lines of the tree.
+        // SAFETY: queries, and buckets of the tree.
         unsafe {
             let key = tree.load(simt, args.queries, index, args.count);
             let line = tree.line_of_any::<S, V>(simt, key);

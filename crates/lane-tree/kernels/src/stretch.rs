@@ -1,17 +1,17 @@
-//! Where the lines of a node begin: each has as many pairs as it is to have or, since a node must tell the first key of a line
+//! Where the buckets of a node begin: each has as many pairs as it is to have or, since a node must tell the first key of a bucket
 //! from the key before it, nearly as many.
 //!
-//! How long a line is depends on where it begins, so lines follow one after the other. A warp finds all of them at once: each
-//! lane has a stretch of the pairs, and works out where lines lead that begin with any of its first ones. Maps of this kind
-//! are composed, as sums are in a scan; then each lane knows which of its pairs the first line begins with.
+//! How long a bucket is depends on where it begins, so buckets follow one after the other. A warp finds all of them at once: each
+//! lane has a stretch of the pairs, and works out where buckets lead that begin with any of its first ones. Maps of this kind
+//! are composed, as sums are in a scan; then each lane knows which of its pairs the first bucket begins with.
 
 use crate::plan_memory::PlanMemory;
 use lanetree_simt::{FULL_MASK, Simt, WARP, unroll};
 
-/// How lines are to be filled.
+/// How buckets are to be filled.
 #[derive(Clone, Copy)]
 pub(crate) struct Filling {
-    /// Pairs of a line, in units of 1/256.
+    /// Pairs of a bucket, in units of 1/256.
     line: u32,
     /// 2^22 divided by that.
     inverse: u32,
@@ -23,8 +23,8 @@ impl Filling {
         Self { line, inverse: (1 << 22) / line.max(1) }
     }
 
-    /// Where lines are to end among the pairs after this one, up to so many: bit `i` says that one may end after `i` pairs. Lines are
-    /// to be full, and then there is no such bit, or to end at equal distances from the node's first pair on.
+    /// Where buckets are to end among the pairs after this one, up to so many: bit `i` says that one may end after `i` pairs.
+    /// Buckets are to be full, and then there is no such bit, or to end at equal distances from the node's first pair on.
     #[inline(always)]
     fn ends(self, start: u32, most: u32, slots: u32) -> u64 {
         let mut ends = 0;
@@ -48,15 +48,15 @@ impl Filling {
 
 /// What becomes of a node's pairs.
 pub(crate) enum LineCut {
-    /// So many lines, and which of its stretch's pairs they begin with in the lane.
+    /// So many buckets, and which of its stretch's pairs they begin with in the lane.
     Into { lines: u32, begun: u32 },
-    /// More lines than there may be.
+    /// More buckets than there may be.
     TooMany,
-    /// A line that begins with one of the pairs may not end within its slots.
+    /// A bucket that begins with one of the pairs may not end within its slots.
     Crowded,
 }
 
-/// For each of the first pairs of a stretch, how many pairs past its end the lines lead that begin with it: four bits each.
+/// For each of the first pairs of a stretch, how many pairs past its end the buckets lead that begin with it: four bits each.
 #[derive(Clone, Copy)]
 struct Exits {
     low: u32,
@@ -102,7 +102,7 @@ impl Exits {
 /// A lane's part of a node's pairs.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch {
-    /// Slots of a line.
+    /// Slots of a bucket.
     slots: u32,
     /// Pairs of the node.
     len: u32,
@@ -110,7 +110,8 @@ pub(crate) struct Stretch {
     share: u32,
     /// The first of this one.
     first: u32,
-    /// Bit `i`: a line may begin with the pair `i` after the first, or it is the node's end. So far as lines of this stretch lead.
+    /// Bit `i`: a bucket may begin with the pair `i` after the first, or it is the node's end. So far as buckets of this stretch
+    /// lead.
     begins: u64,
 }
 
@@ -131,7 +132,7 @@ impl Stretch {
             unsafe {
                 let (low, high) = (simt.shared_load(memory.begins, word), simt.shared_load(memory.begins, word + 1));
                 begins = (u64::from(high) << 32 | u64::from(low)) >> bit;
-                // The lines of short stretches lead less than 33 pairs on.
+                // The buckets of short stretches lead less than 33 pairs on.
                 if slots > 8 && (word + 2) * 32 <= len {
                     let third = simt.shared_load(memory.begins, word + 2);
                     begins |= (u64::from(third) << 32) << (32 - bit);
@@ -142,7 +143,7 @@ impl Stretch {
         Self { slots, len, share, first, begins }
     }
 
-    /// Pairs of a line that begins with one of the stretch's pairs: as many as go up to where it is to end, or more if it may not
+    /// Pairs of a bucket that begins with one of the stretch's pairs: as many as go up to where it is to end, or more if it may not
     /// end before; 0 if it may not end within its slots.
     #[inline(always)]
     fn line(self, at: u32, wanted: u64) -> u32 {
@@ -156,7 +157,7 @@ impl Stretch {
         32 - end.leading_zeros()
     }
 
-    /// Warp collective (all lanes). Cuts the node's pairs into at most so many lines.
+    /// Warp collective (all lanes). Cuts the node's pairs into at most so many buckets.
     #[inline(always)]
     pub(crate) fn cut<S: Simt>(self, simt: S, filling: Filling, most: u32) -> LineCut {
         let (lane, slots) = (simt.lane(), self.slots);
@@ -165,7 +166,7 @@ impl Stretch {
         let mut at = self.share;
         while at > 0 {
             at -= 1;
-            // A line that cannot end leads anywhere: it is found below.
+            // A bucket that cannot end leads anywhere: it is found below.
             exits = exits.with(exits.of(self.line(at, wanted).wrapping_sub(1), slots));
         }
         let mut step = 1;
@@ -199,8 +200,8 @@ impl Stretch {
     }
 }
 
-/// Warp collective (all lanes). Puts the first pair of each line into the memory, and the number of pairs after the last:
-/// `begun` says which of its stretch's pairs lines begin with.
+/// Warp collective (all lanes). Puts the first pair of each bucket into the memory, and the number of pairs after the last:
+/// `begun` says which of its stretch's pairs buckets begin with.
 ///
 /// # Safety
 /// The memory is the warp's own.
@@ -215,7 +216,7 @@ pub(crate) unsafe fn put_starts<S: Simt>(simt: S, begun: u32, (lines, len): (u32
         step *= 2;
     }
     let (first, mut begun, mut line) = (lane * len.div_ceil(WARP), begun, upto - own);
-    // SAFETY: an element for each line, and one more.
+    // SAFETY: an element for each bucket, and one more.
     unsafe {
         while begun != 0 {
             simt.shared_store(memory.starts, line, first + begun.trailing_zeros());

@@ -71,7 +71,7 @@ impl<K: KeyWord> Kernel for WriteUpper<K> {
     }
 }
 
-/// Warp collective (all lanes). Divides a part of the children: one node if 15 bits tell them apart, else two, else exact
+/// Warp collective (all lanes). Splits a part of the children: one node if 15 bits tell them apart, else two, else exact
 /// nodes for those that they do not.
 ///
 /// # Safety
@@ -137,7 +137,7 @@ unsafe fn divide<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool
         if writes {
             let node = Shared::<u32>::at(simt.warp() * NODE_WORDS * 4, NODE_WORDS);
             let child = args.first_child + begin as u32 + start;
-            // SAFETY: nodes of the level; children of the part, whose places differ.
+            // SAFETY: nodes of the level; children of the part, whose quantised keys differ.
             unsafe {
                 let first_of = |child: u32| simt.load(args.firsts, begin + u64::from(start + child), Hint::ReadOnly);
                 let word = node_word(simt, quantiser, child, own, first_of, node);

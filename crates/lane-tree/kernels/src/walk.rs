@@ -1,18 +1,18 @@
-//! Walks along lines: from node to node, since the lines of the next one may be anywhere.
+//! Walks along buckets: from node to node, since the buckets of the next one may be anywhere.
 
 use crate::quads::own;
 use crate::search::TreeRef;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Hint, KeyWord, Simt};
 
-/// Lines in the order of their keys: those of a node follow one another, while the next node's may be anywhere.
+/// Buckets in the order of their keys: those of a node follow one another, while the next node's may be anywhere.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk {
     /// A node of the lowest level.
     pub(crate) node: u32,
-    /// One of its lines, or the one after the last.
+    /// One of its buckets, or the one after the last.
     pub(crate) line: u32,
-    /// The line after its last.
+    /// The bucket after its last.
     pub(crate) end: u32,
 }
 
@@ -26,23 +26,23 @@ impl Walk {
 }
 
 impl<K: KeyWord> TreeRef<K> {
-    /// Per thread. The line after the last one of a node of the lowest level.
+    /// Per thread. The bucket after the last one of a node of the lowest level.
     ///
     /// # Safety
     /// There is such a node.
     #[inline(always)]
     pub(crate) unsafe fn end_line<S: Simt>(&self, simt: S, number: u32) -> u32 {
-        // SAFETY: a node. Updates change where lines end, so this is no read-only load.
+        // SAFETY: a node. Updates change where buckets end, so this is no read-only load.
         unsafe { simt.load(self.ends, u64::from(number), Hint::Default) }
     }
 
-    /// No lines.
+    /// No buckets.
     #[inline(always)]
     pub(crate) fn no_lines(&self) -> Walk {
         Walk { node: self.leaf_nodes, line: 0, end: 0 }
     }
 
-    /// Per thread. From a line of a node of the lowest level on.
+    /// Per thread. From a bucket of a node of the lowest level on.
     ///
     /// # Safety
     /// There is such a node.
@@ -52,7 +52,7 @@ impl<K: KeyWord> TreeRef<K> {
         Walk { node, line, end: unsafe { self.end_line(simt, node) } }
     }
 
-    /// Per thread. The lines of the next node; none after the last.
+    /// Per thread. The buckets of the next node; none after the last.
     ///
     /// # Safety
     /// The tree is valid.
@@ -66,7 +66,7 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { self.walk(simt, node, self.first_line(simt, node)) }
     }
 
-    /// Warp collective (all lanes). The lines from that of each lane's word on, which may be absent.
+    /// Warp collective (all lanes). The buckets from that of each lane's word on, which may be absent.
     ///
     /// # Safety
     /// As [`TreeRef::start`].

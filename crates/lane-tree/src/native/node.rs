@@ -34,7 +34,7 @@ pub(super) trait Count: Compare {
         count
     }
 
-    /// The separators that are not above a place.
+    /// The separators that are not above a quantised key.
     fn in_halves(self, node: &Line, place: u32) -> u32;
 
     /// The separators below a word.
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use lanetree_runtime::{Simd, SimdTask};
 
-    /// The counts of all formats: the words of a node, the same with separators of 15 bits, a place, a word.
+    /// The counts of all formats: the words of a node, the same with separators of 15 bits, a quantised key, a word.
     struct Counts<'a, K>([&'a Line; 2], u32, K);
 
     impl<K: KeyWord> Counts<'_, K> {

@@ -17,6 +17,7 @@ use lanetree_layout::AnyKey;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(bound = ""))]
 pub struct SetBuilder<K>(Builder<K, ()>);
 
 impl<K> Default for SetBuilder<K> {

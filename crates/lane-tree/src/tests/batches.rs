@@ -320,7 +320,7 @@ fn a_node_with_too_few_lines_gets_more_of_them() {
 }
 
 #[test]
-fn lines_move_seldom_and_a_tree_with_many_unused_ones_is_built_anew() {
+fn buckets_move_seldom_and_a_tree_with_many_unused_ones_is_rebuilt() {
     let mut both = of_some_nodes::<u32>(0.7);
     let (mut paths, mut moves) = (Vec::new(), 0);
     for batch in 0..60_u32 {
@@ -360,7 +360,7 @@ fn nodes_without_pairs_leave_their_lines() {
 }
 
 #[test]
-fn a_full_tree_is_built_anew_once_and_has_room_then() {
+fn a_full_tree_is_rebuilt_once_and_has_room_then() {
     let mut both = of_some_nodes::<u32>(0.7);
     for batch in 0..3 {
         // A sixteenth each.
@@ -449,7 +449,7 @@ fn full_tree_and_batch(device: &Device) -> (Pair<u64, u32>, Vec<Op<u64, u32>>) {
 }
 
 #[test]
-fn batches_that_divide_many_nodes_make_the_tree_anew() {
+fn batches_that_split_many_nodes_rebuild_the_tree() {
     let device = Device::emulated();
     let (mut both, ops) = full_tree_and_batch(&device);
     assert_eq!(both.apply(&ops, "many"), UpdatePath::Rebuilt);
@@ -475,7 +475,7 @@ fn full_tree_and_buffers(tree_on: &Device, device: &Device) -> OnDevice {
 }
 
 #[test]
-fn a_tree_that_is_built_anew_stays_in_its_pool() {
+fn a_tree_that_is_rebuilt_stays_in_its_pool() {
     let device = Device::emulated();
     let pool = Pool::new(&device);
     // The stream is of the device itself.
@@ -487,7 +487,7 @@ fn a_tree_that_is_built_anew_stays_in_its_pool() {
 }
 
 #[test]
-fn a_tree_that_could_not_be_built_anew_is_what_it_was() {
+fn a_tree_that_could_not_be_rebuilt_is_what_it_was() {
     let failed = Failure::at_every_point(
         |device| full_tree_and_buffers(device, device),
         |(both, stream, keys, values, scratch)| {

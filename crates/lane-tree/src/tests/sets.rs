@@ -3,7 +3,7 @@
 use super::batches::{Pair, batches_into, batches_of};
 use super::{distributed, distributions, every_distribution, wide_distributions};
 use crate::{BuildScratch, LaneSet, UpdateScratch};
-use lanetree_frame::fixed::{CombineScratch, DeviceMatches, DeviceRanges, JoinScratch, RangeScratch};
+use lanetree_frame::fixed::{CombineScratch, DeviceMatches, DeviceRanges, JoinScratch, RangeScratch, Sorted};
 use lanetree_frame::{AnyKey, BatchOrder, Bytes16, Device, DeviceKind, Error, F64, KeyRange, Op, OpKind, UpdatePath};
 use lanetree_runtime::Failure;
 use std::collections::BTreeSet;
@@ -211,15 +211,15 @@ fn sets_are_combined() {
         let [a, b] = keys.each_ref().map(|keys| BTreeSet::from_iter(keys.iter().copied()));
         let union = Vec::from_iter(a.union(&b).copied());
         assert_eq!(first.union(&second).unwrap().keys().unwrap(), union);
-        assert_eq!(first.union_sorted(&keys[1]).unwrap().keys().unwrap(), union);
+        assert_eq!(first.union(Sorted::keys(&keys[1])).unwrap().keys().unwrap(), union);
         let common = first.intersection(&second).unwrap();
         assert_eq!(common.keys().unwrap(), Vec::from_iter(a.intersection(&b).copied()));
         let rest = Vec::from_iter(a.difference(&b).copied());
         assert_eq!(first.difference(&second).unwrap().keys().unwrap(), rest);
-        assert_eq!(first.difference_sorted(&keys[1]).unwrap().keys().unwrap(), rest);
+        assert_eq!(first.difference(Sorted::keys(&keys[1])).unwrap().keys().unwrap(), rest);
         let few: Vec<u32> = (0..40).flat_map(|i| [5 * i; 2]).collect();
         let found = Vec::from_iter((0..40).map(|i| 5 * i).filter(|key| a.contains(key)));
-        assert_eq!(first.intersection_sorted(&few).unwrap().keys().unwrap(), found);
+        assert_eq!(first.intersection(Sorted::keys(&few)).unwrap().keys().unwrap(), found);
 
         // The same on a stream, with scratch memory that is reused.
         let (stream, mut scratch) = (device.stream().unwrap(), CombineScratch::new(&device).unwrap());
@@ -229,13 +229,13 @@ fn sets_are_combined() {
             let second = LaneSet::build(&device, &keys[1][..len]).unwrap();
             for (combined, expected) in [
                 (first.union_on(&stream, &second, &mut scratch), &a | &upto),
-                (first.union_sorted_on(&stream, &batch, len, &mut scratch), &a | &upto),
+                (first.union_on(&stream, Sorted::keys_on(&batch, len), &mut scratch), &a | &upto),
                 (first.intersection_on(&stream, &second, &mut scratch), &a & &upto),
                 (second.intersection_on(&stream, &first, &mut scratch), &a & &upto),
-                (first.intersection_sorted_on(&stream, &batch, len, &mut scratch), &a & &upto),
+                (first.intersection_on(&stream, Sorted::keys_on(&batch, len), &mut scratch), &a & &upto),
                 (first.difference_on(&stream, &second, &mut scratch), &a - &upto),
                 (second.difference_on(&stream, &first, &mut scratch), &upto - &a),
-                (first.difference_sorted_on(&stream, &batch, len, &mut scratch), &a - &upto),
+                (first.difference_on(&stream, Sorted::keys_on(&batch, len), &mut scratch), &a - &upto),
             ] {
                 let combined = combined.unwrap();
                 let mut keys = device.alloc(expected.len() + 1).unwrap();

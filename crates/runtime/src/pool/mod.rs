@@ -56,6 +56,7 @@ pub struct Pool {
 
 /// What a pool holds, and what it has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PoolStats {
     /// Bytes of device memory that buffers have, rounding included.

@@ -71,7 +71,7 @@ impl CuartHooks {
         match change {
             Change::Insert => {
                 let mut scratch = ChangeScratch::for_inserts(&device, ops.len(), self.engine)?;
-                counts.inserted = Some(tree.insert_on(stream, &keys, &values, &mut scratch)?.inserted);
+                counts.inserted = Some(tree.insert_on(stream, &keys, &values, &mut scratch)?);
             }
             Change::Update => {
                 let mut scratch = ChangeScratch::for_updates(&device, ops.len(), self.engine)?;

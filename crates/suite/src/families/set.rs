@@ -8,7 +8,7 @@ use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
 use lanetree::{AnyKey, Device, DeviceKind, Op, Result, Stream};
 use lanetree_frame::BatchOrder;
-use lanetree_frame::fixed::CombineScratch;
+use lanetree_frame::fixed::{CombineScratch, Sorted};
 
 /// Room of the scratch memory that all batches of a set in device form share.
 const MOST_OPERATIONS: usize = 160;
@@ -234,9 +234,9 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         let keys: Vec<K> = pairs.iter().map(|pair| pair.0).collect();
         let combine = || {
             let combined = match (how, form) {
-                (Combination::Union, Form::Host) => self.set.union_sorted(&keys)?,
-                (Combination::Intersection, Form::Host) => self.set.intersection_sorted(&keys)?,
-                (Combination::Difference, Form::Host) => self.set.difference_sorted(&keys)?,
+                (Combination::Union, Form::Host) => self.set.union(Sorted::keys(&keys))?,
+                (Combination::Intersection, Form::Host) => self.set.intersection(Sorted::keys(&keys))?,
+                (Combination::Difference, Form::Host) => self.set.difference(Sorted::keys(&keys))?,
                 (how, Form::Device) => {
                     let (device, stream, set) = (self.set.device(), &self.stream, &self.set);
                     let mut scratch = CombineScratch::new(device)?;
@@ -245,9 +245,13 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
                     if keys.len() % 2 == 1 {
                         let (batch, len) = (device.upload(&keys)?, keys.len());
                         match how {
-                            Combination::Union => set.union_sorted_on(stream, &batch, len, scratch)?,
-                            Combination::Intersection => set.intersection_sorted_on(stream, &batch, len, scratch)?,
-                            Combination::Difference => set.difference_sorted_on(stream, &batch, len, scratch)?,
+                            Combination::Union => set.union_on(stream, Sorted::keys_on(&batch, len), scratch)?,
+                            Combination::Intersection => {
+                                set.intersection_on(stream, Sorted::keys_on(&batch, len), scratch)?
+                            }
+                            Combination::Difference => {
+                                set.difference_on(stream, Sorted::keys_on(&batch, len), scratch)?
+                            }
                         }
                     } else {
                         let other = LaneSet::build(device, &keys)?;

@@ -182,12 +182,12 @@ impl<V: Word> Subject<V> {
         let keys = self.keys(batch)?;
         let new = self.device.upload(values)?;
         let start = Instant::now();
-        let report = self.tree.insert_on(&self.stream, &keys, &new, scratch)?;
+        let made = self.tree.insert_on(&self.stream, &keys, &new, scratch)?;
         self.took(start, batch.len());
         let before = self.model.len();
         self.model.extend(batch.iter().cloned().zip(values.iter().copied()));
         let inserted = (self.model.len() - before) as u64;
-        let report = differ("keys that were inserted", inserted, report.inserted);
+        let report = differ("keys that were inserted", inserted, made);
         Ok(report.or(self.len_differs()))
     }
 

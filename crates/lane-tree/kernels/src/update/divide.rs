@@ -1,4 +1,4 @@
-//! Nodes that are divided: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
+//! Nodes that are split: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
 
 use super::lines::is_marked;
 use super::{Changes, Effect, first_of_node};
@@ -16,7 +16,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
-        /// The nodes that are divided, or all.
+        /// The nodes that are split, or all.
         pub divided: Divided,
         /// Out: the keys of all their pairs after the batch, ascending, in the caller's form.
         pub keys: GlobalMut<K>,
@@ -95,7 +95,7 @@ impl<K: KeyWord> StagedChanges<K> {
 /// Warps of a block of [`MovePairs`].
 pub const MOVE_WARPS: u32 = 8;
 
-/// Copies the pairs that stay in the nodes that are divided, or in all: a warp per node, in blocks of [`MOVE_WARPS`] at most.
+/// Copies the pairs that stay in the nodes that are split, or in all: a warp per node, in blocks of [`MOVE_WARPS`] at most.
 #[derive(Debug)]
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
@@ -153,7 +153,7 @@ impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
     }
 }
 
-/// Writes the pairs that a batch inserts into the nodes that are divided: a thread per operation.
+/// Writes the pairs that a batch inserts into the nodes that are split: a thread per operation.
 #[derive(Debug)]
 pub struct MoveInserts<K, V>(PhantomData<(K, V)>);
 
@@ -199,11 +199,11 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
-        /// A bit for each node of the lowest level: whether it is divided.
+        /// A bit for each node of the lowest level: whether it is split.
         pub found: Global<u32>,
-        /// Out: for each node that is divided 1 << [`LINE_BITS`], and its pairs after the batch; 0 for others: `[leaf_nodes]`.
+        /// Out: for each node that is split 1 << [`LINE_BITS`], and its pairs after the batch; 0 for others: `[leaf_nodes]`.
         pub pairs: GlobalMut<u64>,
-        /// Out: for each node that is divided the parts in which it is << [`LINE_BITS`], and its lines; 0 for others:
+        /// Out: for each node that is split the parts in which it is << [`LINE_BITS`], and its buckets; 0 for others:
         /// `[leaf_nodes]`.
         pub parts: GlobalMut<u64>,
         /// Pairs of a part, at least 1.
@@ -211,7 +211,7 @@ kernel_args! {
     }
 }
 
-/// Finds out how many pairs divided nodes have after the batch, and in how many parts they go: a thread for each node of the lowest
+/// Finds out how many pairs split nodes have after the batch, and in how many parts they go: a thread for each node of the lowest
 /// level.
 #[derive(Debug)]
 pub struct SizeDivided<K, V>(PhantomData<(K, V)>);
@@ -250,7 +250,7 @@ impl<K: KeyWord, V: Value> Kernel for SizeDivided<K, V> {
 kernel_args! {
     /// Arguments of [`ListDivided`].
     pub struct ListDividedArgs {
-        /// A bit for each node of the lowest level: whether it is divided.
+        /// A bit for each node of the lowest level: whether it is split.
         pub found: Global<u32>,
         /// From [`SizeDivided`]: the sums of its pairs before each node, and the total: `[leaf_nodes + 1]`.
         pub pairs_before: Global<u64>,
@@ -267,7 +267,7 @@ kernel_args! {
     }
 }
 
-/// Lists the nodes that are divided: a thread for each node of the lowest level, and one for the end.
+/// Lists the nodes that are split: a thread for each node of the lowest level, and one for the end.
 #[derive(Debug)]
 pub struct ListDivided;
 
@@ -280,7 +280,7 @@ impl Kernel for ListDivided {
         if node > args.leaf_nodes {
             return;
         }
-        // SAFETY: nodes of the tree, and the end; there is room for those that are divided, and the end.
+        // SAFETY: nodes of the tree, and the end; there is room for those that are split, and the end.
         unsafe {
             let mut from = 0;
             if node < args.leaf_nodes {
@@ -312,18 +312,18 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
-        /// The nodes that are divided.
+        /// The nodes that are split.
         pub divided: Divided,
-        /// Nodes << [`LINE_BITS`] and lines of the parts before each, and the total: `[parts + 1]`.
+        /// Nodes << [`LINE_BITS`] and buckets of the parts before each, and the total: `[parts + 1]`.
         pub before: Global<u64>,
         /// The first of the copied pairs in each part, and the number of pairs: `[parts + 1]`.
         pub cuts: Global<u64>,
         /// Parts.
         pub parts: u64,
-        /// The first of all parts' lines.
+        /// The first of all parts' buckets.
         pub first_line: u64,
-        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first line; the rank of
-        /// its first pair.
+        /// Out: `[parts]`, [`TARGET_WORDS`] each: the number of the part's first node << [`LINE_BITS`] and its first bucket; the
+        /// rank of its first pair.
         pub targets: GlobalMut<u64>,
     }
 }

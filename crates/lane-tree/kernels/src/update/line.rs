@@ -1,4 +1,4 @@
-//! A line in a thread's registers.
+//! A bucket in a thread's registers.
 
 use crate::layout::{
     LINE_WORDS, MOST_CHUNK_SLOTS, MOST_SLOTS as SLOTS, chunk_of, chunk_slots, has_values_beside, line_at, line_slots,
@@ -8,10 +8,10 @@ use crate::values;
 use lanetree_layout::Value;
 use lanetree_simt::{Global, GlobalMut, Hint, KeyWord, Simt, unroll};
 
-/// Most pairs of a line that has no room, until it has handed some to another.
+/// Most pairs of a bucket that has no room, until it has shifted some to a neighbour.
 pub(super) const PAIRS: usize = SLOTS + SLOTS / 2;
 
-/// A line's pairs, in a thread's registers.
+/// A bucket's pairs, in a thread's registers.
 pub(super) struct Line<K, V> {
     pub(super) keys: [K; PAIRS],
     pub(super) values: [V; PAIRS],
@@ -24,17 +24,17 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     /// Pairs that it may have before it hands some to another.
     pub(super) const PAIRS: usize = Self::SLOTS + Self::SLOTS / 2;
 
-    /// A line of the tree, which has so many pairs.
+    /// A bucket of the tree, which has so many pairs.
     ///
     /// # Safety
-    /// There is such a line.
+    /// There is such a bucket.
     #[inline(always)]
     pub(super) unsafe fn load<S: Simt>(simt: S, lines: Global<u64>, number: u32, len: u32) -> Self {
         let mut line = Self { keys: [K::MIN; PAIRS], values: [V::default(); PAIRS], len };
         let slots = chunk_slots::<K, V>() as usize;
         unroll!((LINE_WORDS / 2) as usize, chunk => {
             let at = line_at::<K, V>(number) + 2 * chunk as u64;
-            // SAFETY: a chunk of the line.
+            // SAFETY: a chunk of the bucket.
             let mut pairs = pairs_of::<K, V>(unsafe { simt.load_vector(lines, at, Hint::Default) });
             if has_values_beside::<K, V>() {
                 let at = value_at::<K, V>(number, chunk as u32);
@@ -53,7 +53,7 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     /// Writes it; free slots repeat the last pair.
     ///
     /// # Safety
-    /// There is such a line, and no more pairs than slots.
+    /// There is such a bucket, and no more pairs than slots.
     #[inline(always)]
     pub(super) unsafe fn store<S: Simt>(&mut self, simt: S, lines: GlobalMut<u64>, number: u32) {
         unroll!(SLOTS, slot => {
@@ -73,7 +73,7 @@ impl<K: KeyWord, V: Value> Line<K, V> {
                 }
             });
             let words = chunk_of(pairs);
-            // SAFETY: a chunk of the line.
+            // SAFETY: a chunk of the bucket.
             unsafe { simt.store_vector(lines, at, words, Hint::Default) };
             if has_values_beside::<K, V>() {
                 let at = value_at::<K, V>(number, chunk as u32);

@@ -1,4 +1,4 @@
-//! Changes of single lines, and of two of which one has no room.
+//! Changes of single buckets, and of two of which one has no room.
 
 use super::line::{Line, PAIRS};
 use super::{APPEND_BYTES, Changes, Effect, append};
@@ -21,34 +21,34 @@ kernel_args! {
         pub changes: Changes<K, V>,
         /// Not 0 if the keys are not sorted after all: then nothing is done.
         pub unsorted: Global<u64>,
-        /// A bit for each node of the lowest level: whether it is to be laid out anew. [`PlanLines`] and [`PlanShifts`] set
+        /// A bit for each node of the lowest level: whether it is to be rewritten. [`PlanLines`] and [`PlanShifts`] set
         /// them.
         pub marks: GlobalMut<u32>,
-        /// Out, of [`PlanLines`]: the first operations of lines that have no room, in any order: `[*full_count]`.
+        /// Out, of [`PlanLines`]: the first operations of buckets that have no room, in any order: `[*full_count]`.
         pub full: GlobalMut<u32>,
         /// In and out, of [`PlanLines`]: how many; added to the former value.
         pub full_count: GlobalMut<u64>,
-        /// Out, at the first operation of each line: what it hands to a line beside, as a shift, or 0: `[count]`.
+        /// Out, at the first operation of each bucket: what it shifts to a neighbour, as a shift, or 0: `[count]`.
         pub shifts: GlobalMut<u32>,
         /// Out, of [`WriteLines`]: the tree's nodes.
         pub nodes: GlobalMut<u32>,
         /// Out, of [`WriteLines`]: its records.
         pub records: GlobalMut<u64>,
-        /// Out, of [`WriteLines`]: its lines.
+        /// Out, of [`WriteLines`]: its buckets.
         pub lines: GlobalMut<u64>,
     }
 }
 
-/// Most operations of a line that is changed alone: one thread does all of them.
+/// Most operations of a bucket that is changed alone: one thread does all of them.
 const MOST: u32 = 32;
 
-/// What the operations of one line do.
+/// What the operations of one bucket do.
 struct Group {
     /// The first one, and the one after the last.
     from: u64,
     to: u64,
     node: u32,
-    /// The line's number, among all and in the node.
+    /// The bucket's number, among all and in the node.
     number: u32,
     line: u32,
     /// Its pairs, before and after, wrapping.
@@ -63,7 +63,7 @@ struct Group {
 }
 
 impl<K: KeyWord, V: Value> Changes<K, V> {
-    /// Per thread. The operations of a line, if the one at `at` is their first.
+    /// Per thread. The operations of a bucket, if the one at `at` is their first.
     #[inline(always)]
     fn group<S: Simt>(&self, simt: S, at: u64) -> Option<Group> {
         if at >= self.count {
@@ -125,7 +125,7 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     /// Does the operations of a group. `value` is what one of them brings: the plan has an instance for all values, and reads none.
     ///
     /// # Safety
-    /// They are those of this line, and simple.
+    /// They are those of this bucket, and simple.
     #[inline(always)]
     unsafe fn change<S: Simt>(
         &mut self,
@@ -152,13 +152,13 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     }
 }
 
-/// What a line hands to one beside, in a word that is not 0.
+/// What a bucket shifts to a neighbour, in a word that is not 0.
 #[derive(Clone, Copy)]
 struct Shift(u32);
 
 impl Shift {
-    /// So many pairs, the last ones to the line after it or the first ones to the one before, which has `len`; the cell in which
-    /// the second of the two lines began, and the one in which it does now.
+    /// So many pairs, the last ones to the bucket after it or the first ones to the one before, which has `len`; the cell in which
+    /// the second of the two buckets began, and the one in which it does now.
     #[inline(always)]
     fn new(to_next: bool, (pairs, len): (u32, u32), (old, new): (u32, u32)) -> Self {
         Self(old | new << 9 | pairs << 18 | (len - 1) << 22 | u32::from(to_next) << 30 | 1 << 31)
@@ -174,7 +174,7 @@ impl Shift {
         self.0 >> 18 & 15
     }
 
-    /// The pairs of the other line.
+    /// The pairs of the other bucket.
     #[inline(always)]
     fn len(self) -> u32 {
         (self.0 >> 22 & 15) + 1
@@ -210,12 +210,12 @@ unsafe fn cell_of_bit<S: Simt>(simt: S, nodes: Global<u32>, node: u32, mut numbe
     0
 }
 
-/// Per thread. Whether a line that has no room can hand pairs to one beside, and which. Lines beside are not changed by
-/// others: a line gives to the next one only if no other operations are in that, and to the one before only if, in addition,
+/// Per thread. Whether a bucket that has no room can shift pairs to a neighbour, and which. Neighbours are not changed by
+/// others: a bucket gives to the next one only if no other operations are in that, and to the one before only if, in addition,
 /// none are in the one before that.
 ///
 /// # Safety
-/// The line is that of the group, with its changes.
+/// The bucket is that of the group, with its changes.
 #[inline(always)]
 unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
     simt: S,
@@ -233,7 +233,7 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
             return None;
         }
         let record = tree.record::<S, V>(simt, group.node);
-        // Bit `i`: another line may begin with pair `i`.
+        // Bit `i`: another bucket may begin with pair `i`.
         let (mut begins, mut before, mut is_in_reach) = (0_u32, u32::MAX, true);
         unroll!(PAIRS, slot => {
             if slot < Line::<K, V>::PAIRS && (slot as u32) < line.len {
@@ -283,7 +283,7 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
     }
 }
 
-/// Lists the lines that have no room, and marks the nodes of those that need more than a line beside can take: a thread per
+/// Lists the buckets that have no room, and marks the nodes of those that need more than a neighbour can take: a thread per
 /// operation.
 #[derive(Debug)]
 pub struct PlanLines<K, V>(PhantomData<(K, V)>);
@@ -316,7 +316,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanLines<K, V> {
     }
 }
 
-/// Finds out what lines that have no room hand to one beside, and marks the nodes of those that cannot: any number of threads.
+/// Finds out what buckets that have no room shift to a neighbour, and marks the nodes of those that cannot: any number of threads.
 #[derive(Debug)]
 pub struct PlanShifts<K, V>(PhantomData<(K, V)>);
 
@@ -326,7 +326,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanShifts<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (tree, changes) = (&args.tree, &args.changes);
-        // SAFETY: lines that were listed.
+        // SAFETY: buckets that were listed.
         unsafe {
             let count = simt.load(args.full_count.as_const(), 0, Hint::ReadOnly);
             let mut index = simt.global_index();
@@ -369,7 +369,7 @@ pub(super) unsafe fn is_marked<S: Simt>(simt: S, marks: Global<u32>, node: u32) 
 /// Threads of a block of [`WriteLines`].
 pub const LINE_THREADS: u32 = 128;
 
-/// Changes the lines of nodes that are not marked, but those that hand pairs to others: a thread per operation, in blocks of
+/// Changes the buckets of nodes that are not marked, but those that shift pairs to neighbours: a thread per operation, in blocks of
 /// [`LINE_THREADS`].
 #[derive(Debug)]
 pub struct WriteLines<K, V>(PhantomData<(K, V)>);
@@ -382,7 +382,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteLines<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let Some(group) = args.changes.group(simt, simt.global_index()) else { return };
-        // SAFETY: a line of the tree, which only this thread changes; operations.
+        // SAFETY: a bucket of the tree, which only this thread changes; operations.
         unsafe {
             let number = group.number;
             // Before it is known whether it is needed, since that takes as long.
@@ -397,7 +397,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteLines<K, V> {
     }
 }
 
-/// Changes the lines that hand pairs to one beside, and these: launched as [`PlanShifts`].
+/// Changes the buckets that shift pairs to a neighbour, and these: launched as [`PlanShifts`].
 #[derive(Debug)]
 pub struct WriteShifts<K, V>(PhantomData<(K, V)>);
 
@@ -407,7 +407,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteShifts<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let changes = &args.changes;
-        // SAFETY: a line of the tree and the one beside, which only this thread changes; operations.
+        // SAFETY: a bucket of the tree and its neighbour, which only this thread changes; operations.
         unsafe {
             let count = simt.load(args.full_count.as_const(), 0, Hint::ReadOnly);
             let mut index = simt.global_index();
@@ -429,7 +429,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteShifts<K, V> {
     }
 }
 
-/// Per thread. Writes a line, and notes how many pairs it has.
+/// Per thread. Writes a bucket, and notes how many pairs it has.
 ///
 /// # Safety
 /// Nobody else changes it.
@@ -444,7 +444,7 @@ unsafe fn finish<S: Simt, K: KeyWord, V: Value>(
     unsafe {
         line.store(simt, args.lines, group.number);
         if group.is_last {
-            // Free lines repeat the last pair.
+            // Free buckets repeat the last pair.
             let (first_line, lines) = args.tree.lines_of(simt, group.node);
             let end = first_line + lines;
             let last = (line.keys[Line::<K, V>::SLOTS - 1], line.values[Line::<K, V>::SLOTS - 1]);
@@ -468,10 +468,10 @@ unsafe fn finish<S: Simt, K: KeyWord, V: Value>(
     }
 }
 
-/// Per thread. Hands pairs of a line to the one beside, and notes in which cell the second of the two begins now.
+/// Per thread. Shifts pairs of a bucket to its neighbour, and notes in which cell the second of the two begins now.
 ///
 /// # Safety
-/// It was planned; nobody else changes the other line.
+/// It was planned; nobody else changes the other bucket.
 #[inline(always)]
 unsafe fn hand_over<S: Simt, K: KeyWord, V: Value>(
     simt: S,
@@ -498,7 +498,7 @@ unsafe fn hand_over<S: Simt, K: KeyWord, V: Value>(
         }
         beside.store(simt, args.lines, other_number);
         note_len::<S, K, V>(simt, args.records, (group.node, other), (len, beside.len));
-        // Every line has a bit of its own, so that sums change only this one.
+        // Every bucket has a bit of its own, so that sums change only this one.
         let add = |cell: u32, change: u32| {
             let word = node_at(group.node) + u64::from(cell / 32);
             simt.atomic_add(args.nodes, word, change, Order::Relaxed, Scope::Device);
@@ -509,7 +509,7 @@ unsafe fn hand_over<S: Simt, K: KeyWord, V: Value>(
     }
 }
 
-/// Per thread. Notes how many pairs a line of a node has, before and now.
+/// Per thread. Notes how many pairs a bucket of a node has, before and now.
 ///
 /// # Safety
 /// There is such a node; nobody else notes it.
@@ -524,7 +524,7 @@ unsafe fn note_len<S: Simt, K: KeyWord, V: Value>(
     let first = record_at::<K, V>(node) + u64::from(record_words::<K, V>() - planes);
     unroll!(MOST_PLANES, plane => {
         if (plane as u32) < planes && ((old - 1) ^ (new - 1)) >> plane & 1 != 0 {
-            // Every line has bits of its own, so that sums change only these.
+            // Every bucket has bits of its own, so that sums change only these.
             let bit = 1_u64 << line;
             let change = if (new - 1) >> plane & 1 != 0 { bit } else { bit.wrapping_neg() };
             // SAFETY: a word of the record.

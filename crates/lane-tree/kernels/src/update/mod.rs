@@ -1,11 +1,11 @@
 //! Batches of changes.
 //!
-//! The operations are sorted, and find their lines ([`Search`]). Lines that have room for theirs are to be changed alone
-//! ([`PlanLines`], [`WriteLines`]), others hand pairs to a line beside ([`PlanShifts`],
-//! [`WriteShifts`]). Where that does not go, a node is to be rewritten in its own lines or, if these are too few, in new ones
-//! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are divided into new nodes with new lines, as in a
-//! build ([`SizeDivided`], [`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Lines
-//! never move; where very many nodes would be divided, the tree is rebuilt.
+//! The operations are sorted, and find their buckets ([`Search`]). Buckets that have room for theirs are to be changed alone
+//! ([`PlanLines`], [`WriteLines`]), others shift pairs to the next or previous bucket ([`PlanShifts`],
+//! [`WriteShifts`]). Where that does not go, a node is to be rewritten in its own buckets or, if these are too few, in new ones
+//! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are split into new nodes with new buckets, as in a
+//! build ([`SizeDivided`], [`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Buckets
+//! never move; where very many nodes would be split, the tree is rebuilt.
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
@@ -66,8 +66,8 @@ impl Effect {
 struct Place(u32);
 
 impl Place {
-    /// After `before` pairs of its node, in a line of the node that has `len` pairs, and perhaps the node's last ones. `is_reached`
-    /// says whether look-ups come to this line; they do not ask how far a key is from others.
+    /// After `before` pairs of its node, in a bucket of the node that has `len` pairs, and perhaps the node's last ones.
+    /// `is_reached` says whether look-ups come to this bucket; they do not ask how far a key is from others.
     #[inline(always)]
     fn new(effect: Effect, before: u32, (line, len, is_last): (u32, u32, bool), is_reached: bool) -> Self {
         let flags = u32::from(is_reached) | u32::from(is_last) << 1;
@@ -80,7 +80,7 @@ impl Place {
         self.0 & 0x7ff
     }
 
-    /// Its line in the node.
+    /// Its bucket in the node.
     #[inline(always)]
     fn line(self) -> u32 {
         self.0 >> 11 & 63
@@ -92,13 +92,13 @@ impl Place {
         (self.0 >> 17 & 15) + 1
     }
 
-    /// Whether look-ups come to that line.
+    /// Whether look-ups come to that bucket.
     #[inline(always)]
     fn is_reached(self) -> bool {
         self.0 >> 21 & 1 != 0
     }
 
-    /// Whether the line has the node's last pairs.
+    /// Whether the bucket has the node's last pairs.
     #[inline(always)]
     fn is_last(self) -> bool {
         self.0 >> 22 & 1 != 0
@@ -200,7 +200,7 @@ kernel_args! {
         pub nodes: Global<u32>,
         /// Places, from [`Search`].
         pub places: Global<u32>,
-        /// Lines, from [`Search`].
+        /// Buckets, from [`Search`].
         pub lines: Global<u32>,
         /// Sums of [`SearchArgs::counts`] before each operation, and the total: `[count + 1]`.
         pub before: Global<u64>,
@@ -318,7 +318,7 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
 }
 
 impl<K: KeyWord> TreeRef<K> {
-    /// Per thread. The first line of a node of the lowest level, and how many it has.
+    /// Per thread. The first bucket of a node of the lowest level, and how many it has.
     ///
     /// # Safety
     /// There is such a node.
@@ -370,8 +370,8 @@ impl<K: KeyWord> TreeRef<K> {
                 let own = round + i as u32 * WARP + simt.lane();
                 if own < chunks {
                     let from = u64::from(first) * u64::from(LINE_WORDS / 2) + u64::from(own);
-                    // Coherent, as the kernel that calls may write the lines afterwards.
-                    // SAFETY: a line of the node.
+                    // Coherent, as the kernel that calls may write the buckets afterwards.
+                    // SAFETY: a bucket of the node.
                     words[i] = unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(from), Hint::Default) };
                 }
             });

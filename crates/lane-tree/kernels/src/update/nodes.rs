@@ -1,4 +1,4 @@
-//! Nodes that are rewritten, each in its own lines or, if these are too few, in new ones.
+//! Nodes that are rewritten, each in its own buckets or, if these are too few, in new ones.
 
 use super::lines::{is_marked, mark};
 use super::{APPEND_BYTES, Changes, Effect, append};
@@ -114,7 +114,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
-        /// The nodes to lay out anew: `[*listed_count]`.
+        /// The nodes to rewrite: `[*listed_count]`.
         pub listed: Global<u32>,
         /// How many.
         pub listed_count: Global<u64>,
@@ -124,21 +124,21 @@ kernel_args! {
         pub spans: Global<u64>,
         /// `node_plan_words` of each, which [`PlanNodes`] notes, in the order of [`PlanWord`].
         pub plans: GlobalMut<u32>,
-        /// In and out, of [`PlanNodes`]: how many nodes must be divided, how many new lines nodes get, and how many they had instead;
-        /// added to the former values.
+        /// In and out, of [`PlanNodes`]: how many nodes must be split, how many new buckets nodes get, and how many they had
+        /// instead; added to the former values.
         pub counts: GlobalMut<u64>,
-        /// Of [`WriteNodes`]: the first of all new lines.
+        /// Of [`WriteNodes`]: the first of all new buckets.
         pub new_line: u64,
-        /// A bit for each node of the lowest level. [`PlanNodes`] sets those of nodes that must be divided; [`WriteNodes`] leaves
+        /// A bit for each node of the lowest level. [`PlanNodes`] sets those of nodes that must be split; [`WriteNodes`] leaves
         /// nodes alone whose bits are set.
         pub divided: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: the tree's nodes.
         pub nodes: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: its records.
         pub records: GlobalMut<u64>,
-        /// Out, of [`WriteNodes`]: where the lines of its nodes end.
+        /// Out, of [`WriteNodes`]: where the buckets of its nodes end.
         pub ends: GlobalMut<u32>,
-        /// Out, of [`WriteNodes`]: its lines.
+        /// Out, of [`WriteNodes`]: its buckets.
         pub lines: GlobalMut<u64>,
         /// Out, of [`WriteNodes`]: the formats of all nodes.
         pub formats: GlobalMut<u32>,
@@ -151,9 +151,9 @@ kernel_args! {
 enum PlanWord {
     /// Its pairs before the batch.
     Len = 0,
-    /// The new lines that it gets; 0 if it keeps its own.
+    /// The new buckets that it gets; 0 if it keeps its own.
     NewLines = 1,
-    /// The new lines before them; without any, 0.
+    /// The new buckets before them; without any, 0.
     Before = 2,
     /// The first word of its plan as it is saved, at an even index.
     Plan = 4,
@@ -167,10 +167,10 @@ const fn node_plan_words<K: KeyWord, V: Value>() -> u32 {
 /// The most of them.
 pub const MOST_NODE_PLAN_WORDS: u32 = node_plan_words::<u32, ()>();
 
-/// New lines for each pair and slot, in units of 1/256, so that they are filled to 0.7.
+/// New buckets for each pair and slot, in units of 1/256, so that they are filled to 0.7.
 const MORE: u32 = 366;
 
-/// A node with more operations is divided, so that there is a thread for each of them.
+/// A node with more operations is split, so that there is a thread for each of them.
 const MOST_CHANGES: u64 = 4096;
 
 /// Warps of a block of [`PlanNodes`] or [`WriteNodes`].
@@ -182,7 +182,7 @@ const fn warp_bytes<K: KeyWord, V: Value>(writes: bool) -> u32 {
     staged + PlanMemory::bytes(line_slots::<K, V>())
 }
 
-/// Finds out which of the nodes must be divided: any number of warps, in blocks of [`CHANGE_WARPS`].
+/// Finds out which of the nodes must be split: any number of warps, in blocks of [`CHANGE_WARPS`].
 #[derive(Debug)]
 pub struct PlanNodes<K, V>(PhantomData<(K, V)>);
 
@@ -197,7 +197,7 @@ impl<K: KeyWord, V: Value> Kernel for PlanNodes<K, V> {
     }
 }
 
-/// Lays the nodes out anew, with their changes, but those that must be divided. Launched as [`PlanNodes`].
+/// Rewrites the nodes, with their changes, but those that must be split. Launched as [`PlanNodes`].
 #[derive(Debug)]
 pub struct WriteNodes<K, V>(PhantomData<(K, V)>);
 
@@ -258,7 +258,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         let (rank, (first_line, room)) = (tree.rank_of::<S, V>(simt, number), tree.lines_of(simt, number));
         let word = |word: PlanWord| index * u64::from(node_plan_words::<K, V>()) + word as u64;
         let noted = |at: PlanWord| simt.load(args.plans.as_const(), word(at), Hint::ReadOnly);
-        // The lines that it gets, if it gets new ones, and the first of them.
+        // The buckets that it gets, if it gets new ones, and the first of them.
         let (mut new_room, mut new_line) = (0, args.new_line as u32);
         let len = if writes {
             new_room = noted(PlanWord::NewLines);
@@ -365,13 +365,13 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             }
             simt.sync_warp(FULL_MASK);
             let new_len = new_len as u32;
-            // One after the other, as a plan is long: in its own lines; then in new ones, if it gets more.
+            // One after the other, as a plan is long: in its own buckets; then in new ones, if it gets more.
             let more = (new_len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN);
             let mut lines = room;
             if !writes {
                 loop {
-                    // Evenly over most lines, since one in five or six will be shorter than it is to be; if these are too few, into
-                    // full ones.
+                    // Evenly over most buckets, since one in five or six will be shorter than it is to be; if these are too few,
+                    // into full ones.
                     let even = (new_len * 304).div_ceil(lines.max(1)).max(256);
                     let full = Filling::new(slots * 256);
                     let fillings = if even < slots * 256 { (Filling::new(even), Some(full)) } else { (full, None) };

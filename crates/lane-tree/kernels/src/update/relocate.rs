@@ -15,15 +15,15 @@ kernel_args! {
     pub struct RanksArgs<K, V> {
         /// The batch.
         pub changes: Changes<K, V>,
-        /// The nodes that are divided, if there are any.
+        /// The nodes that are split, if there are any.
         pub divided: Divided,
-        /// Nodes << [`LINE_BITS`] and lines of the parts before each of these nodes' parts.
+        /// Nodes << [`LINE_BITS`] and buckets of the parts before each of these nodes' parts.
         pub before: Global<u64>,
         /// Nodes of the lowest level.
         pub leaf_nodes: u64,
         /// In and out: the tree's records.
         pub records: GlobalMut<u64>,
-        /// Out, unless it is null: the new number of each node; [`u32::MAX`] if it is divided.
+        /// Out, unless it is null: the new number of each node; [`u32::MAX`] if it is split.
         pub moves: GlobalMut<u32>,
     }
 }
@@ -77,7 +77,7 @@ kernel_args! {
         pub nodes: GlobalMut<u32>,
         /// Out: their records.
         pub records: GlobalMut<u64>,
-        /// Out: the line after the last one of each.
+        /// Out: the bucket after the last one of each.
         pub ends: GlobalMut<u32>,
     }
 }
@@ -90,7 +90,7 @@ impl<K> RelocateArgs<K> {
     pub const THREADS: u32 = LANES;
 }
 
-/// Copies the nodes that are not divided to where they are to be: [`RelocateArgs::THREADS`] for each.
+/// Copies the nodes that are not split to where they are to be: [`RelocateArgs::THREADS`] for each.
 #[derive(Debug)]
 pub struct Relocate<K, V>(PhantomData<(K, V)>);
 
@@ -134,9 +134,9 @@ kernel_args! {
     pub struct EndsArgs<K> {
         /// The records of nodes of the lowest level, each with at least one pair.
         pub records: Global<u64>,
-        /// The line after the last one of each.
+        /// The bucket after the last one of each.
         pub ends: Global<u32>,
-        /// Their lines.
+        /// Their buckets.
         pub lines: Global<u64>,
         /// Nodes.
         pub leaf_nodes: u64,
@@ -160,7 +160,7 @@ impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
         if node >= args.leaf_nodes {
             return;
         }
-        // SAFETY: a node's record, and its last line.
+        // SAFETY: a node's record, and its last bucket.
         unsafe {
             let at = record_at::<K, V>(node);
             let first = match K::BITS {
@@ -168,7 +168,7 @@ impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
                 _ => K::truncate(simt.load(args.records, at, Hint::ReadOnly)),
             };
             let end = simt.load(args.ends, node, Hint::ReadOnly);
-            // Lines that are free, and slots, repeat the last pair.
+            // Buckets that are free, and slots, repeat the last pair.
             let last = line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2);
             let last = pairs_of::<K, V>(simt.load_vector(args.lines, last, Hint::NoAllocate))[MOST_CHUNK_SLOTS - 1].0;
             simt.store(args.firsts, node, first, Hint::Default);

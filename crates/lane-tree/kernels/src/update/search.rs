@@ -33,7 +33,7 @@ kernel_args! {
         pub nodes: GlobalMut<u32>,
         /// Out: `[count]`, places in these, and effects.
         pub places: GlobalMut<u32>,
-        /// Out: `[count]`, lines.
+        /// Out: `[count]`, buckets.
         pub lines: GlobalMut<u32>,
         /// Out: `[count]`, 1 for an insert and 2^32 for a removal, else 0.
         pub counts: GlobalMut<u64>,
@@ -96,7 +96,7 @@ impl<K: KeyWord, V: Value> Kernel for Search<K, V> {
                     });
                     (is_reached, is_line_reached) = (position.is_plain, position.is_plain);
                     if !simt.all(FULL_MASK, position.is_plain) {
-                        // Look-ups must come to the same line. From the top, as others are to have the registers of a start.
+                        // Look-ups must come to the same bucket. From the top, as others are to have the registers of a start.
                         let start = tree.start(simt, tree.first_top(), word);
                         let plain = tree.descend::<S, false>(simt, start, word, |_| K::MIN);
                         is_reached = own(simt, plain.nodes) == number;

@@ -1,0 +1,149 @@
+//! The pairs nearest to each query, one of each in a round: which of the two candidates is taken, and what is searched for next.
+
+use core::marker::PhantomData;
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Near, Simt, Word, instance, kernel_args};
+
+kernel_args! {
+    /// Arguments of [`TakeNearest`]. Keys are in the caller's form.
+    pub struct TakeNearestArgs<K, V> {
+        /// The queries, whose distances from the candidates are compared: `[count]`; null if there is one side only.
+        pub queries: Global<K>,
+        /// How many queries.
+        pub count: u64,
+        /// In and out: `[count]`, what the next search for a candidate below looks for.
+        pub below: GlobalMut<K>,
+        /// In and out: `[count]`, the pairs below that are left; null without that side.
+        pub left_below: GlobalMut<u64>,
+        /// The candidates below: `[count]`, of which those without a pair left are anything.
+        pub keys_below: Global<K>,
+        /// Their values; null if pairs have none.
+        pub values_below: Global<V>,
+        /// As `below`, on the other side.
+        pub above: GlobalMut<K>,
+        /// As `left_below`, on the other side.
+        pub left_above: GlobalMut<u64>,
+        /// As `keys_below`, on the other side.
+        pub keys_above: Global<K>,
+        /// As `values_below`, on the other side.
+        pub values_above: Global<V>,
+        /// Where each query's pairs go: `[count]`.
+        pub offsets: Global<u64>,
+        /// Out: `[capacity]`.
+        pub keys: GlobalMut<K>,
+        /// Out: `[capacity]`; null if pairs have no values.
+        pub values: GlobalMut<V>,
+        /// Pairs for which there is room.
+        pub capacity: u64,
+        /// The number of the round, from 0.
+        pub round: u64,
+        /// 1: of two candidates that are equally near, the one above is taken.
+        pub ties_above: u64,
+        /// What the caller's form is xored with.
+        pub flip: K,
+    }
+}
+
+/// Per thread. Whether the candidate below is taken, and not the one above. The CPU's own path uses it, too.
+#[inline(always)]
+pub fn takes_below<K: KeyWord>(query: K, below: K, above: K, ties_above: bool) -> bool {
+    let flags = if ties_above { Near::<K>::TIES_TO_SECOND } else { 0 };
+    Near { flags, ..Near::ANY }.keeps(query, below, above)
+}
+
+/// Per thread. The word next to a key that was taken, from which on its side goes on. If there is none, no pair is left there.
+#[inline(always)]
+pub fn beyond<K: KeyWord>(key: K, is_below: bool) -> K {
+    let one = K::truncate(1);
+    if is_below { key.wrapping_sub(one) } else { key.wrapping_add(one) }
+}
+
+/// Takes the nearer candidate of each query that has one, as its pair of this round. One thread per query; any block.
+#[derive(Debug)]
+pub struct TakeNearest<K, V>(PhantomData<(K, V)>);
+
+impl<K: KeyWord, V: Word> Kernel for TakeNearest<K, V> {
+    type Args = TakeNearestArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index >= args.count {
+            return;
+        }
+        // SAFETY: `index` is a query, with an element in every array that there is; a pair is written if there is room for it.
+        unsafe {
+            let load = |keys: Global<K>| simt.load(keys, index, Hint::Default).xor(args.flip);
+            let left = |left: GlobalMut<u64>| {
+                if left.is_null() { 0 } else { simt.load(left.as_const(), index, Hint::Default) }
+            };
+            let (left_below, left_above) = (left(args.left_below), left(args.left_above));
+            if left_below == 0 && left_above == 0 {
+                return;
+            }
+            let mut is_below = left_below > 0;
+            let mut key = load(if is_below { args.keys_below } else { args.keys_above });
+            if is_below && left_above > 0 {
+                let above = load(args.keys_above);
+                is_below = takes_below(load(args.queries), key, above, args.ties_above != 0);
+                key = if is_below { key } else { above };
+            }
+            let at = simt.load(args.offsets, index, Hint::Default) + args.round;
+            if at < args.capacity {
+                simt.store(args.keys, at, key.xor(args.flip), Hint::Default);
+                if !args.values.is_null() {
+                    let values = if is_below { args.values_below } else { args.values_above };
+                    simt.store(args.values, at, simt.load(values, index, Hint::Default), Hint::Default);
+                }
+            }
+            let next = beyond(key, is_below).xor(args.flip);
+            simt.store(if is_below { args.below } else { args.above }, index, next, Hint::Default);
+            let (left, count) = if is_below { (args.left_below, left_below) } else { (args.left_above, left_above) };
+            simt.store(left, index, count - 1, Hint::Default);
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`AddCounts`].
+    pub struct AddCountsArgs {
+        /// Counts: `[count]`.
+        pub first: Global<u64>,
+        /// Other counts: `[count]`.
+        pub second: Global<u64>,
+        /// How many.
+        pub count: u64,
+        /// The largest sum.
+        pub most: u64,
+        /// Out: `[count]`, the sums.
+        pub sums: GlobalMut<u64>,
+    }
+}
+
+/// Adds counts, up to a largest sum. One thread per count; any block.
+#[derive(Debug)]
+pub struct AddCounts;
+
+impl Kernel for AddCounts {
+    type Args = AddCountsArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: `index` is a count.
+            unsafe {
+                let first = simt.load(args.first, index, Hint::Streaming);
+                let sum = first.saturating_add(simt.load(args.second, index, Hint::Streaming)).min(args.most);
+                simt.store(args.sums, index, sum, Hint::Default);
+            }
+        }
+    }
+}
+
+instance!(keys__add_counts, keys, AddCounts);
+instance!(keys__take_nearest_u32_u32, keys, TakeNearest<u32, u32>);
+instance!(keys__take_nearest_u32_u64, keys, TakeNearest<u32, u64>);
+instance!(keys__take_nearest_u64_u32, keys, TakeNearest<u64, u32>);
+instance!(keys__take_nearest_u64_u64, keys, TakeNearest<u64, u64>);
+instance!(keys__take_nearest_u128_u32, keys, TakeNearest<u128, u32>);
+instance!(keys__take_nearest_u128_u64, keys, TakeNearest<u128, u64>);

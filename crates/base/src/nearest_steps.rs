@@ -1,0 +1,192 @@
+//! Steps of finding the pairs nearest to each query, in device form. Both run in the stream's order, may return before they are done,
+//! and allocate nothing.
+
+use crate::Result;
+use crate::error::check_buffer;
+use crate::launch::{THREADS, over};
+use crate::pointers::optional;
+use lanetree_kernels_base::calls;
+use lanetree_kernels_base::nearest::{AddCountsArgs, TakeNearestArgs, beyond, takes_below};
+use lanetree_layout::{AnyKey, Value};
+use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_simt::{Global, GlobalMut};
+
+/// One side of the queries: an element per query in each buffer.
+#[derive(Debug)]
+pub struct NearestSide<'a, K, V> {
+    /// In and out: what the next search for a candidate looks for.
+    pub sought: &'a mut Buffer<K>,
+    /// In and out: the pairs of the side that are left.
+    pub left: &'a mut Buffer<u64>,
+    /// The keys of the candidates. A query without a pair left has none.
+    pub keys: &'a Buffer<K>,
+    /// Their values.
+    pub values: &'a Buffer<V>,
+}
+
+/// Where the pairs of all rounds go.
+#[derive(Debug)]
+pub struct NearestRows<'a, K, V> {
+    /// Where each query's pairs begin.
+    pub offsets: &'a Buffer<u64>,
+    /// Out: the keys. Its length is the capacity: pairs beyond it are not written.
+    pub keys: &'a mut Buffer<K>,
+    /// Out: the values; at least as long as the keys.
+    pub values: &'a mut Buffer<V>,
+}
+
+/// Takes the nearer candidate of each of the first `count` queries as its pair `round`, and makes the next search of that side look
+/// beyond it. The sides are that below the queries and that above them; their distances are compared if there are both.
+///
+/// # Errors
+/// [`Error::OutputLength`](crate::Error::OutputLength) for buffers of fewer queries;
+/// [`Error::BatchTooLarge`](crate::Error::BatchTooLarge); [`Error::Runtime`](crate::Error::Runtime) for buffers of another device
+/// than the stream's.
+pub fn take_nearest<K: AnyKey, V: Value>(
+    stream: &Stream,
+    count: usize,
+    round: u64,
+    queries: &Buffer<K>,
+    sides: [Option<NearestSide<'_, K, V>>; 2],
+    ties_above: bool,
+    out: NearestRows<'_, K, V>,
+) -> Result<()> {
+    let device = stream.device();
+    for side in sides.iter().flatten() {
+        check_buffer(device, "the scratch memory", count, side.sought)?;
+        check_buffer(device, "the scratch memory", count, side.left)?;
+        check_buffer(device, "the scratch memory", count, side.keys)?;
+        check_buffer(device, "the scratch memory", count, side.values)?;
+    }
+    check_buffer(device, "the queries' buffer", count, queries)?;
+    check_buffer(device, "the offsets' buffer", count, out.offsets)?;
+    check_buffer(device, "the keys' buffer", 0, out.keys)?;
+    check_buffer(device, "the values' buffer", out.keys.len(), out.values)?;
+    if count == 0 {
+        return Ok(());
+    }
+    if device.kind() == DeviceKind::Host {
+        take_on_host(count, round, queries, sides, ties_above, out);
+        return Ok(());
+    }
+    let pointers = |side: Option<NearestSide<'_, K, V>>| -> Result<Pointers<K::Bits, V::Word>> {
+        let Some(side) = side else { return Ok(Pointers::default()) };
+        Ok(Pointers {
+            sought: side.sought.write_on(stream)?.cast(),
+            left: side.left.write_on(stream)?,
+            keys: side.keys.read_on(stream)?.cast(),
+            values: optional(V::IS_SOME.then_some(side.values), stream)?.cast(),
+        })
+    };
+    let [below, above] = sides;
+    let (below, above) = (pointers(below)?, pointers(above)?);
+    let args = TakeNearestArgs::<K::Bits, V::Word> {
+        queries: queries.read_on(stream)?.cast(),
+        count: count as u64,
+        below: below.sought,
+        left_below: below.left,
+        keys_below: below.keys,
+        values_below: below.values,
+        above: above.sought,
+        left_above: above.left,
+        keys_above: above.keys,
+        values_above: above.values,
+        offsets: out.offsets.read_on(stream)?,
+        capacity: out.keys.len() as u64,
+        keys: out.keys.write_on(stream)?.cast(),
+        values: if V::IS_SOME { out.values.write_on(stream)?.cast() } else { GlobalMut::null() },
+        round,
+        ties_above: ties_above.into(),
+        flip: K::FLIP,
+    };
+    // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
+    unsafe { over(stream, count as u64, 1, THREADS)?.run(calls::take_nearest(&args))? };
+    Ok(())
+}
+
+/// A side as the kernel sees it; null without it.
+struct Pointers<K, V> {
+    sought: GlobalMut<K>,
+    left: GlobalMut<u64>,
+    keys: Global<K>,
+    values: Global<V>,
+}
+
+impl<K, V> Default for Pointers<K, V> {
+    fn default() -> Self {
+        Self { sought: GlobalMut::null(), left: GlobalMut::null(), keys: Global::null(), values: Global::null() }
+    }
+}
+
+fn take_on_host<K: AnyKey, V: Value>(
+    count: usize,
+    round: u64,
+    queries: &Buffer<K>,
+    mut sides: [Option<NearestSide<'_, K, V>>; 2],
+    ties_above: bool,
+    out: NearestRows<'_, K, V>,
+) {
+    const HOST: &str = "a buffer of the host";
+    let (queries, offsets) = (queries.as_slice().expect(HOST), out.offsets.as_slice().expect(HOST));
+    let (keys, values) = (out.keys.as_mut_slice().expect(HOST), out.values.as_mut_slice().expect(HOST));
+    for query in 0..count {
+        let candidate = |side: &Option<NearestSide<'_, K, V>>| {
+            let side = side.as_ref().filter(|side| side.left.as_slice().expect(HOST)[query] > 0)?;
+            Some((side.keys.as_slice().expect(HOST)[query], side.values.as_slice().expect(HOST)[query]))
+        };
+        let is_below = match (candidate(&sides[0]), candidate(&sides[1])) {
+            (None, None) => continue,
+            (Some((below, _)), Some((above, _))) => {
+                takes_below(queries[query].encode(), below.encode(), above.encode(), ties_above)
+            }
+            (below, _) => below.is_some(),
+        };
+        let from = usize::from(!is_below);
+        let Some((key, value)) = candidate(&sides[from]) else { continue };
+        let at = usize::try_from(offsets[query] + round).unwrap_or(usize::MAX);
+        if let (Some(to_key), Some(to_value)) = (keys.get_mut(at), values.get_mut(at)) {
+            (*to_key, *to_value) = (key, value);
+        }
+        if let Some(side) = &mut sides[from] {
+            side.sought.as_mut_slice().expect(HOST)[query] = K::decode(beyond(key.encode(), is_below));
+            side.left.as_mut_slice().expect(HOST)[query] -= 1;
+        }
+    }
+}
+
+/// Adds the first `count` elements of two buffers, up to a largest sum.
+///
+/// # Errors
+/// As [`take_nearest`].
+pub fn add_counts(
+    stream: &Stream,
+    count: usize,
+    (first, second): (&Buffer<u64>, &Buffer<u64>),
+    most: u64,
+    sums: &mut Buffer<u64>,
+) -> Result<()> {
+    check_buffer(stream.device(), "the counts' buffer", count, first)?;
+    check_buffer(stream.device(), "the counts' buffer", count, second)?;
+    check_buffer(stream.device(), "the counts' buffer", count, sums)?;
+    if count == 0 {
+        return Ok(());
+    }
+    if stream.device().kind() == DeviceKind::Host {
+        if let (Some(first), Some(second), Some(sums)) = (first.as_slice(), second.as_slice(), sums.as_mut_slice()) {
+            for (sum, (first, second)) in sums.iter_mut().zip(first.iter().zip(second)).take(count) {
+                *sum = first.saturating_add(*second).min(most);
+            }
+        }
+        return Ok(());
+    }
+    let args = AddCountsArgs {
+        first: first.read_on(stream)?,
+        second: second.read_on(stream)?,
+        count: count as u64,
+        most,
+        sums: sums.write_on(stream)?,
+    };
+    // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
+    unsafe { over(stream, count as u64, 1, THREADS)?.run(calls::add_counts(&args))? };
+    Ok(())
+}
