@@ -81,7 +81,8 @@ fn the_table_is_folded_unless_all_rows_are_asked_for() {
 fn one_seed_gives_one_run() {
     let folder = tempfile::tempdir().unwrap();
     let rows_of = |seed: &str, name: &str| {
-        let (_, mut json) = small("host", &["--seed", seed, "--index", "cuart,cubpt,primitives"], &folder.path().join(name));
+        let (_, mut json) =
+            small("host", &["--seed", seed, "--index", "cuart,cubpt,primitives"], &folder.path().join(name));
         json["rows"].as_array_mut().unwrap().iter_mut().for_each(|row| row["seconds"] = 0.into());
         json["rows"].take()
     };
