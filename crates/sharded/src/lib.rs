@@ -7,6 +7,8 @@
 mod back;
 mod group;
 mod host;
+#[cfg(feature = "lane-tree")]
+mod keys_only;
 #[cfg(feature = "multimap")]
 mod multi_map;
 mod on_devices;

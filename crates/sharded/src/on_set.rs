@@ -5,62 +5,9 @@ use crate::question::{Queries, Question, Shard, Shards};
 use crate::set::ShardedSet;
 use bytemuck::Pod;
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, QueryOptions, Side, Uses};
-use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, Launches, Result, Stream};
-use lanetree_lane_tree::LaneTree;
-use lanetree_simt::{Global, GlobalMut, Near};
-
-/// A set for the router, which knows maps: the values are not there, and nobody asks for them.
-pub(crate) struct KeysOnly<'a, K: AnyKey>(pub(crate) &'a LaneTree<K, ()>);
-
-// SAFETY: that of `FixedIndex`. The router asks for no values.
-unsafe impl<K: AnyKey> Launches<K, u32> for KeysOnly<'_, K> {
-    unsafe fn get(
-        &self,
-        stream: &Stream,
-        is_sorted: bool,
-        queries: Global<u8>,
-        count: usize,
-        _: GlobalMut<u32>,
-        hits: GlobalMut<u32>,
-        _: u32,
-    ) -> Result<()> {
-        let order = if is_sorted { LaneTree::<K, ()>::tuning_for_sorted() } else { Default::default() };
-        // SAFETY: the caller's contract.
-        unsafe { self.0.launch_get(stream, &order, queries.cast(), count, GlobalMut::null(), hits, ()) }
-    }
-
-    unsafe fn rank(
-        &self,
-        stream: &Stream,
-        queries: Global<u8>,
-        count: usize,
-        ranks: GlobalMut<u64>,
-        upper: bool,
-    ) -> Result<()> {
-        // SAFETY: the caller's contract.
-        unsafe { self.0.launch_rank(stream, queries.cast(), count, ranks, side(upper)) }
-    }
-
-    unsafe fn neighbor(
-        &self,
-        stream: &Stream,
-        queries: Global<u8>,
-        count: usize,
-        (keys, _, hits): (GlobalMut<u8>, GlobalMut<u32>, GlobalMut<u32>),
-        _: u32,
-        upper: bool,
-    ) -> Result<()> {
-        let outputs = NeighborOutputs { keys: keys.cast(), values: GlobalMut::null(), hits };
-        let search = NeighborSearch { side: side(upper), near: Near::ANY };
-        // SAFETY: the caller's contract.
-        unsafe { self.0.launch_neighbor(stream, queries.cast(), count, outputs, (), search) }
-    }
-}
-
-fn side(upper: bool) -> Side {
-    if upper { Side::Upper } else { Side::Lower }
-}
+use lanetree_frame::fixed::{FixedIndex, QueryOptions, Uses};
+use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, Result, Stream};
+use lanetree_simt::GlobalMut;
 
 impl<K: AnyKey> ShardedSet<K> {
     /// The set's queries on a stream of one of its devices, as [`Sharded::on`](crate::Sharded::on): buffers of that device go in and

@@ -1,7 +1,7 @@
 //! [`ShardedSet`]: a set over several devices.
 
 use crate::group::{Group, check_devices, sum};
-use crate::on_set::KeysOnly;
+use crate::keys_only::KeysOnly;
 use crate::parts::{Ends, Parts, ShardStats};
 use crate::ranges;
 use crate::route::Route;
