@@ -393,7 +393,7 @@ impl<T: Element> DeviceColumn<T> {
         &self.data_type
     }
 
-    /// The elements; of nulls, any.
+    /// The elements; of nulls, any. Values of an index are `u32` or `u64`: [`Buffer::cast_ref`] makes them of other types of this size.
     pub fn elements(&self) -> &Buffer<T> {
         &self.elements
     }
