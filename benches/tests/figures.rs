@@ -241,8 +241,59 @@ fn shards_are_measured_beside_one_index_and_checked() {
 }
 
 #[test]
+fn an_index_over_all_devices_is_built_in_pieces_and_checked() {
+    let (_, json) =
+        figure(&["--figure", "sharded-capacity", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"]);
+    let rows = json["rows"].as_array().unwrap();
+    // The build; look-ups and ranks, with misses and without.
+    assert_eq!(rows.len(), 1 + 2 * 2);
+    assert!(rows[0]["card_bytes"].as_u64().unwrap() > 256 * 16, "{}", rows[0]);
+    assert_eq!((&rows[0]["n"], &rows[0]["shards"]), (&256.into(), &2.into()));
+}
+
+#[test]
 fn a_size_that_a_figure_has_no_keys_for_is_refused() {
     let output = bench(&["--figure", "harmonia-ntg", "--sizes", "31"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("takes no --sizes above 30, and 31 was asked for"), "{}", stderr(&output));
+}
+
+#[test]
+fn all_figures_of_a_paper_are_made_each_with_a_record_that_says_how() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("records");
+    let asked = ["--figure", "all", "--paper", "cubpt", "--json", records.to_str().unwrap(), "--quick", "--seed", "3"];
+    let output = bench(&[&asked[..], &["--device", "emulated", "--sizes", "8", "--queries", "8"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    for name in ["cubpt-builds", "cubpt-inserts", "cubpt-crossover", "cubpt-orders"] {
+        let json: Value =
+            serde_json::from_slice(&std::fs::read(records.join(format!("{name}.json"))).unwrap()).unwrap();
+        let made = &json["made"][0];
+        let arguments: Vec<&str> = made["arguments"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let expected =
+            ["--figure", name, "--sizes", "8", "--queries", "8", "--quick", "--device", "emulated", "--seed", "3"];
+        assert_eq!(arguments[..expected.len()], expected);
+        assert_eq!(made["rows"].as_u64(), Some(json["rows"].as_array().unwrap().len() as u64));
+        assert!(
+            made["checked"].as_str().unwrap().contains("last run") && made["began"].as_str().unwrap().ends_with('Z')
+        );
+        let host = &json["machine"]["host"];
+        assert!(host["memory_bytes"].as_u64() > Some(1 << 28) && host["kernel"].is_string(), "{host}");
+        assert_eq!((json["seed"].as_u64(), &json["failure"]), (Some(3), &Value::Null));
+    }
+    assert!(!records.join("pieces").exists());
+}
+
+#[test]
+fn what_does_not_go_with_all_figures_is_refused() {
+    for (arguments, why) in [
+        (&["--figure", "all", "--device", "host"][..], "name a folder with --json DIR"),
+        (&["--figure", "latency", "--full"], "--paper and --full are for --figure all"),
+        (&["--paper", "cuart"], "--paper and --full are for --figure all"),
+        (&["--figure", "all", "--json", "x", "--keys", "y"], "figure all takes no --keys"),
+    ] {
+        let output = bench(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
 }

@@ -33,6 +33,7 @@ kernels are in them, as PTX that the driver compiles.
     ./lanetree-verify --help
     ./lanetree-bench                        the figures
     ./lanetree-bench --json figures.json    and keep them
+    ./lanetree-bench --figure all --json DIR    every figure of every paper; once more: what is missing
     ./lanetree-bench --figure cuart-real    addresses, words and paths: this machine's, or those in input/
     ./lanetree-bench --help
 

@@ -3,6 +3,7 @@
 //! Each task is a file of its own and only starts other programs. Exit codes: 0 done, 1 something is
 //! wrong, 2 the task could not run; a failed build or test keeps the code of the program that failed.
 
+mod built;
 mod bundle;
 mod ci;
 mod circles;

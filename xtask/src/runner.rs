@@ -1,7 +1,7 @@
 //! `verify` and `bench`: each is a program, which is built and handed over to.
 
 use crate::failure::{Failure, Result};
-use crate::{paths, process, stub};
+use crate::{built, paths, process, stub};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -107,6 +107,11 @@ pub(crate) fn build(programs: &[&str], cuda: bool) -> Result<PathBuf> {
         command.args(["--features", "cust"]).env("CUDA_LIBRARY_PATH", stub::library_path()?);
         // A folder of its own: the two builds would take turns in recompiling everything.
         target.push("cuda");
+    }
+    if programs.contains(&BENCH)
+        && let Some(built) = built::from()
+    {
+        command.env(built::VARIABLE, built);
     }
     process::run(command.env("CARGO_TARGET_DIR", &target))?;
     Ok(target.join(profile))

@@ -3,7 +3,8 @@
 use super::data::{mix, value_of};
 use super::error::Result;
 use super::session::Session;
-use lanetree::{Buffer, PinnedBuffer, Stream};
+use lanetree::cubpt::Mapping;
+use lanetree::{Buffer, DeviceKind, PinnedBuffer, Stream};
 use lanetree_base::parallel::*;
 
 /// Where the keys of a batch lie among those of the tree.
@@ -59,6 +60,18 @@ pub(crate) fn keys(seed: u64, len: usize) -> Vec<u64> {
         keys[at] = MOST + 1 + i as u64;
     }
     keys
+}
+
+/// CUBPT's ways to map threads to keys, the library's and the paper's, and what rows call the tree with each.
+pub(crate) const MAPPINGS: [(&str, Mapping); 2] = [("cubpt", Mapping::PerNode), ("cubpt_per_key", Mapping::PerKey)];
+
+/// Keys of a tree of CUBPT's paper, of a size: on a GPU 5 M times a power of two, of which 22 stands for 5 M; elsewhere a power
+/// of two.
+pub(crate) fn of_paper(kind: DeviceKind, size: u32) -> usize {
+    match kind {
+        DeviceKind::Cuda => (5_000_000_usize << size) >> 22,
+        DeviceKind::Host | DeviceKind::Emulated => 1 << size,
+    }
 }
 
 /// New keys for a tree with these sorted ones, in random order but for appended ones.

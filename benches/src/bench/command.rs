@@ -1,106 +1,30 @@
 //! The command line, and a run from its start to its end.
 
+use super::all;
+use super::args::{ALL, Args, KeyWidth};
 use super::driver;
 use super::error::{Error, Result};
 use super::figure::{Figure, Needs, Request, Run};
-use super::figures::{FIGURES, alone, parts};
+use super::figures::{FIGURES, parts};
 use super::machine;
+use super::made::Making;
 use super::plan::{Plan, Scale};
 use super::report::Report;
 use super::session::Session;
-use crate::keys::Format;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use core::time::Duration;
 use lanetree::{Device, DeviceKind};
-use lanetree_console::choice::{Choice, Chosen};
+use lanetree_console::choice::Chosen;
 use lanetree_console::output::{JsonFile, say};
+use lanetree_record::Built;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Measures the indexes, what they are compared with, and the hardware's ceilings
-#[derive(clap::Parser, Debug)]
-#[command(
-    version,
-    after_help = "\
-Examples:
-  lanetree-bench                                   all parts, on the GPU; without one, on the CPU
-  lanetree-bench --device cuda --json figures.json
-  lanetree-bench --sizes 24,26 --only ceilings,lookups
-  lanetree-bench --figure harmonia-ntg --sizes 26
-  lanetree-bench --figure cuart-cpu --sizes 20,24
-  lanetree-bench --figure hbtree-sizes --sizes 28,31
-  lanetree-bench --figure cuart-real --input DIR   addresses, words and paths of your own
-  lanetree-bench --keys books_200M_uint64 --only ceilings,lookups,ranges
-
-Every output of a row's last run is compared with what is right before its figure is given.
-Exit codes: 0 measured, 1 a wrong answer, 2 could not run (no GPU when one was asked for, bad
-arguments, a corrupt file of keys)."
-)]
-pub(crate) struct Args {
-    /// Where to run; auto: the first GPU, or without one the host
-    #[arg(long, value_enum, default_value_t = Choice::Auto)]
-    device: Choice,
-    /// Keys of the trees, as powers of two [default on a GPU: 20,24,26,28, unless a figure has others]
-    #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=31))]
-    sizes: Vec<u32>,
-    /// Queries of a batch, as a power of two [default on a GPU: 26]
-    #[arg(long, value_name = "LOG2", value_parser = clap::value_parser!(u32).range(0..=30))]
-    queries: Option<u32>,
-    /// Only these parts [default: all]
-    #[arg(long, value_parser = one_of(parts), value_delimiter = ',', value_name = "PART", conflicts_with = "figure")]
-    only: Vec<&'static Figure>,
-    /// A figure, instead of the parts
-    #[arg(long, value_parser = one_of(alone))]
-    figure: Option<&'static Figure>,
-    /// Real keys, instead of uniform ones; sorted, and each taken once
-    #[arg(long, value_name = "FILE", conflicts_with = "sizes")]
-    keys: Option<PathBuf>,
-    /// Bits of the file's keys
-    #[arg(long, value_enum, default_value_t = KeyWidth::B64, requires = "keys")]
-    key_width: KeyWidth,
-    /// The format of the file
-    #[arg(long, value_enum, default_value_t = Format::Sosd, requires = "keys")]
-    format: Format,
-    /// A folder with files geoip6, words or paths (one key per line) for the figure cuart-real [default: Debian's]
-    #[arg(long, value_name = "DIR")]
-    input: Option<PathBuf>,
-    /// Smaller trees and batches, fewer runs
-    #[arg(long)]
-    quick: bool,
-    /// Decides all keys and queries
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
-    /// Begins no row after this time, and lists what is missing
-    #[arg(long, value_name = "SECONDS")]
-    max_seconds: Option<u64>,
-    /// Writes all rows, with the times of all runs, to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-/// The value of `--key-width`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum KeyWidth {
-    #[value(name = "32")]
-    B32,
-    #[value(name = "64")]
-    B64,
-}
-
-/// A parser of figures' names, which `--help` and errors list.
-fn one_of<I: Iterator<Item = &'static Figure>>(figures: fn() -> I) -> impl TypedValueParser<Value = &'static Figure> {
-    let names = figures().map(|figure| PossibleValue::new(figure.name).help(figure.about));
-    PossibleValuesParser::new(names).map(|name| {
-        let figure = FIGURES.iter().find(|figure| figure.name == name);
-        *figure.expect("only names of the list are possible")
-    })
-}
-
-/// Runs the command.
-pub(crate) fn run(args: &Args) -> ExitCode {
-    match bench(args) {
+/// Runs the command, of a program that was built from this.
+pub(crate) fn run(args: &Args, built: Option<Built>) -> ExitCode {
+    let is_all = args.figure.is_some_and(|figure| figure.name == ALL.name);
+    let outcome = args.check().and_then(|()| if is_all { all::run(args, built) } else { bench(args, built) });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -109,14 +33,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn bench(args: &Args) -> Result<()> {
+fn bench(args: &Args, built: Option<Built>) -> Result<()> {
+    let making = Making::begin(built);
     let figures: Vec<&'static Figure> = match (args.figure, args.only.is_empty()) {
         (Some(figure), _) => vec![figure],
         (None, true) => parts().collect(),
         // In the list's order, and each once.
         (None, false) => parts().filter(|part| args.only.iter().any(|only| only.name == part.name)).collect(),
     };
-    check_options(args)?;
     let (device, no_gpu) = match args.device.open()? {
         Chosen::Device(device) => (device, None),
         Chosen::NoGpu(reason) => (Device::host(), Some(reason)),
@@ -141,6 +65,7 @@ fn bench(args: &Args) -> Result<()> {
     }
     let outcome = measure(&mut session, &figures, args);
     let mut report = session.finish();
+    report.record.made.push(making.end(report.record.rows.len()));
     report.record.failure = outcome.as_ref().err().map(ToString::to_string);
     say(|out| report.print(FIGURES.iter().filter_map(|figure| figure.table), out))?;
     if let Some(json) = json {
@@ -149,30 +74,6 @@ fn bench(args: &Args) -> Result<()> {
     outcome?;
     if report.is_empty() {
         return Err(Error::Usage("nothing was measured".into()));
-    }
-    Ok(())
-}
-
-/// Refuses options that would change nothing.
-fn check_options(args: &Args) -> Result<()> {
-    let takes = |takes: fn(&Figure) -> bool| args.figure.is_none_or(takes);
-    let refuse = |option: &str| {
-        let name = args.figure.map_or("the parts", |figure| figure.name);
-        Err(Error::Usage(format!("figure {name} takes no {option}; leave it out")))
-    };
-    if !args.sizes.is_empty() && !takes(|figure| figure.takes.sizes) {
-        return refuse("--sizes");
-    }
-    let most = args.figure.map_or(Figure::BASE.most, |figure| figure.most);
-    if let Some(size) = args.sizes.iter().find(|&&size| size > most) {
-        return refuse(&format!("--sizes above {most}, and {size} was asked for"));
-    }
-    if args.keys.is_some() && !takes(|figure| figure.takes.keys) {
-        return refuse("--keys");
-    }
-    if args.input.is_some() && !args.figure.is_some_and(|figure| figure.takes.input) {
-        let names: Vec<&str> = alone().filter(|figure| figure.takes.input).map(|figure| figure.name).collect();
-        return Err(Error::Usage(format!("--input is for --figure {}; leave it out", names.join(", "))));
     }
     Ok(())
 }

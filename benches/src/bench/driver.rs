@@ -482,25 +482,26 @@ mod tests {
 
     #[test]
     fn cubpt_is_compared_with_trees_for_cpus_and_with_harmonia() {
-        // Four CPU trees and CUBPT, nodes and all, of two orders; and Harmonia once.
+        // Four CPU trees and CUBPT with two mappings, nodes and all, of two orders; and Harmonia once.
         let rows = emulated("cubpt-builds", 8);
-        assert_eq!(rows.len(), 2 * 5 * 2 + 1);
+        assert_eq!(rows.len(), 2 * 6 * 2 + 1);
         assert!(rows.iter().all(|row| row.number("over_single").is_some_and(f64::is_finite)));
         let rows = emulated("cubpt-inserts", 8);
-        assert_eq!(rows.len(), 2 * 2 * 5 * 2);
+        assert_eq!(rows.len(), 2 * 2 * 6 * 2);
         assert!(rows.iter().all(|row| row.number("over_palm").is_some_and(f64::is_finite)));
         let rows = emulated("cubpt-crossover", 8);
         assert_eq!(rows.len(), 2 * 3 * 2);
         assert!(rows.iter().all(|row| row.text("way") != Some("unchanged")));
     }
 
-    const OF_HBTREE: [&str; 17] = [
+    const OF_HBTREE: [&str; 18] = [
         "hbtree-pages",
         "hbtree-node-search",
         "hbtree-pipelining",
         "hbtree-cpu",
         "hbtree-strategies",
         "hbtree-buckets",
+        "hbtree-paper",
         "hbtree-costs",
         "hbtree-balance",
         "hbtree-device-leaves",
@@ -546,6 +547,9 @@ mod tests {
         let (alone, through_both) = on_both("hbtree-balance");
         assert_eq!(alone + through_both, (1 + 2 * 3 + 2) * 2 * 2 * 5);
         assert_eq!(on_both("hbtree-large"), (2, 3));
+        // The CPU alone with both numbers of children and both widths, and beside each of three throttles; four strategies of
+        // both widths, two searches of three buckets, and two splits by three throttles.
+        assert_eq!(on_both("hbtree-paper"), (2 * 2 + 3, 2 * 4 + 2 * 3 + 3 * 2));
         // The regular tree is measured as often.
         let of_regular = |section: &str, device: &str| {
             let rows = rows.iter().filter(|row| row.section == section && row.device == device);
@@ -561,9 +565,9 @@ mod tests {
             (on_both("hbtree-sizes"), on_both("hbtree-ranges"), on_both("hbtree-latency")),
             ((2, 2), (6, 6), (2, 2))
         );
-        // Two sizes of batches, two methods, two ways to sort; by one thread and by all.
+        // Two sizes of batches, two methods, two ways to sort, and the paper's two methods; by one thread and by all.
         let threads = rayon::current_num_threads().min(2);
-        assert_eq!((on_both("hbtree-updates"), on_both("hbtree-mixed")), ((0, 2 * 2 * 2 * threads), (0, 6)));
+        assert_eq!((on_both("hbtree-updates"), on_both("hbtree-mixed")), ((0, 2 * (2 * 2 + 2) * threads), (0, 3 * 6)));
         let is_whole = |row: &Row| row.checksum.sum != 0 && row.checksum.misses == 0 && row.giga_per_second > 0.0;
         assert!(rows.iter().all(is_whole));
         let skipped = session.report.record.skipped.iter().filter(|why| !why.contains("reserved huge pages"));
@@ -578,7 +582,14 @@ mod tests {
         let missing: Vec<&str> = OF_HBTREE.into_iter().filter(|name| !sections.contains(name)).collect();
         assert_eq!(
             missing,
-            ["hbtree-strategies", "hbtree-buckets", "hbtree-costs", "hbtree-balance", "hbtree-device-leaves"]
+            [
+                "hbtree-strategies",
+                "hbtree-buckets",
+                "hbtree-paper",
+                "hbtree-costs",
+                "hbtree-balance",
+                "hbtree-device-leaves"
+            ]
         );
     }
 }

@@ -24,6 +24,9 @@ pub(crate) enum Error {
     Output(#[from] output::Error),
     #[error("{0}")]
     Usage(String),
+    /// Of `--figure all`: what is missing at its end, and the exit code.
+    #[error("{what}")]
+    All { what: String, code: u8 },
 }
 
 impl From<runtime::Error> for Error {
@@ -34,7 +37,11 @@ impl From<runtime::Error> for Error {
 
 impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Wrong { .. } | Self::Length { .. }) { 1 } else { 2 }
+        match self {
+            Self::Wrong { .. } | Self::Length { .. } => 1,
+            Self::All { code, .. } => *code,
+            _ => 2,
+        }
     }
 
     /// Whether something smaller might work.

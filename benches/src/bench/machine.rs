@@ -1,5 +1,6 @@
 //! What the figures were measured on.
 
+use crate::bench::host;
 use lanetree::{Device, DeviceKind};
 use lanetree_record::Machine;
 
@@ -18,6 +19,8 @@ pub(crate) fn of(device: &Device) -> lanetree::Result<Machine> {
         memory_bytes: is_gpu.then_some(properties.total_memory),
         cpu: cpu().unwrap_or_else(|| std::env::consts::ARCH.into()),
         cpu_threads: rayon::current_num_threads() as u64,
+        host: Some(host::host()),
+        gpu: if is_gpu { host::gpu() } else { None },
     })
 }
 

@@ -1,5 +1,7 @@
 //! `bench`: the indexes, their baselines and the hardware's ceilings, measured in one process.
 
+mod all;
+mod args;
 mod batches;
 mod bus;
 mod calls;
@@ -14,8 +16,10 @@ mod figure;
 mod figures;
 mod gathers;
 mod hbtree;
+mod host;
 mod lane_tree;
 mod machine;
+mod made;
 mod map_pairs;
 mod plan;
 mod psa;
@@ -26,5 +30,6 @@ mod session;
 mod subject;
 mod table;
 
-pub(crate) use command::{Args, run};
+pub(crate) use args::Args;
+pub(crate) use command::run;
 pub(crate) use figures::first_answer::{Child as FirstAnswer, FIRST_ANSWER, run as first_answer};

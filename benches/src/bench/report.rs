@@ -33,6 +33,7 @@ impl Report {
             machine,
             date: Some(today()),
             seed,
+            made: Vec::new(),
             rows: Vec::new(),
             counts: serde_json::Map::new(),
             skipped: Vec::new(),

@@ -145,7 +145,12 @@ impl Session {
         })
     }
 
-    fn repeat(&self, mut run: impl FnMut() -> Result<f64>) -> Result<Timing> {
+    fn repeat(&self, run: impl FnMut() -> Result<f64>) -> Result<Timing> {
+        self.repeat_self_timed(run).map(Timing::of)
+    }
+
+    /// Does something that times itself: once for nothing, then as often as planned; gives all that came of it.
+    pub(crate) fn repeat_self_timed<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<Vec<T>> {
         // The emulator's time means nothing, and there is none to lose on it.
         if self.device.kind() != DeviceKind::Emulated {
             run()?;
@@ -155,7 +160,7 @@ impl Session {
         while runs.len() < self.plan.runs && (runs.len() < FEWEST_RUNS || start.elapsed() < LONG) {
             runs.push(run()?);
         }
-        Ok(Timing::of(runs))
+        Ok(runs)
     }
 
     /// Compares the first `len` elements of an output with what is right, one by one. The stream must be

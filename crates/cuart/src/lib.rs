@@ -50,7 +50,9 @@ mod update;
 mod update_state;
 
 pub use build::{Builder, LongKeys, RootTable};
-pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, Lanes, OnStream, UpdateEngine};
+#[cfg(feature = "papers")]
+pub use device::Lanes;
+pub use device::{ChangeScratch, DeviceByteRanges, GatherScratch, InsertReport, OnStream, UpdateEngine};
 pub use explain::{Explanation, Step};
 pub use hybrid::{Hybrid, HybridBuilder, HybridStats};
 pub use lanetree_kernels_cuart::layout::{Link, LinkType, Regions};

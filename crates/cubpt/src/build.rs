@@ -1,6 +1,7 @@
 //! The options of a tree, and its build from pairs in main memory.
 
 use crate::Cubpt;
+use crate::mapping::{Mapping, Shape};
 use crate::tree::Tree;
 use crate::tuning::TUNING;
 use core::marker::PhantomData;
@@ -28,12 +29,13 @@ use lanetree_runtime::{Buffer, DeviceKind, Stream};
 pub struct Builder<K, V> {
     fanout: Option<u32>,
     fill: f64,
+    mapping: Mapping,
     words: PhantomData<(K, V)>,
 }
 
 impl<K, V> Default for Builder<K, V> {
     fn default() -> Self {
-        Self { fanout: None, fill: 1.0, words: PhantomData }
+        Self { fanout: None, fill: 1.0, mapping: Mapping::default(), words: PhantomData }
     }
 }
 
@@ -49,6 +51,12 @@ impl<K: Key, V: Word> Builder<K, V> {
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
         Self { fill, ..self }
+    }
+
+    /// How threads are mapped to keys on a device; [`Mapping::PerNode`] by default.
+    #[must_use]
+    pub fn mapping(self, mapping: Mapping) -> Self {
+        Self { mapping, ..self }
     }
 
     /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
@@ -135,13 +143,13 @@ impl<K: Key, V: Word> Builder<K, V> {
         Ok(Self::of(device, shape, Tree::build(device, shape, &keys, &pairs.values)?))
     }
 
-    fn of(device: &Device, (fanout, fill): (u32, f64), tree: Tree) -> Cubpt<K, V> {
+    fn of(device: &Device, (fanout, fill, mapping): Shape, tree: Tree) -> Cubpt<K, V> {
         let (device, tree) = (device.clone(), Guarded::new(tree));
-        Cubpt { device, fanout, fill, tree, staging: Staging::default(), words: PhantomData }
+        Cubpt { device, fanout, fill, mapping, tree, staging: Staging::default(), words: PhantomData }
     }
 
-    /// The fanout and the fill of a tree on a device.
-    fn shape(&self, device: &Device) -> Result<(u32, f64)> {
+    /// The shape of a tree on a device.
+    fn shape(&self, device: &Device) -> Result<Shape> {
         let fanout = match self.fanout {
             Some(fanout) => fanout,
             None => TUNING.on(device)?.fanout,
@@ -154,7 +162,7 @@ impl<K: Key, V: Word> Builder<K, V> {
         if !(self.fill > 0.0 && self.fill <= 1.0) {
             return Err(Error::Fill { fill: self.fill });
         }
-        Ok((fanout, self.fill))
+        Ok((fanout, self.fill, self.mapping))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A layer of the tree as it is being written: elements in groups, and the nodes that each group goes into.
 
+use crate::mapping::Mapping;
 use crate::storage::Storage;
 use bytemuck::Pod;
 use lanetree_frame::launch::{self, THREADS};
@@ -36,6 +37,14 @@ impl<B: Word> Form<B> {
 /// Lanes that work on a node of an order, as a power of two: each has about 8 slots.
 pub(crate) fn lanes(order: u32) -> u32 {
     (order / 8).ilog2().clamp(2, 5)
+}
+
+/// Threads that write a node of an order, as a power of two: at least as many as words of a head.
+fn writers(order: u32, mapping: Mapping) -> u32 {
+    match mapping {
+        Mapping::PerNode => lanes(order).max(3),
+        Mapping::PerKey => order.next_power_of_two().ilog2(),
+    }
 }
 
 /// The parents of so many nodes in a build: so many, numbered from `first` on.
@@ -120,13 +129,13 @@ impl Layer {
             first_child,
             flip,
             kind: if is_leaf { LEAF } else { INNER },
-            // As many as words of a head.
-            lanes: lanes(storage.node().order).max(3),
+            lanes: writers(storage.node().order, storage.mapping()),
             parents,
             nodes: storage.nodes_mut(stream)?,
         };
+        let width = 1 << args.lanes;
         // SAFETY: the caller's contract; the addresses are for this stream.
-        Ok(unsafe { launch::over(stream, self.count, 1 << args.lanes, THREADS)?.run(calls::write_nodes(&args)) }?)
+        Ok(unsafe { launch::over(stream, self.count, width, THREADS)?.run(calls::write_nodes(&args)) }?)
     }
 
     /// What the layer above gets beside the numbers: the bound of each piece. `last` are the bounds of the groups; without them

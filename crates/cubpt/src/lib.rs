@@ -1,4 +1,4 @@
-//! CUBPT: a B+tree with explicit references, built and changed in bulk on the GPU, a thread per key.
+//! CUBPT: a B+tree with explicit references, built and changed in bulk on the GPU.
 //!
 //! Huang, Su and Xi, *CUBPT: Lock-free bulk insertions to B+ tree on GPU architecture*, Computer Modelling & New
 //! Technologies 18(10), 2014. Nodes have numbers for their children and parents, and lie in segments (section 3.1). A build
@@ -38,6 +38,7 @@ mod build;
 mod check;
 mod device;
 mod layer;
+mod mapping;
 mod merge;
 mod native;
 mod node;
@@ -55,6 +56,7 @@ pub use lanetree_frame::fixed::OnStream;
 #[doc(hidden)]
 pub use lanetree_kernels_cubpt::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
+pub use mapping::Mapping;
 pub use stats::Stats;
 pub use update::UpdateScratch;
 
@@ -70,6 +72,7 @@ pub struct Cubpt<K: Key, V: Word> {
     device: Device,
     fanout: u32,
     fill: f64,
+    mapping: Mapping,
     tree: Guarded<Tree>,
     /// The memory of host batches.
     staging: Staging<K, V>,

@@ -1,5 +1,6 @@
 //! The array of nodes, in segments (section 3.1).
 
+use crate::mapping::Mapping;
 use lanetree_frame::{Device, Error, Result, Stream};
 use lanetree_kernels_cubpt::layout::{MOST_SEGMENTS, Node, Nodes, NodesMut};
 use lanetree_runtime::Buffer;
@@ -16,6 +17,7 @@ const LEAST_SHIFT: u32 = 6;
 pub(crate) struct Storage {
     device: Device,
     node: Node,
+    mapping: Mapping,
     /// Nodes of a segment, as a power of two.
     shift: u32,
     /// Segments that were allocated together, and where each segment begins: the block, and the word there.
@@ -30,11 +32,11 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::reserve`].
-    pub(crate) fn with_room(device: &Device, node: Node, nodes: u64) -> Result<Self> {
+    pub(crate) fn with_room(device: &Device, (node, mapping): (Node, Mapping), nodes: u64) -> Result<Self> {
         let shift = nodes.div_ceil(BUILT).max(1).next_power_of_two().trailing_zeros().max(LEAST_SHIFT);
         let list = device.upload(&[])?;
         let device = device.clone();
-        let mut storage = Self { device, node, shift, blocks: Vec::new(), segments: Vec::new(), list };
+        let mut storage = Self { device, node, mapping, shift, blocks: Vec::new(), segments: Vec::new(), list };
         storage.reserve(nodes)?;
         Ok(storage)
     }
@@ -83,9 +85,14 @@ impl Storage {
         Ok(())
     }
 
+    /// How threads are mapped to keys.
+    pub(crate) fn mapping(&self) -> Mapping {
+        self.mapping
+    }
+
     /// Moves all nodes to larger segments, where the list has no room for more of these.
     fn widen(&mut self, nodes: u64) -> Result<()> {
-        let mut wider = Self::with_room(&self.device, self.node, nodes.max(2 * self.room()))?;
+        let mut wider = Self::with_room(&self.device, (self.node, self.mapping), nodes.max(2 * self.room()))?;
         let stream = self.device.stream()?;
         let (words, per_wide) = (self.node.stride as usize / 8, 1 << (wider.shift - self.shift));
         for (i, &(block, from)) in self.segments.iter().enumerate() {

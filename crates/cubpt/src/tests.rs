@@ -1,6 +1,6 @@
 //! Batches of every kind that split and merge nodes; after each, the whole tree is checked.
 
-use crate::{Cubpt, UpdateScratch};
+use crate::{Cubpt, Mapping, UpdateScratch};
 use lanetree_frame::{Device, Error, Op, UpdatePath, apply_to_map};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_runtime::Failure;
@@ -13,8 +13,18 @@ fn random(state: &mut u64) -> u64 {
 }
 
 fn build<K: Key, V: Word>(device: &Device, order: u32, fill: f64, pairs: &BTreeMap<K, V>) -> Cubpt<K, V> {
+    build_by(Mapping::default(), device, order, fill, pairs)
+}
+
+fn build_by<K: Key, V: Word>(
+    mapping: Mapping,
+    device: &Device,
+    order: u32,
+    fill: f64,
+    pairs: &BTreeMap<K, V>,
+) -> Cubpt<K, V> {
     let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
-    let tree = Cubpt::builder().fanout(order).fill(fill).build_sorted(device, &keys, &values).unwrap();
+    let tree = Cubpt::builder().fanout(order).fill(fill).mapping(mapping).build_sorted(device, &keys, &values).unwrap();
     check(&tree, pairs);
     tree
 }
@@ -45,7 +55,9 @@ fn grows_and_shrinks<K: Key, V: Word>(device: &Device, order: u32, fill: f64, st
     let mut state = fill.to_bits() ^ start as u64 ^ u64::from(order);
     let key = |state: &mut u64| key_of::<K>(random(state) % 100_000 * 4000);
     let mut map = (0..start).map(|i| (key(&mut state), V::truncate(i as u64))).collect();
-    let mut tree = build(device, order, fill, &map);
+    // Every other tree is the paper's.
+    let mapping = if start.is_multiple_of(40) { Mapping::PerKey } else { Mapping::PerNode };
+    let mut tree = build_by(mapping, device, order, fill, &map);
     let mut heights = BTreeSet::from([tree.tree.known().height]);
     for round in 0..20_u64 {
         let size = batch << (round % 4);
@@ -75,8 +87,25 @@ fn grows_and_shrinks<K: Key, V: Word>(device: &Device, order: u32, fill: f64, st
 }
 
 #[test]
+fn trees_by_either_mapping_are_alike() {
+    for order in [8, 24, 512] {
+        let map: BTreeMap<u64, u64> = (0..3000).map(|i| (i * 100, i)).collect();
+        let mut trees = [Mapping::PerNode, Mapping::PerKey]
+            .map(|mapping| (build_by(mapping, &Device::emulated(), order, 1.0, &map), map.clone()));
+        let ops: Vec<_> =
+            (0..1500).map(|i| if i % 5 == 0 { Op::Remove(i * 200) } else { Op::Insert(i * 7 + 1, i) }).collect();
+        for (tree, map) in &mut trees {
+            apply(tree, map, &ops);
+        }
+        let [levels, others] = trees.map(|(tree, _)| tree.tree.known().levels.clone());
+        assert_eq!(levels, others, "order {order}");
+    }
+}
+
+#[test]
 fn random_batches_split_and_merge() {
     let device = Device::emulated();
+    grows_and_shrinks::<u64, u64>(&device, 16, 1.0, 400, 40);
     grows_and_shrinks::<u64, u64>(&device, 8, 1.0, 3000, 40);
     grows_and_shrinks::<i32, u64>(&device, 8, 0.5, 20, 60);
     grows_and_shrinks::<u32, u32>(&device, 24, 0.7, 1000, 80);

@@ -1,6 +1,7 @@
 //! The tree, and its bulk build (section 3.2.1).
 
 use crate::layer::{Above, Form, Layer, Ptrs, parents};
+use crate::mapping::Shape;
 use crate::node::{set_head, write_node};
 use crate::order::Order;
 use crate::storage::{Storage, too_many};
@@ -75,7 +76,7 @@ impl Tree {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
     pub(crate) fn build<K: Key, V: Word>(
         device: &Device,
-        (order, fill): (u32, f64),
+        (order, fill, mapping): Shape,
         keys: &[K],
         values: &[V],
     ) -> Result<Self> {
@@ -85,11 +86,11 @@ impl Tree {
             // Not kept for the tree's batches: it may have none.
             drop(staging);
             let pairs = (&keys, &values, keys.len());
-            return Self::build_on(&device.stream()?, device, (order, fill), pairs);
+            return Self::build_on(&device.stream()?, device, (order, fill, mapping), pairs);
         }
         let levels = Self::plan(order, fill, keys.len() as u64)?;
         let nodes = levels.iter().sum();
-        let storage = Storage::with_room(device, Node::of::<K::Bits, V>(order), nodes)?;
+        let storage = Storage::with_room(device, (Node::of::<K::Bits, V>(order), mapping), nodes)?;
         let words = keys.par_iter().map(|key| key.encode()).try_collect()?;
         let (storage, order) = Self::build_on_host(storage, &levels, &words, values)?;
         Self::of(device, storage, order, levels, keys.len() as u64)
@@ -101,20 +102,20 @@ impl Tree {
         Ok(Self { storage, order, root: end as u32 - 1, height, len, levels, end, free, free_count: 0, small })
     }
 
-    /// Builds a tree over strictly ascending pairs that are on a device: a thread per key, layer by layer (the paper's
-    /// Batch_build). Its memory comes from `device`. Waits for the stream.
+    /// Builds a tree over strictly ascending pairs that are on a device, layer by layer (the paper's
+    /// Batch_build), by threads as [`Mapping`](crate::Mapping) says. Its memory comes from `device`. Waits for the stream.
     ///
     /// # Errors
     /// As [`Tree::build`].
     pub(crate) fn build_on<K: Key, V: Word>(
         stream: &Stream,
         device: &Device,
-        (order, fill): (u32, f64),
+        (order, fill, mapping): Shape,
         (keys, values, len): DevicePairs<'_, K, V>,
     ) -> Result<Self> {
         let len = len as u64;
         let levels = Self::plan(order, fill, len)?;
-        let mut storage = Storage::with_room(device, Node::of::<K::Bits, V>(order), levels.iter().sum())?;
+        let mut storage = Storage::with_room(device, (Node::of::<K::Bits, V>(order), mapping), levels.iter().sum())?;
         let leaves = Layer::of_nodes(len, 0, levels[0]);
         let mut above = Above::<K::Bits>::new(device, levels[0], &levels[1..], (&[], levels[0]))?;
         // SAFETY: the storage has room for all nodes of the build; the pairs are those of the leaves, and so on.

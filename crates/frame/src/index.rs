@@ -338,3 +338,20 @@ pub trait IndexBuilder: Clone + Debug + Send + Sync {
         })
     }
 }
+
+/// A builder that takes pairs which are on a device.
+pub trait DeviceBuilder: IndexBuilder {
+    /// Builds an index over the first `len` pairs of two buffers, on the stream's device: quickest where their keys ascend. Of equal
+    /// keys, the last one's value is kept. The buffers are freed before it returns. Returns when the index is complete.
+    ///
+    /// # Errors
+    /// As [`IndexBuilder::build`]; [`Error::OutputLength`](lanetree_base::Error::OutputLength) for buffers that are too short;
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) for those of another device. The buffers are gone.
+    fn build_owned_on(
+        &self,
+        stream: &Stream,
+        keys: <<Self::Index as OrderedIndex>::Domain as Domain>::Buffer,
+        values: Buffer<<Self::Index as OrderedIndex>::Value>,
+        len: usize,
+    ) -> Result<Self::Index>;
+}

@@ -13,6 +13,8 @@ pub use build_rules::BuildRules;
 pub use domain::{ByteString, Domain, Rows};
 #[doc(hidden)]
 pub use index::Launches;
-pub use index::{BatchOf, DeviceForm, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf};
+pub use index::{
+    BatchOf, DeviceBuilder, DeviceForm, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf,
+};
 pub use lanetree_base::*;
 pub use mirrored::{Batch, Mirror, MirrorReport, Mirrored};

@@ -2,7 +2,7 @@
 
 use super::launch;
 use super::native;
-use super::tuning::{MEASURED, check_papers};
+use super::tuning::MEASURED;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
 use core::ops::Deref;
 use lanetree_frame::fixed::{self, AsOf, FixedIndex, NeighborOutputs, NeighborSearch, QueryOptions, Side, check_pairs};
@@ -24,13 +24,16 @@ pub struct LookUp {
     /// What is known about the order of the queries, for [`GroupWidth::Auto`]; nothing by default.
     pub order: BatchOrder,
     /// Where look-ups read a node's first child; by default in the node itself, which is the fastest.
-    /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array; it needs the feature `papers`.
+    /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array.
+    #[cfg(feature = "papers")]
     pub child: ChildRegion,
     /// How nodes are read; by default as was measured to be fastest.
+    #[cfg(feature = "papers")]
     pub reading: NodeReading,
 }
 
 /// How a look-up reads nodes.
+#[cfg(feature = "papers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeReading {
     /// As was measured to be fastest: whole, but in steps where a lane would have many slots.
@@ -38,14 +41,21 @@ pub enum NodeReading {
     Tuned,
     /// In steps, and no further than the queries of the warp need: the comparisons that the paper's narrowed groups save
     /// (section 4.2). With its prefix-sum child region, whatever [`LookUp::child`] says. For keys and values of 64 bits;
-    /// look-ups of other words are the usual ones. Needs the feature `papers`.
+    /// look-ups of other words are the usual ones.
     Stopping,
 }
 
 impl Default for LookUp {
     fn default() -> Self {
         let (group, order) = (GroupWidth::default(), BatchOrder::default());
-        Self { group, order, child: ChildRegion::NodeSlot, reading: NodeReading::default() }
+        Self {
+            group,
+            order,
+            #[cfg(feature = "papers")]
+            child: ChildRegion::NodeSlot,
+            #[cfg(feature = "papers")]
+            reading: NodeReading::default(),
+        }
     }
 }
 
@@ -82,6 +92,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     }
 
     /// Where look-ups read a node's first child: [`LookUp::child`]; in the node itself by default.
+    #[cfg(feature = "papers")]
     #[must_use]
     pub fn child_region(self, child: ChildRegion) -> Self {
         let tuning = LookUp { child, ..*self.tuning() };
@@ -89,6 +100,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     }
 
     /// How look-ups read nodes: [`LookUp::reading`]; by default as was measured to be fastest.
+    #[cfg(feature = "papers")]
     #[must_use]
     pub fn reading(self, reading: NodeReading) -> Self {
         let tuning = LookUp { reading, ..*self.tuning() };
@@ -181,8 +193,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
     /// The lanes per query with which `get` would look up: what [`GroupWidth::Auto`] stands for.
     ///
     /// # Errors
-    /// [`GroupWidth`](lanetree_frame::Error::GroupWidth); [`Feature`](lanetree_frame::Error::Feature) for a child region or a
-    /// reading whose kernels are not in this build.
+    /// [`GroupWidth`](lanetree_frame::Error::GroupWidth).
     pub fn group_width(&self) -> Result<u32> {
         self.index().group_width(self.tuning())
     }
@@ -190,12 +201,6 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     fn group_width(&self, tuning: &LookUp) -> Result<u32> {
-        if tuning.child == ChildRegion::PrefixSum {
-            check_papers(|| "`ChildRegion::PrefixSum`".to_owned())?;
-        }
-        if tuning.reading == NodeReading::Stopping {
-            check_papers(|| "`NodeReading::Stopping`".to_owned())?;
-        }
         let capability = self.device.properties()?.compute_capability;
         tuning.group.choose(capability, (self.fanout(), K::Bits::BYTES), tuning.order, self.shape.len)
     }
@@ -275,11 +280,13 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
             return Ok(unsafe { launch.run(calls::get_sorted::<K::Bits, V>(self.fanout(), &args)) }?);
         }
         let launch = launch::over(stream, count, 1)?;
+        #[cfg(feature = "papers")]
         let call = match tuning.reading {
-            #[cfg(feature = "papers")]
             NodeReading::Stopping => calls::get_stopping::<K::Bits, V>(self.fanout(), group, &args),
-            _ => calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args),
+            NodeReading::Tuned => calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args),
         };
+        #[cfg(not(feature = "papers"))]
+        let call = calls::get::<K::Bits, V>(self.fanout(), group, ChildRegion::NodeSlot, &args);
         // SAFETY: as above.
         Ok(unsafe { launch.run(call) }?)
     }

@@ -29,8 +29,11 @@ mod check;
 mod device;
 mod launch;
 mod native;
+#[cfg(feature = "papers")]
 mod profile;
 mod psa;
+#[cfg(feature = "papers")]
+mod psa_model;
 #[cfg(test)]
 mod ranges_tests;
 #[cfg(test)]
@@ -40,14 +43,23 @@ mod tuning;
 mod update;
 
 pub use build::Builder;
-pub use device::{LookUp, NodeReading, OnStream};
+#[cfg(feature = "papers")]
+pub use device::NodeReading;
+pub use device::{LookUp, OnStream};
 use lanetree_frame::BatchOrder;
-pub use lanetree_kernels_harmonia::layout::{ChildRegion, FANOUTS};
+#[cfg(feature = "papers")]
+pub use lanetree_kernels_harmonia::layout::ChildRegion;
+#[cfg(not(feature = "papers"))]
+use lanetree_kernels_harmonia::layout::ChildRegion;
+pub use lanetree_kernels_harmonia::layout::FANOUTS;
 #[doc(hidden)]
 pub use lanetree_kernels_harmonia::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
+#[cfg(feature = "papers")]
 pub use profile::{GroupProfile, WidthProfile};
-pub use psa::{PsaModel, PsaPlan, PsaScratch, QuerySort, psa_bits};
+pub use psa::{PsaScratch, QuerySort, psa_bits};
+#[cfg(feature = "papers")]
+pub use psa_model::{PsaModel, PsaPlan};
 pub use stats::Stats;
 pub use tuning::GroupWidth;
 pub use update::UpdateScratch;

@@ -1,9 +1,11 @@
 //! How large a tree is, and what it is made of.
 
 use super::Harmonia;
-use core::ops::Range;
+#[cfg(feature = "papers")]
 use lanetree_kernels_harmonia::layout::{inner_slot, leaf_offset};
-use lanetree_layout::{Key, KeyWord, Word};
+#[cfg(feature = "papers")]
+use lanetree_layout::KeyWord;
+use lanetree_layout::{Key, Word};
 use lanetree_runtime::Buffer;
 
 /// The size and shape of a tree.
@@ -65,9 +67,10 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         stats
     }
 
-    /// The device addresses of the nodes of a level in the key region, for tools that look at memory accesses. The root
+    /// For the papers' figures: the device addresses of the nodes of a level in the key region, for tools that look at memory accesses. The root
     /// has level 0, the leaves the last level; `None` for a level that does not exist.
-    pub fn level_addresses(&self, level: u32) -> Range<usize> {
+    #[cfg(feature = "papers")]
+    pub fn level_addresses(&self, level: u32) -> core::ops::Range<usize> {
         let shape = &self.shape;
         if level < shape.height {
             let base = self.inner.addresses().start;

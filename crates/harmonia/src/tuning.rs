@@ -4,17 +4,6 @@ use lanetree_frame::{BatchOrder, ByCard, Error, Result};
 use lanetree_kernels_harmonia::{group_widths, is_compiled};
 use lanetree_runtime::{Device, DeviceKind};
 
-/// Whether this build has the kernels that only the papers' figures need.
-///
-/// # Errors
-/// [`Error::Feature`] with the option that needs them.
-pub(crate) fn check_papers(option: impl FnOnce() -> String) -> Result<()> {
-    match cfg!(feature = "papers") {
-        true => Ok(()),
-        false => Err(Error::Feature { option: option(), feature: "papers" }),
-    }
-}
-
 /// Whether a tree of a fanout can be on a device.
 ///
 /// # Errors
@@ -24,7 +13,10 @@ pub(crate) fn check_fanout(device: &Device, fanout: u32) -> Result<()> {
     if device.kind() == DeviceKind::Host || is_compiled(fanout) {
         return Ok(());
     }
-    check_papers(|| format!("a fanout of {fanout} on a device"))
+    match cfg!(feature = "papers") {
+        true => Ok(()),
+        false => Err(Error::Feature { option: format!("a fanout of {fanout} on a device"), feature: "papers" }),
+    }
 }
 
 /// The lanes of a warp that serve one query together: the paper's thread group (section 4.2).

@@ -86,18 +86,20 @@ mod structure;
 mod tuning;
 
 pub use build::{Builder, Pieces};
-pub use hybrid::{Discovery, Sample, StageTimes};
+#[cfg(feature = "papers")]
+pub use hybrid::StageTimes;
+pub use hybrid::{Discovery, Sample};
 pub use implicit::Implicit;
 #[doc(hidden)]
 pub use lanetree_kernels_hbtree::modules::MODULES;
 pub use lanetree_runtime::{GrantedPages, Pages};
 pub use mixed::{Interrupted, Mixed};
 pub use node_search::NodeSearch;
-#[doc(hidden)]
+#[cfg(feature = "papers")]
 pub use options::Throttle;
 pub use options::{
-    Balance, BuildTimes, DeviceSearch, Fanout, MOST_IN_FLIGHT, Pinning, Pipeline, Split, Strategy, UpdateMethod,
-    UpdateTimes,
+    Balance, BuildTimes, DeviceSearch, Fanout, MOST_IN_FLIGHT, Pinning, Pipeline, Split, Strategy, Transfers,
+    UpdateMethod, UpdateTimes,
 };
 #[cfg(feature = "harmonia")]
 pub use over::HarmoniaAbove;
@@ -108,11 +110,13 @@ pub use request::Request;
 pub use stats::Stats;
 pub use structure::Structure;
 
+#[cfg(feature = "papers")]
 use build::check;
 use core::fmt;
 use hybrid::{DescentSlot, Pace, Slots, WideSlot};
 use lanetree_frame::{Device, Result};
 use lanetree_layout::{Key, Word};
+#[cfg(feature = "papers")]
 use options::Options;
 use std::sync::{Mutex, PoisonError};
 use structure::{CopyOf, Inner, Leaves, Parts};
@@ -170,6 +174,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     ///
     /// # Errors
     /// [`OptionValue`](lanetree_frame::Error::OptionValue) for one that is not possible; nothing has changed.
+    #[cfg(feature = "papers")]
     pub fn set_pipeline(&mut self, pipeline: Pipeline) -> Result<()> {
         let before = self.parts.options.pipeline;
         self.set_options(Options { pipeline, ..self.parts.options })?;
@@ -184,6 +189,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     ///
     /// # Errors
     /// As [`HbTree::set_pipeline`].
+    #[cfg(feature = "papers")]
     pub fn set_node_search(&mut self, node_search: NodeSearch, in_flight: usize) -> Result<()> {
         self.set_options(Options { node_search, in_flight, ..self.parts.options })
     }
@@ -194,11 +200,13 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     }
 
     /// Gets batches of changes of a regular tree to the device in another way from now on.
+    #[cfg(feature = "papers")]
     pub fn set_update_method(&mut self, method: UpdateMethod) {
         self.parts.options.update_method = method;
     }
 
     /// Whether the device sorts batches of changes from now on: [`Builder::device_updates`].
+    #[cfg(feature = "papers")]
     pub fn set_device_updates(&mut self, device_updates: bool) {
         self.parts.options.device_updates = device_updates;
     }
@@ -208,6 +216,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         self.parts.update_times
     }
 
+    #[cfg(feature = "papers")]
     fn set_options(&mut self, options: Options) -> Result<()> {
         check::<L>(&options, &self.parts.device)?;
         self.parts.options = options;

@@ -3,6 +3,7 @@
 use crate::HbTree;
 use crate::regular::Regular;
 use crate::request::Request;
+use crate::structure::Parts;
 use core::fmt;
 use lanetree_frame::{Error, UpdatePath, UpdateReport};
 use lanetree_layout::{Key, Word};
@@ -62,6 +63,24 @@ fn effort(path: UpdatePath) -> u32 {
     }
 }
 
+fn in_groups<K: Key, V: Word>(
+    parts: &mut Parts<K, V, Regular>,
+    requests: &[Request<K, V>],
+) -> Result<Mixed<V>, Interrupted<V>> {
+    let mut all = Mixed { found: Vec::new(), report: UpdateReport::default(), done: 0 };
+    for group in requests.chunks(GROUP) {
+        match parts.mixed(group, &mut all.found) {
+            Ok(report) => {
+                let path = if effort(report.path) > effort(all.report.path) { report.path } else { all.report.path };
+                all.report = UpdateReport { path, ..all.report.plus(&report) };
+                all.done += group.len();
+            }
+            Err(error) => return Err(Interrupted { before: all, error: Box::new(error) }),
+        }
+    }
+    Ok(all)
+}
+
 impl<K: Key, V: Word> HbTree<K, V, Regular> {
     /// Does requests with the effect of one after another, in their order: a get finds what the requests before it have left.
     ///
@@ -88,19 +107,8 @@ impl<K: Key, V: Word> HbTree<K, V, Regular> {
     /// [`Interrupted`], with what was done before, and the error of the group that was not: as
     /// [`apply`](HbTree::apply).
     pub fn mixed(&mut self, requests: &[Request<K, V>]) -> Result<Mixed<V>, Interrupted<V>> {
-        let mut all = Mixed { found: Vec::new(), report: UpdateReport::default(), done: 0 };
-        for group in requests.chunks(GROUP) {
-            match self.parts.mixed(group, &mut all.found) {
-                Ok(report) => {
-                    let path =
-                        if effort(report.path) > effort(all.report.path) { report.path } else { all.report.path };
-                    all.report = UpdateReport { path, ..all.report.plus(&report) };
-                    all.done += group.len();
-                }
-                Err(error) => return Err(Interrupted { before: all, error: Box::new(error) }),
-            }
-            self.note_height();
-        }
-        Ok(all)
+        let outcome = self.parts.with_all_sent(|parts| in_groups(parts, requests));
+        self.note_height();
+        outcome
     }
 }

@@ -19,7 +19,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         for (chunk, keys) in keys.chunks(CHUNK).enumerate() {
             let (words, mut leaves) = (words(keys), [0; CHUNK]);
             let (words, leaves) = (&words[..keys.len()], &mut leaves[..keys.len()]);
-            for _ in 1..parts.options.pipeline.throttle.cpu {
+            for _ in 1..parts.options.pipeline.cpu_times() {
                 parts.inner.descend(how, words, 0..height, leaves);
                 parts.leaves.find(words, leaves, how.in_flight, |_, place| _ = black_box(place));
                 leaves.fill(0);
@@ -34,7 +34,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         let Parts { leaves: all, options, .. } = &self.parts;
         for (chunk, (keys, leaves)) in keys.chunks(CHUNK).zip(leaves.chunks(CHUNK)).enumerate() {
             let words = &words(keys)[..keys.len()];
-            for _ in 1..options.pipeline.throttle.cpu {
+            for _ in 1..options.pipeline.cpu_times() {
                 all.find(words, leaves, options.in_flight, |_, place| _ = black_box(place));
             }
             all.find(words, leaves, options.in_flight, |i, place| each(chunk * CHUNK + i, place));

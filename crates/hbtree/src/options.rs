@@ -114,6 +114,18 @@ impl Strategy {
     }
 }
 
+/// How a bucket's queries get to the device, and its leaves back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Transfers {
+    /// Buckets of at most 2^14 queries, which are mostly latency, are read and written by the kernel across the bus; larger
+    /// ones, and those that are searched by [`DeviceSearch::Shared`](crate::DeviceSearch::Shared), are copied.
+    #[default]
+    Auto,
+    /// Every bucket is copied, as in the paper (its steps 1 and 3, section 5.4).
+    Copied,
+}
+
 /// How much of the descent is the CPU's (section 5.5): the levels above `depth` for all queries, and for a share of
 /// them one level more.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -136,7 +148,7 @@ pub enum Balance {
 }
 
 /// How much slower a part is made: so many times its work is done, every time but the first from the caches. 0 is as 1.
-#[doc(hidden)]
+#[cfg(feature = "papers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Throttle {
     /// The CPU's work.
@@ -145,6 +157,7 @@ pub struct Throttle {
     pub device: u32,
 }
 
+#[cfg(feature = "papers")]
 impl Default for Throttle {
     fn default() -> Self {
         Self { cpu: 1, device: 1 }
@@ -164,6 +177,8 @@ pub struct Pipeline {
     pub pipelines: usize,
     /// How the device searches nodes.
     pub device_search: DeviceSearch,
+    /// How buckets cross the bus.
+    pub transfers: Transfers,
     /// What of the descent is the CPU's.
     pub split: Split,
     /// Whether it is that, or found out by large batches.
@@ -171,11 +186,29 @@ pub struct Pipeline {
     /// Queries of a sample: enough to outweigh what a bucket costs by itself.
     pub sample: usize,
     /// For tests and measurements: how many times the work of the CPU and of the device is done over.
-    #[doc(hidden)]
+    #[cfg(feature = "papers")]
     pub throttle: Throttle,
     /// Most queries that the device answers alone at a time, reading their leaves across the bus, while the pipelines answer
     /// others; 0: none. It takes large batches, and pinned leaves: [`Builder::pinning`](crate::Builder::pinning).
     pub device_bucket: usize,
+}
+
+impl Pipeline {
+    /// How many times the CPU's work is done: once but for the papers' figures.
+    pub(crate) fn cpu_times(&self) -> u32 {
+        #[cfg(feature = "papers")]
+        return self.throttle.cpu.max(1);
+        #[cfg(not(feature = "papers"))]
+        1
+    }
+
+    /// How many times the device's.
+    pub(crate) fn device_times(&self) -> u32 {
+        #[cfg(feature = "papers")]
+        return self.throttle.device.max(1);
+        #[cfg(not(feature = "papers"))]
+        1
+    }
 }
 
 impl Default for Pipeline {
@@ -185,9 +218,11 @@ impl Default for Pipeline {
             strategy: Strategy::default(),
             pipelines: 0,
             device_search: DeviceSearch::default(),
+            transfers: Transfers::default(),
             split: Split::default(),
             balance: Balance::default(),
             sample: 1 << 20,
+            #[cfg(feature = "papers")]
             throttle: Throttle::default(),
             device_bucket: 1 << 22,
         }
@@ -207,8 +242,8 @@ pub struct BuildTimes {
 }
 
 /// How a batch of changes of a regular tree gets to the device (section 5.6). All have the same effect. With all of them a
-/// task has all changes of a big leaf, so that no node is locked, and the device gets the new nodes before the host does: so
-/// a device that fails leaves the host's tree as it was.
+/// task has all changes of a big leaf, so that no node is locked; and with all but [`UpdateMethod::Whole`] the device gets the
+/// new nodes before the host does: so a device that fails leaves the host's tree as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UpdateMethod {
@@ -216,11 +251,20 @@ pub enum UpdateMethod {
     #[default]
     Auto,
     /// All threads make new nodes, as many as there is pinned memory for, and then these are sent. The paper's method sends all
-    /// nodes, always, and has changed them on the host before.
+    /// nodes, always, and has changed them on the host before: [`UpdateMethod::Whole`].
     Asynchronous,
     /// Each thread sends the nodes that it has made while the others make more of them. The paper has one thread that makes
-    /// nodes, and another that sends them one by one. Here they are sent by the hundred.
+    /// nodes, and another that sends them one by one: [`UpdateMethod::Queue`]. Here they are sent by the hundred.
     Synchronized,
+    /// The paper's synchronized method: a thread makes one new node after another and puts them into a queue, and another thread
+    /// takes them out and sends each by itself. To be measured beside the others; it is slower.
+    Queue,
+    /// The paper's asynchronous method: the host changes its tree, and then all inner nodes are sent. Requests of
+    /// [`HbTree::mixed`](crate::HbTree::mixed), of which inserts and removals alone are some, are done in groups of 16 K, and
+    /// the nodes are sent once, at its end. Until then the device has no copy. If it fails then, the batch has taken place, and
+    /// the CPU answers alone ([`Stats::on_device`](crate::Stats::on_device) has the reason) until a later change sends the nodes
+    /// again. To be measured beside the others.
+    Whole,
 }
 
 /// What the last batch of changes of a regular tree has taken, by its parts.

@@ -49,9 +49,6 @@ use lanetree_lane_tree::LaneTree;
 use lanetree_layout::{AnyKey, Word};
 use steps::InOrder;
 
-/// The most intervals of an index.
-pub const MOST_INTERVALS: u64 = lanetree_kernels_intervals::layout::MOST;
-
 /// An index of intervals with bounds `K`, both inclusive, and a row `V` for each, on a device. Keys of any fixed size: integers,
 /// floats in total order, 16 bytes, composite keys in lexicographic order.
 pub struct IntervalIndex<K: AnyKey, V: Word = u32> {

@@ -11,7 +11,7 @@ use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, make_room, with_room, zeroed};
-use lanetree_frame::{Buffer, Device, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
+use lanetree_frame::{Buffer, Device, DeviceBuilder, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs, build_from};
@@ -244,6 +244,18 @@ impl<K: AnyKey, V: Word> IndexBuilder for Builder<K, V> {
 
     fn build(&self, device: &Device, keys: &[K], values: &[V]) -> Result<LaneTree<K, V>> {
         self.build(device, keys, values)
+    }
+}
+
+impl<K: AnyKey, V: Word> DeviceBuilder for Builder<K, V> {
+    fn build_owned_on(
+        &self,
+        stream: &Stream,
+        keys: Buffer<K>,
+        values: Buffer<V>,
+        len: usize,
+    ) -> Result<LaneTree<K, V>> {
+        self.build_owned_on(stream, keys, values, len)
     }
 }
 

@@ -15,7 +15,8 @@
 //!
 //! [`LaneSet`] is LaneTree without values: an ordered set of keys.
 //!
-//! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`).
+//! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`); [`ShardedSet`] is a set in
+//! shards, [`ShardedMultiMap`] a multi-map.
 //!
 //! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
 //! [`IntervalIndex`] finds the intervals that contain a point (feature `intervals`); see [`intervals`].
@@ -116,12 +117,12 @@ pub use lanetree_frame::fixed::{
 #[doc(inline)]
 pub use lanetree_frame::{
     AnyKey, BatchOf, BatchOrder, Buffer, BuildRules, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16,
-    Clamped, Closed, Composite, Device, DeviceClamped, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber, Domain,
-    Duplicates, Error, Event, F32, F64, FixedKey, Float, FloatOrder, IndexBuilder, Join, JoinKind, JoinRows, Key,
-    KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, NullOrder, Nulls, OffsetBuffer,
-    Offsets, Op, OpKind, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result, Rows, Stream,
-    UpdatePath, UpdateReport, Validity, Value, Word, apply_to_map, clamp_bounds, compose_on, mask_hits, no_row,
-    number_matches, order_floats, restore_floats, runtime,
+    Clamped, Closed, Composite, Device, DeviceBuilder, DeviceClamped, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber,
+    Domain, Duplicates, Error, Event, F32, F64, FixedKey, Float, FloatOrder, IndexBuilder, Join, JoinKind, JoinRows,
+    Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, NullOrder, Nulls,
+    OffsetBuffer, Offsets, Op, OpKind, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result,
+    Rows, Stream, UpdatePath, UpdateReport, Validity, Value, Word, apply_to_map, clamp_bounds, compose_on, mask_hits,
+    no_row, number_matches, order_floats, restore_floats, runtime,
 };
 #[cfg(feature = "harmonia")]
 #[doc(inline)]
@@ -155,9 +156,15 @@ pub use lanetree_multimap as multimap;
 pub use lanetree_multimap::MultiMap;
 #[doc(inline)]
 pub use lanetree_primitives as primitives;
+#[cfg(all(feature = "sharded", feature = "multimap"))]
+#[doc(inline)]
+pub use lanetree_sharded::ShardedMultiMap;
 #[cfg(feature = "sharded")]
 #[doc(inline)]
-pub use lanetree_sharded::{OnDevices, Replicated, ShardStats, Sharded};
+pub use lanetree_sharded::{OnDevices, Replicated, ShardPieces, ShardStats, Sharded};
+#[cfg(all(feature = "sharded", feature = "lane-tree"))]
+#[doc(inline)]
+pub use lanetree_sharded::{SetOnDevices, ShardedSet};
 #[cfg(feature = "sorted")]
 #[doc(inline)]
 pub use lanetree_sorted as sorted;

@@ -5,11 +5,13 @@
 //! who reads them has text. Hence the parameters of [`Row`].
 
 mod extra;
+mod made;
 mod read;
 mod row;
 mod timing;
 
 pub use extra::{Extra, IntoExtra};
+pub use made::{Built, Gpu, Host, Made};
 pub use read::Error;
 pub use row::Row;
 pub use timing::Timing;
@@ -30,6 +32,8 @@ pub struct Record<R = Row> {
     pub date: Option<String>,
     /// What keys and queries follow from.
     pub seed: u64,
+    /// The runs that gave the rows, in their order: one, or a piece each; none in records of versions that did not write it.
+    pub made: Vec<Made>,
     /// What was measured.
     pub rows: Vec<R>,
     /// What was counted, and not timed, by its name.
@@ -62,4 +66,51 @@ pub struct Machine {
     pub cpu: String,
     /// Threads that the run could use.
     pub cpu_threads: u64,
+    /// More of the computer; `None` in records of versions that did not write it.
+    pub host: Option<Host>,
+    /// How the card is set; `None` without a card, and where its driver's program does not say it.
+    pub gpu: Option<Gpu>,
+}
+
+impl Machine {
+    /// Whether another description is of the same machine, set in the same way: the clocks of the moment do not count.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.lasting() == other.lasting()
+    }
+
+    /// What of it does not change from moment to moment.
+    fn lasting(&self) -> Self {
+        let mut lasting = self.clone();
+        if let Some(host) = &mut lasting.host {
+            host.cpu_mhz = None;
+        }
+        if let Some(gpu) = &mut lasting.gpu {
+            gpu.settings.retain(|(name, _)| !Gpu::OF_THE_MOMENT.contains(&&**name));
+        }
+        lasting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_the_same_at_another_clock() {
+        let machine = |mhz, sm: &str, kernel: &str| Machine {
+            device: "NVIDIA H200 (cuda:0)".into(),
+            cuda: None,
+            driver: None,
+            compute_capability: None,
+            multiprocessors: None,
+            l2_bytes: None,
+            memory_bytes: None,
+            cpu: "x".into(),
+            cpu_threads: 16,
+            host: Some(Host { cpu_mhz: Some(mhz), kernel: Some(kernel.into()), ..Host::default() }),
+            gpu: Some(Gpu { settings: vec![("clocks.sm".into(), sm.into())] }),
+        };
+        assert!(machine(1, "2", "6").is_same_as(&machine(3, "4", "6")));
+        assert!(!machine(1, "2", "6").is_same_as(&machine(1, "2", "7")));
+    }
 }

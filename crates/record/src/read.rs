@@ -2,6 +2,7 @@
 
 use crate::extra::Extras;
 use crate::{Machine, Record, Row, Timing};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Why some text is no record.
@@ -41,6 +42,7 @@ impl Record {
             machine: Machine::read(Fields::of("machine".into(), fields.take("machine")?)?)?,
             date: fields.optional("date", text)?,
             seed: fields.count("seed")?,
+            made: fields.of_optional("made")?.unwrap_or_default(),
             rows: fields.list("rows")?.map(|(path, row)| Row::read(Fields::of(path, row)?)).collect::<Result<_>>()?,
             skipped: fields.list("skipped")?.map(|(path, line)| text(path, line)).collect::<Result<_>>()?,
             failure: fields.optional("failure", text)?,
@@ -62,6 +64,8 @@ impl Machine {
             memory_bytes: fields.optional("memory_bytes", count)?,
             cpu: fields.text("cpu")?,
             cpu_threads: fields.count("cpu_threads")?,
+            host: fields.of_optional("host")?,
+            gpu: fields.of_optional("gpu")?,
         })
     }
 }
@@ -137,6 +141,18 @@ impl Fields {
         }
     }
 
+    /// A field that may be missing or `null`, and is read as serde does it.
+    fn of_optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>> {
+        match self.members.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => serde_json::from_value(value).map(Some).map_err(|error| Error::Type {
+                field: self.path(name),
+                found: error.to_string(),
+                expected: "what it should be",
+            }),
+        }
+    }
+
     /// The elements of a list, each with its path.
     fn list(&mut self, name: &str) -> Result<impl Iterator<Item = (String, Value)> + use<>> {
         let path = self.path(name);
@@ -187,6 +203,10 @@ mod tests {
                 "runs_ms": [1.0], "giga_per_second": 0.5, "checksum": "0-0-0",
                 "fanout": 16, "group": null, "psa": { "sort": "full" }
             }],
+            "made": [{
+                "arguments": ["--figure", "x"], "began": "2026-11-26T07:30:00Z", "seconds": 3, "rows": 1, "built": null,
+                "checked": "all", "environment": []
+            }],
             "memory": { "fanout": 8 }, "skipped": ["ranges: no time"], "failure": null
         })
     }
@@ -207,6 +227,7 @@ mod tests {
         let fields: Vec<_> = row.fields().filter(|(name, _)| ["giga_per_second", "psa.sort"].contains(name)).collect();
         assert_eq!(fields, [("giga_per_second", Extra::Number(0.5)), ("psa.sort", Extra::Text("full".into()))]);
         assert_eq!((record.counts["memory"]["fanout"].as_u64(), record.skipped.len()), (Some(8), 1));
+        assert_eq!((&*record.made[0].arguments[1], record.made[0].seconds, record.made.len()), ("x", 3, 1));
         // Written and read again, it is the same.
         let again = Record::parse(&serde_json::to_string(&record).unwrap()).unwrap();
         assert_eq!(again, record);

@@ -44,7 +44,8 @@ pub(crate) struct Figure {
     /// The records that have its rows; by default one, of the figure's name.
     #[serde(default)]
     records: Vec<String>,
-    /// How it is asked for, if not by `--figure` and its name; empty if by a program beside the bench.
+    /// How it is asked for, if not by `--figure` and its name; empty if the bench does not make its records: see
+    /// [`Figure::is_made`].
     run: Option<String>,
     /// Whether the bench has no figure of that name.
     #[serde(default)]
@@ -63,11 +64,16 @@ impl Figure {
         !self.records.is_empty() && !self.is_comparison
     }
 
+    /// Whether the bench makes its records: not those of an earlier state, which are compared with later ones, and those of
+    /// programs beside the bench.
+    pub(crate) fn is_made(&self) -> bool {
+        self.run.as_deref() != Some("")
+    }
+
     /// The command that writes its record.
     pub(crate) fn command(&self) -> String {
         let file = self.records()[0];
         match &self.run {
-            Some(run) if run.is_empty() => format!("benches/rivals writes {file}.json"),
             Some(run) => format!("cargo xtask bench {run} --json {file}.json"),
             None => format!("cargo xtask bench --figure {} --json {file}.json", self.name),
         }

@@ -155,6 +155,16 @@ pub fn figure_names() -> Vec<String> {
     figures.all().filter(|figure| !figure.is_comparison).map(|figure| figure.name.clone()).collect()
 }
 
+/// The names of the records of the page that the bench makes: those of its figures, and what is made by other options of it.
+///
+/// # Panics
+/// As [`figure_names`].
+pub fn record_names() -> Vec<String> {
+    let figures = Figures::read().expect("the list is tested");
+    let made = figures.all().filter(|figure| figure.is_made());
+    made.flat_map(|figure| figure.records().into_iter().map(Into::into).collect::<Vec<String>>()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

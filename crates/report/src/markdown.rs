@@ -20,8 +20,8 @@ unknown.
 * **not comparable**: what was measured differs in something that decides.
 * **not measured**: there is no number for it yet; where there is a figure, its record is to come.
 
-Two rows of one claim: as in the paper, with the paper's way of doing it as far as records have it, and as ours, with the \
-library's default. Numbers are medians. Two medians differ only if their spreads, from the fastest run to the slowest, do \
+Several rows of one claim: as in the paper, with the paper's way of doing it as far as records have it (and where these do \
+not have all of its conditions, a row that waits for such a record), and as ours, with the library's default. Numbers are medians. Two medians differ only if their spreads, from the fastest run to the slowest, do \
 not overlap: a ratio of two that do not differ has a ≈ before it. (Ratios that a record has as one number are not marked, \
 nor what one run measured.)
 ";

@@ -6,6 +6,7 @@ use crate::figures::{Figure, Figures};
 use crate::html::{escape, with_code};
 use crate::plot;
 use crate::store::{EMULATOR, Held, Store, described};
+use lanetree_record::{Built, Record};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -113,6 +114,42 @@ struct Made<'a> {
     seeds: BTreeSet<String>,
     versions: BTreeSet<&'a str>,
     dates: Vec<&'a str>,
+    /// Commits, each with what is to be said of it; and compilers.
+    commits: BTreeSet<String>,
+    compilers: BTreeSet<&'a str>,
+    checked: BTreeSet<&'a str>,
+    without_commit: usize,
+}
+
+impl<'a> Made<'a> {
+    /// Adds what a record says.
+    fn add(&mut self, record: &'a Record) {
+        self.records += 1;
+        self.seeds.insert(record.seed.to_string());
+        self.versions.insert(&record.version);
+        self.dates.extend(record.date.as_deref());
+        let built = || record.made.iter().filter_map(|made| made.built.as_ref());
+        self.commits.extend(built().map(commit));
+        self.compilers.extend(built().map(|built| &*built.rustc));
+        self.checked.extend(record.made.iter().map(|made| &*made.checked));
+        self.without_commit += usize::from(built().next().is_none());
+    }
+
+    /// The commits, and how many records name none.
+    fn commits(&self) -> String {
+        let commits = self.commits.iter().cloned().collect::<Vec<_>>().join(", ");
+        match self.without_commit {
+            0 => commits,
+            all if all == self.records => "the records name none; see the history of benches/record".into(),
+            some => format!("{commits}; {some} records name none, see the history of benches/record"),
+        }
+    }
+}
+
+/// A commit, and whether there were changes beside it.
+fn commit(built: &Built) -> String {
+    let short: String = built.commit.chars().take(12).collect();
+    if built.is_clean { short } else { format!("{short} with changes") }
 }
 
 /// What the records of each card were measured on.
@@ -134,11 +171,7 @@ fn machines(store: &Store) -> String {
                         machines.push((machine, Made::default()));
                         machines.len() - 1
                     });
-                    let made = &mut machines[at].1;
-                    made.records += 1;
-                    made.seeds.insert(record.seed.to_string());
-                    made.versions.insert(&record.version);
-                    made.dates.extend(record.date.as_deref());
+                    machines[at].1.add(record);
                 }
                 Held::Verify { mode, passed, failed } => {
                     others.push(format!("Verified, {mode}: {passed} cases passed, {failed} failed ({name}.json)."));
@@ -148,7 +181,13 @@ fn machines(store: &Store) -> String {
         }
         write!(out, "<h3>{}</h3>", escape(card)).expect("a string takes all");
         for (mut machine, made) in machines {
+            let listed = |all: &BTreeSet<&str>| all.iter().copied().collect::<Vec<_>>().join("; ");
             machine.push(("Records", made.records.to_string()));
+            machine.push(("Commit", made.commits()));
+            if !made.checked.is_empty() {
+                machine.push(("Compiler", listed(&made.compilers)));
+                machine.push(("Outputs that were compared", listed(&made.checked)));
+            }
             machine.push(("Seed", made.seeds.into_iter().collect::<Vec<_>>().join(", ")));
             machine.push(("Lanetree", made.versions.into_iter().collect::<Vec<_>>().join(", ")));
             machine.push(("Date", spanned(&made.dates, made.records)));
@@ -210,8 +249,8 @@ fn of_claims(claims: &Claims, figures: &Figures, store: &Store) -> String {
     let mut out = format!(
         "<section><h2 id=\"claims\">Claims</h2><p>{} claims of the papers' texts. The verdicts were written for the records \
          of {}; numbers with a record's name beside them are computed from it. A claim that fails is one that ours \
-         contradicts, and the verdict says what explains it. Where a claim has two rows, the first does it as the paper does, \
-         as far as records have it, and the second as the library does by default.</p>",
+         contradicts, and the verdict says what explains it. Where a claim has several rows, those as in the paper do it as the \
+         paper does, as far as records have it, and the last one as the library does by default.</p>",
         claims.all().count(),
         escape(CARD),
     );
@@ -381,11 +420,33 @@ fn drawn(figure: &Figure, store: &Store, card: &str, page: Option<&Path>) -> Str
     let records = figure.records();
     let links: Vec<String> = records.iter().filter(|name| store.get(card, name).is_some()).map(link).collect();
     let (plural, links) = (if links.len() == 1 { "" } else { "s" }, links.join(", "));
-    let command = escape(&figure.command());
-    format!(
-        "<div class=\"plots\">{plots}</div>{notes}<p class=\"source\">Record{plural}: {links}. Made by <code>{command}</code>; sizes, \
-         batches and time limits are options of it.</p>"
-    )
+    let made = made_by(figure, store, card);
+    format!("<div class=\"plots\">{plots}</div>{notes}<p class=\"source\">Record{plural}: {links}. {made}</p>")
+}
+
+/// The commands that made a figure's records, as far as those say them.
+fn made_by(figure: &Figure, store: &Store, card: &str) -> String {
+    let mut lines = Vec::new();
+    for name in figure.records() {
+        let Some(Held::Bench { record, .. }) = store.get(card, name) else { continue };
+        for made in &record.made {
+            let command = format!("cargo xtask bench {}", made.arguments.join(" "));
+            let commit = made.built.as_ref().map_or_else(String::new, |built| format!(", commit {}", commit(built)));
+            lines.push(format!("<code>{}</code> in {} s{}", escape(&command), made.seconds, escape(&commit)));
+        }
+    }
+    let is_rivals = |name: &&str| matches!(store.get(card, name), Some(Held::Rivals(_)));
+    if lines.is_empty() && figure.records().iter().any(is_rivals) {
+        return "Made by the programs of <code>benches/rivals</code>.".into();
+    }
+    if lines.is_empty() && !figure.is_made() {
+        return "Of an earlier state; it is not made anew.".into();
+    }
+    if lines.is_empty() {
+        let command = escape(&figure.command());
+        return format!("Made by <code>{command}</code>; sizes, batches and time limits are options of it.");
+    }
+    format!("Made by {}.", lines.join("; "))
 }
 
 /// Where a file is, seen from another; `None` if there is no such path.
@@ -500,6 +561,33 @@ mod tests {
             rest.contains("<dt>Records</dt><dd>2</dd>")
         };
         assert!(of("Xeon, 16 threads") && !of("Xeon, 32 threads"), "{html}");
+    }
+
+    #[test]
+    fn a_record_that_says_how_it_was_made_is_shown_with_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cuart-sizes.json");
+        let row = json!({ "section": "cuart-lookups", "index": "cuart", "value": "u32", "n": 1024, "key": "[u8; 32]" });
+        let mut record: serde_json::Value = serde_json::from_str(&crate::store::tests::record(&[row])).unwrap();
+        record["machine"]["host"] = json!({ "numa_nodes": 2, "kernel": "6.1", "cpu_mhz": 2100 });
+        record["made"] = json!([{
+            "arguments": ["--figure", "cuart-sizes", "--sizes", "<10>"], "began": "2026-11-26T07:30:00Z", "seconds": 41,
+            "rows": 1, "checked": "all of them", "environment": [],
+            "built": { "commit": "0123456789abcdef", "is_clean": false, "rustc": "rustc 1.95.0", "ptx_sha256": "ab" },
+        }]);
+        std::fs::write(&path, record.to_string()).unwrap();
+        let html = page(&Store::of_files(&[path]).unwrap());
+        for part in [
+            "<code>cargo xtask bench --figure cuart-sizes --sizes &lt;10&gt;</code> in 41 s, commit 0123456789ab with changes",
+            "<dt>Commit</dt><dd>0123456789ab with changes</dd>",
+            "<dt>Compiler</dt><dd>rustc 1.95.0</dd>",
+            "<dt>Outputs that were compared</dt><dd>all of them</dd>",
+            "<dt>NUMA nodes</dt><dd>2</dd>",
+            "<dt>Kernel</dt><dd>6.1</dd>",
+        ] {
+            assert!(html.contains(part), "{part}");
+        }
+        assert!(!html.contains("2100"), "the clock of the moment tells no machines apart");
     }
 
     #[test]

@@ -30,11 +30,11 @@ fn replaced(text: &str, name: &str, table: &str) -> Result<String, String> {
 /// A row for each record of a paper's figure.
 fn records(figures: &Figures, store: &Store) -> String {
     let mut out = String::from(
-        "| record | made by `cargo xtask bench` with | rows, not measured | timed runs | slowest over fastest run: half of the \
-         rows, nine of ten |\n|---|---|---|---|---|\n",
+        "| record | made by `cargo xtask bench` with | rows, not measured | timed runs | all of it | slowest over fastest run: \
+         half of the rows, nine of ten |\n|---|---|---|---|---|---|\n",
     );
     let mut seen = BTreeSet::new();
-    let mut total = 0.0;
+    let (mut total, mut whole) = (0.0, 0);
     for figure in figures.0.iter().take(PAPERS).flat_map(|group| &group.figure) {
         let name = figure.records()[0];
         if !seen.insert(name) {
@@ -44,7 +44,7 @@ fn records(figures: &Figures, store: &Store) -> String {
         let Some(Held::Bench { record, .. }) = store.get(CARD, name) else {
             let has_counts = store.get(EMULATOR, name).is_some();
             let instead = if has_counts { "counted by the emulator" } else { "no record on an H200" };
-            writeln!(out, "| {name} | {options} | {instead} | | |").expect("a string takes all");
+            writeln!(out, "| {name} | {options} | {instead} | | | |").expect("a string takes all");
             continue;
         };
         let timings = || record.rows.iter().map(|row| &row.timing);
@@ -62,9 +62,17 @@ fn records(figures: &Figures, store: &Store) -> String {
         };
         let rows = format!("{}, {}", record.rows.len(), record.skipped.len());
         let time = if seconds > 0.0 { format!("{} s", digits(seconds)) } else { "—".into() };
-        writeln!(out, "| {name} | {options} | {rows} | {time} | {spread} |").expect("a string takes all");
+        let took = match record.made.iter().map(|made| made.seconds).sum::<u64>() {
+            0 => "—".into(),
+            seconds => {
+                whole += seconds;
+                format!("{seconds} s")
+            }
+        };
+        writeln!(out, "| {name} | {options} | {rows} | {time} | {took} | {spread} |").expect("a string takes all");
     }
-    writeln!(out, "| all | | | {} s | |", digits(total)).expect("a string takes all");
+    let whole = if whole > 0 { format!("{whole} s") } else { "—".into() };
+    writeln!(out, "| all | | | {} s | {whole} | |", digits(total)).expect("a string takes all");
     out
 }
 
@@ -138,6 +146,6 @@ mod tests {
     #[test]
     fn a_figure_without_a_record_is_in_the_table() {
         let table = super::records(&Figures::read().unwrap(), &Store::default());
-        assert!(table.contains("| hbtree-build | `--figure hbtree-build` | no record on an H200 | | |"), "{table}");
+        assert!(table.contains("| hbtree-build | `--figure hbtree-build` | no record on an H200 | | | |"), "{table}");
     }
 }

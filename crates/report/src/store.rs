@@ -1,7 +1,7 @@
 //! The records of a page: files, read and told apart.
 
 use crate::facts::Facts;
-use lanetree_record::{Extra, Machine, Record};
+use lanetree_record::{Extra, Gpu, Machine, Record};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -207,6 +207,25 @@ pub(crate) fn described(machine: &Machine) -> Vec<(&'static str, String)> {
     all.extend(machine.l2_bytes.map(|bytes| ("L2", format!("{} MiB", bytes >> 20))));
     all.extend(machine.memory_bytes.map(|bytes| ("Device memory", format!("{:.0} GB", bytes as f64 / 1e9))));
     all.push(("CPU", format!("{}, {} threads", machine.cpu, machine.cpu_threads)));
+    if let Some(host) = &machine.host {
+        let gibibytes = |bytes: u64| format!("{:.0} GiB", bytes as f64 / (1_u64 << 30) as f64);
+        let number = |number: &Option<u64>| number.map(|number| number.to_string());
+        let of_host = [
+            ("CPU's family, model, stepping", host.cpu_model.clone()),
+            ("Sockets", number(&host.sockets)),
+            ("NUMA nodes", number(&host.numa_nodes)),
+            ("Last cache", host.last_cache_bytes.map(|bytes| format!("{} MiB", bytes >> 20))),
+            ("Main memory", host.memory_bytes.map(gibibytes)),
+            ("Kernel", host.kernel.clone()),
+            ("Transparent huge pages", host.huge_pages.clone()),
+        ];
+        all.extend(of_host.into_iter().filter_map(|(what, which)| Some((what, which?))));
+    }
+    if let Some(gpu) = &machine.gpu {
+        let lasting = gpu.settings.iter().filter(|(name, _)| !Gpu::OF_THE_MOMENT.contains(&&**name) && name != "name");
+        let settings: Vec<String> = lasting.map(|(name, value)| format!("{name} {value}")).collect();
+        all.push(("Card's settings", settings.join(", ")));
+    }
     all
 }
 

@@ -8,9 +8,10 @@ use crate::{Card, emulated::Emulated};
 use bytemuck::Pod;
 use core::ffi::c_void;
 use core::fmt;
-use core::ops::Range;
 use core::ptr::NonNull;
-use lanetree_simt::{Entry, Instance, LaunchReport};
+#[cfg(feature = "check")]
+use lanetree_simt::LaunchReport;
+use lanetree_simt::{Entry, Instance};
 use std::sync::{Arc, OnceLock};
 
 /// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone. Equal to its clones,
@@ -303,7 +304,12 @@ impl Device {
     /// transactions are counted for loads from `addresses` (`0..usize::MAX`: all); see
     /// [`Options::count_transactions`](lanetree_simt::emulator::Options::count_transactions). Not to be nested. `None`
     /// but on the emulator.
-    pub fn count_launches<R>(&self, addresses: Range<usize>, work: impl FnOnce() -> R) -> (R, Option<LaunchReport>) {
+    #[cfg(feature = "check")]
+    pub fn count_launches<R>(
+        &self,
+        addresses: core::ops::Range<usize>,
+        work: impl FnOnce() -> R,
+    ) -> (R, Option<LaunchReport>) {
         self.machine.start_counting(addresses);
         let result = work();
         (result, self.machine.stop_counting())

@@ -80,6 +80,7 @@ mod emulated;
 mod error;
 mod event;
 mod failure;
+#[cfg(feature = "check")]
 mod for_tests;
 mod host;
 mod host_array;
@@ -90,6 +91,7 @@ mod machine_code;
 mod pages;
 mod pinned;
 mod pool;
+#[cfg(feature = "check")]
 mod recorded;
 mod simd;
 mod stream;
@@ -105,15 +107,18 @@ pub use device::{Device, DeviceKind, MemoryInfo, Properties};
 pub use error::{Error, Result};
 pub use event::Event;
 pub use failure::Failure;
-#[doc(hidden)]
+#[cfg(feature = "check")]
 pub use for_tests::gpu_or_skip;
 pub use host_array::HostArray;
-pub use lanetree_simt::{Call, LaunchReport};
+pub use lanetree_simt::Call;
+#[cfg(feature = "check")]
+pub use lanetree_simt::LaunchReport;
 pub use line::{Line, prefetch};
 pub use machine_code::{MACHINE_CODE, machine_code_file};
 pub use pages::{GrantedPages, Pages, prefer_huge_pages};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
+#[cfg(feature = "check")]
 pub use recorded::{record_kernels, recorded_kernels};
 #[cfg(target_arch = "x86_64")]
 pub use simd::{Avx2, Avx512};

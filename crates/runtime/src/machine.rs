@@ -8,11 +8,12 @@ use crate::host_memory;
 use crate::{DeviceKind, Error, Failure, MemoryInfo, Properties, Result};
 use core::any::Any;
 use core::ffi::c_void;
-use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 use lanetree_simt::LaunchBounds;
-use lanetree_simt::{Call, Entry, LaunchReport, LaunchShape};
+#[cfg(feature = "check")]
+use lanetree_simt::LaunchReport;
+use lanetree_simt::{Call, Entry, LaunchShape};
 use std::sync::Arc;
 
 /// A queue of work: a `CUstream`, a number on the emulator, null on the host, which does everything at once.
@@ -305,8 +306,10 @@ pub(crate) trait Machine: Any + Send + Sync {
     }
 
     /// Counts what launches do from now on, where that can be counted.
-    fn start_counting(&self, _addresses: Range<usize>) {}
+    #[cfg(feature = "check")]
+    fn start_counting(&self, _addresses: core::ops::Range<usize>) {}
     /// Ends it; what there was.
+    #[cfg(feature = "check")]
     fn stop_counting(&self) -> Option<LaunchReport> {
         None
     }

@@ -1,7 +1,9 @@
 //! Queues of work on a device.
 
 use crate::machine::{Machine, RawEvent, RawStream};
-use crate::{Device, DeviceKind, Event, Result, recorded};
+#[cfg(feature = "check")]
+use crate::recorded;
+use crate::{Device, DeviceKind, Event, Result};
 use core::ffi::c_void;
 use core::fmt;
 use core::ptr::null_mut;
@@ -371,6 +373,7 @@ impl Stream {
         // SAFETY: the stream is one of this device, and lives; the caller keeps the kernel's contract.
         unsafe { self.device.machine.launch(self.raw(), call, shape)? };
         self.queue.count_work();
+        #[cfg(feature = "check")]
         recorded::record(call.entry().symbol());
         Ok(())
     }

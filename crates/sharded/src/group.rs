@@ -46,15 +46,20 @@ impl<K: AnyKey, V: Word> Undo<K, V> {
     }
 }
 
-impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
+impl<I: Send + Sync> Group<I> {
     /// Builds one member on each device.
     ///
     /// # Errors
     /// [`Error::OptionValue`] for no devices, and for too many; those of `build`.
     pub(crate) fn build(devices: &[Device], build: impl Fn(usize, &Device) -> Result<I> + Sync) -> Result<Self> {
         check_devices(devices)?;
-        let members = devices.par_iter().enumerate().try_map_collect(|(member, device)| build(member, device))?;
-        Ok(Self { members: Guarded::new(members) })
+        let build = |(member, device): (usize, &Device)| build(member, device);
+        Ok(Self::of(devices.par_iter().enumerate().try_map_collect(build)?))
+    }
+
+    /// Of members that were built.
+    pub(crate) fn of(members: Vec<I>) -> Self {
+        Self { members: Guarded::new(members) }
     }
 
     /// The members.
@@ -91,26 +96,24 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
         self.get()?.par_iter().enumerate().try_map_collect(|(number, member)| call(number, member))
     }
 
-    /// Gives each member its batch. Where one fails and says that it is as it was, those that have taken theirs are given the
-    /// operations that take it back.
+    /// Gives each member its part of a change. Where one fails and does not say that it is lost, it is as it was, and those that have
+    /// taken theirs take it back.
     ///
     /// # Errors
     /// That of the first member that fails: all are as they were. [`Error::Lost`] where a member is lost, or fails again as it
-    /// takes its batch back.
-    pub(crate) fn change<'u>(
+    /// takes its part back.
+    pub(crate) fn change<T: Send>(
         &mut self,
-        batches: &[Batch<'_, I>],
-        undo: impl Fn(usize) -> Result<Cow<'u, [Op<K, I::Value>]>> + Sync,
-    ) -> Result<Vec<UpdateReport>>
-    where
-        I: 'u,
-    {
+        is_lost: impl Fn(&I) -> bool,
+        apply: impl Fn(usize, &mut I) -> Result<T> + Sync,
+        take_back: impl Fn(usize, &mut I) -> Result<()> + Sync,
+    ) -> Result<Vec<T>> {
         // The outer result is of what is known of the members afterwards, the inner one of the batch.
         self.members.change(|members| {
-            let each = members.par_iter_mut().zip(batches);
-            let done: Vec<Result<UpdateReport>> = each.map(|(member, batch)| apply(member, batch)).collect();
+            let each = members.par_iter_mut().enumerate();
+            let done: Vec<Result<T>> = each.map(|(number, member)| apply(number, member)).collect();
             let is_done: Vec<bool> = done.iter().map(Result::is_ok).collect();
-            let is_lost = members.iter().any(I::is_lost);
+            let is_lost = members.iter().any(is_lost);
             let error = match done.into_iter().collect::<Result<Vec<_>>>() {
                 Ok(reports) => return Ok(Ok(reports)),
                 Err(error) => error,
@@ -119,7 +122,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
                 return Err(error);
             }
             let take_back = |(number, member): (usize, &mut I)| match is_done[number] {
-                true => member.apply(&undo(number)?).map(drop),
+                true => take_back(number, member),
                 false => Ok(()),
             };
             let undone: Vec<Result<()>> = members.par_iter_mut().enumerate().map(take_back).collect();
@@ -136,12 +139,34 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
     ///
     /// # Errors
     /// [`Error::Lost`]; that of the first member that fails. The others have done what they were asked.
-    pub(crate) fn tidy<T: Send>(&mut self, tidy: impl Fn(&mut I) -> Result<T> + Sync) -> Result<Vec<T>> {
+    pub(crate) fn tidy<T: Send>(
+        &mut self,
+        is_lost: impl Fn(&I) -> bool,
+        tidy: impl Fn(&mut I) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         self.members.change(|members| {
             let done: Vec<Result<T>> = members.par_iter_mut().map(tidy).collect();
             let done = done.into_iter().collect();
-            if members.iter().any(I::is_lost) { Result::map(done, Ok) } else { Ok(done) }
+            if members.iter().any(is_lost) { Result::map(done, Ok) } else { Ok(done) }
         })?
+    }
+}
+
+impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
+    /// [`Group::change`], of batches; what takes them back are operations.
+    ///
+    /// # Errors
+    /// As [`Group::change`].
+    pub(crate) fn apply<'u>(
+        &mut self,
+        batches: &[Batch<'_, I>],
+        undo: impl Fn(usize) -> Result<Cow<'u, [Op<K, I::Value>]>> + Sync,
+    ) -> Result<Vec<UpdateReport>>
+    where
+        I: 'u,
+    {
+        let take_back = |number, member: &mut I| member.apply(&undo(number)?).map(drop);
+        self.change(I::is_lost, |number, member| apply(member, &batches[number]), take_back)
     }
 }
 
@@ -212,12 +237,17 @@ pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]
 
 /// What all members' parts of a batch did: the path is that of the member that had most to do.
 pub(crate) fn sum(reports: &[UpdateReport]) -> UpdateReport {
-    let effort = |report: &&UpdateReport| match report.path {
+    let path =
+        reports.iter().max_by_key(|report| effort(report.path)).map_or(UpdatePath::Unchanged, |report| report.path);
+    reports.iter().fold(UpdateReport { path, ..UpdateReport::default() }, UpdateReport::plus)
+}
+
+/// How much there was to do, of several.
+pub(crate) fn effort(path: UpdatePath) -> u32 {
+    match path {
         UpdatePath::Unchanged => 0,
         UpdatePath::InPlace => 1,
         UpdatePath::Moved => 2,
         UpdatePath::Rebuilt => 3,
-    };
-    let path = reports.iter().max_by_key(effort).map_or(UpdatePath::Unchanged, |report| report.path);
-    reports.iter().fold(UpdateReport { path, ..UpdateReport::default() }, UpdateReport::plus)
+    }
 }

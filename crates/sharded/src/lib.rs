@@ -2,18 +2,26 @@
 //!
 //! Both are made of any index over keys of a fixed size, by its builder, and are an
 //! [`OrderedIndex`](lanetree_frame::OrderedIndex) themselves. Several shards or copies may be on one device, so that everything
-//! runs on one card, on the host, and on the emulator.
+//! runs on one card, on the host, and on the emulator. A set in shards is a `ShardedSet`, a multi-map a `ShardedMultiMap`.
 
 mod back;
 mod group;
 mod host;
+#[cfg(feature = "multimap")]
+mod multi_map;
 mod on_devices;
+#[cfg(feature = "lane-tree")]
+mod on_set;
 mod ordered;
+mod parts;
+mod pieces;
 mod question;
 mod ranges;
 mod replicated;
 mod route;
 mod router;
+#[cfg(feature = "lane-tree")]
+mod set;
 mod sharded;
 mod slots;
 mod splitters;
@@ -23,6 +31,14 @@ mod ways;
 
 #[doc(hidden)]
 pub use lanetree_kernels_sharded::modules::MODULES;
+#[cfg(feature = "multimap")]
+pub use multi_map::ShardedMultiMap;
 pub use on_devices::OnDevices;
+#[cfg(feature = "lane-tree")]
+pub use on_set::SetOnDevices;
+pub use parts::ShardStats;
+pub use pieces::ShardPieces;
 pub use replicated::Replicated;
-pub use sharded::{ShardStats, Sharded};
+#[cfg(feature = "lane-tree")]
+pub use set::ShardedSet;
+pub use sharded::Sharded;

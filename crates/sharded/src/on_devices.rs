@@ -250,12 +250,12 @@ impl<I: OrderedIndex<Domain: AnyKey>> core::fmt::Debug for OnDevices<'_, I> {
 }
 
 /// The elements of a buffer of the host.
-fn slice<T: Pod>(buffer: &mut Buffer<T>) -> &mut [T] {
+pub(crate) fn slice<T: Pod>(buffer: &mut Buffer<T>) -> &mut [T] {
     buffer.as_mut_slice().unwrap_or(&mut [])
 }
 
 /// Writes the hit mask of results, on the host.
-fn put_hits<T>(hits: Option<&mut Buffer<u32>>, found: &[Option<T>]) -> Result<()> {
+pub(crate) fn put_hits<T>(hits: Option<&mut Buffer<u32>>, found: &[Option<T>]) -> Result<()> {
     if let Some(hits) = hits {
         for (word, found) in slice(hits).iter_mut().zip(found.chunks(32)) {
             *word = found.iter().enumerate().fold(0, |word, (i, found)| word | u32::from(found.is_some()) << i);

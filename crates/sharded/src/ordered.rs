@@ -20,7 +20,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         self.group().known()[0].device()
     }
     fn len(&self) -> u64 {
-        self.before()[self.before().len() - 1]
+        self.parts().len()
     }
     fn bytes(&self) -> u64 {
         self.group().known().iter().map(I::bytes).sum()
@@ -32,16 +32,16 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         self.group().is_lost()
     }
     fn get_many(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
-        self.answer(keys, |shard, shards, keys| shards[shard].get_many(keys))
+        self.parts().answer(keys, |shard, shards, keys| shards[shard].get_many(keys))
     }
     fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.rank(keys, I::lower_bound_many)
+        self.parts().rank(keys, I::lower_bound_many)
     }
     fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.rank(keys, I::upper_bound_many)
+        self.parts().rank(keys, I::upper_bound_many)
     }
     fn predecessor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.neighbor(keys, I::predecessor_many, |shards, shard| {
+        self.parts().neighbor(keys, I::predecessor_many, |shards, shard| {
             match shards[..shard].iter().rev().find(|shard| !shard.is_empty()) {
                 Some(shard) => Ok(shard.predecessor_many(&[K::MAX])?[0]),
                 None => Ok(None),
@@ -49,7 +49,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         })
     }
     fn successor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.neighbor(keys, I::successor_many, |shards, shard| {
+        self.parts().neighbor(keys, I::successor_many, |shards, shard| {
             match shards[shard + 1..].iter().find(|shard| !shard.is_empty()) {
                 Some(shard) => Ok(shard.successor_many(&[K::MIN])?[0]),
                 None => Ok(None),
@@ -57,7 +57,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         })
     }
     fn join_many(&self, probes: &[K]) -> Result<Matches> {
-        let rows = self.answer(probes, |shard, shards, keys| {
+        let rows = self.parts().answer(probes, |shard, shards, keys| {
             let matches = shards[shard].join_many(keys)?;
             let row = |&row: &u64| self.before()[shard] + row;
             (0..keys.len())
@@ -68,10 +68,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         Matches::of_rows(&rows)
     }
     fn range_many(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
-        ranges::range_many(self.group(), self.splitters(), ranges)
+        ranges::range_many(self.parts(), ranges, I::range_many)
     }
     fn count_range_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
-        ranges::count_range_many(self.group(), self.splitters(), ranges)
+        ranges::count_range_many(self.parts(), ranges, I::count_range_many)
     }
     fn pairs(&self) -> Result<Vec<(K, I::Value)>> {
         let parts = self.group().ask(|_, index| index.pairs())?;
@@ -97,11 +97,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         self.change(&keys.iter().map(|keys| Batch::Remove(&keys[..])).collect::<Vec<_>>())
     }
     fn restore_order(&mut self) -> Result<bool> {
-        Ok(self.group_mut().tidy(I::restore_order)?.contains(&true))
+        Ok(self.group_mut().tidy(I::is_lost, I::restore_order)?.contains(&true))
     }
     /// Of all together.
     fn compact(&mut self) -> Result<u64> {
-        Ok(self.group_mut().tidy(I::compact)?.iter().sum())
+        Ok(self.group_mut().tidy(I::is_lost, I::compact)?.iter().sum())
     }
     fn device_form(&self) -> Option<&dyn DeviceForm<K, I::Value>> {
         let has_one = |shard: &I| shard.launches().is_some() && shard.device().kind() == self.device().kind();

@@ -20,13 +20,17 @@ pub(crate) enum Question<'a, K: AnyKey, V> {
         hits: GlobalMut<u32>,
         miss: V,
     },
+    /// Of sets, which have no values.
+    Contains {
+        hits: GlobalMut<u32>,
+    },
     Rank {
         ranks: GlobalMut<u64>,
         upper: bool,
         /// The pairs before each shard.
         before: &'a [u64],
     },
-    /// The pair at or below (`upper`), or at or above.
+    /// The pair at or below (`upper`), or at or above. The values are null for sets.
     Neighbor {
         keys: GlobalMut<K::Bits>,
         values: GlobalMut<V>,
@@ -53,8 +57,11 @@ impl<K: AnyKey, V: Word> Question<'_, K, V> {
         let key = K::Bits::BYTES;
         match self {
             Self::Get { hits, .. } => Shape { columns: [V::BYTES, 0], has_hits: !hits.is_null() },
+            Self::Contains { .. } => Shape { columns: [0, 0], has_hits: true },
             Self::Rank { .. } => Shape { columns: [8, 0], has_hits: false },
-            Self::Neighbor { .. } => Shape { columns: [V::BYTES, key], has_hits: true },
+            Self::Neighbor { values, .. } => {
+                Shape { columns: [if values.is_null() { 0 } else { V::BYTES }, key], has_hits: true }
+            }
         }
     }
 
@@ -63,6 +70,7 @@ impl<K: AnyKey, V: Word> Question<'_, K, V> {
         let [first, second] = self.shape().columns;
         match *self {
             Self::Get { values, hits, .. } => ([(values.cast(), first), (GlobalMut::null(), second)], hits),
+            Self::Contains { hits } => ([(GlobalMut::null(), first), (GlobalMut::null(), second)], hits),
             Self::Rank { ranks, .. } => ([(ranks.cast(), first), (GlobalMut::null(), second)], GlobalMut::null()),
             Self::Neighbor { keys, values, hits, .. } => ([(values.cast(), first), (keys.cast(), second)], hits),
         }
@@ -82,9 +90,11 @@ impl<K: AnyKey, V: Word> Question<'_, K, V> {
         };
         Ok(match *self {
             Self::Get { miss, .. } => Self::Get { values: write(column, stream, first)?, hits, miss },
+            Self::Contains { .. } => Self::Contains { hits },
             Self::Rank { upper, before, .. } => Self::Rank { ranks: write(column, stream, first)?, upper, before },
-            Self::Neighbor { miss, upper, beside, .. } => {
-                let (keys, values) = (write(second, stream, first)?, write(column, stream, first)?);
+            Self::Neighbor { values, miss, upper, beside, .. } => {
+                let keys = write(second, stream, first)?;
+                let values = if values.is_null() { values } else { write(column, stream, first)? };
                 Self::Neighbor { keys, values, hits, miss, upper, beside }
             }
         })
@@ -107,6 +117,9 @@ impl<K: AnyKey, V: Word> Question<'_, K, V> {
             match *self {
                 Self::Get { values, hits, miss } => {
                     shard.launches.get(stream, is_sorted, queries, count, values, hits, miss)
+                }
+                Self::Contains { hits } => {
+                    shard.launches.get(stream, is_sorted, queries, count, GlobalMut::null(), hits, V::MIN)
                 }
                 Self::Rank { ranks, upper, .. } => shard.launches.rank(stream, queries, count, ranks, upper),
                 Self::Neighbor { keys, values, hits, miss, upper, .. } => {

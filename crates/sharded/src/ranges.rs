@@ -1,11 +1,14 @@
 //! Ranges over several shards.
 
-use crate::group::Group;
+use crate::parts::Parts;
 use crate::route::{Route, shard_of};
+use bytemuck::Pod;
 use core::ops::Range;
+#[cfg(doc)]
+use lanetree_frame::OrderedIndex;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{check_free, collected, push, zeroed};
-use lanetree_frame::{AnyKey, KeyRange, OrderedIndex, Ranges, Result, Word};
+use lanetree_frame::{AnyKey, KeyRange, Ranges, Result, Value};
 
 /// A range that goes on in shards past its first one.
 #[derive(Clone, Copy, Debug)]
@@ -52,17 +55,16 @@ fn plan<K: AnyKey>(splitters: &[K], ranges: &[KeyRange<K>]) -> Result<Plan<K>> {
 ///
 /// # Errors
 /// As [`OrderedIndex::count_range_many`].
-pub(crate) fn count_range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
-    group: &Group<I>,
-    splitters: &[K],
+pub(crate) fn count_range_many<K: AnyKey, I: Send + Sync>(
+    Parts { group, splitters, .. }: &Parts<K, I>,
     ranges: &[KeyRange<K>],
+    count: impl Fn(&I, &[KeyRange<K>]) -> Result<Vec<u64>> + Sync,
 ) -> Result<Vec<u64>> {
     group.get()?;
     let Plan { route, beyond } = plan(splitters, ranges)?;
     let parts = route.split(ranges)?;
     let counts = group.ask(|shard, index| {
-        let of =
-            |ranges: &[KeyRange<K>]| if ranges.is_empty() { Ok(Vec::new()) } else { index.count_range_many(ranges) };
+        let of = |ranges: &[KeyRange<K>]| if ranges.is_empty() { Ok(Vec::new()) } else { count(index, ranges) };
         let later = collected(beyond.iter().filter(|beyond| (beyond.next..=beyond.last).contains(&shard)))?;
         let rest = of(&collected(later.iter().map(|beyond| beyond.rest()))?)?;
         Ok((of(&parts[shard])?, collected(later.into_iter().zip(rest))?))
@@ -90,12 +92,16 @@ struct Later {
 ///
 /// # Errors
 /// As [`OrderedIndex::range_many`].
-pub(crate) fn range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
-    group: &Group<I>,
-    splitters: &[K],
+pub(crate) fn range_many<K: AnyKey, V: Value, I: Send + Sync>(
+    Parts { group, splitters, .. }: &Parts<K, I>,
     ranges: &[KeyRange<K>],
-) -> Result<Ranges<K, I::Value>> {
+    range: impl Fn(&I, &[KeyRange<K>]) -> Result<Ranges<K, V>> + Sync,
+) -> Result<Ranges<K, V>> {
     group.get()?;
+    // Nothing is asked where there are none.
+    let range_of = |index: &I, ranges: &[KeyRange<K>]| {
+        if ranges.is_empty() { Ok(Ranges::default()) } else { range(index, ranges) }
+    };
     let Plan { route, beyond } = plan(splitters, ranges)?;
     let parts = route.split(ranges)?;
     // What has no limit is asked of all its shards at once.
@@ -125,9 +131,13 @@ pub(crate) fn range_many<K: AnyKey, I: OrderedIndex<Domain = K>>(
     answers.rows()
 }
 
-/// The pairs of ranges in a shard; nothing is asked where there are none.
-fn range_of<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
-    if ranges.is_empty() { Ok(Ranges::default()) } else { index.range_many(ranges) }
+/// Each shard's rows of its part of a batch, in the batch's order.
+#[cfg(feature = "multimap")]
+pub(crate) fn merge<K: Pod + Default + Send + Sync, V: Value>(
+    route: &Route,
+    rows: Vec<Ranges<K, V>>,
+) -> Result<Ranges<K, V>> {
+    Answers::new(route, rows.into_iter().map(|rows| (rows, Vec::new(), Ranges::default())).collect())?.rows()
 }
 
 /// The rows of each shard.
@@ -145,7 +155,7 @@ struct Answers<'r, K, V> {
 /// A shard's rows of the ranges that begin in it; those that it continues, and their rows.
 type Answer<K, V> = (Ranges<K, V>, Vec<usize>, Ranges<K, V>);
 
-impl<'r, K: AnyKey, V: Word> Answers<'r, K, V> {
+impl<'r, K: Pod + Send + Sync, V: Value> Answers<'r, K, V> {
     /// From each shard's rows of the ranges that begin in it, and of those that it continues.
     fn new(route: &'r Route, answers: Vec<Answer<K, V>>) -> Result<Self> {
         let len = |offsets: &[u64]| offsets[1] - offsets[0];

@@ -3,13 +3,17 @@
 use crate::group::{Group, Undo, keys_of, undo};
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::pairs::check_lengths;
+use lanetree_frame::fixed::{FixedIndex, OnStream};
 use lanetree_frame::{
-    AnyKey, Batch, Device, IndexBuilder, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result, UpdateReport,
+    AnyKey, Batch, Buffer, Device, DeviceForm, IndexBuilder, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges,
+    Result, Stream, UpdateReport, Word,
 };
 
 /// A copy of an index on each of several devices. Every change is made in all of them, or in none. Each batch of queries is
-/// answered by the copy that is least busy, so several threads that ask at once use several devices.
+/// answered by the copy that is least busy, so several threads that ask at once use several devices; one that is on a device
+/// ([`Replicated::on`]) by the copy there.
 ///
 /// ```
 /// use lanetree::{Device, LaneTree, OrderedIndex, Replicated};
@@ -58,6 +62,19 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
         self.group.get()
     }
 
+    /// The copy that answers batches on a device: the first one there.
+    ///
+    /// # Errors
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) for a device without a copy.
+    pub fn copy_on(&self, device: &Device) -> Result<&I> {
+        let copies = self.group.get()?;
+        if let Some(copy) = copies.iter().find(|copy| copy.device() == device) {
+            return Ok(copy);
+        }
+        same_device(copies[0].device(), device, "the stream")?;
+        Ok(&copies[0])
+    }
+
     /// Asks the copy that is least busy.
     fn ask<T>(&self, queries: usize, ask: impl FnOnce(&I) -> Result<T>) -> Result<T> {
         /// Takes the queries back, after a panic too.
@@ -88,9 +105,60 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
             Batch::Remove(keys) => Batch::Remove(keys),
         };
         let batches: Vec<_> = copies.iter().map(same).collect();
-        let reports = self.group.change(&batches, |_| undo.ops(&keys))?;
+        let reports = self.group.apply(&batches, |_| undo.ops(&keys))?;
         self.len = self.group.known()[0].len();
         Ok(reports[0])
+    }
+}
+
+impl<I: FixedIndex<Value: Word>> Replicated<I> {
+    /// The queries in device form, of the copy on the stream's device: a batch is answered where it is.
+    ///
+    /// ```
+    /// use lanetree::{Device, LaneTree, Replicated};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let devices = [Device::emulated(), Device::emulated()];
+    /// let index = Replicated::build(&devices, LaneTree::builder(), &[1_u64, 2, 3], &[10_u64, 20, 30])?;
+    /// let stream = devices[1].stream()?;
+    /// let (queries, mut found) = (devices[1].upload(&[3_u64, 4])?, devices[1].alloc(2)?);
+    /// index.on(&stream)?.miss(0).get(&queries, &mut found)?;
+    /// assert_eq!(found.to_vec()?, [30, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Replicated::copy_on`].
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> Result<OnStream<'a, I>> {
+        Ok(OnStream::new(self.copy_on(stream.device())?, stream))
+    }
+}
+
+impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
+    /// The device form of the copy on a stream's device.
+    fn form(&self, stream: &Stream) -> Result<&dyn DeviceForm<K, I::Value>> {
+        // All copies have one, or this index has none.
+        Ok(self.copy_on(stream.device())?.device_form().expect("an index with a device form"))
+    }
+}
+
+impl<K: AnyKey, I: OrderedIndex<Domain = K>> DeviceForm<K, I::Value> for Replicated<I> {
+    fn get(
+        &self,
+        stream: &Stream,
+        queries: &Buffer<K>,
+        values: &mut Buffer<I::Value>,
+        hits: Option<&mut Buffer<u32>>,
+        miss: I::Value,
+    ) -> Result<()> {
+        self.form(stream)?.get(stream, queries, values, hits, miss)
+    }
+    fn lower_bound(&self, stream: &Stream, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.form(stream)?.lower_bound(stream, queries, ranks)
+    }
+    fn upper_bound(&self, stream: &Stream, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.form(stream)?.upper_bound(stream, queries, ranks)
     }
 }
 
@@ -160,11 +228,14 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
         self.change(Batch::Remove(keys))
     }
     fn restore_order(&mut self) -> Result<bool> {
-        Ok(self.group.tidy(I::restore_order)?.contains(&true))
+        Ok(self.group.tidy(I::is_lost, I::restore_order)?.contains(&true))
     }
     /// Of all together.
     fn compact(&mut self) -> Result<u64> {
-        Ok(self.group.tidy(I::compact)?.iter().sum())
+        Ok(self.group.tidy(I::is_lost, I::compact)?.iter().sum())
+    }
+    fn device_form(&self) -> Option<&dyn DeviceForm<K, I::Value>> {
+        self.group.known().iter().all(|copy| copy.device_form().is_some()).then_some(self)
     }
 }
 

@@ -196,11 +196,6 @@ impl<K: AnyKey, V: Word> Router<K, V> {
         let at = lanes.iter().position(|lane| lane.home == *home)?;
         Some(lanes.swap_remove(at))
     }
-
-    /// Bytes of device memory and of pinned memory that are kept.
-    pub(crate) fn bytes(&self) -> usize {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Lane::bytes).sum()
-    }
 }
 
 impl<K: AnyKey, V: Word> Base<K, V> {
@@ -217,15 +212,6 @@ impl<K: AnyKey, V: Word> Base<K, V> {
             slots: Vec::new(),
             next: 0,
         })
-    }
-
-    /// Of device memory and of pinned memory.
-    fn bytes(&self) -> usize {
-        let tables = self.splitters.there.bytes()
-            + self.before.there.bytes()
-            + self.keys_beside.there.bytes()
-            + self.values_beside.there.bytes();
-        tables + 2 * self.ways.bytes() + self.slots.iter().map(Slot::bytes).sum::<usize>()
     }
 
     fn quiesce(&self) {
@@ -245,7 +231,7 @@ impl<K: AnyKey, V: Word> Base<K, V> {
     fn hold(&mut self, splitters: &[K], question: &Question<'_, K, V>) -> Result<()> {
         self.splitters.hold(splitters.iter().map(|key| key.encode()))?;
         match question {
-            Question::Get { .. } => {}
+            Question::Get { .. } | Question::Contains { .. } => {}
             Question::Rank { before, .. } => self.before.hold(before.iter().copied())?,
             Question::Neighbor { beside, .. } => {
                 // Results are in the caller's form.
@@ -279,11 +265,6 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
     fn new(home: &Device) -> Result<Self> {
         let (cuts, staged_cuts) = (home.alloc(0)?, home.pinned(0)?);
         Ok(Self { home: home.clone(), bases: vec![Base::new(home)?], cuts, staged_cuts })
-    }
-
-    fn bytes(&self) -> usize {
-        // The cuts have as much pinned memory.
-        2 * self.cuts.bytes() + self.bases.iter().map(Base::bytes).sum::<usize>()
     }
 
     /// # Safety
@@ -665,6 +646,10 @@ impl<K: AnyKey, V: Word> Base<K, V> {
                     let out = (after(values, first), after(hits, first / 32));
                     back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out)
                 }
+                Question::Contains { hits } => {
+                    let out = (GlobalMut::null(), after(hits, first / 32));
+                    back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out)
+                }
                 Question::Rank { ranks, .. } => {
                     let plus = self.before.there.read_on(stream)?;
                     let out = (after(ranks, first), GlobalMut::null());
@@ -677,9 +662,13 @@ impl<K: AnyKey, V: Word> Base<K, V> {
                     }
                     let other_keys = self.keys_beside.there.read_on(stream)?;
                     let other_values = self.values_beside.there.read_on(stream)?;
-                    let out = (after(keys, first), GlobalMut::null());
+                    let (hits, is_set) = (after(hits, first / 32), values.is_null());
+                    let out = (after(keys, first), if is_set { hits } else { GlobalMut::null() });
                     back.column::<K::Bits>(column(1), Global::null(), (other_keys, have), out)?;
-                    let out = (after(values, first), after(hits, first / 32));
+                    if is_set {
+                        return Ok(());
+                    }
+                    let out = (after(values, first), hits);
                     back.column::<V>(column(0), Global::null(), (other_values, have), out)
                 }
             }

@@ -1,6 +1,7 @@
 //! [`Sharded`]: one index over several devices.
 
 use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
+use crate::parts::{Ends, Parts, ShardStats};
 use crate::question::{Shard, Shards};
 use crate::route::Route;
 use crate::router::Router;
@@ -14,10 +15,9 @@ use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Batch, Device, DeviceKind, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, Result, UpdateReport, Word,
+    AnyKey, Batch, Device, DeviceKind, IndexBuilder, KeyOf, OrderedIndex, Result, UpdateReport, Word,
 };
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// One index over several devices: each has the pairs of one interval of the keys, in an index of its own.
 ///
@@ -46,26 +46,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// # }
 /// ```
 pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
-    group: Group<I>,
-    /// The smallest key that each shard but the first may hold.
-    splitters: Vec<KeyOf<I>>,
-    /// For each shard the pairs of those before it, and then of all: after the last change that took place.
-    before: Vec<u64>,
+    parts: Parts<KeyOf<I>, I>,
     rebuild: Box<dyn Rebuild<I>>,
     router: Router<I::Domain, I::Value>,
     ways: HostWays<I::Domain, I::Value>,
-    /// Each shard's first pair and last one, once they were asked for after the last change.
-    ends: Mutex<Option<AllEnds<I::Domain, I::Value>>>,
+    ends: Ends<(KeyOf<I>, I::Value)>,
 }
 
-/// The first pair and the last one.
-type Ends<K, V> = Option<[(K, V); 2]>;
-
-/// Those of each shard.
-type AllEnds<K, V> = Arc<Vec<Ends<K, V>>>;
-
 /// A builder, whatever its type is.
-trait Rebuild<I: OrderedIndex>: Send + Sync {
+pub(crate) trait Rebuild<I: OrderedIndex>: Send + Sync {
     fn build(&self, device: &Device, keys: &[KeyOf<I>], values: &[I::Value]) -> Result<I>;
 }
 
@@ -75,23 +64,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>, B: IndexBuilder<Index = I>> Rebuild
     }
 }
 
-/// What a shard of a [`Sharded`] has.
-#[derive(Clone, Debug)]
-pub struct ShardStats<K> {
-    /// The device that it is on.
-    pub device: Device,
-    /// The smallest key that it may hold; the next shard's is past its largest.
-    pub from: K,
-    /// Its pairs.
-    pub pairs: u64,
-    /// Bytes of the device's memory that it takes.
-    pub bytes: u64,
-}
-
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// Builds an index over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be there more than once.
     /// Of equal keys, the last one's value is kept. The shards' borders are chosen from a sample of the keys, such that they are
-    /// about as large as each other. Without keys, the shards divide the key space evenly.
+    /// about as large as each other. Without keys, the shards divide the key space evenly. Pairs that main memory has no room for are
+    /// built in pieces: [`Sharded::from_pieces`].
     ///
     /// # Errors
     /// [`Error::OptionValue`] for no devices, or more than 64; [`Error::LengthMismatch`]; those of the index's build.
@@ -108,17 +85,14 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let (keys, values) = (route.split(keys)?, route.split(values)?);
         let group =
             Group::build(devices, |shard, device| IndexBuilder::build(&builder, device, &keys[shard], &values[shard]))?;
-        let mut index = Self {
-            group,
-            splitters,
-            before: Vec::new(),
-            rebuild: Box::new(builder),
-            router: Router::default(),
-            ways: HostWays::new(devices),
-            ends: Mutex::default(),
-        };
-        index.count();
-        Ok(index)
+        Ok(Self::of(group, splitters, Box::new(builder), devices))
+    }
+
+    /// Of shards that were built on these devices.
+    pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Box<dyn Rebuild<I>>, devices: &[Device]) -> Self {
+        let (router, ways) = (Router::default(), HostWays::new(devices));
+        let parts = Parts::new(group, splitters, I::len);
+        Self { parts, rebuild, router, ways, ends: Ends::default() }
     }
 
     /// Each shard's index, in the order of their keys.
@@ -126,24 +100,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// # Errors
     /// [`Error::Lost`].
     pub fn shards(&self) -> Result<&[I]> {
-        self.group.get()
+        self.parts.group.get()
     }
 
     /// What each shard has, in the order of their keys.
     pub fn stats(&self) -> Vec<ShardStats<K>> {
-        let stats = |(shard, index): (usize, &I)| ShardStats {
-            device: index.device().clone(),
-            from: if shard == 0 { K::MIN } else { self.splitters[shard - 1] },
-            pairs: self.before[shard + 1] - self.before[shard],
-            bytes: index.bytes(),
-        };
-        self.group.known().iter().enumerate().map(stats).collect()
-    }
-
-    /// Bytes of device memory and of pinned memory that finished batches have left for the next ones, on all devices, beside those of
-    /// the shards' own batches.
-    pub fn batch_bytes(&self) -> usize {
-        self.router.bytes() + self.ways.bytes()
+        self.parts.stats(|index| (index.device(), index.bytes()))
     }
 
     /// Moves pairs between neighbours until no shard has more than half as many again as the mean; how many pairs have moved.
@@ -155,70 +117,41 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// # Errors
     /// Those of the index's build: these two shards are as they were, and the index has all its pairs. [`Error::Lost`].
     pub fn rebalance(&mut self) -> Result<u64> {
-        self.group.get()?;
-        let mut moved = 0;
-        loop {
-            let sizes: Vec<u64> = self.before.windows(2).map(|shard| shard[1] - shard[0]).collect();
-            let total = self.before[sizes.len()];
-            let largest = sizes.iter().max().map_or(0, |&most| u128::from(most));
-            // More than 3/2 of the mean.
-            if largest * 2 * sizes.len() as u128 <= u128::from(total) * 3 {
-                return Ok(moved);
+        self.ends.forget();
+        let rebuild = &*self.rebuild;
+        self.parts.rebalance(I::len, |old| {
+            let len = old.iter().map(|index| index.len() as usize).sum();
+            let (mut keys, mut values) = (with_room(len)?, with_room(len)?);
+            for index in old {
+                let (more_keys, more_values) = index.pairs()?.into_par_iter().try_unzip()?;
+                keys.extend_from_slice(&more_keys);
+                values.extend_from_slice(&more_values);
             }
-            // Evening out the most different neighbours comes to an end: the sum of the squares of the sizes falls.
-            let difference = |&left: &usize| sizes[left].abs_diff(sizes[left + 1]);
-            match (0..sizes.len() - 1).max_by_key(difference) {
-                Some(left) if difference(&left) > 1 => moved += self.even_out(left)?,
-                _ => return Ok(moved),
-            }
-        }
+            let middle = keys.len() / 2;
+            let new = [0..middle, middle..keys.len()].into_iter().collect::<Vec<_>>();
+            let build = |(shard, pairs): (usize, core::ops::Range<usize>)| {
+                rebuild.build(old[shard].device(), &keys[pairs.clone()], &values[pairs])
+            };
+            Ok(Some((new.into_par_iter().enumerate().try_map_collect(build)?, keys[middle])))
+        })
     }
 
-    /// Gives a shard and the next one the same number of pairs; how many have moved.
-    fn even_out(&mut self, left: usize) -> Result<u64> {
-        let right = left + 1;
-        let old = &self.group.get()?[left..=right];
-        let old_size = self.before[right] - self.before[left];
-        let len = old.iter().map(|index| index.len() as usize).sum();
-        let (mut keys, mut values) = (with_room(len)?, with_room(len)?);
-        for index in old {
-            let (more_keys, more_values) = index.pairs()?.into_par_iter().try_unzip()?;
-            keys.extend_from_slice(&more_keys);
-            values.extend_from_slice(&more_values);
-        }
-        let middle = keys.len() / 2;
-        let new = [0..middle, middle..keys.len()].into_iter().collect::<Vec<_>>();
-        let build = |(shard, pairs): (usize, core::ops::Range<usize>)| {
-            self.rebuild.build(old[shard].device(), &keys[pairs.clone()], &values[pairs])
-        };
-        let built: Vec<I> = new.into_par_iter().enumerate().try_map_collect(build)?;
-        for (old, new) in self.group.get_mut()?[left..=right].iter_mut().zip(built) {
-            *old = new;
-        }
-        self.splitters[left] = keys[middle];
-        self.count();
-        Ok(old_size.abs_diff(middle as u64))
+    pub(crate) fn parts(&self) -> &Parts<K, I> {
+        &self.parts
     }
 
     pub(crate) fn group(&self) -> &Group<I> {
-        &self.group
+        &self.parts.group
     }
 
     pub(crate) fn group_mut(&mut self) -> &mut Group<I> {
-        &mut self.group
+        &mut self.parts.group
     }
 
     /// Notes how many pairs there are.
     fn count(&mut self) {
-        *self.ends.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
-        let mut before = 0;
-        let sizes = self.group.known().iter().map(I::len);
-        self.before = core::iter::once(0)
-            .chain(sizes.map(|size| {
-                before += size;
-                before
-            }))
-            .collect();
+        self.ends.forget();
+        self.parts.count(I::len);
     }
 
     /// The shards, if batches can be routed on their devices: all of one kind, which runs kernels, and with launches.
@@ -226,7 +159,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// # Errors
     /// [`Error::Lost`].
     pub(crate) fn routed(&self) -> Result<Option<Shards<'_, K, I::Value>>> {
-        let shards = self.group.get()?;
+        let shards = self.parts.group.get()?;
         let kind = shards[0].device().kind();
         if kind == DeviceKind::Host || shards.iter().any(|shard| shard.device().kind() != kind) {
             return Ok(None);
@@ -235,11 +168,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     pub(crate) fn splitters(&self) -> &[K] {
-        &self.splitters
+        &self.parts.splitters
     }
 
     pub(crate) fn before(&self) -> &[u64] {
-        &self.before
+        &self.parts.before
     }
 
     pub(crate) fn router(&self) -> &Router<K, I::Value> {
@@ -250,10 +183,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ways
     }
 
-    /// For measurements: the most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
+    /// The most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
     /// whether all devices divide batches.
-    #[doc(hidden)]
-    pub fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
+    #[cfg(test)]
+    pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
         (self.router.piece, self.router.slots) = (piece, slots);
         self.router.all_divide = all_divide;
     }
@@ -264,84 +197,19 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// # Errors
     /// Those of look-ups, which it makes the first time after a change.
     pub(crate) fn beside(&self, upper: bool) -> Result<Neighbors<K, I::Value>> {
-        let known = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let ends = match known {
-            Some(ends) => ends,
-            None => {
-                let of = |_, shard: &I| match shard.is_empty() {
-                    true => Ok(None),
-                    false => {
-                        let (first, last) =
-                            (shard.successor_many(&[K::MIN])?[0], shard.predecessor_many(&[K::MAX])?[0]);
-                        Ok(first.zip(last).map(|(first, last)| [first, last]))
-                    }
-                };
-                let ends = Arc::new(self.group.ask(of)?);
-                *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = Some(ends.clone());
-                ends
-            }
-        };
-        let mut nearest = None;
-        let mut pass = |ends: &Ends<K, I::Value>, end: usize| {
-            let found = nearest;
-            nearest = ends.map(|ends| ends[end]).or(nearest);
-            found
-        };
-        Ok(match upper {
-            true => ends.iter().map(|ends| pass(ends, 1)).collect(),
+        let of = |_, shard: &I| match shard.is_empty() {
+            true => Ok(None),
             false => {
-                let mut all: Vec<_> = ends.iter().rev().map(|ends| pass(ends, 0)).collect();
-                all.reverse();
-                all
+                let (first, last) = (shard.successor_many(&[K::MIN])?[0], shard.predecessor_many(&[K::MAX])?[0]);
+                Ok(first.zip(last).map(|(first, last)| [first, last]))
             }
-        })
-    }
-
-    /// The answers of a function for each shard's keys, in the order of the keys.
-    pub(crate) fn answer<T: Copy + Send + Sync>(
-        &self,
-        keys: &[K],
-        call: impl Fn(usize, &[I], &[K]) -> Result<Vec<T>> + Sync,
-    ) -> Result<Vec<T>> {
-        let shards = self.group.get()?;
-        let route = Route::new(&self.splitters, keys.len(), |at| keys[at])?;
-        let parts = route.split(keys)?;
-        let answers = self.group.ask(|shard, _| match &parts[shard][..] {
-            [] => Ok(Vec::new()),
-            part => call(shard, shards, part),
-        })?;
-        route.merge(answers)
-    }
-
-    /// The ranks of keys, from their ranks in each shard.
-    pub(crate) fn rank(&self, keys: &[K], rank: impl Fn(&I, &[K]) -> Result<Vec<u64>> + Sync) -> Result<Vec<u64>> {
-        self.answer(keys, |shard, shards, keys| {
-            let mut ranks = rank(&shards[shard], keys)?;
-            ranks.par_iter_mut().for_each(|rank| *rank += self.before[shard]);
-            Ok(ranks)
-        })
-    }
-
-    /// The neighbours of keys: those that a shard does not have are the pair of the nearest shard that has any.
-    pub(crate) fn neighbor(
-        &self,
-        keys: &[K],
-        neighbor: impl Fn(&I, &[K]) -> Result<NeighborsOf<I>> + Sync,
-        beside: impl Fn(&[I], usize) -> Result<Option<(K, I::Value)>> + Sync,
-    ) -> Result<NeighborsOf<I>> {
-        self.answer(keys, |shard, shards, keys| {
-            let mut found = neighbor(&shards[shard], keys)?;
-            if found.par_iter().any(Option::is_none) {
-                let beside = beside(shards, shard)?;
-                found.par_iter_mut().for_each(|pair| *pair = pair.or(beside));
-            }
-            Ok(found)
-        })
+        };
+        self.ends.beside(upper, || self.parts.group.ask(of))
     }
 
     /// Gives each shard its part of a batch.
     pub(crate) fn change(&mut self, parts: &[Batch<'_, I>]) -> Result<UpdateReport> {
-        let shards = self.group.get()?;
+        let shards = self.parts.group.get()?;
         let keys = parts.iter().map(keys_of).collect::<Result<Vec<_>>>()?;
         // A change in one shard is all or nothing by itself.
         let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
@@ -350,7 +218,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
                 true => Ok(Undo::Ops(Vec::new())),
                 false => undo(shard, keys),
             })?;
-        let reports = self.group.change(parts, |shard| undo[shard].ops(&keys[shard]))?;
+        let reports = self.parts.group.apply(parts, |shard| undo[shard].ops(&keys[shard]))?;
         self.count();
         Ok(sum(&reports))
     }
@@ -362,9 +230,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         values: &[I::Value],
         batch: impl for<'a> Fn(&'a [K], &'a [I::Value]) -> Batch<'a, I>,
     ) -> Result<UpdateReport> {
-        self.group.get()?;
+        self.parts.group.get()?;
         check_lengths(keys, values)?;
-        let route = Route::new(&self.splitters, keys.len(), |at| keys[at])?;
+        let route = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?;
         let (keys, values) = (route.split(keys)?, route.split(values)?);
         self.change(&keys.iter().zip(&values).map(|(keys, values)| batch(keys, values)).collect::<Vec<_>>())
     }
@@ -374,7 +242,7 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// Iterates over all pairs in ascending order of their keys. Pairs come from the devices in large blocks; if that fails, the
     /// item is an error and the iteration ends.
     pub fn iter(&self) -> impl Iterator<Item = Result<(I::Key, I::Value)>> {
-        let (shards, error) = match self.group.get() {
+        let (shards, error) = match self.parts.group.get() {
             Ok(shards) => (shards, None),
             Err(error) => (&[][..], Some(Err(error))),
         };
@@ -386,7 +254,7 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
 
 impl<I: OrderedIndex<Domain: AnyKey>> fmt::Debug for Sharded<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pairs = self.before.last().unwrap_or(&0);
-        write!(f, "Sharded[{} of {}, {pairs} pairs]", self.splitters.len() + 1, I::NAME)
+        let pairs = self.parts.before.last().unwrap_or(&0);
+        write!(f, "Sharded[{} of {}, {pairs} pairs]", self.parts.splitters.len() + 1, I::NAME)
     }
 }

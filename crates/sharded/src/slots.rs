@@ -110,10 +110,6 @@ pub(crate) fn write<T>(column: &mut Column, stream: &Stream, first: usize) -> Re
 }
 
 impl Found {
-    fn bytes(&self) -> usize {
-        self.columns.iter().map(Buffer::bytes).sum::<usize>() + self.hits.bytes()
-    }
-
     fn new(device: &Device) -> Result<Self> {
         Ok(Self { columns: [device.alloc(0)?, device.alloc(0)?], hits: device.alloc(0)? })
     }
@@ -143,14 +139,6 @@ impl Slot {
             far: Found::new(device)?,
             abroad: Vec::new(),
         })
-    }
-
-    /// Of device memory and of pinned memory.
-    pub(crate) fn bytes(&self) -> usize {
-        let abroad = |abroad: &Abroad| abroad.keys.bytes() + abroad.found.bytes();
-        let own = self.keys.bytes() + self.places.bytes() + self.near.bytes() + self.far.bytes();
-        let passing = self.input.bytes() + self.output.bytes() + 2 * self.next.bytes();
-        own + passing + self.abroad.iter().flatten().map(abroad).sum::<usize>()
     }
 
     /// Room for a number of queries on another device, and their results.

@@ -1,5 +1,9 @@
 //! Over the host and the emulator; the suite puts both through its cases, too.
 
+mod multi_maps;
+mod pieces;
+mod sets;
+
 use crate::{Replicated, Sharded};
 use core::ops::Bound;
 use lanetree::runtime::Failure;
@@ -196,6 +200,23 @@ fn copies_take_every_change() -> Result<()> {
         compare(copy, &map, &[0, 1, 2, 3, 4, 5])?;
     }
     compare(&index, &map, &[5, 0, 3])
+}
+
+#[test]
+fn a_copy_answers_batches_on_its_device() -> Result<()> {
+    let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+    let mut index = Replicated::build(&devices[..2], LaneTree::<u64, u64>::builder(), &[1, 2, 3], &[10, 20, 30])?;
+    index.insert_many(&[4], &[40])?;
+    for device in &devices[..2] {
+        let (stream, queries, mut found) = (device.stream()?, device.upload(&[4_u64, 5])?, device.alloc(2)?);
+        index.on(&stream)?.miss(7).get(&queries, &mut found)?;
+        assert_eq!(found.to_vec()?, [40, 7]);
+        index.device_form().expect("it has one").lower_bound(&stream, &queries, &mut found)?;
+        assert_eq!(found.to_vec()?, [3, 4]);
+    }
+    let error = index.on(&devices[2].stream()?).expect_err("no copy is there").to_string();
+    assert!(error.contains("the stream"), "{error}");
+    Ok(())
 }
 
 /// Compares every query in device form with a map's, with the batch on the device of a shard.

@@ -29,9 +29,4 @@ impl<K: Pod, V: Pod> HostWays<K, V> {
         }
         Self(ways)
     }
-
-    /// Bytes that are kept, of device memory and of pinned memory.
-    pub(crate) fn bytes(&self) -> usize {
-        self.0.iter().map(|way| way.pinned.bytes()).sum()
-    }
 }

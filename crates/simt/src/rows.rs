@@ -1,6 +1,6 @@
 //! Rows of pairs that are copied one after the other: which pairs a group of lanes copies.
 
-use crate::{Global, Hint, Simt, kernel_args};
+use crate::{FULL_MASK, Global, Hint, Simt, WARP, kernel_args};
 
 kernel_args! {
     /// Rows of pairs, and the window of the outputs that is written. A group of lanes copies a short row whole. Of a longer one it
@@ -96,5 +96,59 @@ impl GatherRows {
             let cursor = simt.load(self.cursors, row, Hint::ReadOnly);
             RowPart { cursor, skip: at - begin, at: at - self.first, end: end - self.first }
         }
+    }
+}
+
+/// The rows in which the outputs of a warp are, of rows that are written one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct WarpRows {
+    first: u64,
+    count: u64,
+}
+
+impl WarpRows {
+    /// Warp collective (all lanes, with the same arguments). The rows of the outputs from `first` to before `end`, at least one: both
+    /// ends are searched at once, each by half of the lanes, sixteen parts at a time.
+    ///
+    /// # Safety
+    /// There are `rows + 1` offsets, at least two, which do not descend; the first is at most `first`, the last at least `end`.
+    #[inline(always)]
+    pub unsafe fn of<S: Simt>(simt: S, offsets: Global<u64>, rows: u64, first: u64, end: u64) -> Self {
+        const PARTS: u32 = WARP / 2;
+        let (part, half) = (simt.lane() % PARTS, simt.lane() / PARTS);
+        let at = if half == 0 { first } else { end - 1 };
+        // The last row that begins at most there is among these.
+        let (mut base, mut left) = (0, rows);
+        while simt.any(FULL_MASK, left > 1) {
+            let step = left.div_ceil(u64::from(PARTS));
+            let own = u64::from(part + 1) * step;
+            let row = base + if own < left { own } else { 0 };
+            // SAFETY: the number of a row.
+            let begins = unsafe { simt.load(offsets, row, Hint::ReadOnly) } <= at;
+            let begins = simt.opaque(u32::from(begins & (own < left))) != 0;
+            let begun = (simt.ballot(FULL_MASK, begins) >> (PARTS * half) & ((1 << PARTS) - 1)).count_ones();
+            let passed = u64::from(begun) * step;
+            base += passed;
+            left = if left - passed < step { left - passed } else { step };
+        }
+        let (first, last) = (simt.shuffle(FULL_MASK, base, 0), simt.shuffle(FULL_MASK, base, PARTS));
+        Self { first, count: last - first + 1 }
+    }
+
+    /// Per thread. The row of one of the outputs.
+    ///
+    /// # Safety
+    /// The offsets are those that it was made of.
+    #[inline(always)]
+    pub unsafe fn row<S: Simt>(&self, simt: S, offsets: Global<u64>, at: u64) -> u64 {
+        let (mut base, mut left) = (self.first, self.count);
+        while left > 1 {
+            let half = left / 2;
+            // SAFETY: the number of a row.
+            let begins = unsafe { simt.load(offsets, base + half, Hint::ReadOnly) } <= at;
+            base += if begins { half } else { 0 };
+            left -= half;
+        }
+        base
     }
 }

@@ -4,7 +4,7 @@ use crate::families::{
     BatchHooks, CuartBuilder, CuartHooks, CubptBuilder, HarmoniaBuilder, HybridHooks, LaneTreeBuilder, cuart_builders,
     cubpt_builders, harmonia_builders, hybrid_builders, lane_tree_builders,
 };
-use crate::{Case, Family, Tally, check, conformance, conformance_on, directed, parts};
+use crate::{Case, Family, Size, Tally, at_size, check, conformance, conformance_on, directed, parts};
 use crate::{Fixed, MirroredFamily, Ordered, Plain, RegularHooks, mirrored, ordered};
 use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{
@@ -29,6 +29,7 @@ macro_rules! for_each_index {
         $each! {
             harmonia = $crate::indexes::harmonia::<u32, u32>("harmonia"), 200;
             harmonia_wide = $crate::indexes::harmonia::<u64, u64>("harmonia_wide"), 120;
+            harmonia_narrow_keys = $crate::indexes::harmonia::<i32, u64>("harmonia_narrow_keys"), 60;
             harmonia_signed = $crate::indexes::harmonia::<i64, u32>("harmonia_signed"), 120;
             cuart = $crate::indexes::cuart::<u64>("cuart"), 200;
             cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 120;
@@ -63,6 +64,7 @@ macro_rules! for_each_index {
             lanetree_set = $crate::families::LaneSets::<u64>::new("lanetree_set"), 40;
             lanetree_set_narrow = $crate::families::LaneSets::<i32>::new("lanetree_set_narrow"), 40;
             lanetree_set_bytes16 = $crate::families::LaneSets::<$crate::lanetree::Bytes16>::new("lanetree_set_bytes16"), 20;
+            sharded_set = $crate::families::ShardedSets::new("sharded_set"), 20;
         }
     };
     ($each:ident, pairs) => {
@@ -94,6 +96,12 @@ pub trait Conforms: Send + Sync {
     /// What fails, and how.
     fn conformance_on(&self, device: &Device, way: u8, part: &str) -> Result<u64, String>;
 
+    /// [`at_size()`].
+    ///
+    /// # Errors
+    /// The build's own.
+    fn at_size(&self, device: &Device, way: u8, size: &Size) -> lanetree::Result<Result<u64, String>>;
+
     /// [`check`].
     ///
     /// # Errors
@@ -118,6 +126,10 @@ impl<F: Family + Send> Conforms for F {
         conformance_on(self, device, way, part)
     }
 
+    fn at_size(&self, device: &Device, way: u8, size: &Size) -> lanetree::Result<Result<u64, String>> {
+        at_size(self, device, way, size)
+    }
+
     fn check(&self, case: &Case) -> Result<Tally, String> {
         check(self, case)
     }
@@ -125,7 +137,7 @@ impl<F: Family + Send> Conforms for F {
 
 /// The indexes of the list whose [`conformance`] has failures at every point: one of each kind. What can fail is called by code that
 /// all keys and values of an index share, so for the others there are the failures in their random cases.
-const WITH_FAILURES: [&str; 14] = [
+const WITH_FAILURES: [&str; 15] = [
     "harmonia",
     "cuart",
     "hybrid",
@@ -138,6 +150,7 @@ const WITH_FAILURES: [&str; 14] = [
     "sorted",
     "sharded",
     "replicated",
+    "sharded_set",
     "harmonia_mirrored",
     "cuart_mirrored",
 ];

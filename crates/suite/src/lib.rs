@@ -21,6 +21,7 @@
 //! A case that fails is shortened and then printed as Rust: the body of a new test. A fuzzer that follows coverage calls
 //! [`on_bytes`]: `fuzz_target!(|bytes: &[u8]| on_bytes(&indexes::cuart::<u64>("cuart"), bytes))`.
 
+mod at_size;
 mod bounded;
 mod conformance;
 pub mod contract;
@@ -41,6 +42,7 @@ mod run;
 mod step;
 mod subject;
 
+pub use at_size::{Size, Spread, at_size};
 pub use bounded::{bounded, on_bytes};
 pub use conformance::{conformance, conformance_on, directed, parts};
 pub use hooks::{Fixed, Hooks, Plain, RegularHooks};

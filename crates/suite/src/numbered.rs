@@ -18,6 +18,9 @@ pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
     /// One of 2^32 keys or more, in no order: different numbers below 2^32 stand for different keys.
     fn distinct(number: u64) -> Self;
 
+    /// One of the keys that words stand for: neighbours for neighbouring words, mostly; not every word has one of its own.
+    fn of_word(word: u64) -> Self;
+
     /// The first parts of a key, at most so many, where it has parts.
     #[must_use]
     fn cut(self, _len: usize) -> Self {
@@ -77,6 +80,13 @@ macro_rules! numbered {
                 <$key as AnyKey>::decode(Bits::from_parts([word as u64, (word >> 64) as u64]))
             }
 
+            fn of_word(word: u64) -> $key {
+                type Bits = <$key as AnyKey>::Bits;
+                // With 128 bits the upper half decides the order; the lower one differs wherever that does.
+                let lower = if Bits::BYTES == 16 { scattered(word) } else { word };
+                <$key as AnyKey>::decode(Bits::from_parts([lower, word]))
+            }
+
             fn lent(lender: &Lender, keys: &[$key]) -> Option<Result<Box<dyn Any>>> {
                 Some(lender.upload(keys).map(|buffer| Box::new(buffer) as Box<dyn Any>))
             }
@@ -108,6 +118,18 @@ impl Numbered for Vec<u8> {
     /// Of eight bytes.
     fn distinct(number: u64) -> Vec<u8> {
         scattered(number).to_be_bytes().to_vec()
+    }
+
+    /// Of eight bytes, fewer or more.
+    fn of_word(word: u64) -> Vec<u8> {
+        let mut string = word.to_be_bytes().to_vec();
+        match word % 7 {
+            0 => string.truncate(5),
+            1 => string.extend([7; 13]),
+            2 => string.extend([7; 30]),
+            _ => {}
+        }
+        string
     }
 
     /// Neighbours share long beginnings, and some keys are prefixes of others.

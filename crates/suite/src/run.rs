@@ -5,7 +5,7 @@ use crate::{
     Ask, Bounds, Case, Change, Combination, Failing, Family, Form, Keys, Numbered, Place, Side, Span, Step, Subject,
     Upkeep,
 };
-use core::fmt::Debug;
+use core::fmt::{self, Debug, Write as _};
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::{Device, DeviceKind, Error, Op};
@@ -37,7 +37,7 @@ pub fn check_on<F: Family>(family: &F, case: &Case, device: &Device) -> Result<T
 }
 
 /// The value of a number.
-fn value<S: Subject>(number: u64) -> u64 {
+pub(crate) fn value<S: Subject>(number: u64) -> u64 {
     if S::HAS_VALUES { number } else { 0 }
 }
 
@@ -112,10 +112,15 @@ impl<S: Subject> Run<S> {
     /// # Errors
     /// What differs.
     pub(crate) fn of(index: S, pairs: Vec<(S::Key, u64)>) -> Result<Self, String> {
-        let (index, model) = (Some(index), Model(pairs.into_iter().collect()));
+        let (index, model) = (Some(index), Model::of(pairs));
         let mut run = Self { index, model, stamp: 1000, tally: Tally::default() };
         run.upkeep(Upkeep::Iterate)?;
         Ok(run)
+    }
+
+    /// What the index should have.
+    pub(crate) fn model(&self) -> &Model<S::Key> {
+        &self.model
     }
 
     pub(crate) fn index(&mut self) -> &mut S {
@@ -141,6 +146,17 @@ impl<S: Subject> Run<S> {
         &mut self,
         change: Change,
         keys: &Keys,
+        form: Form,
+        failure: Option<Failure>,
+    ) -> Result<bool, String> {
+        self.change_keys(change, numbered::<S>(keys), form, failure)
+    }
+
+    /// [`Run::change`] of keys that have no numbers.
+    pub(crate) fn change_keys(
+        &mut self,
+        change: Change,
+        keys: Vec<S::Key>,
         form: Form,
         failure: Option<Failure>,
     ) -> Result<bool, String> {
@@ -230,7 +246,7 @@ impl<S: Subject> Run<S> {
     /// # Errors
     /// What differs.
     fn finds_all(&mut self, form: Form) -> Result<(), String> {
-        let (keys, values): (Vec<_>, Vec<_>) = self.model.pairs().into_iter().unzip();
+        let (keys, values): (Vec<_>, Vec<_>) = self.model.pairs().iter().cloned().unzip();
         let ranks = (0..keys.len() as u64).collect();
         let index = self.index();
         index.check_structure();
@@ -305,10 +321,10 @@ impl<S: Subject> Run<S> {
         Ok(())
     }
 
-    fn ops(&mut self, change: Change, keys: &Keys) -> Vec<Op<S::Key, u64>> {
+    fn ops(&mut self, change: Change, keys: impl IntoIterator<Item = S::Key>) -> Vec<Op<S::Key, u64>> {
         let mut ops = Vec::new();
-        for (i, number) in keys.numbers().into_iter().enumerate() {
-            let (key, value) = (S::Key::key(number), value::<S>(self.stamp));
+        for (i, key) in keys.into_iter().enumerate() {
+            let value = value::<S>(self.stamp);
             self.stamp += 1;
             let kind = match change {
                 Change::Insert => 0,
@@ -326,7 +342,15 @@ impl<S: Subject> Run<S> {
     }
 
     pub(crate) fn ask(&mut self, ask: &Ask, form: Form) -> Result<(), String> {
-        let answered = self.answer(ask, form)?;
+        self.question(question::<S>(ask), form)
+    }
+
+    /// Asks the index and the model.
+    ///
+    /// # Errors
+    /// What differs.
+    pub(crate) fn question(&mut self, question: Question<S::Key>, form: Form) -> Result<(), String> {
+        let answered = self.answer(question, form)?;
         self.count(answered);
         Ok(())
     }
@@ -336,31 +360,25 @@ impl<S: Subject> Run<S> {
     }
 
     /// Whether the index has answered.
-    fn answer(&mut self, ask: &Ask, form: Form) -> Result<bool, String> {
-        let of = |keys: &Keys| keys.numbers().into_iter().map(S::Key::key).collect::<Vec<_>>();
-        let model = self.model.clone();
-        let index = self.index();
-        match ask {
-            Ask::Get(keys) => {
-                let keys = of(keys);
-                same(index, index.get(&keys, form), keys.iter().map(|key| model.0.get(key).copied()).collect())
+    fn answer(&mut self, question: Question<S::Key>, form: Form) -> Result<bool, String> {
+        let Self { index, model, .. } = self;
+        let index: &S = index.as_ref().expect("it has arrived");
+        match question {
+            Question::Get(keys) => same(index, index.get(&keys, form), keys.iter().map(|key| model.get(key)).collect()),
+            Question::Rank(keys, side) => {
+                let expected = keys.iter().map(|key| model.rank(key, side == Side::Upper)).collect();
+                same(index, index.rank(&keys, side, form), expected)
             }
-            Ask::Rank(keys, side) => {
-                let (keys, upper) = (of(keys), *side == Side::Upper);
-                let expected = keys.iter().map(|key| model.rank(key, upper)).collect();
-                same(index, index.rank(&keys, *side, form), expected)
-            }
-            Ask::Join(keys) => {
-                let keys = of(keys);
-                let row = |key| model.0.contains_key(key).then(|| model.rank(key, false));
+            Question::Join(keys) => {
+                let row = |key| model.get(key).map(|_| model.rank(key, false));
                 same(index, index.join(&keys, form), keys.iter().map(row).collect())
             }
-            Ask::Combine(how, keys) => {
+            Question::Combine(how, keys) => {
                 // Values that no other pair has.
-                let other: BTreeMap<S::Key, u64> = of(keys).into_iter().zip((1 << 30..).map(value::<S>)).collect();
+                let other: BTreeMap<S::Key, u64> = keys.into_iter().zip((1 << 30..).map(value::<S>)).collect();
                 let pairs: Vec<(S::Key, u64)> = other.clone().into_iter().collect();
-                let Some(found) = index.combine(*how, &pairs, form) else { return Ok(true) };
-                let mut expected = model.0;
+                let Some(found) = index.combine(how, &pairs, form) else { return Ok(true) };
+                let mut expected: BTreeMap<S::Key, u64> = model.pairs().iter().cloned().collect();
                 match how {
                     Combination::Union => expected.extend(other),
                     Combination::Intersection => expected.retain(|key, _| other.contains_key(key)),
@@ -368,33 +386,29 @@ impl<S: Subject> Run<S> {
                 }
                 same(index, found, expected.into_iter().collect())
             }
-            Ask::Neighbor(keys, side) => {
-                let (keys, upper) = (of(keys), *side == Side::Upper);
-                let expected = keys.iter().map(|key| model.neighbor(key, upper)).collect();
-                same(index, index.neighbor(&keys, *side, form), expected)
+            Question::Neighbor(keys, side) => {
+                let expected = keys.iter().map(|key| model.neighbor(key, side == Side::Upper)).collect();
+                same(index, index.neighbor(&keys, side, form), expected)
             }
-            Ask::Range(spans, starts, ends) => {
-                let ranges = ranges(spans, of(starts), of(ends));
+            Question::Range(ranges) => {
                 let expected = ranges.iter().map(|range| model.range(range)).collect();
                 same(index, index.range(&ranges, form), expected)
             }
-            Ask::Count(spans, starts, ends) => {
-                let ranges = ranges(spans, of(starts), of(ends));
+            Question::Count(ranges) => {
                 let expected = ranges.iter().map(|range| model.range(range).len() as u64).collect();
                 same(index, index.count(&ranges, form), expected)
             }
-            Ask::Scan(keys, limit) => {
-                let (keys, limit) = (of(keys), u32::from(*limit));
+            Question::Scan(keys, limit) => {
                 let Some(found) = index.scan(&keys, limit) else { return Ok(true) };
                 let from = |key: &S::Key| (Bound::Included(key.clone()), Bound::Unbounded, Some(limit.into()));
                 same(index, found, keys.iter().map(|key| model.range(&from(key))).collect())
             }
-            Ask::Prefix(keys, len) => {
-                let prefixes: Vec<_> =
-                    of(keys).into_iter().map(|key| S::Key::cut(key, usize::from(len % 48))).collect();
+            Question::Prefix(prefixes) => {
                 let Some(found) = index.prefix(&prefixes) else { return Ok(true) };
-                let under =
-                    |prefix| model.pairs().into_iter().filter(|pair| S::Key::begins_with(&pair.0, prefix)).collect();
+                let under = |prefix| {
+                    let pairs = model.pairs().iter();
+                    pairs.filter(|pair| S::Key::begins_with(&pair.0, prefix)).cloned().collect()
+                };
                 same(index, found, prefixes.iter().map(under).collect::<Vec<Vec<_>>>())
             }
         }
@@ -403,15 +417,17 @@ impl<S: Subject> Run<S> {
     pub(crate) fn upkeep(&mut self, upkeep: Upkeep) -> Result<(), String> {
         match upkeep {
             Upkeep::Iterate => {
-                let expected = self.model.pairs();
                 let len = self.index().size();
+                // Never refused.
+                let found = self.index().pairs().map_err(|error| error.to_string())?;
+                let expected = self.model.pairs();
                 if len != expected.len() as u64 {
                     return Err(format!("it says to have {len} pairs instead of {}", expected.len()));
                 }
-                // Never refused.
-                let found = self.index().pairs().map_err(|error| error.to_string())?;
                 if found != expected {
-                    return Err(format!("{found:?} instead of {expected:?}"));
+                    let at = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+                    let (found, expected) = (found.get(at), expected.get(at));
+                    return Err(format!("pair {at} is {found:?} instead of {expected:?}"));
                 }
                 self.count(true);
                 Ok(())
@@ -434,14 +450,66 @@ impl<S: Subject> Run<S> {
     }
 }
 
+/// A batch of queries, whose keys are there.
+pub(crate) enum Question<K> {
+    Get(Vec<K>),
+    Rank(Vec<K>, Side),
+    Join(Vec<K>),
+    Combine(Combination, Vec<K>),
+    Neighbor(Vec<K>, Side),
+    Range(Vec<Range<K>>),
+    Count(Vec<Range<K>>),
+    Scan(Vec<K>, u32),
+    Prefix(Vec<K>),
+}
+
+/// The keys that numbers stand for.
+fn numbered<S: Subject>(keys: &Keys) -> Vec<S::Key> {
+    keys.numbers().into_iter().map(S::Key::key).collect()
+}
+
+fn question<S: Subject>(ask: &Ask) -> Question<S::Key> {
+    let of = numbered::<S>;
+    match ask {
+        Ask::Get(keys) => Question::Get(of(keys)),
+        Ask::Rank(keys, side) => Question::Rank(of(keys), *side),
+        Ask::Join(keys) => Question::Join(of(keys)),
+        Ask::Combine(how, keys) => Question::Combine(*how, of(keys)),
+        Ask::Neighbor(keys, side) => Question::Neighbor(of(keys), *side),
+        Ask::Range(spans, starts, ends) => Question::Range(ranges(spans, of(starts), of(ends))),
+        Ask::Count(spans, starts, ends) => Question::Count(ranges(spans, of(starts), of(ends))),
+        Ask::Scan(keys, limit) => Question::Scan(of(keys), u32::from(*limit)),
+        Ask::Prefix(keys, len) => {
+            Question::Prefix(of(keys).into_iter().map(|key| S::Key::cut(key, usize::from(len % 48))).collect())
+        }
+    }
+}
+
 /// Whether the index has answered; not where it may refuse to.
 fn same<S: Subject, T: PartialEq + Debug>(index: &S, found: lanetree::Result<T>, expected: T) -> Result<bool, String> {
     match found {
         Ok(found) if found == expected => Ok(true),
-        Ok(found) => Err(format!("{found:?} instead of {expected:?}")),
+        Ok(found) => Err(format!("{} instead of {}", shown(&found), shown(&expected))),
         Err(error) if index.may_refuse(&error) => Ok(false),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The beginning of what may be long.
+fn shown(value: &impl Debug) -> String {
+    /// Takes no more once it is full, so that the rest is not even written.
+    struct Beginning(String);
+    impl fmt::Write for Beginning {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.push_str(text);
+            if self.0.len() < 10_000 { Ok(()) } else { Err(fmt::Error) }
+        }
+    }
+    let mut beginning = Beginning(String::new());
+    if write!(beginning, "{value:?}").is_err() {
+        beginning.0.push_str(" and so on");
+    }
+    beginning.0
 }
 
 /// The ranges between the keys of two batches, the lower one of two first.

@@ -2,7 +2,6 @@
 //! driver.
 
 mod answer;
-mod bounds;
 mod cases;
 mod command;
 mod compare;
@@ -12,7 +11,6 @@ mod cuart;
 mod cuart_build;
 mod data;
 mod grt;
-mod harmonia;
 mod index;
 mod intervals;
 mod joins;
@@ -20,14 +18,12 @@ mod kernels;
 mod multimap;
 mod primitives;
 mod radix_sort;
-mod ranges;
 mod report;
 mod run;
 mod sample;
 mod sharded;
 mod tally;
 mod types;
-mod updates;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,17 +1,16 @@
-//! Works through the cases: small trees side by side, large ones one after another.
+//! Works through the cases: small ones side by side, large ones one after another.
 
 use super::answer::Answer;
-use super::cases::{self, Check, LARGE, Mode, Tree};
+use super::cases::{self, LARGE, Mode, Size};
 use super::compare::Sabotage;
 use super::data::derived_seed;
-use super::harmonia::Subject;
 use super::index::Index;
 use super::primitives::{self, Operation};
 use super::tally::{Ending, Failure, Group, Tally};
 use super::types::{with_types, with_value};
-use super::{conformance, coverage, cuart, cuart_build, grt, intervals, joins, multimap, radix_sort, sharded, updates};
+use super::{conformance, coverage, cuart, cuart_build, grt, intervals, joins, multimap, radix_sort, sharded};
 use indicatif::{ProgressBar, ProgressStyle};
-use lanetree::{Device, DeviceKind, Error, Key, Word, runtime};
+use lanetree::{Device, DeviceKind, Error, runtime};
 use lanetree_console::choice;
 use lanetree_suite::indexes::{self, Listed};
 use std::any::Any;
@@ -99,52 +98,19 @@ impl Target {
 
 /// Runs all cases on a device.
 pub(crate) fn run(settings: &Settings, target: &Target) -> Tally {
-    let is_large = |subject: &Subjects| matches!(subject, Subjects::Tree(tree) if tree.len >= LARGE);
-    let all = subjects(settings, target, target.device.kind(), settings.max_len);
-    let (large, small): (Vec<_>, Vec<_>) = all.into_iter().partition(is_large);
+    let all = jobs(settings, target, target.device.kind(), settings.max_len);
+    let (large, small): (Vec<_>, Vec<_>) = all.into_iter().partition(|job| job.len >= LARGE);
     let progress = progress_bar(small.len() + large.len(), &target.label());
     let mut tally = Tally::default();
-    for part in in_parallel(&small, |subject| subject.run(settings, target), &progress) {
+    for part in in_parallel(&small, |job| job.run(settings, target), &progress) {
         tally.merge(part);
     }
-    for tree in &large {
-        tally.merge(tree.run(settings, target));
+    for job in &large {
+        tally.merge(job.run(settings, target));
         progress.inc(1);
     }
     progress.finish_and_clear();
     tally
-}
-
-/// What is built once, and asked everything of a case or of several.
-pub(crate) enum Subjects {
-    Job(Job),
-    Tree(Tree),
-}
-
-impl Subjects {
-    pub(crate) fn run(&self, settings: &Settings, target: &Target) -> Tally {
-        match self {
-            Self::Job(job) => run_job(settings, target, job),
-            Self::Tree(tree) => run_tree(settings, target, tree),
-        }
-    }
-
-    /// What its cases' names begin with, after the device's.
-    pub(crate) fn name(&self) -> String {
-        match self {
-            Self::Job(job) => job.path.clone(),
-            Self::Tree(tree) => tree.name(),
-        }
-    }
-}
-
-/// All that is wanted, in the sizes for a kind of device, which need not be the target's.
-pub(crate) fn subjects(settings: &Settings, target: &Target, scale: DeviceKind, max_len: usize) -> Vec<Subjects> {
-    let mut subjects: Vec<_> = jobs(settings, target, scale, max_len).into_iter().map(Subjects::Job).collect();
-    if settings.indexes.contains(&Index::HARMONIA) {
-        subjects.extend(cases::trees(settings.mode, scale, max_len).into_iter().map(Subjects::Tree));
-    }
-    subjects
 }
 
 /// Runs a case on a device.
@@ -153,17 +119,41 @@ type Work = Box<dyn Fn(&Device) -> lanetree::Result<Answer> + Sync>;
 /// A case that makes its own data.
 pub(crate) struct Job {
     index: Index,
-    /// The case's name, after that of the device: `index/…`.
+    /// `index/…`.
     path: String,
     keys: &'static str,
     operation: &'static str,
     /// Decides emulated schedules, and for some cases the data.
     seed: u64,
-    run: Work,
+    /// Pairs, where there may be too many for a device.
+    len: usize,
+    work: Work,
 }
 
-/// The cases that are wanted, but for those over trees of Harmonia, which share their trees.
-fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) -> Vec<Job> {
+impl Job {
+    /// The case's name, after that of the device.
+    pub(crate) fn name(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn run(&self, settings: &Settings, target: &Target) -> Tally {
+        let Self { index, keys, operation, seed, len, .. } = *self;
+        let mut tally = Tally::default();
+        let name = format!("{}/{}", target.prefix(), self.path);
+        let ending = match guarded(|| (self.work)(&target.for_case(seed))) {
+            Err(error) if error.out_of_memory && len >= LARGE => {
+                tally.skipped.push(format!("{name}: {}", error.reason));
+                return tally;
+            }
+            ending => ending.map_err(|error| error.reason),
+        };
+        Case { settings, target, name, seed, index, keys, operation }.count(&mut tally, ending);
+        tally
+    }
+}
+
+/// All cases that are wanted, in the sizes for a kind of device, which need not be the target's.
+pub(crate) fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) -> Vec<Job> {
     let Settings { mode, seed, sabotage, .. } = *settings;
     let mut jobs = Vec::new();
     // These have other data on each device.
@@ -177,108 +167,98 @@ fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) 
             if len <= max_len && !is_too_much {
                 let path = format!("primitives/{short_name}/{keys}/n{len}");
                 let seed = own_seed(&path);
-                let run = Box::new(move |device: &Device| run(device, len, seed, sabotage));
-                jobs.push(Job { index: Index::PRIMITIVES, path, keys, operation: name, seed, run });
+                let work = Box::new(move |device: &Device| run(device, len, seed, sabotage));
+                jobs.push(Job { index: Index::PRIMITIVES, path, keys, operation: name, seed, len: 0, work });
             }
         }
     }
     for sort in radix_sort::cases(mode, kind, max_len) {
         let path = format!("primitives/{}", sort.name());
         let (keys, operation, seed) = (sort.keys, sort.operation(), own_seed(&path));
-        let run = Box::new(move |device: &Device| sort.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::PRIMITIVES, path, keys, operation, seed, run });
+        let work = Box::new(move |device: &Device| sort.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::PRIMITIVES, path, keys, operation, seed, len: 0, work });
     }
     for case in grt::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, operation, seed) = (case.keys(), case.operation(), own_seed(&path));
-        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::GRT, path, keys, operation, seed, run });
+        let work = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::GRT, path, keys, operation, seed, len: 0, work });
     }
     for case in intervals::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, operation, seed) = (case.key, intervals::Case::OPERATION, own_seed(&path));
-        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::INTERVALS, path, keys, operation, seed, run });
+        let work = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::INTERVALS, path, keys, operation, seed, len: 0, work });
     }
     for case in multimap::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, operation, seed) = (case.key, multimap::Case::OPERATION, own_seed(&path));
-        let run = Box::new(move |device: &Device| match case.key {
+        let work = Box::new(move |device: &Device| match case.key {
             "u128" => with_value!(case.value, |V| case.run::<u128, V>(device, seed, sabotage)),
             _ => with_types!(case.key, case.value, |K, V| case.run::<K, V>(device, seed, sabotage)),
         });
-        jobs.push(Job { index: Index::MULTIMAP, path, keys, operation, seed, run });
+        jobs.push(Job { index: Index::MULTIMAP, path, keys, operation, seed, len: 0, work });
     }
     for case in joins::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, seed) = (case.keys(), own_seed(&path));
-        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::LANE_TREE, path, keys, operation: "example joins", seed, run });
+        let work = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::LANE_TREE, path, keys, operation: "example joins", seed, len: 0, work });
     }
     for case in sharded::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, operation, seed) = (case.key, sharded::Case::OPERATION, own_seed(&path));
-        let run = Box::new(move |device: &Device| case.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::SHARDED, path, keys, operation, seed, run });
+        let work = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        jobs.push(Job { index: Index::SHARDED, path, keys, operation, seed, len: 0, work });
     }
     // And these the same on all.
-    for spec in updates::specs(mode, kind, max_len) {
-        let (keys, operation, case_seed) = (spec.key, "build, apply", derived_seed(seed, &spec.name()));
-        let path = format!("harmonia/{}", spec.name());
-        let run = Box::new(move |device: &Device| {
-            with_types!(spec.key, spec.value, |K, V| updates::run::<K, V>(&spec, device, seed, sabotage))
-        });
-        jobs.push(Job { index: Index::HARMONIA, path, keys, operation, seed: case_seed, run });
-    }
     for spec in cuart_build::specs(mode, kind, max_len) {
         let (keys, operation, case_seed) = (spec.keys(), "build on the device", derived_seed(seed, &spec.name()));
         let path = format!("cuart/{}", spec.name());
-        let run = Box::new(move |device: &Device| {
+        let work = Box::new(move |device: &Device| {
             with_value!(spec.value, |V| cuart_build::run::<V>(&spec, device, seed, sabotage))
         });
-        jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, run });
+        jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, len: 0, work });
     }
     for spec in cuart::specs(mode, kind, max_len) {
         let (keys, operation, case_seed) = (spec.keys(), spec.operation(), derived_seed(seed, &spec.name()));
         let path = format!("cuart/{}", spec.name());
-        let run = Box::new(move |device: &Device| {
+        let work = Box::new(move |device: &Device| {
             with_value!(spec.value, |V| cuart::run::<V>(&spec, device, seed, sabotage))
         });
-        jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, run });
+        jobs.push(Job { index: Index::CUART, path, keys, operation, seed: case_seed, len: 0, work });
     }
     // The suite, over every index of its list.
-    if settings.max_len == usize::MAX && sabotage.is_none() {
-        for Listed { name, family, .. } in indexes::with_builders().into_iter().chain(indexes::sets()) {
-            let (index, family) = (Index::of_family(name), Arc::new(family));
-            // Emulated, one way: the tests have all of them there. The HB+-tree has no other cases, and its first ways run
-            // kernels that no other way runs.
-            let most = match kind {
-                DeviceKind::Emulated if index == Index::HBTREE => 4,
-                DeviceKind::Emulated => 1,
-                _ => u8::MAX,
-            };
-            for way in 0..family.ways().min(most) {
-                for part in family.parts() {
-                    let short_part = part.replace([' ', ','], "_");
-                    let path = format!("{}/conformance/{name}/way{way}/{short_part}", index.name());
-                    let (seed, family) = (own_seed(&path), family.clone());
-                    let run = Box::new(move |device: &Device| conformance::run(&**family, device, way, part));
-                    jobs.push(Job { index, path, keys: "the suite's", operation: "conformance", seed, run });
-                }
+    for Listed { name, family, .. } in indexes::with_builders().into_iter().chain(indexes::sets()) {
+        let (index, family) = (Index::of_family(name), Arc::new(family));
+        let (of_parts, of_sizes) = cases::ways(index, kind);
+        if max_len == usize::MAX && sabotage.is_none() {
+            for (way, part) in
+                (0..family.ways().min(of_parts)).flat_map(|way| family.parts().into_iter().map(move |part| (way, part)))
+            {
+                let short_part = part.replace([' ', ','], "_");
+                let path = format!("{}/conformance/{name}/way{way}/{short_part}", index.name());
+                let (seed, family) = (own_seed(&path), family.clone());
+                let work = Box::new(move |device: &Device| conformance::run(&**family, device, way, part));
+                jobs.push(Job { index, path, keys: "the suite's", operation: "conformance", seed, len: 0, work });
+            }
+        }
+        // It compares without guards: see there.
+        if sabotage.is_some_and(|sabotage| sabotage != Sabotage::Tree) {
+            continue;
+        }
+        for way in 0..family.ways().min(of_sizes) {
+            for Size { len, spread, batch } in cases::sizes(mode, kind, way, max_len) {
+                let path = format!("{}/at-size/{name}/way{way}/{}/n{len}", index.name(), spread.name());
+                let (seed, family) = (derived_seed(seed, &path), family.clone());
+                let size = lanetree_suite::Size { len, spread, batch, seed, lacks_smallest: sabotage.is_some() };
+                let work = Box::new(move |device: &Device| conformance::at_size(&**family, device, way, &size));
+                jobs.push(Job { index, path, keys: name, operation: "at size", seed, len, work });
             }
         }
     }
     jobs.retain(|job| is_wanted(settings, &format!("{}/{}", target.prefix(), job.path)));
     jobs
-}
-
-fn run_job(settings: &Settings, target: &Target, job: &Job) -> Tally {
-    let mut tally = Tally::default();
-    let ending = guarded(|| (job.run)(&target.for_case(job.seed))).map_err(|error| error.reason);
-    let name = format!("{}/{}", target.prefix(), job.path);
-    let Job { index, keys, operation, seed, .. } = *job;
-    Case { settings, target, name, seed, index, keys, operation }.count(&mut tally, ending);
-    tally
 }
 
 /// A bar on stderr; none where that is not a terminal.
@@ -356,49 +336,6 @@ fn is_wanted(settings: &Settings, name: &str) -> bool {
     let index = name.split('/').nth(1);
     settings.indexes.iter().any(|wanted| index == Some(wanted.name()))
         && settings.only.as_ref().is_none_or(|only| name.contains(only))
-}
-
-fn run_tree(settings: &Settings, target: &Target, tree: &Tree) -> Tally {
-    with_types!(tree.key, tree.value, |K, V| run_tree_of::<K, V>(settings, target, tree))
-}
-
-fn run_tree_of<K: Key, V: Word>(settings: &Settings, target: &Target, tree: &Tree) -> Tally {
-    let mut tally = Tally::default();
-    let kind = target.device.kind();
-    let tree_name = format!("{}/{}", target.prefix(), tree.name());
-    let mut wanted: Vec<(Check, String)> =
-        cases::checks(tree, kind).into_iter().map(|check| (check, format!("{tree_name}/{}", check.name()))).collect();
-    wanted.retain(|(_, name)| is_wanted(settings, name));
-    if wanted.is_empty() {
-        return tally;
-    }
-    let seed = derived_seed(settings.seed, &tree.name());
-    let case = |name: String, operation| Case {
-        settings,
-        target,
-        name,
-        seed,
-        index: Index::HARMONIA,
-        keys: K::NAME,
-        operation,
-    };
-    let device = target.for_case(seed);
-    let mut subject = match guarded(|| Subject::<K, V>::build(*tree, settings.seed, settings.sabotage, &device)) {
-        Ok(subject) => subject,
-        Err(error) if error.out_of_memory && tree.len >= LARGE => {
-            tally.skipped.push(format!("{tree_name}: {}", error.reason));
-            return tally;
-        }
-        Err(error) => {
-            case(format!("{tree_name}/{}", wanted[0].0.name()), "build").count(&mut tally, Err(error.reason));
-            return tally;
-        }
-    };
-    for (check, name) in wanted {
-        let ending = guarded(|| subject.run(check)).map_err(|error| error.reason);
-        case(name, check.operation()).count(&mut tally, ending);
-    }
-    tally
 }
 
 /// Why a call gave no answer.

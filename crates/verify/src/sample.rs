@@ -2,7 +2,7 @@
 //! run.
 
 use super::data::derived_seed;
-use super::run::{self, Sample, Settings, Subjects, Target};
+use super::run::{self, Job, Sample, Settings, Target};
 use super::tally::Tally;
 use lanetree::DeviceKind;
 use lanetree_runtime::recorded_kernels;
@@ -14,7 +14,7 @@ const LONGEST: usize = 10_000;
 
 /// Cases that are alike: by index, operation, and types or fanout.
 struct Group {
-    left: Vec<Subjects>,
+    left: Vec<Job>,
     /// How many have run.
     ran: usize,
     /// How many have run since one reached a new kernel.
@@ -41,8 +41,8 @@ fn run_index(settings: &Settings, target: &Target, sample: &Sample, tally: &mut 
     let small = if has_kernels { DeviceKind::Emulated } else { kind };
     for (scale, max_len, least) in [(small, LONGEST, sample.cases), (kind, usize::MAX, 0)] {
         let least = if sample.kernels.is_some() { 0 } else { least };
-        let mut all = run::subjects(settings, target, scale, max_len.min(settings.max_len));
-        all.retain(|subject| had.insert(subject.name()));
+        let mut all = run::jobs(settings, target, scale, max_len.min(settings.max_len));
+        all.retain(|job| had.insert(job.name().to_owned()));
         let mut groups = groups(all, settings.seed);
         let mut left = missing();
         while let Some(next) = next(&groups, least, left > 0) {
@@ -59,15 +59,15 @@ fn run_index(settings: &Settings, target: &Target, sample: &Sample, tally: &mut 
     }
 }
 
-/// Subjects by the first three parts of their names, each group in an order that the seed chooses.
-fn groups(subjects: Vec<Subjects>, seed: u64) -> Vec<Group> {
-    let mut by_name = BTreeMap::<String, Vec<(u64, Subjects)>>::new();
+/// Job by the first three parts of their names, each group in an order that the seed chooses.
+fn groups(subjects: Vec<Job>, seed: u64) -> Vec<Group> {
+    let mut by_name = BTreeMap::<String, Vec<(u64, Job)>>::new();
     for subject in subjects {
-        let name = subject.name();
+        let name = subject.name().to_owned();
         let group = name.split('/').take(3).collect::<Vec<_>>().join("/");
         by_name.entry(group).or_default().push((derived_seed(seed, &name), subject));
     }
-    let in_order = |mut subjects: Vec<(u64, Subjects)>| {
+    let in_order = |mut subjects: Vec<(u64, Job)>| {
         subjects.sort_by_key(|(order, _)| *order);
         subjects.into_iter().map(|(_, subject)| subject).collect()
     };

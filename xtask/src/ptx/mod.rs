@@ -24,6 +24,7 @@ use split::{Calls, Module};
 use std::collections::BTreeMap;
 
 pub(crate) use assemble::ARCHITECTURES;
+pub(crate) use digest::sha256;
 pub(crate) use manifest::COUNTED_ON;
 
 /// The target of the kernels.
@@ -293,7 +294,7 @@ fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler:
         for module in modules {
             paths::write(&source.module(&module.name), &module.text)?;
             let kernels = module.kernels.iter().map(|kernel| (kernel.clone(), None)).collect();
-            let sha256 = digest::sha256(module.text.as_bytes());
+            let sha256 = sha256(module.text.as_bytes());
             manifest.modules.insert(module.name.clone(), ModuleEntry { sha256, kernels });
         }
         remove_stale(source, &manifest)?;

@@ -1,10 +1,11 @@
 //! CUBPT's figures 7 and 8: bulk builds, by one thread, by several, and on the device.
 
-use crate::bench::batches::{Sent, keys, values};
+use crate::bench::batches::{MAPPINGS, Sent, keys, of_paper, values};
 use crate::bench::columns::{Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run};
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -19,6 +20,8 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "cubpt-builds",
     about: "CUBPT's paper, figures 7 and 8: bulk builds against SingleBuild and PBI",
     table: Some(&TABLE),
+    takes: Takes::SIZES,
+    sizes,
     run: Run::Alone(measure),
     ..Figure::BASE
 };
@@ -40,37 +43,44 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Calls,
     notes: &[
-        "u64/u64, random keys. By the CPU's clock; medians, on the CPU one run. nodes: from sorted pairs (on the device: that are there), with the",
+        "u64/u64, random keys. By the CPU's clock; medians. nodes: from sorted pairs (on the device: that are there), with the",
         "check of their order. all: from unsorted pairs in main memory, with the sort; on the device with the transfer from pinned",
-        "memory. x single: SingleBuild's time over this one, and the paper's, for order 512. All pairs were looked up.",
+        "memory. x single: SingleBuild's time over this one, and the paper's, for order 512. All pairs were looked up. per key: the",
+        "paper's mapping, a thread for each slot; otherwise up to 32 threads for each node.",
     ],
     summary: None,
 };
 
-/// Pairs of the trees.
-fn sizes(kind: DeviceKind) -> &'static [usize] {
-    match kind {
-        DeviceKind::Emulated => &[1 << 10],
-        DeviceKind::Host => &[1 << 20],
-        DeviceKind::Cuda => &[5_000_000, 10_000_000, 15_000_000, 20_000_000],
+/// Sizes of the trees: see [`pairs`].
+fn sizes(scale: Scale) -> Vec<u32> {
+    match scale.kind {
+        DeviceKind::Emulated => vec![10],
+        DeviceKind::Host => vec![20],
+        DeviceKind::Cuda => vec![22, 23, 24],
+    }
+}
+
+/// Pairs of the trees of a size. The paper's are 5, 10, 15 and 20 M, 5 M times a power of two but for one: on a GPU, 22 stands
+/// for 5 M, 23 for 10 M, and 24 for 15 and 20 M; elsewhere a size is a power of two.
+fn pairs(kind: DeviceKind, size: u32) -> Vec<usize> {
+    match (kind, size) {
+        (DeviceKind::Cuda, 24) => vec![15_000_000, 20_000_000],
+        _ => vec![of_paper(kind, size)],
     }
 }
 
 /// The order of the paper's trees, and one for modern caches.
 const ORDERS: [u32; 2] = [512, 32];
 
-/// Timed builds of the CPU's trees, after one that is not counted: its memory is new.
-const RUNS: usize = 1;
-
 /// The speed-ups that the paper gives for the least and the largest trees.
 fn paper(index: &str, threads: usize, timed: &str) -> Option<f64> {
     Some(match (index, threads, timed) {
         ("pbi", 2, "nodes") => 1.68,
         ("pbi", 4, "nodes") => 2.16,
-        ("cubpt", _, "nodes") => 26.79,
+        ("cubpt" | "cubpt_per_key", _, "nodes") => 26.79,
         ("pbi", 2, "all") => 1.99,
         ("pbi", 4, "all") => 3.37,
-        ("cubpt", _, "all") => 73.34,
+        ("cubpt" | "cubpt_per_key", _, "all") => 73.34,
         _ => return None,
     })
 }
@@ -78,8 +88,9 @@ fn paper(index: &str, threads: usize, timed: &str) -> Option<f64> {
 /// What SingleBuild took, in milliseconds: nodes, and all.
 type Single = (f64, f64);
 
-fn measure(session: &mut Session, _: &Request) -> Result<()> {
-    for &len in sizes(session.device.kind()) {
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let kind = session.device.kind();
+    for len in request.sizes.iter().flat_map(|&size| pairs(kind, size)) {
         let what = format!("{len} pairs");
         if !session.has_time(&what) {
             continue;
@@ -95,20 +106,20 @@ fn measure(session: &mut Session, _: &Request) -> Result<()> {
                     "pbi" => Tree::build_parallel,
                     _ => Tree::build_single,
                 };
-                let mut reports: Vec<Report> = Vec::new();
                 let mut last = None;
-                for _ in 0..=RUNS {
+                // The first is not counted: its memory is new.
+                let reports: Vec<Report> = session.repeat_self_timed(|| {
                     drop(last.take());
                     let (tree, report) = build(&keys, &values, options);
-                    reports.push(report);
                     last = Some(tree);
-                }
+                    Ok(report)
+                })?;
                 let tree: Tree<u64, u64> = last.expect("built at least once");
                 let mut found = vec![None; len];
                 tree.get_into(&keys, &mut found);
                 let found: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
                 let checksum = session.check_slice(&what, "values", &found, 0..len, miss(), |i| value_of(keys[i]))?;
-                let of = |part: fn(&Report) -> f64| Timing::of(reports[1..].iter().map(part).collect());
+                let of = |part: fn(&Report) -> f64| Timing::of(reports.iter().map(part).collect());
                 let nodes = of(|report| (report.total - report.sort).as_secs_f64() * 1e3);
                 let all = of(|report| report.total.as_secs_f64() * 1e3);
                 if index != "pbi" {
@@ -130,33 +141,35 @@ fn on_device(session: &mut Session, keys: &[u64], order: u32, what: &str, single
     sort_unstable_by(&mut sorted, Ord::cmp);
     let (sorted, mut unsorted) = (Sent::new(session, &sorted)?, Sent::new(session, keys)?);
     let mut scratch = BuildScratch::for_unsorted(&session.device, len)?;
-    let builder = Cubpt::<u64, u64>::builder().fanout(order);
-    let mut tree = None;
-    let nodes = session.time_on_cpu(
-        &mut tree,
-        |tree| *tree = None,
-        |tree| {
-            let pairs = (&sorted.device.0, &sorted.device.1);
-            *tree = Some(builder.build_sorted_on(&session.stream, pairs.0, pairs.1, len, &mut scratch)?);
-            Ok(())
-        },
-    )?;
-    let mut state = (tree, &mut unsorted);
-    let all = session.time_on_cpu(
-        &mut state,
-        |state| state.0 = None,
-        |(tree, pairs)| {
-            pairs.send(session)?;
-            let buffers = (&pairs.device.0, &pairs.device.1);
-            *tree = Some(builder.build_on(&session.stream, buffers.0, buffers.1, len, &mut scratch)?);
-            Ok(())
-        },
-    )?;
-    let tree = state.0.expect("built at least once");
-    let checksum = all_are_there(session, what, keys, tree.get_many(keys)?)?;
-    drop(tree);
-    push(session, "cubpt", (len, order, None), ("nodes", nodes), checksum, single);
-    push(session, "cubpt", (len, order, None), ("all", all), checksum, single);
+    for (index, mapping) in MAPPINGS {
+        let builder = Cubpt::<u64, u64>::builder().fanout(order).mapping(mapping);
+        let mut tree = None;
+        let nodes = session.time_on_cpu(
+            &mut tree,
+            |tree| *tree = None,
+            |tree| {
+                let pairs = (&sorted.device.0, &sorted.device.1);
+                *tree = Some(builder.build_sorted_on(&session.stream, pairs.0, pairs.1, len, &mut scratch)?);
+                Ok(())
+            },
+        )?;
+        let mut state = (tree, &mut unsorted);
+        let all = session.time_on_cpu(
+            &mut state,
+            |state| state.0 = None,
+            |(tree, pairs)| {
+                pairs.send(session)?;
+                let buffers = (&pairs.device.0, &pairs.device.1);
+                *tree = Some(builder.build_on(&session.stream, buffers.0, buffers.1, len, &mut scratch)?);
+                Ok(())
+            },
+        )?;
+        let tree = state.0.expect("built at least once");
+        let checksum = all_are_there(session, what, keys, tree.get_many(keys)?)?;
+        drop(tree);
+        push(session, index, (len, order, None), ("nodes", nodes), checksum, single);
+        push(session, index, (len, order, None), ("all", all), checksum, single);
+    }
     if order != ORDERS[0] {
         return Ok(());
     }

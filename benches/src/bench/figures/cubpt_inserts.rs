@@ -1,14 +1,15 @@
 //! CUBPT's figures 9 to 16: batches of inserts into trees, uniform and skewed, against PBI and PALM.
 
-use crate::bench::batches::{Sent, Spread, batch, keys, values};
+use crate::bench::batches::{MAPPINGS, Sent, Spread, batch, keys, of_paper, values};
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS};
 use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
-use crate::bench::figure::{Figure, Request, Run};
+use crate::bench::figure::{Figure, Request, Run, Takes};
+use crate::bench::plan::Scale;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::cubpt::{BuildScratch, UpdateScratch};
+use lanetree::cubpt::{BuildScratch, Mapping, UpdateScratch};
 use lanetree::{Cubpt, DeviceKind, Pool};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
@@ -19,6 +20,8 @@ pub(crate) static FIGURE: Figure = Figure {
     name: "cubpt-inserts",
     about: "CUBPT's paper, figures 9 to 16: batches of inserts, uniform and skewed, against PBI and PALM",
     table: Some(&TABLE),
+    takes: Takes::SIZES,
+    sizes,
     run: Run::Alone(measure),
     ..Figure::BASE
 };
@@ -42,29 +45,35 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Calls,
     notes: &[
-        "u64/u64; new keys into a full tree of random ones, built anew for each run. By the CPU's clock; medians, on the CPU one run. insertion: on the",
+        "u64/u64; new keys into a full tree of random ones, built anew for each run. By the CPU's clock; medians. insertion: on the",
         "CPU without the sort and the search, as in the paper; on the device sort and search included, of a batch that is there. all:",
         "with sort and search, and with the transfer from pinned memory. Skewed: 80 % of the keys into one leaf, the others into",
         "4 % of the leaves. x pbi: the time of PBI's insertion by one thread over this one; x palm 4: of PALM's by four.",
-        "The paper, 10 M into 10 M, all: uniform 42.8 x PBI, 13.4 x PALM by four threads; skewed 47.2 and 15.2.",
+        "The paper, 10 M into 10 M, all: uniform 42.8 x PBI, 13.4 x PALM by four threads; skewed 47.2 and 15.2. per key: the paper's",
+        "mapping, a thread for each new key; otherwise the threads of a node share these.",
     ],
     summary: None,
 };
 
-/// Trees and batches.
-fn plan(kind: DeviceKind) -> (&'static [usize], &'static [usize]) {
+/// Sizes of the trees, each 5 M times a power of two on a GPU: 10 and 5 M, as in the paper.
+fn sizes(scale: Scale) -> Vec<u32> {
+    match scale.kind {
+        DeviceKind::Emulated => vec![10],
+        DeviceKind::Host => vec![20],
+        DeviceKind::Cuda => vec![23, 22],
+    }
+}
+
+fn batches(kind: DeviceKind) -> &'static [usize] {
     match kind {
-        DeviceKind::Emulated => (&[1 << 10], &[300]),
-        DeviceKind::Host => (&[1 << 20], &[1 << 18]),
-        DeviceKind::Cuda => (&[10_000_000, 5_000_000], &[10_000_000, 8_000_000, 6_000_000, 4_000_000, 2_000_000]),
+        DeviceKind::Emulated => &[300],
+        DeviceKind::Host => &[1 << 18],
+        DeviceKind::Cuda => &[10_000_000, 8_000_000, 6_000_000, 4_000_000, 2_000_000],
     }
 }
 
 /// The order of the paper's trees, and one for modern caches.
 const ORDERS: [u32; 2] = [512, 32];
-
-/// Timed batches of the CPU's trees. Their memory was prepared.
-const RUNS: usize = 1;
 
 /// Milliseconds of the insertion, and of all.
 #[derive(Clone, Copy)]
@@ -73,9 +82,10 @@ struct Times {
     all: f64,
 }
 
-fn measure(session: &mut Session, _: &Request) -> Result<()> {
-    let (sizes, batches) = plan(session.device.kind());
-    for &len in sizes {
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let kind = session.device.kind();
+    let batches = batches(kind);
+    for len in request.sizes.iter().map(|&size| of_paper(kind, size)) {
         let keys = keys(session.seed, len);
         let mut sorted = keys.clone();
         sort_unstable_by(&mut sorted, Ord::cmp);
@@ -110,20 +120,19 @@ fn compare(
     for (index, threads) in [("pbi", 1), ("palm", 2), ("palm", 4), ("palm", rayon::current_num_threads())] {
         // Built by all threads; then those of the row.
         let options = Options { order: order as usize, fill: 1.0, threads };
-        let mut reports: Vec<Report> = Vec::new();
-        for run in 0..RUNS {
+        // Into a new tree each time, whose memory is prepared.
+        let reports: Vec<Report> = session.repeat_self_timed(|| {
             let (mut tree, _) = Tree::build_parallel(sorted, &of_tree, options);
             tree.reserve(batch.len());
-            reports.push(match index {
+            let report = match index {
                 "pbi" => tree.insert_pbi(batch, &of_batch),
                 _ => tree.insert_palm(batch, &of_batch),
-            });
-            if run + 1 == RUNS {
-                let mut found = vec![None; batch.len()];
-                tree.get_into(batch, &mut found);
-                all_are_there(session, what, batch, found)?;
-            }
-        }
+            };
+            let mut found = vec![None; batch.len()];
+            tree.get_into(batch, &mut found);
+            all_are_there(session, what, batch, found)?;
+            Ok(report)
+        })?;
         let of = |part: fn(&Report) -> f64| Timing::of(reports.iter().map(part).collect());
         let insertion = of(|report| (report.total.saturating_sub(report.sort + report.search)).as_secs_f64() * 1e3);
         let all = of(|report| report.total.as_secs_f64() * 1e3);
@@ -136,9 +145,11 @@ fn compare(
         rows.push((index, Some(threads), "insertion", insertion));
         rows.push((index, Some(threads), "all", all));
     }
-    let (resident, all) = on_device(session, sorted, batch, order, what)?;
-    rows.push(("cubpt", None, "insertion", resident));
-    rows.push(("cubpt", None, "all", all));
+    for (index, mapping) in MAPPINGS {
+        let (resident, all) = on_device(session, sorted, batch, (order, mapping), what)?;
+        rows.push((index, None, "insertion", resident));
+        rows.push((index, None, "all", all));
+    }
     for (index, threads, timed, timing) in rows {
         let over = |times: Times| (if timed == "all" { times.all } else { times.insertion }) / timing.median_ms;
         let (over_pbi, over_palm) = (over(pbi), over(palm));
@@ -153,12 +164,18 @@ fn compare(
 }
 
 /// The same batch on the device: one that is there, and one in main memory.
-fn on_device(session: &Session, sorted: &[u64], batch: &[u64], order: u32, what: &str) -> Result<(Timing, Timing)> {
+fn on_device(
+    session: &Session,
+    sorted: &[u64],
+    batch: &[u64],
+    (order, mapping): (u32, Mapping),
+    what: &str,
+) -> Result<(Timing, Timing)> {
     let pairs = Sent::new(session, sorted)?;
     let pool = Pool::new(&session.device);
     let mut build = BuildScratch::for_sorted(&session.device)?;
     let mut fresh = || {
-        let builder = Cubpt::<u64, u64>::builder().fanout(order);
+        let builder = Cubpt::<u64, u64>::builder().fanout(order).mapping(mapping);
         builder.build_sorted_on(&session.stream, &pairs.device.0, &pairs.device.1, sorted.len(), &mut build)
     };
     let mut timings = Vec::new();

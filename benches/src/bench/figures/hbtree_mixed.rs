@@ -6,10 +6,11 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request as Asked, Run, Takes};
 use crate::bench::hbtree::plan::{MOST, at_each, at_most, one};
 use crate::bench::hbtree::regular::{RegularSubject, fresh};
+use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::Error;
-use lanetree::hbtree::Request;
+use lanetree::hbtree::{Request, UpdateMethod};
 use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -30,6 +31,7 @@ static TABLE: Table = Table {
         DEVICE,
         WORDS,
         N,
+        Column::words("method", "method"),
         Column::extra("updates", "update_share", Format::Percent),
         THREADS,
         BATCH,
@@ -40,13 +42,18 @@ static TABLE: Table = Table {
     notes: &[
         "HbTree::mixed, by the CPU's clock, medians; groups of 2^14 requests, in random order. Gets are of random keys that",
         "are there; updates are inserts of new keys, which are removed, untimed, before the next run. Trees are filled to 0.7.",
-        "All values that gets found in the last run, and all keys that it inserted, were compared with what is right.",
+        "All values that gets found in the last run, and all keys that it inserted, were compared with what is right. queue and",
+        "whole: the paper's synchronized and asynchronous methods; the latter sends all inner nodes at the stream's end.",
     ],
     summary: None,
 };
 
 /// Shares of updates, in percent.
 const SHARES: [u64; 6] = [0, 10, 25, 50, 75, 100];
+
+/// The library's way, and the paper's synchronized and asynchronous methods.
+const METHODS: [(UpdateMethod, &str); 3] =
+    [(UpdateMethod::Auto, "ours"), (UpdateMethod::Queue, "queue"), (UpdateMethod::Whole, "whole")];
 
 /// The largest stream, as a power of two.
 const STREAM: u32 = 20;
@@ -88,17 +95,23 @@ fn measure(session: &mut Session, request: &Asked) -> Result<()> {
     at_each(session, request, |session, size| {
         let Some(mut subject) = RegularSubject::build(session, size)? else { return Ok(()) };
         let count = at_most(session, STREAM.min(size));
-        for share in SHARES {
-            let what = format!("{share} % updates, {}", subject.keys.describe());
-            if session.has_time(&what) {
-                of_share(session, &mut subject, count, share, &what)?;
+        // Without a device nothing is sent.
+        let methods = if session.runs_kernels() { &METHODS[..] } else { &METHODS[..1] };
+        for &(method, name) in methods {
+            subject.tree.set_update_method(method);
+            for share in SHARES {
+                let what = format!("{share} % updates, {name}, {}", subject.keys.describe());
+                if session.has_time(&what) {
+                    let row = of_share(session, &mut subject, count, share, &what)?;
+                    session.push(row.with("method", name));
+                }
             }
         }
         Ok(())
     })
 }
 
-fn of_share(session: &mut Session, subject: &mut RegularSubject, count: usize, share: u64, what: &str) -> Result<()> {
+fn of_share(session: &Session, subject: &mut RegularSubject, count: usize, share: u64, what: &str) -> Result<Row> {
     session.doing(what);
     let seed = session.seed ^ share << 8;
     let mut state = State { subject, requests: Vec::new(), found: Vec::new(), round: 0, removed: Ok(()) };
@@ -118,6 +131,5 @@ fn of_share(session: &mut Session, subject: &mut RegularSubject, count: usize, s
     let checksum = of_gets.and(subject.are_there(session, what, &inserted)?);
     subject.tree.remove_many(&inserted)?;
     let row = subject.row(session, TABLE.name, "mixed", (count, timing, checksum));
-    session.push(row.with("threads", rayon::current_num_threads()).with("update_share", share as f64 / 100.0));
-    Ok(())
+    Ok(row.with("threads", rayon::current_num_threads()).with("update_share", share as f64 / 100.0))
 }

@@ -1,4 +1,4 @@
-//! The paper's figures 13 and 14: batches of inserts into the regular tree, by both methods.
+//! The paper's figures 13 and 14: batches of inserts into the regular tree, by both methods, ours and the paper's.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::data::value_of;
@@ -12,7 +12,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use core::time::Duration;
 use lanetree::DeviceKind;
-use lanetree::hbtree::{UpdateMethod, UpdateTimes};
+use lanetree::hbtree::{self, UpdateMethod, UpdateTimes};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::ConcurrentTree;
@@ -20,7 +20,7 @@ use lanetree_record::Timing;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-updates",
-    about: "HB+-tree's paper, figures 13 and 14: batches of inserts, by both methods, by one thread and by all",
+    about: "HB+-tree's paper, figures 13 and 14: batches of inserts, by both methods, ours and the paper's, by one thread and by all",
     table: Some(&TABLE),
     takes: Takes::SIZES,
     sizes: several,
@@ -53,7 +53,8 @@ static TABLE: Table = Table {
     notes: &[
         "By the CPU's clock, medians of all and of each part. Trees are filled to 0.7; each batch has new random keys, and is",
         "removed again, untimed, before the next. device: making the new nodes, and sending them; host: writing leaves and",
-        "nodes. Sorted by the device, the sort includes the descent. All keys of the last batch were looked up.",
+        "nodes. Sorted by the device, the sort includes the descent. All keys of the last batch were looked up. queue, whole: the",
+        "paper's synchronized and its asynchronous method; the latter in groups of 2^14, of which only the last one's parts are known.",
     ],
     summary: None,
 };
@@ -78,6 +79,8 @@ fn ways(session: &Session) -> &'static [(UpdateMethod, Option<&'static str>, boo
             (UpdateMethod::Synchronized, Some("synchronized"), false),
             (UpdateMethod::Asynchronous, Some("asynchronous"), true),
             (UpdateMethod::Synchronized, Some("synchronized"), true),
+            (UpdateMethod::Queue, Some("queue"), false),
+            (UpdateMethod::Whole, Some("whole"), false),
         ],
         // Nothing is sent.
         false => &[(UpdateMethod::Auto, None, false)],
@@ -97,7 +100,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                 for &threads in &threads {
                     let what = format!("2^{batch} inserts, {}", subject.keys.describe());
                     if session.has_time(&what) {
-                        let row = inserts(session, &mut subject, batch, threads, &what)?;
+                        let row = inserts(session, &mut subject, method, (batch, threads), &what)?;
                         session.push(row.with("method", name).with("sorted_by", by_device.then_some("device")));
                     }
                 }
@@ -113,6 +116,8 @@ struct State<'a, T> {
     tree: &'a mut T,
     keys: Vec<u64>,
     values: Vec<u64>,
+    /// The same inserts, if they are done in groups.
+    requests: Vec<hbtree::Request<u64, u64>>,
     round: u64,
     times: Vec<UpdateTimes>,
     failed: Result<()>,
@@ -121,7 +126,8 @@ struct State<'a, T> {
 impl<'a, T> State<'a, T> {
     fn new(tree: &'a mut T, count: usize) -> Self {
         let times = Vec::new();
-        Self { tree, keys: vec![0; count], values: vec![0; count], round: 0, times, failed: Ok(()) }
+        let requests = Vec::new();
+        Self { tree, keys: vec![0; count], values: vec![0; count], requests, round: 0, times, failed: Ok(()) }
     }
 
     /// Out with the last batch, in with new keys: every batch meets a tree of n pairs.
@@ -135,16 +141,32 @@ impl<'a, T> State<'a, T> {
     }
 }
 
-fn inserts(session: &mut Session, subject: &mut RegularSubject, batch: u32, threads: usize, what: &str) -> Result<Row> {
+fn inserts(
+    session: &mut Session,
+    subject: &mut RegularSubject,
+    method: UpdateMethod,
+    (batch, threads): (u32, usize),
+    what: &str,
+) -> Result<Row> {
     session.doing(what);
     let (count, seed) = (1 << batch, session.seed ^ u64::from(batch));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads are there");
     let mut state = State::new(&mut subject.tree, count);
     let timing = session.time_on_cpu(
         &mut state,
-        |state| state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?)),
         |state| {
-            pool.install(|| state.tree.insert_many(&state.keys, &state.values))?;
+            state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?));
+            if method == UpdateMethod::Whole {
+                let pairs = state.keys.iter().zip(&state.values);
+                state.requests = pairs.map(|(&key, &value)| hbtree::Request::Insert(key, value)).collect();
+            }
+        },
+        |state| {
+            if method == UpdateMethod::Whole {
+                pool.install(|| state.tree.mixed(&state.requests)).map_err(lanetree::Error::from)?;
+            } else {
+                pool.install(|| state.tree.insert_many(&state.keys, &state.values))?;
+            }
             state.times.push(state.tree.update_times());
             Ok(())
         },

@@ -53,6 +53,7 @@ mod hbtree_latency;
 mod hbtree_mixed;
 mod hbtree_node_search;
 mod hbtree_pages;
+mod hbtree_paper;
 mod hbtree_pipelining;
 mod hbtree_ranges;
 mod hbtree_sizes;
@@ -76,6 +77,7 @@ mod neighbors;
 mod primitives;
 mod ranges;
 mod sharded;
+mod sharded_capacity;
 mod updates;
 
 use super::figure::{Figure, Run};
@@ -142,12 +144,14 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &intervals::FIGURE,
     &multimap::FIGURE,
     &sharded::FIGURE,
+    &sharded_capacity::FIGURE,
     &hbtree_pages::FIGURE,
     &hbtree_node_search::FIGURE,
     &hbtree_pipelining::FIGURE,
     &hbtree_cpu::FIGURE,
     &hbtree_strategies::FIGURE,
     &hbtree_buckets::FIGURE,
+    &hbtree_paper::FIGURE,
     &hbtree_costs::FIGURE,
     &hbtree_balance::FIGURE,
     &hbtree_device_leaves::FIGURE,

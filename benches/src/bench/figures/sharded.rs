@@ -86,7 +86,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
 }
 
 /// The device, and all other GPUs of the host if it is one.
-fn devices(first: &Device) -> Vec<Device> {
+pub(crate) fn devices(first: &Device) -> Vec<Device> {
     let mut all = vec![first.clone()];
     if first.kind() == DeviceKind::Cuda {
         let gpus = (0..64).map_while(|ordinal| Device::cuda(ordinal).ok());

@@ -1,7 +1,9 @@
 //! Joins: the bounds of probes, the number of each match's probe, and the rows of probes without a match.
 
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, Word, instance, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, WarpRows, Word, instance, kernel_args,
+};
 
 /// The low bound does not belong to the range.
 pub const OPEN_LOW: u32 = 1;
@@ -77,7 +79,7 @@ impl<K: KeyWord> Kernel for Bounds<K> {
 }
 
 /// Matches of a warp.
-pub const MATCHES: u64 = 256;
+pub const MATCHES: u64 = 512;
 
 kernel_args! {
     /// Arguments of [`Numbers`].
@@ -105,27 +107,16 @@ impl Kernel for Numbers {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         // SAFETY: numbers of probes, and one past them; outputs are below the capacity.
         unsafe {
-            let offset = |probe: u64| simt.load(args.offsets, probe, Hint::ReadOnly);
-            // The last probe, of some, whose matches do not begin after one.
-            let probe_of = |at: u64, mut first: u64, mut left: u64| {
-                while left > 1 {
-                    let half = left / 2;
-                    first += if offset(first + half) <= at { half } else { 0 };
-                    left -= half;
-                }
-                first
-            };
-            let total = offset(args.count).min(args.capacity);
+            let total = simt.load(args.offsets, args.count, Hint::ReadOnly).min(args.capacity);
             let begin = simt.global_index() / u64::from(WARP) * MATCHES;
             if begin >= total {
                 return;
             }
             let end = (begin + MATCHES).min(total);
-            let first = probe_of(begin, 0, args.count);
-            let probes = probe_of(end - 1, first, args.count - first) - first + 1;
+            let probes = WarpRows::of(simt, args.offsets, args.count, begin, end);
             let mut at = begin + u64::from(simt.lane());
             while at < end {
-                simt.store(args.numbers, at, probe_of(at, first, probes), Hint::Streaming);
+                simt.store(args.numbers, at, probes.row(simt, args.offsets, at), Hint::Streaming);
                 at += u64::from(WARP);
             }
         }

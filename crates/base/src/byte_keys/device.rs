@@ -12,7 +12,9 @@ use lanetree_kernels_base::calls;
 use lanetree_kernels_base::keys::{CheckOffsetsArgs, EncodeArgs, HeadsArgs};
 use lanetree_layout::Word;
 use lanetree_layout::{FixedKey, MAX_KEY};
-use lanetree_runtime::{Buffer, Device, DeviceKind, Launch, PinnedBuffer, Stream};
+#[cfg(any(test, feature = "papers"))]
+use lanetree_runtime::PinnedBuffer;
+use lanetree_runtime::{Buffer, Device, DeviceKind, Launch, Stream};
 use lanetree_simt::{Global, KeysRef};
 
 /// Byte strings in device memory, packed one after another in Arrow's layout: [`ByteKeys`] on a device.
@@ -204,6 +206,7 @@ impl DeviceKeys {
     /// # Errors
     /// [`Error::KeyWidth`] for strings with offsets; [`Error::OutputLength`] where the buffer has fewer bytes;
     /// [`Error::Runtime`] for a stream of another device.
+    #[cfg(any(test, feature = "papers"))]
     pub fn upload_from(&mut self, stream: &Stream, from: &PinnedBuffer<u64>) -> Result<()> {
         let width = self.width().ok_or(Error::KeyWidth { width: 0, bytes: self.bytes.bytes() })?;
         let needed = (width * self.len).div_ceil(8);

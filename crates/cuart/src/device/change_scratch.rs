@@ -70,14 +70,14 @@ impl ChangeScratch {
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room for 16 bytes more for each operation.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "check"))]
     pub fn order_from(mut self, from: usize) -> Result<Self> {
         self.engine.order_from(self.operations, from)?;
         Ok(self)
     }
 
     /// For tests: [`UpdateEngine::HashTable`] uses pieces of at most this many operations.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "check"))]
     #[must_use]
     pub fn pieces_of(mut self, operations: usize) -> Self {
         self.engine.pieces_of(operations);

@@ -28,11 +28,13 @@ use lanetree_simt::{Global, GlobalMut};
 pub struct OnStream<'a, V: Word> {
     pub(super) tree: &'a Cuart<V>,
     pub(super) stream: &'a Stream,
-    lanes: Lanes,
+    /// How many lanes compare a key; none: as was measured to be fastest.
+    lanes: Option<u32>,
     pub(super) options: QueryOptions<'a, V>,
 }
 
 /// How many lanes of a warp compare a query with its leaf's key. In any case one thread per query descends.
+#[cfg(feature = "papers")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lanes {
     /// The number that was measured to be fastest for the tree's longest key.
@@ -48,27 +50,22 @@ pub enum Lanes {
     Eight,
 }
 
-impl Lanes {
-    /// The number for a tree whose longest key has this many words; 0 for more than four. `of_long` is what is fastest for that.
-    pub(super) fn number(self, words: usize, of_long: u32) -> u32 {
-        match self {
-            Self::Auto if words == 0 => of_long,
-            Self::Auto | Self::One => 1,
-            Self::Two => 2,
-            Self::Four => 4,
-            Self::Eight => 8,
-        }
-    }
-}
-
 impl<'a, V: Word> OnStream<'a, V> {
     pub(super) fn new(tree: &'a Cuart<V>, stream: &'a Stream) -> Self {
-        Self { tree, stream, lanes: Lanes::Auto, options: QueryOptions::default() }
+        Self { tree, stream, lanes: None, options: QueryOptions::default() }
     }
 
     /// The same, with this many lanes comparing a key in [`OnStream::get`] and [`OnStream::get_pending`].
+    #[cfg(feature = "papers")]
     #[must_use]
     pub fn with_lanes(self, lanes: Lanes) -> Self {
+        let lanes = match lanes {
+            Lanes::Auto => None,
+            Lanes::One => Some(1),
+            Lanes::Two => Some(2),
+            Lanes::Four => Some(4),
+            Lanes::Eight => Some(8),
+        };
         Self { lanes, ..self }
     }
 

@@ -22,7 +22,9 @@ mod update;
 pub use change_scratch::ChangeScratch;
 pub use engine::UpdateEngine;
 pub(super) use host_batch::HostBatches;
-pub use lookup::{Lanes, OnStream};
+#[cfg(feature = "papers")]
+pub use lookup::Lanes;
+pub use lookup::OnStream;
 pub use range::{DeviceByteRanges, GatherScratch};
 pub use supply::InsertReport;
 

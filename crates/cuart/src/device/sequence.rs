@@ -15,7 +15,7 @@ use lanetree_runtime::Stream;
 impl<V: Word> Cuart<V> {
     /// For tests: the next operation with [`UpdateEngine::Sequence`](super::UpdateEngine::Sequence) gets a number above
     /// `number`, as if there had been that many operations before. So tests reach what happens once in 2^32 operations.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "check"))]
     pub fn skip_sequence(&mut self, number: u32) {
         if let Ok(tree) = self.parts.get_mut() {
             tree.updates.sequence = tree.updates.sequence.max(number);

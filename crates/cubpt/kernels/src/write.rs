@@ -138,7 +138,7 @@ impl Parents {
     }
 }
 
-/// Writes nodes: `2^lanes` threads per node; any block.
+/// Writes nodes: `2^lanes` threads per node, which need not be of one block; any block.
 #[derive(Debug)]
 pub struct WriteNodes<K, P>(PhantomData<(K, P)>);
 
@@ -164,7 +164,8 @@ impl<K: Word, P: Word> Kernel for WriteNodes<K, P> {
                 false => simt.load(args.ptrs, element, hint),
             };
             let node = args.nodes.at(simt, number);
-            let mut slot = simt.thread_index() & (width - 1);
+            // Of nodes with more threads than a block, too.
+            let mut slot = simt.global_index() as u32 & (width - 1);
             let is_new = args.parents.are_new != 0;
             if is_new {
                 // All of the sector at once, so that it need not be read.

@@ -23,7 +23,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     /// as if they were applied one after another.
     ///
     /// The batch is sorted, searched and planned while the tree is only read; then the nodes are written, layer by layer
-    /// from the leaves, a thread per key. Leaves that removals make too small (below a quarter of the fanout) are merged at the
+    /// from the leaves, by several threads per node or a thread per key ([`Mapping`](crate::Mapping)). Leaves that removals make too small (below a quarter of the fanout) are merged at the
     /// beginning of the next batch, or by [`Cubpt::merge_small`].
     ///
     /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
@@ -85,7 +85,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             return Ok(report(UpdatePath::InPlace));
         }
         if len == 0 {
-            self.tree.replace(Tree::build::<K, V>(&self.device, (self.fanout, self.fill), &[], &[])?);
+            self.tree.replace(Tree::build::<K, V>(&self.device, (self.fanout, self.fill, self.mapping), &[], &[])?);
             return Ok(report(UpdatePath::Rebuilt));
         }
         let small = (&found.small, found.small_count);
@@ -133,7 +133,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;
         if report.path != UpdatePath::Unchanged {
             let keys: Vec<K> = pairs.keys.into_iter().map(K::decode).collect();
-            self.tree.replace(Tree::build(&self.device, (self.fanout, self.fill), &keys, &pairs.values)?);
+            self.tree.replace(Tree::build(&self.device, (self.fanout, self.fill, self.mapping), &keys, &pairs.values)?);
         }
         Ok(report)
     }

@@ -2,6 +2,8 @@
 //! tree is only read.
 
 use super::scratch::{MANY, SMALL, SORT, TALLY, UpdateScratch};
+use crate::mapping::Mapping;
+use crate::storage::Storage;
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
@@ -39,8 +41,12 @@ pub(super) struct LayerPlan {
 }
 
 /// Changes of a node that are put in their places together with what it has: more would keep its lanes too long.
-pub(super) fn few(order: u32) -> u64 {
-    2 * u64::from(order)
+pub(super) fn few(storage: &Storage) -> u64 {
+    match storage.mapping() {
+        Mapping::PerNode => 2 * u64::from(storage.node().order),
+        // All have threads of their own.
+        Mapping::PerKey => 0,
+    }
 }
 
 /// What a batch does.
@@ -100,7 +106,7 @@ impl Touched {
             lasts: lasts.read_on(stream)?,
             touched: found.read_on(stream)?,
             count: count as u64,
-            few: few(tree.storage.node().order),
+            few: few(&tree.storage),
             many: findings.byte_add(MANY as u64 * 8),
             unsorted,
             sums: optional(sums, stream)?,

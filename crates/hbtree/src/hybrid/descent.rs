@@ -3,7 +3,7 @@
 use super::buckets::{Queue, Slot, Slots, Work, pipeline as pipeline_of};
 use super::{Discovery, Pace, Route, Sample, Shape, share_of};
 use crate::device::Descending;
-use crate::options::{Balance, DeviceSearch, Pipeline, Split};
+use crate::options::{Balance, DeviceSearch, Pipeline, Split, Transfers};
 use crate::structure::{CopyOf, Inner, InnerOnDevice, Structure};
 use crate::tuning::TUNING;
 use core::cell::Cell;
@@ -81,8 +81,10 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
         let count = parts.iter().map(|part| part.1).sum();
         let with_nodes = parts.iter().any(|part| part.0 > 0 && part.1 > 0);
         // A few queries are mostly latency: the kernel reads and writes host memory itself.
-        let across =
-            stream.device().kind() == DeviceKind::Cuda && count <= ACROSS_THE_BUS && search == DeviceSearch::Ballot;
+        let across = pipeline.transfers == Transfers::Auto
+            && stream.device().kind() == DeviceKind::Cuda
+            && count <= ACROSS_THE_BUS
+            && search == DeviceSearch::Ballot;
         let (from, to, start) = if across {
             let start = if with_nodes { nodes.read_on(stream)? } else { Global::null() };
             let from = queries.read_on(stream)?.byte_add((at * size_of::<K>()) as u64);
@@ -105,7 +107,7 @@ impl<K: Key, C: InnerOnDevice<K>> DescentSlot<K, C> {
                 count,
                 leaves: to.byte_add((first * size_of::<u32>()) as u64),
             };
-            for _ in 0..pipeline.throttle.device.max(1) {
+            for _ in 0..pipeline.device_times() {
                 // SAFETY: the buffers have room for all parts, and the addresses are for this stream.
                 unsafe { inner.launch(stream, search, scratch, part)? };
             }
@@ -300,7 +302,7 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         for (keys, nodes) in keys.chunks(CHUNK).zip(nodes.chunks_mut(CHUNK)) {
             let mut words = [K::Bits::MIN; CHUNK];
             words.iter_mut().zip(keys).for_each(|(word, key)| *word = key.encode());
-            for _ in 0..self.options.pipeline.throttle.cpu.max(1) {
+            for _ in 0..self.options.pipeline.cpu_times() {
                 nodes.fill(0);
                 self.inner.descend(self.options.descent(), &words[..keys.len()], 0..levels, nodes);
             }

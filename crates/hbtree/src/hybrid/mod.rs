@@ -9,6 +9,7 @@ mod balance;
 mod buckets;
 mod descent;
 mod pace;
+#[cfg(feature = "papers")]
 mod stages;
 
 pub(crate) use alone::WideSlot;
@@ -16,6 +17,7 @@ pub use balance::{Discovery, Sample};
 pub(crate) use buckets::Slots;
 pub(crate) use descent::DescentSlot;
 pub(crate) use pace::Pace;
+#[cfg(feature = "papers")]
 pub use stages::StageTimes;
 
 use crate::options::{Options, Pipeline};

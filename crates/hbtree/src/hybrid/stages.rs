@@ -83,7 +83,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         points[0].record(stream)?;
         device_queries.upload_async(stream, 0, queries, 0..count)?;
         points[1].record(stream)?;
-        for _ in 0..pipeline.throttle.device.max(1) {
+        for _ in 0..pipeline.device_times() {
             let batch = Descending {
                 queries: device_queries.read_on(stream)?.cast(),
                 nodes: Global::null(),

@@ -51,6 +51,19 @@ impl<B: Word> RegularOnDevice<B> {
         })
     }
 
+    /// Takes all nodes of the host, for which there is room; complete on return.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`](lanetree_frame::Error::Runtime); part of the copy may be new.
+    pub(super) fn take_all(&mut self, inner: &RegularInner<B>) -> Result<()> {
+        let upper = &inner.upper[..inner.pool.end as usize * upper_lines::<B>()];
+        let last = &inner.last[..inner.last_end as usize * last_lines::<B>()];
+        self.upper.copy_range_from(0, bytemuck::cast_slice(upper))?;
+        self.last.copy_range_from(0, bytemuck::cast_slice(last))?;
+        (self.root, self.height) = (inner.root, inner.height);
+        Ok(())
+    }
+
     /// Whether there is room for so many nodes.
     pub(super) fn has_room_for(&self, upper_end: u32, last_end: u32) -> bool {
         self.upper.len() >= words_of::<B>(upper_end as usize * upper_lines::<B>())

@@ -1,9 +1,9 @@
 //! Outputs in rows: the search for the row of an output.
 
-use lanetree_simt::{Global, Hint, Simt, WARP};
+use lanetree_simt::{Global, Hint, Simt, WARP, WarpRows};
 
 /// Outputs of a warp.
-pub const OUTPUTS: u64 = 256;
+pub const OUTPUTS: u64 = 512;
 
 /// Steps of a warp, each with an output per lane.
 pub(crate) const STEPS: u64 = OUTPUTS / WARP as u64;
@@ -27,12 +27,11 @@ pub(crate) struct Part {
     pub(crate) first: u64,
     /// The output past the last one.
     pub(crate) end: u64,
-    first_row: u64,
-    rows: u64,
+    rows: WarpRows,
 }
 
 impl Part {
-    /// Per thread, the same in all lanes of a warp. The warp's outputs, of `total`; none if they are past the last one.
+    /// Warp collective (all lanes). The warp's outputs, of `total`; none if they are past the last one.
     ///
     /// # Safety
     /// There are `rows + 1` offsets, at least two, which do not descend; `total` is at most the last one.
@@ -43,12 +42,9 @@ impl Part {
             return None;
         }
         let end = if total - first < OUTPUTS { total } else { first + OUTPUTS };
-        // SAFETY: the numbers of rows.
-        unsafe {
-            let first_row = last_where(0, rows, |row| simt.load(offsets, row, Hint::ReadOnly) <= first);
-            let last_row = last_where(first_row, rows - first_row, |row| simt.load(offsets, row, Hint::ReadOnly) < end);
-            Some(Self { first, end, first_row, rows: last_row - first_row + 1 })
-        }
+        // SAFETY: the same contract.
+        let rows = unsafe { WarpRows::of(simt, offsets, rows, first, end) };
+        Some(Self { first, end, rows })
     }
 
     /// Per thread. The row of one of the part's outputs, and the output's place in it.
@@ -59,7 +55,7 @@ impl Part {
     pub(crate) unsafe fn row<S: Simt>(&self, simt: S, offsets: Global<u64>, at: u64) -> (u64, u64) {
         // SAFETY: the numbers of rows.
         unsafe {
-            let row = last_where(self.first_row, self.rows, |row| simt.load(offsets, row, Hint::ReadOnly) <= at);
+            let row = self.rows.row(simt, offsets, at);
             (row, at - simt.load(offsets, row, Hint::ReadOnly))
         }
     }

@@ -432,10 +432,12 @@ impl Machine for Emulated {
     fn inject(&self, failure: Option<Failure>) -> Option<Failure> {
         self.failures().inject(failure)
     }
+    #[cfg(feature = "check")]
     fn start_counting(&self, addresses: Range<usize>) {
         drop(self.run_all());
         *self.counted() = Some((addresses, LaunchReport::default()));
     }
+    #[cfg(feature = "check")]
     fn stop_counting(&self) -> Option<LaunchReport> {
         drop(self.run_all());
         self.counted().take().map(|(_, sum)| sum)

@@ -1,23 +1,23 @@
 //! Indexes that are built, and changed, in device form, too: Harmonia, CUBPT and LaneTree.
 
 use crate::hooks::{
-    FixedPairs, PairsOf, fixed_combine, fixed_count, fixed_join, fixed_neighbor, fixed_range, fixed_scan,
+    FixedPairs, PairsOf, fixed_combine, fixed_count, fixed_join, fixed_neighbor, fixed_range, fixed_scan, hits,
 };
 use crate::lent::Lender;
 use crate::model::Range;
 use crate::operations::value_of;
 use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
 use core::fmt::Debug;
-use lanetree::harmonia::FANOUTS;
+use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading, PsaScratch, QuerySort};
 use lanetree::{
-    AnyKey, Buffer, Cubpt, Device, DeviceKind, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, OpKind, Result,
-    Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
+    AnyKey, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, OpKind,
+    Result, Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
 use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::FixedIndex;
 
-/// Room of the scratch memory that all batches of an index in device form share.
-const MOST_OPERATIONS: usize = 160;
+/// Room of the scratch memory that all batches of an index in device form share, unless one has more operations.
+const FEW_OPERATIONS: usize = 160;
 
 /// An index that takes batches of changes from buffers.
 pub trait Batched: FixedIndex<Value: Word> {
@@ -62,6 +62,12 @@ pub trait Batched: FixedIndex<Value: Word> {
     }
 }
 
+/// Looks up a batch: values, and the hit mask.
+type LookUp<'t, V> = dyn Fn(&mut Buffer<V>, &mut Buffer<u32>) -> Result<()> + 't;
+
+/// Tunes Harmonia's look-ups.
+type Tune<'t, K, V> = dyn for<'a> Fn(harmonia::OnStream<'a, K, V>) -> harmonia::OnStream<'a, K, V> + 't;
+
 impl<K: Key, V: Word> Batched for Harmonia<K, V> {
     type Scratch = harmonia::UpdateScratch<K, V>;
 
@@ -81,6 +87,45 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
 
     fn check_structure(&self) {
         self.check_structure();
+    }
+
+    /// Some batches by every kernel that there is: every width of thread groups, both child regions, and by all ways to treat
+    /// a batch's order.
+    fn get(&self, stream: &Stream, keys: &[K]) -> Option<Result<Vec<Option<V>>>> {
+        let get = || {
+            let lender = Lender::new(self.device());
+            let queries = lender.upload(keys)?;
+            let found = |look_up: &LookUp<'_, V>| -> Result<_> {
+                let mut values = lender.alloc(keys.len())?;
+                let mut mask = lender.alloc(keys.len().div_ceil(32))?;
+                look_up(&mut values, &mut mask)?;
+                stream.synchronize()?;
+                Ok(hits(values.to_vec()?.into_iter(), &mask.to_vec()?))
+            };
+            let by =
+                |tune: &Tune<'_, K, V>| found(&|values, mask| tune(self.on(stream)).hits(mask).get(&queries, values));
+            let expected = by(&|on| on)?;
+            assert_eq!(by(&|on| on.order(BatchOrder::Sorted))?, expected, "as if sorted");
+            for sort in [QuerySort::TopBits(5), QuerySort::TopBits(16), QuerySort::Full] {
+                let sorted = found(&|values, mask| {
+                    let scratch = &mut PsaScratch::new(self.device(), keys.len())?;
+                    self.on(stream).hits(mask).get_by_sorting(sort, &queries, values, scratch)
+                })?;
+                assert_eq!(sorted, expected, "{sort}");
+            }
+            for lanes in [1, 2, 4, 8, 16, 32].map(GroupWidth::Lanes) {
+                if let Err(Error::GroupWidth { .. }) = self.on(stream).group(lanes).group_width() {
+                    continue;
+                }
+                assert_eq!(by(&|on| on.group(lanes))?, expected, "{lanes:?}");
+                let prefix_sums = by(&|on| on.group(lanes).child_region(ChildRegion::PrefixSum))?;
+                assert_eq!(prefix_sums, expected, "{lanes:?}, prefix sums");
+                let stopping = by(&|on| on.group(lanes).reading(NodeReading::Stopping))?;
+                assert_eq!(stopping, expected, "{lanes:?}, in steps");
+            }
+            Ok(expected)
+        };
+        keys.len().is_multiple_of(3).then(get)
     }
 
     /// From the host to a device, and back.
@@ -262,11 +307,13 @@ fn upload_kinds<K, V>(lender: &Lender, ops: &[Op<K, V>]) -> Result<Buffer<OpKind
 #[derive(Debug)]
 pub struct BatchHooks<I: Batched> {
     scratch: I::Scratch,
+    /// How many operations the scratch memory has room for.
+    room: usize,
 }
 
 impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
     fn start(index: &I, _: u8) -> Result<Self> {
-        Ok(Self { scratch: index.scratch(MOST_OPERATIONS)? })
+        Ok(Self { scratch: index.scratch(FEW_OPERATIONS)?, room: FEW_OPERATIONS })
     }
 
     fn apply(
@@ -276,10 +323,13 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
         change: Change,
         ops: &[Op<<I as FixedIndex>::Key, <I as FixedIndex>::Value>],
     ) -> Option<Result<Counts>> {
-        if FixedIndex::device(index).kind() == DeviceKind::Host || ops.len() > MOST_OPERATIONS {
+        if FixedIndex::device(index).kind() == DeviceKind::Host {
             return None;
         }
         let mut apply = || {
+            if ops.len() > self.room {
+                (self.scratch, self.room) = (index.scratch(ops.len())?, ops.len());
+            }
             let lender = Lender::new(FixedIndex::device(index));
             let keys = lender.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
             let values = lender.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?;

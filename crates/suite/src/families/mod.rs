@@ -5,6 +5,7 @@ mod cuart;
 mod hybrid;
 mod set;
 mod sharded;
+mod sharded_set;
 
 pub use batched::{
     BatchHooks, Batched, CubptBuilder, HarmoniaBuilder, LaneTreeBuilder, Way, cubpt_builders, harmonia_builders,
@@ -14,3 +15,4 @@ pub use cuart::{CuartBuilder, CuartHooks, cuart_builders};
 pub use hybrid::{HybridHooks, hybrid_builders};
 pub use set::LaneSets;
 pub use sharded::{ReplicatedBuilder, ShardedBuilder, Three, replicated_builders, sharded_builders};
+pub use sharded_set::{ShardedSetSubject, ShardedSets};

@@ -12,7 +12,7 @@ pub enum Three {
 }
 
 impl Three {
-    fn devices(self, device: &Device) -> [Device; 3] {
+    pub(crate) fn devices(self, device: &Device) -> [Device; 3] {
         match (self, device.kind()) {
             (Self::Apart, DeviceKind::Emulated) => {
                 [device.clone(), Device::emulated_with_seed(11), Device::emulated_with_seed(12)]

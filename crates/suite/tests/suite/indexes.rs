@@ -53,6 +53,13 @@ macro_rules! sets {
 }
 for_each_index!(sets, sets);
 
+/// All of its ways, with a failure of its device at every point.
+#[test]
+fn a_sharded_set_conforms() {
+    let listed = indexes::named("sharded_set");
+    written(&*listed.family, listed.with_failures);
+}
+
 /// The trees that sets are go through all with their values: here one set does, on the emulator built in one way.
 #[test]
 fn a_set_conforms() {

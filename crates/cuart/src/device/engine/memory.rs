@@ -116,11 +116,13 @@ impl Memory {
     }
 
     /// Splits batches into pieces of at most this many operations; 0 counts as 1.
+    #[cfg(any(test, feature = "check"))]
     pub(in crate::device) fn pieces_of(&mut self, operations: usize) {
         self.piece = operations.clamp(1, PIECE);
     }
 
     /// Sorts batches of at least this many operations, up to `operations`.
+    #[cfg(any(test, feature = "check"))]
     pub(in crate::device) fn order_from(&mut self, operations: usize, from: usize) -> Result<()> {
         self.ordered_from = from;
         if self.engine == UpdateEngine::Auto && operations >= from && self.ordering.is_none() {

@@ -4,9 +4,9 @@ mod short;
 #[cfg(test)]
 mod tests;
 
+use super::over;
 use super::staged::Strings;
 use super::tuning::TUNING;
-use super::{Lanes, over};
 use crate::Cuart;
 use crate::parts::Parts;
 use lanetree_frame::byte_keys::ByteKeys;
@@ -39,7 +39,7 @@ impl<V: Word> Cuart<V> {
             launch: &|stream, keys: Strings<'_>, input, out| {
                 let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.hits, out.pending));
                 // SAFETY: staged queries, and room for their results.
-                unsafe { tree.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN) }
+                unsafe { tree.launch_get(stream, None, queries, keys.count(), outputs, V::MIN) }
             },
             collect: &|piece, out| take_results(tree, piece, out),
         };
@@ -93,7 +93,7 @@ impl<V: Word> Cuart<V> {
             let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
             let outputs = (values, hits, GlobalMut::null());
             // SAFETY: that many queries of the width, and room for their results.
-            unsafe { tree.launch_get(stream, Lanes::Auto, queries, count, outputs, miss) }
+            unsafe { tree.launch_get(stream, None, queries, count, outputs, miss) }
         })
     }
 
@@ -125,7 +125,8 @@ fn take_results<V: Word>(tree: &Parts, piece: &Piece<'_, Strings<'_>>, out: &mut
 
 impl Parts {
     /// Launches a look-up of `count` queries, with room for their values, and for the hit mask and the pending mask, or
-    /// null.
+    /// null. `lanes` compare a query with its leaf's key; if it is none, as many as were measured to be fastest for keys of the
+    /// tree's length, which is more than one beyond four words.
     ///
     /// # Safety
     /// The addresses are memory of the stream's device that stays valid until the stream has done this, and that
@@ -133,7 +134,7 @@ impl Parts {
     pub(super) unsafe fn launch_get<V: Word>(
         &self,
         stream: &Stream,
-        lanes: Lanes,
+        lanes: Option<u32>,
         queries: KeysRef,
         count: usize,
         (values, hits, pending): (GlobalMut<V>, GlobalMut<u32>, GlobalMut<u32>),
@@ -142,7 +143,8 @@ impl Parts {
         let tree = self.tree_ref(stream)?;
         let args = GetArgs { tree, queries, count: count as u64, values, hits, pending, miss };
         let (words, launch) = (self.query_words(), over(stream, count)?);
-        let call = match lanes.number(words, TUNING.on(stream.device())?.long_lanes) {
+        let fastest = if words == 0 { TUNING.on(stream.device())?.long_lanes } else { 1 };
+        let call = match lanes.unwrap_or(fastest) {
             1 => calls::get(words, &args),
             lanes => calls::get_tiled(lanes, &args),
         };

@@ -1,7 +1,6 @@
 //! Host batches of which a device looks up only the short keys.
 
 use crate::Cuart;
-use crate::device::Lanes;
 use crate::device::staged::Strings;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
@@ -87,7 +86,7 @@ impl<V: Word> Cuart<V> {
             launch: &|stream, keys: Short<'_>, input, out| {
                 let (queries, outputs) = (keys.keys_ref(input), (out.arrays[0].cast(), out.hits, out.pending));
                 // SAFETY: staged queries, and room for their results.
-                unsafe { tree.launch_get(stream, Lanes::Auto, queries, keys.count(), outputs, V::MIN) }
+                unsafe { tree.launch_get(stream, None, queries, keys.count(), outputs, V::MIN) }
             },
             collect: &|piece, out| {
                 let values = piece.array::<V>(0);

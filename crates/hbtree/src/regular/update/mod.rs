@@ -61,6 +61,10 @@ impl Clock {
 impl<K: Key, V: Word> Parts<K, V, Regular> {
     /// Applies operations. The device sorts them if it is to, and has the inner levels.
     pub(super) fn apply(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
+        self.with_all_sent(|parts| parts.apply_all(count, op))
+    }
+
+    fn apply_all(&mut self, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<UpdateReport> {
         let mut clock = Clock(Instant::now());
         let is_possible = count > 0 && u32::try_from(count).is_ok();
         let copy = self.copy.as_ref().filter(|_| self.options.device_updates && is_possible);
@@ -90,6 +94,10 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
 
     /// Applies changes.
     pub(super) fn change(&mut self, changes: &[Change<K::Bits, V>]) -> Result<UpdateReport> {
+        self.with_all_sent(|parts| parts.change_all(changes))
+    }
+
+    fn change_all(&mut self, changes: &[Change<K::Bits, V>]) -> Result<UpdateReport> {
         let started = Instant::now();
         let places = self.places(changes)?;
         let finding = started.elapsed();

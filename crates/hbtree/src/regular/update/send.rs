@@ -4,8 +4,13 @@
 //! a piece of them crosses the bus at once, and a kernel puts each in its place.
 //!
 //! * *Asynchronous*: all threads make nodes, as many as there is pinned memory for, and when all are there they are sent.
-//! * *Synchronized*: each piece is sent as soon as it is made, while others are. The paper has one thread that makes nodes, and
-//!   another that takes them from a queue and sends them one by one; the start of a transfer is then what takes the time.
+//! * *Synchronized*: each piece is sent as soon as it is made, while others are.
+//!
+//! The paper's own can be chosen, to be measured:
+//!
+//! * *Queue*, its synchronized one: a thread makes nodes, and another takes them from a queue and sends them one by one; the
+//!   start of a transfer is then what takes the time.
+//! * *Whole*, its asynchronous one: nothing is sent before the host has changed its tree, and then all of it.
 
 use super::group::Write;
 use super::kept;
@@ -22,7 +27,9 @@ use lanetree_frame::parcel::{Goal, Parcel};
 use lanetree_frame::{Device, DeviceKind, Result};
 use lanetree_layout::{Key, Word};
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Instant;
 
 /// Words of 8 bytes of a line.
 const LINE: usize = size_of::<Line>() / 8;
@@ -33,13 +40,16 @@ const LEAST: usize = 64;
 /// Parcels of each thread: one is on its way while the next is filled.
 const PARCELS: usize = 2;
 
+/// Nodes in the queue and on their way, at most.
+const QUEUE: usize = 16;
+
 impl UpdateMethod {
-    /// Whether pieces are sent while others are made, for a batch of so many changes.
-    fn overlaps(self, changes: usize, tuning: &Tuning) -> bool {
+    /// The method of a batch of so many changes.
+    fn of(self, changes: usize, tuning: &Tuning) -> Self {
         match self {
-            Self::Auto => changes >= tuning.overlapped_from,
-            Self::Asynchronous => false,
-            Self::Synchronized => true,
+            Self::Auto if changes >= tuning.overlapped_from => Self::Synchronized,
+            Self::Auto => Self::Asynchronous,
+            chosen => chosen,
         }
     }
 }
@@ -57,6 +67,10 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         writes: &[Write<'_, K::Bits, V>],
         plan: &Plan<K::Bits, V>,
     ) -> Result<Option<RegularOnDevice<K::Bits>>> {
+        if self.options.update_method == UpdateMethod::Whole {
+            // When the host has it: see `with_all_sent`.
+            return Ok(None);
+        }
         let had_copy = self.copy.is_some();
         let error = match self.send_to_copy(changes, writes, plan) {
             Ok(copy) => return Ok(copy),
@@ -86,13 +100,39 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         let RegularOnDevice { upper, last, parcels, emulated, .. } = &mut copy;
         send_upper(&self.device, parcels, plan, Goal { array: upper, emulated })?;
         let (nodes, goal) = (Nodes { inner: &self.inner, leaves: &self.leaves }, Goal { array: last, emulated });
-        match self.options.update_method.overlaps(changes, TUNING.on(&self.device)?) {
-            true => nodes.synchronized(&self.device, parcels, &moving, goal)?,
-            false => nodes.asynchronous(&self.device, parcels, &moving, goal)?,
+        match self.options.update_method.of(changes, TUNING.on(&self.device)?) {
+            UpdateMethod::Synchronized => nodes.synchronized(&self.device, parcels, &moving, goal)?,
+            UpdateMethod::Queue => nodes.queued(&self.device, parcels, &moving, goal)?,
+            _ => nodes.asynchronous(&self.device, parcels, &moving, goal)?,
         }
         parcels.iter().try_for_each(Parcel::wait)?;
         (copy.root, copy.height) = (plan.root, plan.height);
         Ok(Some(copy))
+    }
+}
+
+impl<K: Key, V: Word> Parts<K, V, Regular> {
+    /// Does something to the host's tree. With [`UpdateMethod::Whole`] the device has no copy meanwhile, and then gets all nodes;
+    /// with others this does nothing more.
+    pub(crate) fn with_all_sent<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        if self.options.update_method != UpdateMethod::Whole || self.device.kind() == DeviceKind::Host {
+            return change(self);
+        }
+        // Even if `change` panics, nothing reads what the host no longer has.
+        let held = self.copy.take();
+        let outcome = change(self);
+        let started = Instant::now();
+        let (upper_end, last_end) = (self.inner.pool.end, self.inner.last_end);
+        let sent = match held.filter(|copy| copy.has_room_for(upper_end, last_end)) {
+            Some(mut copy) => copy.take_all(&self.inner).map(|()| copy),
+            None => RegularOnDevice::upload(&self.device, &self.inner, upper_end, last_end),
+        };
+        match sent {
+            Ok(copy) => (self.copy, self.no_copy) = (Some(copy), None),
+            Err(error) => self.no_copy = Some(error.to_string()),
+        }
+        self.update_times.device += started.elapsed();
+        outcome
     }
 }
 
@@ -157,6 +197,48 @@ impl<B: Word, V: Word> Nodes<'_, B, V> {
         });
         *parcels = idle.into_inner().unwrap_or_else(PoisonError::into_inner).0.into();
         sent
+    }
+
+    /// Makes one node after another, while another thread sends each by itself.
+    fn queued(
+        &self,
+        device: &Device,
+        parcels: &mut Vec<Parcel>,
+        moving: &[&Write<'_, B, V>],
+        mut goal: Goal<'_, B>,
+    ) -> Result<()> {
+        while parcels.len() < moving.len().min(QUEUE) {
+            parcels.push(Parcel::new(device)?);
+        }
+        let (give_back, idle) = mpsc::channel();
+        take(parcels).into_iter().for_each(|parcel| give_back.send(parcel).expect("this thread receives them"));
+        let (put, queue) = mpsc::channel::<Parcel>();
+        let outcome = thread::scope(|scope| {
+            let give_back = give_back.clone();
+            let sending = scope.spawn(move || {
+                let mut outcome = Ok(());
+                for parcel in queue {
+                    if outcome.is_ok() {
+                        // SAFETY: as in `send_upper`.
+                        outcome = unsafe { parcel.put(1, last_words::<B>(), &mut goal) };
+                    }
+                    give_back.send(parcel).expect("the other thread keeps the end that receives them");
+                }
+                outcome
+            });
+            let made = moving.iter().try_for_each(|write| {
+                let mut parcel = idle.recv().expect("this thread has a sender as well");
+                self.fill(&mut parcel, std::slice::from_ref(write))?;
+                put.send(parcel).expect("the other thread receives until there is no sender");
+                Ok(())
+            });
+            drop(put);
+            let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            made.and(sent)
+        });
+        drop(give_back);
+        parcels.extend(idle);
+        outcome
     }
 
     /// Fills as many parcels as there are, and then sends them, until there is nothing left.

@@ -1,0 +1,230 @@
+//! Which records `--figure all` makes, of which paper, and in which pieces. Data, but for what figures have that are not
+//! named here.
+
+use crate::bench::args::Paper;
+use crate::bench::figures::alone;
+
+/// A record, which has the name of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) record: &'static str,
+    pub(crate) paper: Paper,
+    /// The runs that it is made of.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A run: the options of its command, and the seconds after which it begins no further row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) options: &'static str,
+    pub(crate) seconds: u64,
+}
+
+/// A line of the list: the record, its pieces for the page, and those of `--full`, if they are others.
+struct Line {
+    record: &'static str,
+    paper: Paper,
+    page: &'static [Piece],
+    full: &'static [Piece],
+}
+
+const fn line(paper: Paper, record: &'static str, page: &'static [Piece]) -> Line {
+    Line { record, paper, page, full: &[] }
+}
+
+impl Line {
+    const fn full(mut self, full: &'static [Piece]) -> Self {
+        self.full = full;
+        self
+    }
+}
+
+const fn piece(options: &'static str, seconds: u64) -> Piece {
+    Piece { options, seconds }
+}
+
+/// Seconds of a figure that is not in the list.
+const USUAL: u64 = 25;
+
+use Paper::{Cuart, Cubpt, Harmonia, Hbtree, Lanetree};
+
+/// Sizes and batches that claims and plots of the page need. Seconds follow from the timed runs of the records that there
+/// are; what comes on top is an estimate, of up to three times as much.
+const LIST: &[Line] = &[
+    line(Harmonia, "bench", &[piece("", 220)]),
+    line(Harmonia, "harmonia-ladder", &[piece("--figure harmonia-ladder --queries 25", 50)]),
+    line(Harmonia, "harmonia-hbtree", &[piece("--figure harmonia-hbtree", 40)]),
+    line(Harmonia, "harmonia-memory", &[piece("--figure harmonia-memory", 20)]),
+    line(Harmonia, "harmonia-psa", &[piece("--figure harmonia-psa", 40)]),
+    line(Harmonia, "harmonia-psa-bits", &[piece("--figure harmonia-psa-bits --queries 25", 40)]),
+    line(Harmonia, "harmonia-psa-widths", &[piece("--figure harmonia-psa-widths --sizes 26 --queries 25", 40)]),
+    line(Harmonia, "harmonia-skew", &[piece("--figure harmonia-skew", 25)]),
+    line(Harmonia, "harmonia-ntg", &[piece("--figure harmonia-ntg --sizes 26 --queries 25", 40)]),
+    line(Harmonia, "harmonia-ranges", &[piece("--figure harmonia-ranges", 20)]),
+    line(Harmonia, "harmonia-cpu-updates", &[piece("--figure harmonia-cpu-updates", 30)]),
+    line(Harmonia, "harmonia-updates", &[piece("--figure harmonia-updates", 20)]),
+    line(Harmonia, "mirrored", &[piece("--figure mirrored", 60)]),
+    line(Cuart, "cuart-cpu", &[piece("--figure cuart-cpu --sizes 24", 30)]),
+    line(Cuart, "cuart-cpu-sizes", &[piece("--figure cuart-cpu --sizes 16,18,20,22,24", 60)]),
+    line(Cuart, "cuart-batches", &[piece("--figure cuart-batches", 20)]),
+    line(Cuart, "cuart-grt", &[piece("--figure cuart-grt", 45)]),
+    line(Cuart, "cuart-grt-sizes", &[piece("--figure cuart-grt-sizes", 80)]),
+    line(Cuart, "cuart-sizes", &[piece("--figure cuart-sizes", 40)]),
+    line(Cuart, "cuart-widths", &[piece("--figure cuart-widths", 25)]),
+    line(Cuart, "cuart-urls", &[piece("--figure cuart-urls", 25)]),
+    line(Cuart, "cuart-real", &[piece("--figure cuart-real", 40)]),
+    line(Cuart, "cuart-long", &[piece("--figure cuart-long", 30)]),
+    line(Cuart, "cuart-long-share", &[piece("--figure cuart-long-share", 30)]),
+    line(Cuart, "cuart-updates", &[piece("--figure cuart-updates", 40)]),
+    line(Cuart, "cuart-update-sizes", &[piece("--figure cuart-update-sizes", 40)]),
+    line(Cuart, "cuart-updates-host", &[piece("--figure cuart-updates-host", 40)]),
+    line(Cuart, "cuart-inserts", &[piece("--figure cuart-inserts --sizes 26", 20)]),
+    line(Cuart, "cuart-deletes", &[piece("--figure cuart-deletes", 30)]),
+    line(Cuart, "cuart-ranges", &[piece("--figure cuart-ranges", 60)]),
+    line(Cuart, "cuart-builds", &[piece("--figure cuart-builds", 45)]),
+    line(Cuart, "cuart-lanes", &[piece("--figure cuart-lanes", 20)]),
+    line(Hbtree, "hbtree-pages", &[piece("--figure hbtree-pages --sizes 18,20,22,24,26,28", 90)]).full(&[
+        piece("--figure hbtree-pages --sizes 23,24,25,26,27,28", 300),
+        piece("--figure hbtree-pages --sizes 29,30", 300),
+    ]),
+    line(Hbtree, "hbtree-node-search", &[piece("--figure hbtree-node-search --sizes 24,26 --queries 24", 60)]).full(&[
+        piece("--figure hbtree-node-search --sizes 23,24,25,26 --queries 24", 300),
+        piece("--figure hbtree-node-search --sizes 27,28,29,30 --queries 24", 440),
+    ]),
+    line(Hbtree, "hbtree-cpu", &[piece("--figure hbtree-cpu --sizes 26", 130)]).full(&[
+        piece("--figure hbtree-cpu --sizes 23,24,25", 440),
+        piece("--figure hbtree-cpu --sizes 26,27", 440),
+        piece("--figure hbtree-cpu --sizes 28,29", 440),
+    ]),
+    line(Hbtree, "hbtree-strategies", &[piece("--figure hbtree-strategies --sizes 28 --queries 25", 80)]),
+    line(Hbtree, "hbtree-buckets", &[piece("--figure hbtree-buckets --sizes 28 --queries 24", 110)])
+        .full(&[piece("--figure hbtree-buckets --sizes 28 --queries 26", 440)]),
+    line(Hbtree, "hbtree-paper", &[piece("--figure hbtree-paper --sizes 23,26,28 --queries 25", 260)]).full(&[
+        piece("--figure hbtree-paper --sizes 23,24,25,26 --queries 25", 440),
+        piece("--figure hbtree-paper --sizes 27,28 --queries 25", 440),
+        piece("--figure hbtree-paper --sizes 29,30 --queries 25", 440),
+    ]),
+    line(Hbtree, "hbtree-costs", &[piece("--figure hbtree-costs --sizes 26 --queries 25", 130)]),
+    line(Hbtree, "hbtree-distributions", &[piece("--figure hbtree-distributions --sizes 26", 35)])
+        .full(&[piece("--figure hbtree-distributions --sizes 23,26,28,30", 300)]),
+    line(Hbtree, "hbtree-updates", &[piece("--figure hbtree-updates --sizes 26", 150)])
+        .full(&[piece("--figure hbtree-updates --sizes 24,26", 440), piece("--figure hbtree-updates --sizes 28", 440)]),
+    line(Hbtree, "hbtree-build", &[piece("--figure hbtree-build --sizes 23,26,28", 50)])
+        .full(&[piece("--figure hbtree-build --sizes 23,24,25,26,27,28,29,30", 440)]),
+    line(Hbtree, "hbtree-sizes", &[piece("--figure hbtree-sizes --sizes 23,26,28,30 --queries 25", 170)]).full(&[
+        piece("--figure hbtree-sizes --sizes 23,24,25,26,27,28 --queries 25", 440),
+        piece("--figure hbtree-sizes --sizes 29,30 --queries 25", 440),
+    ]),
+    line(Hbtree, "hbtree-latency", &[piece("--figure hbtree-latency --sizes 28", 30)])
+        .full(&[piece("--figure hbtree-latency --sizes 23,26,28,30", 300)]),
+    line(Hbtree, "hbtree-ranges", &[piece("--figure hbtree-ranges --sizes 27", 60)]),
+    line(Hbtree, "hbtree-balance", &[piece("--figure hbtree-balance --sizes 26", 240)])
+        .full(&[piece("--figure hbtree-balance --sizes 26", 440), piece("--figure hbtree-balance --sizes 28", 440)]),
+    line(Hbtree, "hbtree-pipelining", &[piece("--figure hbtree-pipelining --sizes 28", 50)]),
+    line(Hbtree, "hbtree-mixed", &[piece("--figure hbtree-mixed --sizes 28", 60)]),
+    line(Hbtree, "hbtree-device-leaves", &[piece("--figure hbtree-device-leaves --sizes 26,28", 45)]),
+    line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 120)]),
+    line(Cubpt, "cubpt-builds", &[piece("--figure cubpt-builds", 110)]),
+    line(
+        Cubpt,
+        "cubpt-inserts",
+        &[piece("--figure cubpt-inserts --sizes 23", 220), piece("--figure cubpt-inserts --sizes 22", 170)],
+    )
+    .full(&[piece("--figure cubpt-inserts --sizes 23", 440), piece("--figure cubpt-inserts --sizes 22", 440)]),
+    line(Cubpt, "cubpt-crossover", &[piece("--figure cubpt-crossover --sizes 26", 20)]),
+    line(Cubpt, "cubpt-orders", &[piece("--figure cubpt-orders --sizes 26", 30)]),
+    line(Lanetree, "lanetree-queries", &[piece("--figure lanetree-queries --sizes 24,26,28", 50)]),
+    line(Lanetree, "lanetree-cpu", &[piece("--figure lanetree-cpu --sizes 24,26", 80)])
+        .full(&[piece("--figure lanetree-cpu", 300)]),
+    line(Lanetree, "sharded", &[piece("--figure sharded", 110)]),
+];
+
+/// All records of these papers (of all, if none is named), in the order in which they are made.
+pub(crate) fn plan(papers: &[Paper], is_full: bool) -> Vec<Planned> {
+    let listed = LIST.iter().map(|line| {
+        let pieces = if is_full && !line.full.is_empty() { line.full } else { line.page };
+        Planned { record: line.record, paper: line.paper, pieces: pieces.to_vec() }
+    });
+    let others = alone().filter(|figure| LIST.iter().all(|line| line.record != figure.name)).map(|figure| Planned {
+        record: figure.name,
+        paper: paper_of(figure.name),
+        pieces: vec![Piece { options: figure.name, seconds: USUAL }],
+    });
+    let mut all: Vec<Planned> = listed.chain(others).collect();
+    all.sort_by_key(|planned| planned.paper as u8);
+    all.retain(|planned| papers.is_empty() || papers.contains(&planned.paper));
+    all
+}
+
+/// The paper of a figure that is not in the list, by its name.
+fn paper_of(figure: &str) -> Paper {
+    let papers = [("harmonia", Harmonia), ("cuart", Cuart), ("hbtree", Hbtree), ("cubpt", Cubpt)];
+    papers.iter().find(|(name, _)| figure.starts_with(name)).map_or(Lanetree, |(_, paper)| *paper)
+}
+
+impl Piece {
+    /// The options of its command, in words. Those of a figure that is not in the list are its name.
+    pub(crate) fn words(self) -> Vec<&'static str> {
+        match self.options.strip_prefix("--") {
+            None if !self.options.is_empty() => vec!["--figure", self.options],
+            _ => self.options.split_whitespace().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::args::Args;
+    use clap::Parser;
+    use std::collections::BTreeSet;
+
+    /// The most seconds of a piece: with its last row, and with what comes before the first, it is to end within nine minutes.
+    const MOST: u64 = 440;
+
+    /// The profile of the page, on one card.
+    const MOST_OF_THE_PAGE: u64 = 75 * 60;
+
+    #[test]
+    fn the_page_takes_at_most_75_minutes_and_no_piece_more_than_nine() {
+        let pieces = |is_full| plan(&[], is_full).into_iter().flat_map(|planned| planned.pieces);
+        let of_page: u64 = pieces(false).map(|piece| piece.seconds).sum();
+        assert!(of_page <= MOST_OF_THE_PAGE, "{of_page} s");
+        assert!(pieces(false).chain(pieces(true)).all(|piece| piece.seconds <= MOST));
+    }
+
+    #[test]
+    fn every_figure_and_every_record_of_the_page_is_made_once() {
+        let all = plan(&[], false);
+        let names: BTreeSet<&str> = all.iter().map(|planned| planned.record).collect();
+        assert_eq!(names.len(), all.len());
+        let missing: Vec<&str> = alone().map(|figure| figure.name).filter(|name| !names.contains(name)).collect();
+        assert_eq!(missing, [""; 0]);
+        let shown = lanetree_report::record_names();
+        let missing: Vec<&String> = shown.iter().filter(|name| !names.contains(name.as_str())).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
+    fn every_piece_is_a_command_that_is_taken() {
+        for planned in [false, true].into_iter().flat_map(|is_full| plan(&[], is_full)) {
+            for piece in planned.pieces {
+                let arguments = Args::try_parse_from([vec!["lanetree-bench"], piece.words()].concat()).unwrap();
+                arguments.check().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_paper_selects_its_figures() {
+        let cubpt = plan(&[Cubpt], false);
+        assert!(cubpt.iter().map(|planned| planned.record).eq([
+            "cubpt-builds",
+            "cubpt-inserts",
+            "cubpt-crossover",
+            "cubpt-orders"
+        ]));
+        let papers = [Harmonia, Cuart, Hbtree, Cubpt, Lanetree];
+        assert_eq!(papers.iter().map(|&paper| plan(&[paper], false).len()).sum::<usize>(), plan(&[], false).len());
+    }
+}

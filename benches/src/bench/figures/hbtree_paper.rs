@@ -1,0 +1,280 @@
+//! HB+-tree's figures 10, 11, 16 and 18 by the paper's way: nodes with as many children as a line has words, one pipeline
+//! whose buckets all threads finish, and buckets that cross the bus as copies. The other figures have the library's way.
+
+use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
+use crate::bench::data::{BenchWord, miss};
+use crate::bench::error::Result;
+use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::hbtree::columns::{BUCKET, CHILDREN, DEVICE_SEARCH, PAPER, RATIO, STRATEGY};
+use crate::bench::hbtree::lookups::pool;
+use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, usual_bucket};
+use crate::bench::hbtree::subject::{Side, Subject, device_search, strategy};
+use crate::bench::plan::{Scale, main_of};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
+use crate::bench::table::{Clock, Table};
+use lanetree::DeviceKind;
+use lanetree::hbtree::{
+    Balance, Builder, DeviceSearch, Fanout, HbTree, Implicit, Pipeline, Split, Strategy, Structure, Throttle, Transfers,
+};
+
+pub(crate) static FIGURE: Figure = Figure {
+    name: "hbtree-paper",
+    about: "HB+-tree's paper, figures 10, 11, 16 and 18, by its way: one pipeline, 8 children, copied buckets",
+    table: Some(&TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    sizes,
+    most: MOST,
+    run: Run::Alone(measure),
+    ..Figure::BASE
+};
+
+static TABLE: Table = Table {
+    name: "hbtree-paper",
+    title: "HB+-tree by the paper's way (its figures 10, 11, 16 and 18)",
+    columns: &[
+        Column::words("of", "of"),
+        INDEX,
+        DEVICE,
+        WORDS,
+        N,
+        CHILDREN,
+        DEVICE_SEARCH,
+        BUCKET,
+        STRATEGY,
+        Column::extra("device's work x", "throttle_device", Format::Plain),
+        Column::words("split", "split"),
+        Column::extra("CPU's levels", "cpu_levels", Format::Digits(3)),
+        BATCH,
+        THREADS,
+        MS,
+        MEGA,
+        Column::extra("x CPU", "x_cpu", Format::Digits(2)),
+        RATIO.headed("x sequential; x 2^14"),
+        Column::extra("latency µs", "latency_us", Format::Digits(1)),
+        Column::extra("latency x 2^14", "latency_ratio", Format::Digits(2)),
+        PAPER,
+    ],
+    clock: Clock::Calls,
+    notes: &[
+        "get_many_or, ordinary host memory, random hits, other ones in each run; by the CPU's clock, medians. One pipeline, all",
+        "threads finish a bucket; every bucket is copied to the device and its leaves back. x CPU: over the fastest tree on the",
+        "CPU alone of this run and width, 9 children among them. balance: three buckets, the device's work done several times;",
+        "all levels are the device's, or as found live. paper: implicit tree, but for latencies, which are relative to 2^14.",
+    ],
+    summary: None,
+};
+
+/// The sizes of the paper's figure 16 are 2^23 to 2^30, those of the others the largest.
+fn sizes(scale: Scale) -> Vec<u32> {
+    match (scale.kind, scale.quick) {
+        (DeviceKind::Cuda, false) => vec![23, 26, 28],
+        (DeviceKind::Cuda, true) => vec![23],
+        (DeviceKind::Host, _) => vec![16],
+        (DeviceKind::Emulated, _) => vec![10],
+    }
+}
+
+/// What each strategy gains over sequential buckets in the paper, for its implicit and its regular tree.
+const STRATEGIES: [(Strategy, Option<(&str, &str)>); 4] = [
+    (Strategy::Sequential, None),
+    (Strategy::Pipelined, Some(("1.56", "1.20"))),
+    (Strategy::DoubleBuffered, Some(("2.10", "2.10"))),
+    (Strategy::TripleBuffered, None),
+];
+
+/// How often the device's work is done, which stands for a weaker one; and queries of a batch then, as a power of two.
+const THROTTLES: [(u32, u32); 3] = [(1, 24), (4, 22), (100, 20)];
+
+/// Queries that batches of a bucket are taken from, as a power of two.
+const POOL: u32 = 24;
+
+/// Batches within which a split should be found.
+const MOST_BATCHES: usize = 64;
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let main = main_of(&request.sizes);
+    at_each(session, request, |session, size| {
+        let alone = cpu_alone::<u64>(session, size)?;
+        of_tree(session, (size, size == main), &HbTree::<u64, u64>::builder().fanout(Fanout::Words), alone)?;
+        of_tree(session, (size, size == main), &HbTree::<u64, u64>::builder().regular(), alone)?;
+        let alone = cpu_alone::<u32>(session, size)?;
+        of_tree(session, (size, false), &HbTree::<u32, u32>::builder().fanout(Fanout::Words), alone)
+    })
+}
+
+/// Rates of the trees on the CPU alone, of which the fastest counts.
+fn cpu_alone<W: BenchWord>(session: &mut Session, size: u32) -> Result<f64> {
+    let builder = HbTree::<W, W>::builder();
+    let rates = [
+        alone_of(session, size, &builder)?,
+        alone_of(session, size, &builder.fanout(Fanout::Words))?,
+        alone_of(session, size, &builder.regular())?,
+    ];
+    Ok(rates.into_iter().fold(f64::NAN, f64::max))
+}
+
+fn alone_of<W: BenchWord, L: Structure>(session: &mut Session, size: u32, builder: &Builder<W, W, L>) -> Result<f64> {
+    let device = session.device.clone();
+    let what = format!("2^{size} {}, the CPU alone", L::NAME);
+    if !session.has_time(&what) {
+        return Ok(f64::NAN);
+    }
+    let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(f64::NAN) };
+    subject.set_side(Side::Cpu)?;
+    let row = subject.look_up(session, TABLE.name, Side::Cpu, "the CPU alone")?;
+    let rate = row.giga_per_second;
+    session.push(row.with("of", "CPU alone"));
+    Ok(rate)
+}
+
+/// The paper's pipeline.
+fn papers(session: &Session) -> Pipeline {
+    let mut pipeline = Pipeline::default();
+    (pipeline.bucket, pipeline.pipelines, pipeline.transfers) = (usual_bucket(session), 1, Transfers::Copied);
+    pipeline.strategy = Strategy::DoubleBuffered;
+    // The device answers nothing alone.
+    pipeline.device_bucket = 0;
+    pipeline
+}
+
+fn of_tree<W: BenchWord, L: Structure>(
+    session: &mut Session,
+    (size, is_main): (u32, bool),
+    builder: &Builder<W, W, L>,
+    alone: f64,
+) -> Result<()> {
+    let device = session.device.clone();
+    let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
+    strategies(session, &mut subject, alone)?;
+    if is_main {
+        by_bucket(session, &mut subject, alone)?;
+        balanced(session, &mut subject)?;
+    }
+    Ok(())
+}
+
+/// A row with what all have.
+fn row_of(row: Row, of: &'static str, alone: f64) -> Row {
+    let x_cpu = row.giga_per_second / alone;
+    row.with("of", of).with("transfers", "copied").with("x_cpu", x_cpu.is_finite().then_some(x_cpu))
+}
+
+/// Figures 10 and 16.
+fn strategies<W: BenchWord, L: Structure>(
+    session: &mut Session,
+    subject: &mut Subject<W, L>,
+    alone: f64,
+) -> Result<()> {
+    let mut sequential = None;
+    for (way, paper) in STRATEGIES {
+        let what = format!("{}, {}, one pipeline", strategy(way), subject.keys.describe());
+        if !session.has_time(&what) {
+            continue;
+        }
+        let mut pipeline = papers(session);
+        pipeline.strategy = way;
+        subject.tree.set_pipeline(pipeline)?;
+        let mut row = row_of(subject.look_up(session, TABLE.name, Side::Hybrid, &what)?, "strategies", alone);
+        let rate = *sequential.get_or_insert(row.giga_per_second);
+        row.set("ratio_to_baseline", row.giga_per_second / rate);
+        row.set("paper", paper.map(|(implicit, regular)| if L::NAME == Implicit::NAME { implicit } else { regular }));
+        session.push(row);
+    }
+    Ok(())
+}
+
+/// Figure 11.
+fn by_bucket<W: BenchWord, L: Structure>(session: &mut Session, subject: &mut Subject<W, L>, alone: f64) -> Result<()> {
+    let queries = pool(session, &subject.keys, at_most(session, POOL));
+    for search in [DeviceSearch::Shared, DeviceSearch::Ballot] {
+        let mut rows = Vec::new();
+        for bucket in buckets(session) {
+            let what = format!("buckets of {bucket}, {}, one pipeline", device_search(search));
+            if !session.has_time(&what) {
+                continue;
+            }
+            let mut pipeline = papers(session);
+            (pipeline.bucket, pipeline.device_search) = (bucket, search);
+            subject.tree.set_pipeline(pipeline)?;
+            let mut row = row_of(subject.look_up(session, TABLE.name, Side::Hybrid, &what)?, "buckets", alone);
+            let calls = subject.latency(session, TABLE.name, Side::Hybrid, &queries, bucket)?;
+            row.set("latency_us", calls.timing.median_ms * 1e3);
+            row.set("paper", (L::NAME == Implicit::NAME).then(|| paper(bucket)).flatten());
+            rows.push(row);
+        }
+        let usual = usual_bucket(session) as u64;
+        let usual = rows.iter().find(|row| row.integer("bucket") == Some(usual));
+        let usual = usual.map(|row| (row.giga_per_second, row.number("latency_us").unwrap_or(f64::NAN)));
+        for mut row in rows {
+            row.set("ratio_to_baseline", usual.map(|(rate, _)| row.giga_per_second / rate));
+            row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| own / us));
+            session.push(row);
+        }
+    }
+    Ok(())
+}
+
+/// The paper's latency, relative to that of buckets of 2^14.
+fn paper(bucket: usize) -> Option<&'static str> {
+    match bucket.ilog2() {
+        15 => Some("1.7"),
+        16 => Some("2.7"),
+        _ => None,
+    }
+}
+
+/// Figure 18: by a device that does everything several times, with all levels on it, and as found live.
+fn balanced<W: BenchWord, L: Structure>(session: &mut Session, subject: &mut Subject<W, L>) -> Result<()> {
+    for (device, size) in THROTTLES {
+        let what = format!("device's work x {device}, {}, one pipeline", subject.keys.describe());
+        if !session.has_time(&what) {
+            continue;
+        }
+        let count = at_most(session, size);
+        let mut pipeline = papers(session);
+        pipeline.strategy = Strategy::TripleBuffered;
+        pipeline.throttle = Throttle { cpu: 1, device };
+        pipeline.sample = pipeline.sample.min((count / 16).max(1));
+        let height = subject.stats.height;
+        let all = Split { depth: height, share: 0.0 };
+        let mut alone = f64::NAN;
+        for (name, side, split) in [
+            ("CPU alone", Side::Cpu, Some(all)),
+            ("fixed", Side::Hybrid, Some(Split::default())),
+            ("live", Side::Hybrid, None),
+        ] {
+            match split {
+                Some(split) => (pipeline.balance, pipeline.split) = (Balance::Fixed, split),
+                None => (pipeline.balance, pipeline.split) = (Balance::Live, Split::default()),
+            }
+            subject.tree.set_pipeline(pipeline)?;
+            if split.is_none() {
+                discover(session, subject, count)?;
+            }
+            let found = split.unwrap_or_else(|| subject.tree.discovery().best());
+            let row = subject.look_up_count(session, TABLE.name, side, &format!("{what}, {name}"), count)?;
+            if side == Side::Cpu {
+                alone = row.giga_per_second;
+            }
+            let levels = (f64::from(found.depth) + found.share).min(f64::from(height));
+            let row = row_of(row, "balance", alone).with("throttle_device", device).with("split", name);
+            session.push(row.with("cpu_levels", levels));
+        }
+    }
+    Ok(())
+}
+
+/// Sends batches until the split is found.
+fn discover<W: BenchWord, L: Structure>(session: &Session, subject: &Subject<W, L>, count: usize) -> Result<()> {
+    let queries = pool(session, &subject.keys, count);
+    let mut out = vec![W::default(); count];
+    for _ in 0..MOST_BATCHES {
+        subject.tree.get_many_or(&queries, miss(), &mut out)?;
+        if subject.tree.discovery().wanted().is_none() {
+            break;
+        }
+    }
+    Ok(())
+}

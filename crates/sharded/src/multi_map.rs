@@ -1,0 +1,360 @@
+//! [`ShardedMultiMap`]: a multi-map over several devices.
+
+use crate::group::{Group, check_devices, effort};
+use crate::parts::{Parts, ShardStats};
+use crate::ranges;
+use crate::route::Route;
+use crate::splitters;
+use core::fmt;
+#[cfg(doc)]
+use lanetree_frame::Error;
+use lanetree_frame::fixed::pairs::check_lengths;
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, with_room};
+use lanetree_frame::{AnyKey, Device, JoinRows, KeyRange, Ranges, Result, Word};
+use lanetree_multimap::{Builder, ChangeReport, MultiMap, ValueRows};
+use std::borrow::Cow;
+
+/// One multi-map over several devices: what [`Sharded`](crate::Sharded) is for a map. Each device has the pairs of one interval of the
+/// keys, in a [`MultiMap`] of its own; all values of a key are in one shard. It has the host form; [`ShardedMultiMap::shards`] have
+/// their own device form.
+///
+/// ```
+/// use lanetree::{Device, MultiMap, ShardedMultiMap};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// // Of a host with two GPUs: [Device::cuda(0)?, Device::cuda(1)?].
+/// let devices = [Device::emulated(), Device::emulated()];
+/// let (keys, values) = (&[5_u64, 3, 5, 9, 5], &[50_u32, 30, 51, 90, 50]);
+/// let mut map = ShardedMultiMap::build(&devices, MultiMap::builder(), keys, values)?;
+///
+/// assert_eq!((map.len(), map.keys_len()), (5, 3));
+/// let rows = map.get_all_many(&[5, 4, 3])?;
+/// assert_eq!((rows.get(0), rows.get(1), rows.get(2)), (&[50, 51, 50][..], &[][..], &[30][..]));
+/// map.insert_many(&[9, 3], &[91, 31])?;
+/// assert_eq!(map.range_many([3..=9])?.get(0).1, [30, 31, 50, 51, 50, 90, 91]);
+/// assert_eq!(map.remove_all_many(&[5, 6])?.removed, 3);
+/// # Ok(())
+/// # }
+/// ```
+pub struct ShardedMultiMap<K: AnyKey, V: Word> {
+    parts: Parts<K, MultiMap<K, V>>,
+    builder: Builder<K, V>,
+}
+
+/// The pairs of some keys of a shard, as they were.
+struct Before<K, V> {
+    /// Each once.
+    keys: Vec<K>,
+    rows: ValueRows<V>,
+}
+
+impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
+    /// Builds a map over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be there more than once.
+    /// Values of equal keys are in the order of the input. The shards' borders are chosen as
+    /// [`Sharded::build`](crate::Sharded::build) chooses them.
+    ///
+    /// # Errors
+    /// [`Error::OptionValue`] for no devices, or more than 64; those of [`Builder::build`].
+    pub fn build(devices: &[Device], builder: Builder<K, V>, keys: &[K], values: &[V]) -> Result<Self> {
+        check_lengths(keys, values)?;
+        check_devices(devices)?;
+        let splitters = splitters::choose(keys, devices.len())?;
+        let route = Route::new(&splitters, keys.len(), |at| keys[at])?;
+        let (keys, values) = (route.split(keys)?, route.split(values)?);
+        let group = Group::build(devices, |shard, device| builder.build(device, &keys[shard], &values[shard]))?;
+        Ok(Self { parts: Parts::new(group, splitters, MultiMap::len), builder })
+    }
+
+    /// Each shard's map, in the order of their keys.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub fn shards(&self) -> Result<&[MultiMap<K, V>]> {
+        self.parts.group.get()
+    }
+
+    /// What each shard has, in the order of their keys.
+    pub fn stats(&self) -> Vec<ShardStats<K>> {
+        self.parts.stats(|map| (map.device(), map.bytes()))
+    }
+
+    /// How many pairs it has; if it is lost, how many it had.
+    pub fn len(&self) -> u64 {
+        self.parts.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many distinct keys it has.
+    pub fn keys_len(&self) -> u64 {
+        self.parts.group.known().iter().map(MultiMap::keys_len).sum()
+    }
+
+    /// Whether a change failed such that the contents are unknown: then every call that returns a result returns [`Error::Lost`].
+    pub fn is_lost(&self) -> bool {
+        self.parts.group.is_lost()
+    }
+
+    /// Whether all shards' values are in the order of their keys, as ranks and ranges need them: see [`MultiMap::is_ordered`].
+    pub fn is_ordered(&self) -> bool {
+        self.parts.group.known().iter().all(MultiMap::is_ordered)
+    }
+
+    /// Bytes that it takes of the memory of all devices.
+    pub fn bytes(&self) -> u64 {
+        self.parts.group.known().iter().map(MultiMap::bytes).sum()
+    }
+
+    /// All values of each key, in the order in which they were inserted; an absent key has none.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn get_all_many(&self, keys: &[K]) -> Result<ValueRows<V>> {
+        self.parts.group.get()?;
+        let route = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?;
+        let keys = route.split(keys)?;
+        let rows = self.parts.group.ask(|shard, map| {
+            let rows = map.get_all_many(&keys[shard])?;
+            Ok(Ranges { keys: vec![(); rows.values.len()], offsets: rows.offsets, values: rows.values })
+        })?;
+        let rows = ranges::merge(&route, rows)?;
+        Ok(ValueRows { offsets: rows.offsets, values: rows.values })
+    }
+
+    /// Joins `probes` with the map: for each probe the values of its key, as [`MultiMap::join_many`].
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn join_many(&self, probes: &[K]) -> Result<JoinRows<V>> {
+        let ValueRows { offsets, values } = self.get_all_many(probes)?;
+        Ok(JoinRows { offsets, rows: values })
+    }
+
+    /// How many values each key has; 0 for an absent one.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn count_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.parts.answer(keys, |shard, shards, keys| shards[shard].count_many(keys))
+    }
+
+    /// Whether each key is present.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
+        self.parts.answer(keys, |shard, shards, keys| shards[shard].contains_many(keys))
+    }
+
+    /// The value of each key that was inserted first; `None` for an absent key.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn first_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.parts.answer(keys, |shard, shards, keys| shards[shard].first_many(keys))
+    }
+
+    /// The value of each key that was inserted last; `None` for an absent key.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn last_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        self.parts.answer(keys, |shard, shards, keys| shards[shard].last_many(keys))
+    }
+
+    /// For each of `keys` the number of pairs with a smaller key.
+    ///
+    /// # Errors
+    /// As [`MultiMap::lower_bound_many`], of a shard that is asked.
+    pub fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.parts.rank(keys, MultiMap::lower_bound_many)
+    }
+
+    /// For each of `keys` the number of pairs with a key that is smaller or equal.
+    ///
+    /// # Errors
+    /// As [`ShardedMultiMap::lower_bound_many`].
+    pub fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.parts.rank(keys, MultiMap::upper_bound_many)
+    }
+
+    /// For each of `keys` the last pair whose key is smaller or equal, as [`MultiMap::predecessor_many`].
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.parts.neighbor(keys, MultiMap::predecessor_many, |shards, shard| {
+            shards[..shard].iter().rev().find(|shard| !shard.is_empty()).map_or(Ok(None), MultiMap::last)
+        })
+    }
+
+    /// For each of `keys` the first pair whose key is equal or larger, as [`MultiMap::successor_many`].
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.parts.neighbor(keys, MultiMap::successor_many, |shards, shard| {
+            shards[shard + 1..].iter().find(|shard| !shard.is_empty()).map_or(Ok(None), MultiMap::first)
+        })
+    }
+
+    /// The pairs of each range, as [`MultiMap::range_many`].
+    ///
+    /// # Errors
+    /// As [`MultiMap::range_many`], of a shard that is asked.
+    pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Ranges<K, V>> {
+        let ranges = collected(ranges.into_iter().map(Into::into))?;
+        ranges::range_many(&self.parts, &ranges, |map, ranges| map.range_many(ranges.iter().copied()))
+    }
+
+    /// How many pairs each range has.
+    ///
+    /// # Errors
+    /// As [`ShardedMultiMap::range_many`].
+    pub fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Vec<u64>> {
+        let ranges = collected(ranges.into_iter().map(Into::into))?;
+        ranges::count_range_many(&self.parts, &ranges, |map, ranges| map.count_range_many(ranges.iter().copied()))
+    }
+
+    /// All pairs in order.
+    ///
+    /// # Errors
+    /// As [`MultiMap::get_all_many`].
+    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
+        let parts = self.parts.group.ask(|_, map| map.pairs())?;
+        Route::of_parts(parts.iter().map(Vec::len).collect()).merge(parts)
+    }
+
+    /// Inserts pairs, into all shards or none: each value goes after those that its key has, and values of equal keys in the order
+    /// of the batch.
+    ///
+    /// A batch that touches more than one shard first copies all values of its keys to the host, for the case that a shard fails.
+    ///
+    /// # Errors
+    /// As [`MultiMap::insert_many`]: the map is as it was. [`Error::Lost`] where a shard is lost, or fails again as it takes its
+    /// part back.
+    pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<ChangeReport> {
+        self.parts.group.get()?;
+        check_lengths(keys, values)?;
+        let route = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?;
+        let (keys, values) = (route.split(keys)?, route.split(values)?);
+        self.change(&keys, |shard, map| map.insert_many(&keys[shard], &values[shard]))
+    }
+
+    /// Removes all pairs of each key, from all shards or none, as [`MultiMap::remove_all_many`].
+    ///
+    /// # Errors
+    /// As [`ShardedMultiMap::insert_many`].
+    pub fn remove_all_many(&mut self, keys: &[K]) -> Result<ChangeReport> {
+        self.parts.group.get()?;
+        let keys = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?.split(keys)?;
+        self.change(&keys, |shard, map| map.remove_all_many(&keys[shard]))
+    }
+
+    /// Removes one pair for each element of the batch, from all shards or none, as [`MultiMap::remove_pairs_many`].
+    ///
+    /// # Errors
+    /// As [`ShardedMultiMap::insert_many`].
+    pub fn remove_pairs_many(&mut self, pairs: &[(K, V)]) -> Result<ChangeReport> {
+        self.parts.group.get()?;
+        let pairs = Route::new(&self.parts.splitters, pairs.len(), |at| pairs[at].0)?.split(pairs)?;
+        let keys_of = |pairs: &Cow<'_, [(K, V)]>| Ok(Cow::Owned(pairs.par_iter().map(|pair| pair.0).try_collect()?));
+        let keys: Vec<Cow<'_, [K]>> = pairs.iter().map(keys_of).collect::<Result<_>>()?;
+        self.change(&keys, |shard, map| map.remove_pairs_many(&pairs[shard]))
+    }
+
+    /// Brings the values of all shards into the order of the keys. Returns whether there was anything to restore.
+    ///
+    /// # Errors
+    /// As [`MultiMap::restore_order`]: the shards that did not fail are in order.
+    pub fn restore_order(&mut self) -> Result<bool> {
+        Ok(self.parts.group.tidy(MultiMap::is_lost, MultiMap::restore_order)?.contains(&true))
+    }
+
+    /// Rebuilds all shards from their own pairs, in new memory, and so restores the order, too. Returns the bytes freed.
+    ///
+    /// # Errors
+    /// As [`ShardedMultiMap::restore_order`].
+    pub fn compact(&mut self) -> Result<u64> {
+        Ok(self.parts.group.tidy(MultiMap::is_lost, MultiMap::compact)?.iter().sum())
+    }
+
+    /// Moves pairs between neighbours until no shard has more than half as many again as the mean, or a key has so many values that
+    /// they can't be; how many pairs have moved. Otherwise as [`Sharded::rebalance`](crate::Sharded::rebalance).
+    ///
+    /// # Errors
+    /// Those of the build: these two shards are as they were, and the map has all its pairs. [`Error::Lost`].
+    pub fn rebalance(&mut self) -> Result<u64> {
+        let builder = self.builder;
+        self.parts.rebalance(MultiMap::len, |old| {
+            let len = old.iter().map(|map| map.len() as usize).sum();
+            let (mut keys, mut values) = (with_room(len)?, with_room(len)?);
+            for map in old {
+                let (more_keys, more_values) = map.pairs()?.into_par_iter().try_unzip()?;
+                keys.extend_from_slice(&more_keys);
+                values.extend_from_slice(&more_values);
+            }
+            // All values of a key go to one shard.
+            let key = keys[len / 2];
+            let ends = [keys.partition_point(|other: &K| *other < key), keys.partition_point(|other| *other <= key)];
+            let off = |middle: usize| (2 * middle).abs_diff(len);
+            let middle = if off(ends[0]) <= off(ends[1]) { ends[0] } else { ends[1] };
+            if off(middle) as u64 >= old[0].len().abs_diff(old[1].len()) {
+                return Ok(None);
+            }
+            let parts = vec![0..middle, middle..len];
+            let build = |(map, pairs): (&MultiMap<K, V>, &core::ops::Range<usize>)| {
+                builder.build(map.device(), &keys[pairs.clone()], &values[pairs.clone()])
+            };
+            Ok(Some((old.par_iter().zip(&parts).try_map_collect(build)?, keys[middle])))
+        })
+    }
+
+    /// Has each shard change the values of its keys.
+    fn change(
+        &mut self,
+        keys: &[Cow<'_, [K]>],
+        apply: impl Fn(usize, &mut MultiMap<K, V>) -> Result<ChangeReport> + Sync,
+    ) -> Result<ChangeReport> {
+        // A change in one shard is all or nothing by itself.
+        let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
+        let before = self.parts.group.ask(|shard, map| match is_alone || keys[shard].is_empty() {
+            true => Ok(None),
+            false => {
+                let mut keys = collected(keys[shard].iter().copied())?;
+                keys.sort_unstable();
+                keys.dedup();
+                Ok(Some(Before { rows: map.get_all_many(&keys)?, keys }))
+            }
+        })?;
+        let apply = |shard: usize, map: &mut MultiMap<K, V>| match keys[shard].is_empty() {
+            true => Ok(ChangeReport::default()),
+            false => apply(shard, map),
+        };
+        let take_back = |shard: usize, map: &mut MultiMap<K, V>| {
+            let Some(Before { keys, rows }) = &before[shard] else { return Ok(()) };
+            map.remove_all_many(keys)?;
+            let mut of_values = with_room(rows.values.len())?;
+            keys.iter().zip(rows.iter()).for_each(|(&key, row)| of_values.extend(row.iter().map(|_| key)));
+            map.insert_many(&of_values, &rows.values).map(drop)
+        };
+        let reports = self.parts.group.change(MultiMap::is_lost, apply, take_back)?;
+        self.parts.count(MultiMap::len);
+        let mut sum = reports.iter().copied().max_by_key(|report| effort(report.path)).unwrap_or_default();
+        (sum.inserted, sum.removed, sum.unmatched) = reports
+            .iter()
+            .fold((0, 0, 0), |sum, report| (sum.0 + report.inserted, sum.1 + report.removed, sum.2 + report.unmatched));
+        Ok(sum)
+    }
+}
+
+impl<K: AnyKey, V: Word> fmt::Debug for ShardedMultiMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shards, pairs, keys) = (self.parts.splitters.len() + 1, self.len(), self.keys_len());
+        write!(f, "ShardedMultiMap<{}, {}>[{shards} shards, {pairs} pairs of {keys} keys]", K::NAME, V::NAME)
+    }
+}

@@ -1,0 +1,238 @@
+//! Queries of sets in device form.
+
+use crate::on_devices::{put_hits, slice};
+use crate::question::{Queries, Question, Shard, Shards};
+use crate::set::ShardedSet;
+use bytemuck::Pod;
+use lanetree_frame::error::{check_buffer, same_device};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, QueryOptions, Side, Uses};
+use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, Launches, Result, Stream};
+use lanetree_lane_tree::LaneTree;
+use lanetree_simt::{Global, GlobalMut, Near};
+
+/// A set for the router, which knows maps: the values are not there, and nobody asks for them.
+pub(crate) struct KeysOnly<'a, K: AnyKey>(pub(crate) &'a LaneTree<K, ()>);
+
+// SAFETY: that of `FixedIndex`. The router asks for no values.
+unsafe impl<K: AnyKey> Launches<K, u32> for KeysOnly<'_, K> {
+    unsafe fn get(
+        &self,
+        stream: &Stream,
+        is_sorted: bool,
+        queries: Global<u8>,
+        count: usize,
+        _: GlobalMut<u32>,
+        hits: GlobalMut<u32>,
+        _: u32,
+    ) -> Result<()> {
+        let order = if is_sorted { LaneTree::<K, ()>::tuning_for_sorted() } else { Default::default() };
+        // SAFETY: the caller's contract.
+        unsafe { self.0.launch_get(stream, &order, queries.cast(), count, GlobalMut::null(), hits, ()) }
+    }
+
+    unsafe fn rank(
+        &self,
+        stream: &Stream,
+        queries: Global<u8>,
+        count: usize,
+        ranks: GlobalMut<u64>,
+        upper: bool,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.launch_rank(stream, queries.cast(), count, ranks, side(upper)) }
+    }
+
+    unsafe fn neighbor(
+        &self,
+        stream: &Stream,
+        queries: Global<u8>,
+        count: usize,
+        (keys, _, hits): (GlobalMut<u8>, GlobalMut<u32>, GlobalMut<u32>),
+        _: u32,
+        upper: bool,
+    ) -> Result<()> {
+        let outputs = NeighborOutputs { keys: keys.cast(), values: GlobalMut::null(), hits };
+        let search = NeighborSearch { side: side(upper), near: Near::ANY };
+        // SAFETY: the caller's contract.
+        unsafe { self.0.launch_neighbor(stream, queries.cast(), count, outputs, (), search) }
+    }
+}
+
+fn side(upper: bool) -> Side {
+    if upper { Side::Upper } else { Side::Lower }
+}
+
+impl<K: AnyKey> ShardedSet<K> {
+    /// The set's queries on a stream of one of its devices, as [`Sharded::on`](crate::Sharded::on): buffers of that device go in and
+    /// out, and the shards of all devices answer. The host waits until each piece of the batch is divided.
+    ///
+    /// ```
+    /// use lanetree::{Device, LaneSet, ShardedSet};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let devices = [Device::emulated(), Device::emulated()];
+    /// let keys: Vec<u64> = (0..1000).map(|i| i * 7).collect();
+    /// let set = ShardedSet::build(&devices, LaneSet::builder(), &keys)?;
+    /// let stream = devices[1].stream()?;
+    /// let (queries, mut hits) = (devices[1].upload(&[6993_u64, 15, 14])?, devices[1].alloc(1)?);
+    /// set.on(&stream).contains(&queries, &mut hits)?;
+    /// assert_eq!(hits.to_vec()?, [0b101]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> SetOnDevices<'a, K> {
+        SetOnDevices { set: self, stream, is_sorted: false, options: QueryOptions::default() }
+    }
+}
+
+/// Queries of a [`ShardedSet`] in device form: see [`ShardedSet::on`].
+#[derive(Debug)]
+pub struct SetOnDevices<'a, K: AnyKey> {
+    set: &'a ShardedSet<K>,
+    stream: &'a Stream,
+    is_sorted: bool,
+    options: QueryOptions<'a, ()>,
+}
+
+impl<'a, K: AnyKey> SetOnDevices<'a, K> {
+    /// Says that the next batches' queries ascend. The results of queries that are out of order are unspecified.
+    #[must_use]
+    pub fn sorted(self) -> Self {
+        Self { is_sorted: true, ..self }
+    }
+
+    /// Asks [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]`
+    /// becomes whether there is a key for query `i`. `hits` must have at least one element per 32 queries. Elements past these are
+    /// not touched; bits past the last query in its word become zero.
+    #[must_use]
+    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
+        self.options.hits = hits.into();
+        self
+    }
+
+    /// Which of `queries` are in the set: `hits` becomes the hit mask, as of [`hits`](Self::hits).
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`]; [`Error::UnusedOption`]; [`Error::OptionValue`] if the shards' devices are of several kinds;
+    /// [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another device than the
+    /// stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
+    pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
+        self.options.check("contains", Uses::Nothing)?;
+        let count = self.begin(queries)?;
+        self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
+        if let Some(queries) = self.on_host(queries) {
+            let found: Vec<_> = self.set.contains_many(queries)?.into_iter().map(|found| found.then_some(())).collect();
+            return put_hits(Some(hits), &found);
+        }
+        let hits = hits.write_on_from_peers(self.stream)?;
+        self.run(queries, &Question::Contains { hits })
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`, of all shards.
+    ///
+    /// # Errors
+    /// As [`SetOnDevices::contains`].
+    pub fn lower_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank(queries, ranks, false)
+    }
+
+    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`, of all shards.
+    ///
+    /// # Errors
+    /// As [`SetOnDevices::contains`].
+    pub fn upper_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
+        self.rank(queries, ranks, true)
+    }
+
+    /// Finds the last key at or below each query, which goes to `keys[i]`; if there is none, `keys[i]` is unspecified. Uses
+    /// [`hits`](Self::hits). The first such call after a change asks every shard for its first and its last key.
+    ///
+    /// # Errors
+    /// As [`SetOnDevices::contains`].
+    pub fn predecessor(self, queries: &Buffer<K>, keys: &mut Buffer<K>) -> Result<()> {
+        self.neighbor(queries, keys, true)
+    }
+
+    /// Finds the first key at or above each query; otherwise like [`SetOnDevices::predecessor`].
+    ///
+    /// # Errors
+    /// As [`SetOnDevices::contains`].
+    pub fn successor(self, queries: &Buffer<K>, keys: &mut Buffer<K>) -> Result<()> {
+        self.neighbor(queries, keys, false)
+    }
+
+    fn rank(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>, upper: bool) -> Result<()> {
+        self.options.check(if upper { "upper_bound" } else { "lower_bound" }, Uses::Nothing)?;
+        let count = self.begin(queries)?;
+        self.check("the ranks' buffer", count, ranks)?;
+        if let Some(queries) = self.on_host(queries) {
+            let found = match upper {
+                true => self.set.upper_bound_many(queries)?,
+                false => self.set.lower_bound_many(queries)?,
+            };
+            slice(ranks)[..count].copy_from_slice(&found);
+            return Ok(());
+        }
+        let before = &self.set.parts().before;
+        let ranks = ranks.write_on_from_peers(self.stream)?;
+        self.run(queries, &Question::Rank { ranks, upper, before: &before[..before.len() - 1] })
+    }
+
+    fn neighbor(mut self, queries: &Buffer<K>, keys: &mut Buffer<K>, upper: bool) -> Result<()> {
+        let (hits, count) = (self.options.hits.take(), self.begin(queries)?);
+        self.check("the keys' buffer", count, keys)?;
+        hits.as_deref().map_or(Ok(()), |hits| self.check("the hit mask's buffer", count.div_ceil(32), hits))?;
+        if let Some(queries) = self.on_host(queries) {
+            let found = match upper {
+                true => self.set.predecessor_many(queries)?,
+                false => self.set.successor_many(queries)?,
+            };
+            for (key, found) in slice(keys).iter_mut().zip(&found) {
+                *key = found.unwrap_or(*key);
+            }
+            return put_hits(hits, &found);
+        }
+        let beside = self.set.beside(upper)?;
+        let keys = keys.write_on_from_peers(self.stream)?.cast();
+        let hits = hits.map_or(Ok(GlobalMut::null()), |hits| hits.write_on_from_peers(self.stream))?;
+        self.run(
+            queries,
+            &Question::Neighbor { keys, values: GlobalMut::null(), hits, miss: 0, upper, beside: &beside },
+        )
+    }
+
+    /// Checks what all calls need; how many queries there are.
+    fn begin(&self, queries: &Buffer<K>) -> Result<usize> {
+        let (shards, device) = (self.set.shards()?, self.stream.device());
+        if shards.iter().all(|shard| shard.device() != device) {
+            same_device(shards[0].device(), device, "the stream")?;
+        }
+        if device.kind() != DeviceKind::Host && self.set.routed()?.is_none() {
+            let names: Vec<String> = shards.iter().map(|shard| shard.device().to_string()).collect();
+            let (what, allowed) = ("the shards of a batch in device form", "GPUs, or emulated devices");
+            return Err(Error::OptionValue { what, value: names.join(", "), allowed });
+        }
+        self.check("the queries' buffer", queries.len(), queries)?;
+        Ok(queries.len())
+    }
+
+    fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+        check_buffer(self.stream.device(), what, expected, buffer)
+    }
+
+    /// The queries, if the host itself looks them up.
+    fn on_host<'q>(&self, queries: &'q Buffer<K>) -> Option<&'q [K]> {
+        (self.stream.device().kind() == DeviceKind::Host).then(|| queries.as_slice()).flatten()
+    }
+
+    fn run(&self, queries: &Buffer<K>, question: &Question<'_, K, u32>) -> Result<()> {
+        // `begin` has asked for them.
+        let Some(trees) = self.set.routed()? else { return Ok(()) };
+        let shards: Shards<'_, K, u32> =
+            trees.iter().map(|tree| Shard { device: FixedIndex::device(tree.0), launches: tree }).collect();
+        let (at, count) = (queries.read_on(self.stream)?.cast(), queries.len());
+        let (set, queries) = (self.set, Queries { at, count, is_sorted: self.is_sorted, is_spread: true });
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream, and for other devices' copies.
+        unsafe { set.router().run(&shards, &set.parts().splitters, self.stream, queries, question) }
+    }
+}
