@@ -55,7 +55,6 @@ const PIECE: usize = 1 << 20;
 /// Bytes that are written at a time: whole pieces that caches hold.
 const WRITTEN: usize = 4 * PIECE;
 /// Pairs of a window: whole pieces, whatever the types are.
-#[cfg(feature = "hbtree")]
 pub(crate) const WINDOW: usize = PIECE;
 /// Keys that a thread compares at a time.
 const KEYS_AT_ONCE: usize = 1 << 16;
@@ -519,18 +518,38 @@ impl<'a> Reader<'a> {
         for first in (0..self.pairs()).step_by(WINDOW) {
             let count = most.min(self.pairs() - first);
             let (keys, values) = (&mut keys[..count], &mut values[..count]);
-            self.read_part(0, first * size_of::<K>(), bytes_of_mut(keys))?;
-            self.read_part(1, first * V::BYTES, bytes_of_mut(values))?;
-            check_order(keys, first, self.has_several())?;
-            if last.is_some_and(|last| last >= keys[0]) {
-                let before = last.expect("a key");
-                return Err(out_of_order(first, before, keys[0]));
-            }
-            last = keys.last().copied();
+            last = self.read_window(first, (keys, values), last)?;
             f(keys, values)?;
         }
+        self.check_windows()
+    }
+
+    /// Reads and checks pairs from `first` on, which is a multiple of [`WINDOW`], as their number is unless they are the last ones.
+    /// Takes the key before them, and returns their last one. After all windows comes [`Reader::check_windows`].
+    pub(crate) fn read_window<K: AnyKey, V: Value>(
+        &self,
+        first: usize,
+        (keys, values): (&mut [K], &mut [V]),
+        before: Option<K>,
+    ) -> Result<Option<K>> {
+        self.read_part(0, first * size_of::<K>(), bytes_of_mut(keys))?;
+        self.read_part(1, first * V::BYTES, bytes_of_mut(values))?;
+        check_order(keys, first, self.has_several())?;
+        match (before, keys.first()) {
+            (Some(before), Some(&key)) if before >= key => Err(out_of_order(first, before, key)),
+            _ => Ok(keys.last().copied()),
+        }
+    }
+
+    /// Checks what is between sections.
+    pub(crate) fn check_windows(&self) -> Result<()> {
         self.check_padding(0)?;
         self.check_padding(1)
+    }
+
+    /// Whether a section is better read at once.
+    pub(crate) fn reads_at_once(&self) -> bool {
+        self.file.reads_at_once()
     }
 
     /// Reads and checks all byte strings, which ascend strictly, and their values.

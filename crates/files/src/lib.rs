@@ -26,6 +26,7 @@ mod multimap;
 #[cfg(feature = "lane-tree")]
 mod sets;
 mod strings;
+mod upload;
 
 pub use error::{Error, Result, Section};
 pub use format::ReadAt;
@@ -93,8 +94,9 @@ pub trait Load<Of = of::Index> {
 
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
-    /// Takes the memory of the pairs on the device beside the index; for a GPU in main memory, too. An
-    /// HB+-tree's pairs go from the file into its leaves, window by window, and take no other memory.
+    /// Takes the memory of the pairs on the device beside the index. For a GPU they go through pinned memory of at most 64 MiB (of
+    /// keys and values of 8 bytes): the next ones are read while some are copied. From a source that is better read at once
+    /// ([`ReadAt::reads_at_once`]) they take their own memory in main memory. An HB+-tree's pairs go from the file into its leaves, window by window, and take no other memory.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
@@ -139,10 +141,11 @@ where
         let mut buffers = (alloc(device, pairs.pairs())?, alloc(device, pairs.pairs())?);
         match (buffers.0.as_mut_slice(), buffers.1.as_mut_slice()) {
             (Some(keys), Some(values)) => pairs.read(keys, values)?,
-            _ => {
+            _ if pairs.reads_at_once() => {
                 let (keys, values) = pairs.to_vecs()?;
                 buffers = uploaded(device, &keys, &values)?;
             }
+            _ => upload::pairs(&pairs, device, &mut buffers)?,
         }
         // SAFETY: the reader has checked the order, strictly.
         unsafe { build(self, device, buffers) }

@@ -138,6 +138,11 @@ impl Device {
         self.machine.kind()
     }
 
+    /// The ordinal of a GPU ([`Device::cuda`]); `None` for the host and the emulator.
+    pub fn ordinal(&self) -> Option<u32> {
+        self.machine.ordinal()
+    }
+
     /// `NVIDIA H200`, `host` or `emulated`; `Display` adds which one.
     pub fn name(&self) -> String {
         self.machine.name()

@@ -1,8 +1,10 @@
 //! Points in a stream's work: to wait for, and to measure between.
 
 use crate::machine::RawEvent;
-use crate::{Device, Error, Result, Stream};
+use crate::{Device, DeviceKind, Error, Result, Stream};
+use core::ffi::c_void;
 use core::fmt;
+use core::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -22,6 +24,11 @@ impl Event {
     /// The device it belongs to.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// The `CUevent`, for other libraries; null on the emulator and the host. It is valid for as long as the [`Event`] is.
+    pub fn as_raw(&self) -> *mut c_void {
+        if self.device.kind() == DeviceKind::Cuda { self.raw.0 } else { null_mut() }
     }
 
     pub(crate) fn raw(&self) -> RawEvent {

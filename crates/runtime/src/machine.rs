@@ -27,10 +27,7 @@ unsafe impl Sync for RawStream {}
 
 /// A point in a queue of work: a `CUevent`, or as for [`RawStream`].
 #[derive(Clone, Copy)]
-pub(crate) struct RawEvent(
-    #[cfg_attr(not(any(feature = "cuda", feature = "emulator")), expect(dead_code, reason = "the host has none"))]
-    pub(crate) *mut c_void,
-);
+pub(crate) struct RawEvent(pub(crate) *mut c_void);
 
 // SAFETY: a handle, only a number outside the driver; the driver's events may be used from any thread.
 unsafe impl Send for RawEvent {}
@@ -84,6 +81,10 @@ pub(crate) trait Machine: Any + Send + Sync {
     fn kind(&self) -> DeviceKind;
     /// What it is: `NVIDIA H200`, `host`, `emulated`.
     fn name(&self) -> String;
+    /// The driver's number of a GPU.
+    fn ordinal(&self) -> Option<u32> {
+        None
+    }
     /// Which it is, for messages: `cuda:0`, `2 threads`, `seed 0`.
     fn label(&self) -> String;
     fn properties(&self) -> Result<Properties>;

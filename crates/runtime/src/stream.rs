@@ -283,6 +283,24 @@ impl Stream {
         unsafe { self.device.machine.wait_event(self.raw(), event.raw()) }
     }
 
+    /// As [`Stream::wait`], for a `CUevent` (or `cudaEvent_t`) of another library's. The event may be recorded again, or destroyed, once
+    /// this has returned. The host and the emulator have none, and ignore it.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`](crate::Error::Cuda) from the driver.
+    ///
+    /// # Safety
+    /// The handle is an event of the primary context of a GPU.
+    pub unsafe fn wait_raw(&self, event: *mut c_void) -> Result<()> {
+        if self.device.kind() != DeviceKind::Cuda {
+            return Ok(());
+        }
+        // SAFETY: a live stream of this device; the caller vouches for the event.
+        unsafe { self.device.machine.wait_event(self.raw(), RawEvent(event)) }?;
+        self.queue.count_work();
+        Ok(())
+    }
+
     /// Lets later work in this stream come after all copies that `from`, a stream of another device of the same kind or of the same
     /// device, has been given by [`Buffer::copy_to_address`](crate::Buffer::copy_to_address), to memory of this stream's device
     /// around `to`. Returns at once.

@@ -35,6 +35,45 @@ pub enum Error {
         nulls: usize,
     },
 
+    /// A column on a device whose elements are others than those that were asked for.
+    #[error(
+        "a column of type {data_type} on a device is no buffer of `{element}`: name another type of elements, or copy it to main memory"
+    )]
+    Elements {
+        /// The type of the column.
+        data_type: DataType,
+        /// The type of elements that was asked for.
+        element: &'static str,
+    },
+
+    /// A column that is on another device.
+    #[error(
+        "the array is {place}, but the stream is of {device}: copy the array there, or use an index on the array's device"
+    )]
+    Place {
+        /// Where the array is.
+        place: String,
+        /// The device of the stream.
+        device: String,
+    },
+
+    /// An array of the C device interface that is no column of a fixed size.
+    #[error("the array can't be taken from, or given to, a device: {reason}")]
+    DeviceArray {
+        /// Why.
+        reason: String,
+    },
+
+    /// Nulls in a column on a device that may have none.
+    #[error(
+        "the column on a device has {} nulls: leave them out there, or take its elements together with its validity",
+        nulls.map_or("uncounted".to_owned(), |nulls| nulls.to_string())
+    )]
+    DeviceNulls {
+        /// How many; `None` if nobody has counted them.
+        nulls: Option<usize>,
+    },
+
     /// Ranges with more starts than ends, or fewer.
     #[error("{starts} starts but {ends} ends: give one end per start")]
     BoundLengths {

@@ -44,12 +44,17 @@
 //! A null is no key: it equals nothing and is in no range. [`Nulls`] says whether a column may have any. A probe that is null
 //! has a null answer.
 //!
+//! # Columns on a device
+//! [`DeviceColumn`] takes a column of another library's, by Arrow's C device interface, as a [`Buffer`](lanetree::Buffer) for
+//! indexes on the same device, and [`ArrowDeviceArray::export`] gives results to others; both without a copy.
+//!
 //! # Files
 //! With the features `ipc` and `parquet`, whole indexes are written to Arrow IPC files (Feather) and Parquet files, and built from
 //! such files, of other programs too: see `Exchange`.
 
 #[cfg(any(feature = "ipc", feature = "parquet"))]
 mod arrays;
+pub mod device;
 mod error;
 #[cfg(any(feature = "ipc", feature = "parquet"))]
 mod exchange;
@@ -63,6 +68,7 @@ mod trees;
 mod typed;
 mod values;
 
+pub use device::{ArrowDeviceArray, DeviceColumn};
 pub use error::{Error, Result};
 #[cfg(any(feature = "ipc", feature = "parquet"))]
 pub use exchange::Exchange;

@@ -132,6 +132,9 @@ impl Machine for Cuda {
     fn kind(&self) -> DeviceKind {
         DeviceKind::Cuda
     }
+    fn ordinal(&self) -> Option<u32> {
+        u32::try_from(self.primary.device()).ok()
+    }
     fn name(&self) -> String {
         self.properties.name.into()
     }
