@@ -6,12 +6,12 @@ use crate::{Change, Combination, Counts, Form, Numbered, Side};
 use core::ops::Bound;
 use lanetree::hbtree::{HbTree, Regular};
 use lanetree::{
-    Buffer, DeviceKind, Domain, Error, Join, JoinKind, Key, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf, Result,
-    Stream, Validity, Word, no_row,
+    AnyKey, Buffer, DeviceKind, Domain, Error, Join, JoinKind, Key, KeyOf, NeighborsOf, Op, OrderedIndex, RangesOf,
+    Result, Stream, Validity, Word, no_row,
 };
 use lanetree_frame::fixed::{
-    Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, OnStream, RangeScratch,
-    Scans, Sorted,
+    AsOf, Combine, CombineScratch, DeviceMatches, DeviceRanges, FixedIndex, HostForm, JoinScratch, NearestScratch,
+    OnStream, RangeScratch, Scans, Sorted,
 };
 
 /// Pairs of an index, with values of its own width.
@@ -337,7 +337,53 @@ pub(crate) fn fixed_neighbor<I: FixedIndex<Value: Word>>(
         Side::Lower => on.hits(&mut mask).successor(&queries, &mut keys, &mut values)?,
     }
     stream.synchronize()?;
-    Ok(hits(keys.to_vec()?.into_iter().zip(values.to_vec()?), &mask.to_vec()?))
+    let found = hits(keys.to_vec()?.into_iter().zip(values.to_vec()?), &mask.to_vec()?);
+    near_ones(index, stream, &queries, side, &found)?;
+    Ok(found)
+}
+
+/// Compares the two nearest pairs on a side of each query with the neighbour on that side, and counts the nearest on both.
+///
+/// # Errors
+/// The index's own.
+fn near_ones<I: FixedIndex<Value: Word>>(
+    index: &I,
+    stream: &Stream,
+    queries: &Buffer<I::Key>,
+    side: Side,
+    found: &[Option<(I::Key, I::Value)>],
+) -> Result<()> {
+    let (device, count) = (index.device(), found.len());
+    let mut scratch = NearestScratch::new(device, count)?;
+    let mut out = DeviceRanges::new(device, count, 2 * count)?;
+    let of_side = if side == Side::Upper { AsOf::backward() } else { AsOf::forward() };
+    for (how, is_of_both) in [(of_side, false), (AsOf::nearest(), true)] {
+        match OnStream::new(index, stream).k_nearest(queries, 2, &how, &mut scratch, &mut out) {
+            // There is no distance between floats.
+            Err(Error::OptionValue { .. }) if is_of_both => continue,
+            done => done?,
+        }
+        stream.synchronize()?;
+        let (offsets, keys, values) = (out.offsets.to_vec()?, out.keys.to_vec()?, out.values.to_vec()?);
+        for (i, neighbor) in found.iter().enumerate() {
+            let row = offsets[i] as usize..offsets[i + 1] as usize;
+            let words: Vec<_> = keys[row.clone()].iter().map(|key| AnyKey::encode(*key)).collect();
+            if is_of_both {
+                assert_eq!(words.len() as u64, index.len().min(2), "the nearest two of query {i}");
+                assert!(words.iter().is_sorted_by(|a, b| a != b), "two pairs near query {i}");
+                continue;
+            }
+            let first = words.first().map(|&word| (word, values[row.start]));
+            assert_eq!(
+                first,
+                neighbor.map(|(key, value)| (AnyKey::encode(key), value)),
+                "the nearest one of query {i}"
+            );
+            let is_ordered = words.is_sorted_by(|a, b| if side == Side::Upper { a > b } else { a < b });
+            assert!(is_ordered, "the nearest two of query {i}");
+        }
+    }
+    Ok(())
 }
 
 /// The pairs of ranges in device form; `None` unless all include both their bounds.
