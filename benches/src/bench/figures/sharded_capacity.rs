@@ -153,7 +153,7 @@ fn of_size(session: &mut Session, keys: Keys) -> Result<()> {
     row.set("bytes_per_key", subject.index.bytes() as f64 / keys.len() as f64);
     if let Some((device, bytes)) = largest {
         row.set("card_bytes", bytes);
-        row.set("card_free_bytes", device.memory()?.free as u64);
+        row.set("card_free_bytes", device.memory()?.free);
     }
     session.push(row);
     session.push(hits);
