@@ -5,7 +5,7 @@ use crate::ptx::sha256;
 use crate::{paths, process};
 use std::process::Command;
 
-/// The variable that the bench's program reads when it is compiled: a [`lanetree_record::Built`] as JSON.
+/// The variable that the bench's program reads when it is compiled: a `Built` of the crate lanetree-record as JSON.
 pub(crate) const VARIABLE: &str = "LANETREE_BUILT";
 
 /// What stands in the checkout; `None` where git or the compiler does not say.
