@@ -84,7 +84,8 @@ fn of_every_kind<K: AnyKey>(
             for room in [total + 5, total / 2] {
                 let room = if kind.has_rows() { room } else { count };
                 let mut out = DeviceRangeMatches::new(device, count, room).unwrap();
-                let on = tree.on(&stream).kind(kind).miss(7);
+                let on = tree.on(&stream).kind(kind);
+                let on = if kind == JoinKind::Left { on.miss(7) } else { on };
                 let on = if null.is_some() { on.valid(&bits, from) } else { on };
                 on.range_join(&bounds.0, &bounds.1, closed, &mut scratch, &mut out).unwrap();
                 let (written, found) = (total.min(room), out.probes.to_vec().unwrap());
