@@ -677,7 +677,7 @@ impl Multi {
                 ("keys", stats.keys),
                 ("key_bytes", stats.key_bytes),
                 ("value_bytes", stats.value_bytes),
-                ("sample_bytes", stats.sample_bytes),
+                ("room", stats.room),
                 ("bytes", stats.bytes()),
             ]))
         })
