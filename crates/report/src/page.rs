@@ -440,7 +440,7 @@ fn made_by(figure: &Figure, store: &Store, card: &str) -> String {
         return "Made by the programs of <code>benches/rivals</code>.".into();
     }
     if lines.is_empty() && !figure.is_made() {
-        return "Of an earlier state; it is not made anew.".into();
+        return "From an earlier state of the code; it was not measured again.".into();
     }
     if lines.is_empty() {
         let command = escape(&figure.command());
