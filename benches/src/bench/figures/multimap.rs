@@ -332,7 +332,8 @@ impl Subject {
     fn in_place(&self, session: &mut Session, count: usize, before: usize) -> Result<()> {
         let ranks = self.some_ranks(session, (before + 1) * count / 2);
         let least = self.pairs.places(0).len() as u64;
-        if least > 4 || self.pairs.heavy() > 0 || ranks.len() < (before + 1) * count / 2 {
+        let has_heavy = self.pairs.places(self.pairs.heavy()).len() as u64 > least;
+        if least > 4 || has_heavy || ranks.len() < (before + 1) * count / 2 {
             return Ok(());
         }
         let operation = format!("insert_on, in place, after {before}");
