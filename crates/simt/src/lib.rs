@@ -43,7 +43,7 @@ pub use memory::{Global, GlobalMut, Hint, Order, Scope, Shared};
 pub use near::{Near, NearArrays, Verdict};
 #[cfg(not(target_os = "cuda"))]
 pub use report::LaunchReport;
-pub use rows::{GatherRows, RowPart, WarpRows};
+pub use rows::{GatherRows, RowPart, WarpRows, last_where};
 pub use unroll::unroll;
 
 /// Lanes of a warp.

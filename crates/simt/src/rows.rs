@@ -99,6 +99,19 @@ impl GatherRows {
     }
 }
 
+/// Per thread. The last of the `count` numbers from `first` on for which something holds; it holds for the first one, and for
+/// none after one for which it does not.
+#[inline(always)]
+pub fn last_where(first: u64, count: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut base, mut left) = (first, count);
+    while left > 1 {
+        let half = left / 2;
+        base += if holds(base + half) { half } else { 0 };
+        left -= half;
+    }
+    base
+}
+
 /// The rows in which the outputs of a warp are, of rows that are written one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct WarpRows {
@@ -141,14 +154,7 @@ impl WarpRows {
     /// The offsets are those that it was made of.
     #[inline(always)]
     pub unsafe fn row<S: Simt>(&self, simt: S, offsets: Global<u64>, at: u64) -> u64 {
-        let (mut base, mut left) = (self.first, self.count);
-        while left > 1 {
-            let half = left / 2;
-            // SAFETY: the number of a row.
-            let begins = unsafe { simt.load(offsets, base + half, Hint::ReadOnly) } <= at;
-            base += if begins { half } else { 0 };
-            left -= half;
-        }
-        base
+        // SAFETY: the number of a row.
+        last_where(self.first, self.count, |row| unsafe { simt.load(offsets, row, Hint::ReadOnly) } <= at)
     }
 }

@@ -1,9 +1,9 @@
 //! Copies the pairs of rows.
 
 use crate::layout::begin;
-use crate::rows::{Part, STEPS, last_where};
+use crate::rows::{Part, STEPS};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, Word, kernel_args, last_where};
 
 kernel_args! {
     /// Two arrays of values, one after the other.

@@ -1,9 +1,11 @@
 //! Removals: which keys and which pairs stay.
 
 use crate::layout::{begin, count};
-use crate::rows::{Part, STEPS, last_where};
+use crate::rows::{Part, STEPS};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, Order, Scope, Simt, WARP, Word, kernel_args, last_where,
+};
 
 kernel_args! {
     /// Arguments of [`MarkKeys`].

@@ -8,19 +8,6 @@ pub const OUTPUTS: u64 = 512;
 /// Steps of a warp, each with an output per lane.
 pub(crate) const STEPS: u64 = OUTPUTS / WARP as u64;
 
-/// Per thread. The last of the `count` numbers from `first` on for which something holds; it holds for the first one, and for
-/// none after one for which it does not.
-#[inline(always)]
-pub(crate) fn last_where(first: u64, count: u64, holds: impl Fn(u64) -> bool) -> u64 {
-    let (mut base, mut left) = (first, count);
-    while left > 1 {
-        let half = left / 2;
-        base += if holds(base + half) { half } else { 0 };
-        left -= half;
-    }
-    base
-}
-
 /// The outputs of a warp, and the rows that they are in.
 pub(crate) struct Part {
     /// The first output.

@@ -1,9 +1,8 @@
 //! The pairs of scans, of the keys that they are of.
 
 use crate::layout::{begin, count};
-use crate::rows::last_where;
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, kernel_args, last_where};
 
 kernel_args! {
     /// Arguments of [`Scan`].
