@@ -441,6 +441,19 @@ mod tests {
     }
 
     #[test]
+    fn a_crate_without_modules_or_kernels_is_named() {
+        let workspace = Workspace::new("none");
+        let own = [workspace.source("own")];
+        let error = run(&Options::default(), &own, &own, None).expect_err("it has no list").to_string();
+        assert!(
+            error.contains("lanetree-kernels-own is no kernel crate") && error.contains("src/modules.rs"),
+            "{error}"
+        );
+        let text = |_: &Source| Ok(vec![".version 7.4\n.target sm_75\n.address_size 64\n".to_owned()]);
+        compile_all(&own, &Recorded::new(), text, None).expect_err("there is no kernel");
+    }
+
+    #[test]
     fn modules_that_are_no_more_are_removed_and_nothing_else() {
         let workspace = Workspace::new("stale");
         let source = workspace.source("own");
