@@ -94,7 +94,9 @@ pub enum Error {
     },
 
     /// The module lacks the kernel.
-    #[error("PTX module \"{module}\" has no kernel {kernel}: it is older than the program; run `cargo xtask ptx`")]
+    #[error(
+        "PTX module \"{module}\" has no kernel {kernel}: it is older than the program; compile its crate again with `lanetree-ptx` (Lanetree's own: `cargo xtask ptx`)"
+    )]
     UnknownKernel {
         /// The module.
         module: &'static str,
