@@ -1,4 +1,4 @@
-//! Compiles kernel crates to PTX, each into its folder `ptx`, or checks what is there.
+//! What to do with kernel crates: options, and compiling them into their folders `ptx`.
 
 use crate::assemble::{self, ARCHITECTURES};
 use crate::compile;
@@ -9,7 +9,6 @@ use crate::manifest::{COUNTED_ON, Manifest, ModuleEntry};
 use crate::ptxas::{self, Ptxas};
 use crate::source::Source;
 use crate::split::{self, Calls, Module};
-use crate::toolchain::{self, TARGET};
 use crate::{barriers, list};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -36,7 +35,7 @@ pub struct Options {
     no_assemble: bool,
     /// Architectures to assemble for (default: 75,80,86,89,90,100,120)
     #[arg(long, value_delimiter = ',', value_name = "SM,…")]
-    arch: Vec<u32>,
+    pub(crate) arch: Vec<u32>,
 }
 
 /// Another compiler than rustc's own target, which compiles several crates at a time.
@@ -118,62 +117,8 @@ impl Options {
     }
 }
 
-/// Compiles the crates of `crates`, or checks their PTX. `all` are the crates whose PTX is in one program with theirs: they are
-/// of one compiler, and no two have a module of one name. With a `generator`, that one compiles; a check then only assembles,
-/// and compares nothing.
-///
-/// # Errors
-/// [`Failure::Wrong`] for what does not compile, for what compiled kernels must not have, and for a check that does not pass, after a
-/// line on stderr for each problem; [`Failure::CannotRun`] for a crate that is no kernel crate, and without a compiler.
-pub fn run(options: &Options, all: &[Source], crates: &[Source], generator: Option<&dyn Generator>) -> Result<()> {
-    if let Some(sm) = options.arch.iter().find(|sm| **sm < 75) {
-        return Err(Failure::CannotRun(format!("--arch {sm}: the PTX is for {} and later", compile::CPU)));
-    }
-    for source in crates {
-        let list = list::path(source);
-        if !list.is_file() {
-            let (package, list) = (&source.package, files::shown(&list));
-            return Err(Failure::CannotRun(format!(
-                "{package} is no kernel crate: {list}, the list of its modules (`modules! {{ … }}`), is not there"
-            )));
-        }
-    }
-    let mut recorded = Recorded::new();
-    for source in all {
-        recorded.extend(Manifest::read(source)?.map(|manifest| (source.name.clone(), manifest)));
-    }
-    match (generator, options.check) {
-        (None, true) => crate::check::run(options, crates, &recorded),
-        (None, false) => {
-            let known = others(&recorded, crates).next().or(recorded.iter().next());
-            let found = toolchain::find(known.map(|(_, manifest)| manifest.compiler.as_str()));
-            let found = found.map_err(Failure::CannotRun)?;
-            let Some(compiler) = found else {
-                return Err(Failure::CannotRun(format!("no compiler for {TARGET}: {}", toolchain::INSTALL)));
-            };
-            same_compiler(&recorded, crates, &compiler.version)?;
-            println!("compiling with {}", compiler.version);
-            let compile = |source: &Source| Ok(vec![compile::compile(&compiler, source)?]);
-            let compiled = compile_all(crates, &recorded, compile, None)?;
-            generate(options, crates, &compiled, &compiler.version)
-        }
-        (Some(generator), check) => {
-            if !check {
-                same_compiler(&recorded, crates, generator.compiler())?;
-            }
-            let texts = generator.compile(crates)?;
-            let text = |source: &Source| Ok(texts.get(&source.name).cloned().unwrap_or_default());
-            let compiled = compile_all(crates, &recorded, text, Some(generator))?;
-            if check {
-                return assemble_compiled(options, crates, &compiled);
-            }
-            generate(options, crates, &compiled, generator.compiler())
-        }
-    }
-}
-
 /// Assembles what was compiled, without a change to what is recorded.
-fn assemble_compiled(options: &Options, crates: &[Source], compiled: &Compiled) -> Result<()> {
+pub(crate) fn assemble_compiled(options: &Options, crates: &[Source], compiled: &Compiled) -> Result<()> {
     let mut files = Vec::new();
     for source in crates {
         for module in &compiled[&source.name] {
@@ -195,12 +140,15 @@ fn assemble_compiled(options: &Options, crates: &[Source], compiled: &Compiled) 
 pub(crate) type Recorded = BTreeMap<String, Manifest>;
 
 /// Those of the crates that are not among the chosen ones.
-fn others<'a>(recorded: &'a Recorded, chosen: &[Source]) -> impl Iterator<Item = (&'a String, &'a Manifest)> {
+pub(crate) fn others<'a>(
+    recorded: &'a Recorded,
+    chosen: &[Source],
+) -> impl Iterator<Item = (&'a String, &'a Manifest)> {
     recorded.iter().filter(|(name, _)| !chosen.iter().any(|source| source.name == **name))
 }
 
 /// Fails where some crates are to be compiled with another compiler than the rest was.
-fn same_compiler(recorded: &Recorded, chosen: &[Source], compiler: &str) -> Result<()> {
+pub(crate) fn same_compiler(recorded: &Recorded, chosen: &[Source], compiler: &str) -> Result<()> {
     match others(recorded, chosen).find(|(_, manifest)| manifest.compiler != compiler) {
         Some((name, manifest)) => {
             let old = &manifest.compiler;
@@ -305,7 +253,7 @@ pub(crate) fn conclude(problems: &[String], advice: &str) -> Result<()> {
 }
 
 /// Writes modules and manifests, removes modules that are no more, and assembles.
-fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler: &str) -> Result<()> {
+pub(crate) fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler: &str) -> Result<()> {
     let mut problems = Vec::new();
     let mut manifests = Recorded::new();
     for source in crates {
@@ -438,19 +386,6 @@ mod tests {
         let names = |compiled: &Compiled| compiled["own"].iter().map(|module| module.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&of(["n", "m"]).expect("they differ")), ["m", "n"]);
         of(["m", "m"]).expect_err("m is in both");
-    }
-
-    #[test]
-    fn a_crate_without_modules_or_kernels_is_named() {
-        let workspace = Workspace::new("none");
-        let own = [workspace.source("own")];
-        let error = run(&Options::default(), &own, &own, None).expect_err("it has no list").to_string();
-        assert!(
-            error.contains("lanetree-kernels-own is no kernel crate") && error.contains("src/modules.rs"),
-            "{error}"
-        );
-        let text = |_: &Source| Ok(vec![".version 7.4\n.target sm_75\n.address_size 64\n".to_owned()]);
-        compile_all(&own, &Recorded::new(), text, None).expect_err("there is no kernel");
     }
 
     #[test]

@@ -19,13 +19,15 @@ mod list;
 mod manifest;
 pub mod process;
 pub mod ptxas;
+mod run;
 mod source;
 mod split;
 pub mod toolchain;
 
 pub use assemble::ARCHITECTURES;
-pub use command::{Generator, Options, run};
+pub use command::{Generator, Options};
 pub use digest::sha256;
 pub use manifest::COUNTED_ON;
+pub use run::run;
 pub use source::Source;
 pub use split::kernels_with;
