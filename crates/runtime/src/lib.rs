@@ -88,6 +88,7 @@ mod host_memory;
 mod line;
 mod machine;
 mod machine_code;
+mod messages;
 mod pages;
 mod pinned;
 mod pool;
