@@ -159,7 +159,7 @@ fn fill_empty<K: Key, V: Word>(
         NetChange::PutIfPresent(_) | NetChange::Remove => None,
     };
     let mut pairs = changes.par_iter().filter_map_collect(put)?;
-    sort_by_word(&mut pairs, |pair| pair.0)?;
+    sort_by_first(&mut pairs)?;
     let inserted = pairs.len() as u64;
     let mut report = UpdateReport { inserted, unmatched: changes.len() as u64 - inserted, ..Default::default() };
     if inserted > 0 {
