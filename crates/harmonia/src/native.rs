@@ -30,6 +30,9 @@ impl<W: Word, V> Copy for View<'_, W, V> {}
 /// serves all callers.
 type Words<'a, W> = dyn Fn(usize, &mut [W; IN_FLIGHT]) + 'a;
 
+/// Takes the nodes where the words from a number on end, and those above.
+type EachNode<'a> = dyn FnMut(usize, &[u32], &[u32]) + 'a;
+
 /// The words of a function, the last one's again where there are no more.
 fn numbered<W>(count: usize, word: impl Fn(usize) -> W) -> impl Fn(usize, &mut [W; IN_FLIGHT]) {
     move |first, words| {
@@ -101,7 +104,7 @@ impl<'a, W: Word, V: Word> View<'a, W, V> {
     }
 
     /// Calls `each` with the nodes where the words from a number on end, and those above.
-    fn leaves_of(&self, count: usize, words: &Words<'_, W>, each: &mut dyn FnMut(usize, &[u32], &[u32])) {
+    fn leaves_of(&self, count: usize, words: &Words<'_, W>, each: &mut EachNode<'_>) {
         let each = |first, _: &[W], nodes: &[u32], parents: &[u32]| each(first, nodes, parents);
         match self.shape.fanout {
             8 => self.for_each_descent::<8>(count, words, each),

@@ -40,16 +40,20 @@ pub(super) struct Place {
     pub(super) line: u32,
 }
 
+/// Writes the words of the queries from a number on. Past the last query they may be any.
+pub(super) type Words<'a, W> = dyn Fn(usize, &mut [W; GROUP]) + 'a;
+
+/// Takes what came of the queries from a number on.
+pub(super) type Each<'a, T> = dyn FnMut(usize, &[T]) + 'a;
+
 /// A batch of queries over a tree that has pairs. Callers' functions are called once for each group: so one instance for the words
 /// serves all of their keys and results.
 pub(super) struct Batch<'a, W: KeyWord, V, F: Finish<W, V>> {
     pub(super) view: View<'a, W, V>,
     pub(super) count: usize,
-    /// Writes the words of the queries from a number on. Past the last query they may be any.
-    pub(super) words: &'a dyn Fn(usize, &mut [W; GROUP]),
+    pub(super) words: &'a Words<'a, W>,
     pub(super) finish: F,
-    /// Takes what came of the queries from a number on.
-    pub(super) each: &'a mut dyn FnMut(usize, &[F::Out]),
+    pub(super) each: &'a mut Each<'a, F::Out>,
 }
 
 /// Queries on their way.

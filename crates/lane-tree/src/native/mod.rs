@@ -3,7 +3,7 @@
 mod descent;
 mod node;
 
-use self::descent::{Batch, Finish, GROUP, Place};
+use self::descent::{Batch, Each, Finish, GROUP, Place, Words};
 use self::node::Count;
 use crate::parts::{Parts, Shape};
 use core::marker::PhantomData;
@@ -96,29 +96,17 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     }
 
     /// Calls `each` with what [`Batch`] says.
-    fn values(&self, count: usize, words: &dyn Fn(usize, &mut [W; GROUP]), each: &mut dyn FnMut(usize, &[Option<V>])) {
+    fn values(&self, count: usize, words: &Words<'_, W>, each: &mut Each<'_, Option<V>>) {
         self.simd.run(Batch { view: *self, count, words, finish: Values, each });
     }
 
     /// Calls `each` with the positions of queries: after the keys below them or, with `upper`, not above them.
-    fn positions(
-        &self,
-        count: usize,
-        words: &dyn Fn(usize, &mut [W; GROUP]),
-        upper: bool,
-        each: &mut dyn FnMut(usize, &[Position]),
-    ) {
+    fn positions(&self, count: usize, words: &Words<'_, W>, upper: bool, each: &mut Each<'_, Position>) {
         self.simd.run(Batch { view: *self, count, words, finish: Positions { upper }, each });
     }
 
     /// Calls `each` with the last pairs at or below queries, or the first ones at or above them.
-    fn neighbors(
-        &self,
-        count: usize,
-        words: &dyn Fn(usize, &mut [W; GROUP]),
-        predecessor: bool,
-        each: &mut dyn FnMut(usize, &[Option<(W, V)>]),
-    ) {
+    fn neighbors(&self, count: usize, words: &Words<'_, W>, predecessor: bool, each: &mut Each<'_, Option<(W, V)>>) {
         self.positions(count, words, predecessor, &mut |first, positions| {
             let mut pairs = [None; GROUP];
             for (pair, &position) in pairs.iter_mut().zip(positions) {
