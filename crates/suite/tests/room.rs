@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Keys of an index and of a batch: fewer on the emulator, which takes its time.
 fn keys_on(device: &Device) -> u64 {
-    if device.kind() == DeviceKind::Emulated { 5 << 10 } else { 1 << 15 }
+    if device.kind() == DeviceKind::Emulated { 1 << 13 } else { 1 << 15 }
 }
 
 /// Bytes from which on an allocation is large: those of a batch are, and those of one thread's task are not.
