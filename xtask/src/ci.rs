@@ -77,8 +77,10 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
 }
 
 /// Platforms that have no test machine: type-checked, with these features. Files are those of Unix.
-const PLATFORMS: [(&str, &str); 2] =
-    [("aarch64-unknown-linux-gnu", "cuda,emulator,files"), ("x86_64-pc-windows-msvc", "cuda,emulator")];
+const PLATFORMS: [(&str, &str); 2] = [
+    ("aarch64-unknown-linux-gnu", "all-indexes,cuda,emulator,files"),
+    ("x86_64-pc-windows-msvc", "all-indexes,cuda,emulator"),
+];
 
 /// Checks the library for other platforms. Rustup fetches their standard libraries.
 fn other_platforms() -> Result<()> {

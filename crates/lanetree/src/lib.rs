@@ -18,7 +18,10 @@
 //! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`); [`ShardedSet`] is a set in
 //! shards, [`ShardedMultiMap`] a multi-map.
 //!
-//! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
+//! The features of LaneTree, multi-maps, intervals and shards are on by default. The other indexes are of papers, and for what
+//! LaneTree is not best at; a program names the features of those that it uses, or `all-indexes`.
+//!
+//! The keys of all these are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
 //! [`IntervalIndex`] finds the intervals that contain a point (feature `intervals`); see [`intervals`].
 //!
 //! The six implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
@@ -72,11 +75,11 @@
 //! and scratch memory then need no driver calls for memory from one batch to the next.
 //!
 //! ```
-//! use lanetree::{Device, Harmonia, Pool};
+//! use lanetree::{Device, LaneTree, Pool};
 //!
 //! # fn main() -> lanetree::Result<()> {
 //! let pool = Pool::new(&Device::emulated());
-//! let mut index = Harmonia::build(&pool.device(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
+//! let mut index = LaneTree::build(&pool.device(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
 //! let mut allocations = 0;
 //! for batch in 0..20 {
 //!     index.update_many(&[1, 3], &[batch, batch])?;
