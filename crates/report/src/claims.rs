@@ -6,7 +6,7 @@
 //! is computed from records: `of` divided by `over`, each a sum of terms. A term is one row of a record (or, with `by`,
 //! one row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold
 //! for all its terms; `list` names a list of what was counted instead of rows, by a run on the card or else by the
-//! emulator. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
+//! emulator; `card` is for one whose record another card than the paper's has. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
 //! `noted` is a number that stands in a text. A claim that is not measured may read a record that is still to be made,
 //! or fields and rows that the next record of that name will have; its `within` is then what is expected.
 
@@ -22,9 +22,6 @@ const PAPERS: [(&str, &str); 4] = [
     ("claims/cubpt.toml", include_str!("../claims/cubpt.toml")),
 ];
 
-/// The card for whose records the verdicts were written.
-pub(crate) const CARD: &str = "nvidia-h200";
-
 /// All claims, by paper.
 #[derive(Debug)]
 pub(crate) struct Claims(pub(crate) Vec<Paper>);
@@ -37,6 +34,8 @@ pub(crate) struct Paper {
     pub(crate) id: String,
     /// Of the system.
     pub(crate) name: String,
+    /// The card for whose records the verdicts were written, but for measures that name another.
+    pub(crate) card: String,
     /// Where it was published, and what it was measured on.
     pub(crate) about: String,
     /// The ids of the claims whose verdicts surprise most.
@@ -182,6 +181,14 @@ impl Claims {
         self.0.iter().flat_map(|paper| &paper.claim)
     }
 
+    /// What is wrong with their numbers; see [`Claim::doubts`].
+    pub(crate) fn doubts(&self, store: &Store, is_whole: bool) -> Vec<String> {
+        let of = |paper: &Paper| -> Vec<String> {
+            paper.claim.iter().flat_map(|claim| claim.doubts(store, &paper.card, is_whole)).collect()
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
     /// How many have a verdict.
     pub(crate) fn count(&self, verdict: Verdict) -> usize {
         self.0.iter().map(|paper| paper.count(verdict)).sum()
@@ -208,7 +215,7 @@ impl Claim {
         self.section.clone() + way
     }
 
-    /// The lines of a card's records.
+    /// The lines of the records of its paper's card.
     pub(crate) fn lines(&self, store: &Store, card: &str) -> Vec<Line> {
         let line = |measure: &Measure| {
             let records = measure.records().into_iter().map(Into::into).collect();
@@ -257,7 +264,7 @@ mod tests {
                  unit = \"times\"\nof = [{{ record = {record:?} }}]\nwithin = [0.0, 4.0]"
             );
             let store = crate::store::tests::store("made", &[serde_json::json!({ "giga_per_second": 5.0 })]);
-            toml::from_str::<Claim>(&toml).unwrap().doubts(&store, CARD, true).len()
+            toml::from_str::<Claim>(&toml).unwrap().doubts(&store, "nvidia-h200", true).len()
         };
         assert_eq!((doubts("holds", "coming"), doubts("not-measured", "coming")), (1, 0));
         assert_eq!((doubts("holds", "made"), doubts("not-measured", "made")), (1, 1), "once it is there, it counts");

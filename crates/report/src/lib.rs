@@ -17,11 +17,12 @@ mod number;
 mod page;
 mod picture;
 mod plot;
+mod provenance;
 mod runs;
 mod store;
 mod tables;
 
-use claims::{CARD, Claims};
+use claims::Claims;
 use clap::Parser;
 use figures::Figures;
 use picture::Picture;
@@ -107,7 +108,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     if arguments.tables {
         write_tables(&claims, &figures, &store)?;
     }
-    let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, CARD, is_whole)).collect();
+    let doubts: Vec<String> = claims.doubts(&store, is_whole);
     // Of other records, the page says it beside the claim.
     if doubts.is_empty() || !is_whole { Ok(()) } else { Err(Error::Claims(doubts)) }
 }
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn every_number_of_the_claims_is_found_and_as_its_verdict_says() {
         let (claims, store) = (Claims::read().unwrap(), Store::of_folder(&records()).unwrap());
-        let doubts: Vec<String> = claims.all().flat_map(|claim| claim.doubts(&store, CARD, true)).collect();
+        let doubts: Vec<String> = claims.doubts(&store, true);
         assert!(doubts.is_empty(), "{}", doubts.join("\n"));
     }
 

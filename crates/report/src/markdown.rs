@@ -1,6 +1,7 @@
 //! The table of claims as Markdown: `docs/claims.md`.
 
-use crate::claims::{CARD, Claim, Claims, Paper, Unanswered, Verdict};
+use crate::claims::{Claim, Claims, Paper, Unanswered, Verdict};
+use crate::provenance;
 use crate::store::Store;
 use std::fmt::Write as _;
 
@@ -42,9 +43,12 @@ pub(crate) fn page(claims: &Claims, store: &Store) -> String {
         writeln!(out, "| {name} | {} | {counts} | {} |", claim.len(), unanswered.len()).expect("a string takes all");
     }
     for paper in &claims.0 {
-        write!(out, "\n## {}\n\n{}\n\n{head}", paper.name, paper.about).expect("a string takes all");
+        let records = provenance::lines(paper, store).join(". ");
+        write!(out, "\n## {}\n\n{}\n\nRecords: {records}.\n\n{head}", paper.name, paper.about)
+            .expect("a string takes all");
         for claim in &paper.claim {
-            let cells = [&claim.place(), &claim.says, &measured(claim, store, CARD), &verdict(claim), &claim.why];
+            let cells =
+                [&claim.place(), &claim.says, &measured(claim, store, &paper.card), &verdict(claim), &claim.why];
             let cells = cells.map(|cell| cell.trim().replace('|', "\\|").replace('\n', " "));
             writeln!(out, "| {} |", cells.join(" | ")).expect("a string takes all");
         }

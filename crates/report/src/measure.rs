@@ -14,6 +14,8 @@ pub(crate) struct Measure {
     pub(crate) what: String,
     /// How it is written.
     pub(crate) unit: Unit,
+    /// The card of its records, if not that of the paper's other claims.
+    card: Option<String>,
     /// What all terms have in common.
     #[serde(default)]
     rows: Filter,
@@ -98,11 +100,17 @@ impl Measure {
         all
     }
 
-    /// Computes it from a card's records.
+    /// The card of its records, where the paper's is this one.
+    pub(crate) fn card<'a>(&'a self, papers: &'a str) -> &'a str {
+        self.card.as_deref().unwrap_or(papers)
+    }
+
+    /// Computes it from the records of its card; `card` is the paper's.
     ///
     /// # Errors
     /// If a record is not there, or if not every term finds its rows.
     pub(crate) fn of(&self, store: &Store, card: &str) -> Result<Measured, Error> {
+        let card = self.card(card);
         let sum = self.sum(&self.of, store, card)?;
         let mut is_alike = vec![false; sum.len()];
         let mut numbers: Vec<(String, f64)> = sum.iter().map(|of| (of.by.clone(), of.number)).collect();
@@ -198,7 +206,8 @@ impl Measure {
             let number = format!("{about}{}", self.unit.write(*number)).replace(' ', "\u{a0}");
             if by.is_empty() { number } else { format!("{number} at {by}") }
         });
-        format!("{}: {}", self.what, numbers.collect::<Vec<_>>().join(", "))
+        let card = self.card.as_ref().map_or_else(String::new, |card| format!(" (records of {card})"));
+        format!("{}{card}: {}", self.what, numbers.collect::<Vec<_>>().join(", "))
     }
 }
 

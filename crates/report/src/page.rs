@@ -1,12 +1,13 @@
 //! The page: one file of HTML that needs nothing else.
 
-use crate::claims::{CARD, Claim, Claims, Verdict};
+use crate::claims::{Claim, Claims, Verdict};
 use crate::facts::Facts;
 use crate::figures::{Figure, Figures};
 use crate::html::{escape, with_code};
 use crate::plot;
+use crate::provenance::{self, commit};
 use crate::store::{EMULATOR, Held, Store, described};
-use lanetree_record::{Built, Record};
+use lanetree_record::Record;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -146,12 +147,6 @@ impl<'a> Made<'a> {
     }
 }
 
-/// A commit, and whether there were changes beside it.
-fn commit(built: &Built) -> String {
-    let short: String = built.commit.chars().take(12).collect();
-    if built.is_clean { short } else { format!("{short} with changes") }
-}
-
 /// What the records of each card were measured on.
 fn machines(store: &Store) -> String {
     let mut out = String::from(
@@ -248,25 +243,25 @@ fn anchor(name: &str) -> String {
 fn of_claims(claims: &Claims, figures: &Figures, store: &Store) -> String {
     let mut out = format!(
         "<section><h2 id=\"claims\">Claims</h2><p>{} claims of the papers' texts. The verdicts were written for the records \
-         of {}; numbers with a record's name beside them are computed from it. A claim that fails is one that ours \
+         that stand beneath each paper's name; numbers with a record's name beside them are computed from it. A claim that fails is one that ours \
          contradicts, and the verdict says what explains it. Where a claim has several rows, those as in the paper do it as the \
          paper does, as far as records have it, and the last one as the library does by default.</p>",
         claims.all().count(),
-        escape(CARD),
     );
     for paper in &claims.0 {
-        let rows: String = paper.claim.iter().map(|claim| row(claim, figures, store)).collect();
+        let rows: String = paper.claim.iter().map(|claim| row(claim, &paper.card, figures, store)).collect();
         let head: String =
             COLUMNS.iter().map(|name| format!("<th role=\"columnheader\" scope=\"col\">{name}</th>")).collect();
         let name = escape(&paper.name);
         // On narrow screens rows are cards; the roles keep it a table.
         write!(
             out,
-            "<h3 id=\"claims-{}\">{name}</h3><p>{}</p><div class=\"scroll\" role=\"region\" aria-label=\"Claims: {name}\" \
+            "<h3 id=\"claims-{}\">{name}</h3><p>{}</p><p>Records: {}.</p><div class=\"scroll\" role=\"region\" aria-label=\"Claims: {name}\" \
              tabindex=\"0\"><table class=\"claims\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">{head}</tr></thead>\
              <tbody role=\"rowgroup\">{rows}</tbody></table></div>",
             paper.id,
             with_code(&paper.about),
+            escape(&provenance::lines(paper, store).join(". ")),
         )
         .expect("a string takes all");
         if !paper.unanswered.is_empty() {
@@ -295,9 +290,9 @@ fn of_claims(claims: &Claims, figures: &Figures, store: &Store) -> String {
 /// The columns of the table of claims.
 const COLUMNS: [&str; 5] = ["Section", "The paper says", "Measured", "Verdict", "Why"];
 
-fn row(claim: &Claim, figures: &Figures, store: &Store) -> String {
+fn row(claim: &Claim, card: &str, figures: &Figures, store: &Store) -> String {
     let mut measured: String = claim
-        .lines(store, CARD)
+        .lines(store, card)
         .iter()
         .map(|line| {
             let doubt = line.doubt.as_ref().map_or_else(String::new, |doubt| format!(" <em>{}</em>", escape(doubt)));

@@ -1,22 +1,19 @@
 //! The table of `docs/reproduce.md`: what makes each record of the papers' figures, how long its runs took, and how far
 //! apart they are.
 
-use crate::claims::{CARD, Claims};
+use crate::claims::{Claims, Paper};
 use crate::figures::{Figure, Figures};
 use crate::number::digits;
 use crate::store::{EMULATOR, Held, Store};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// How many groups of figures are of papers; they come first.
-const PAPERS: usize = 4;
-
 /// The document, from the workspace's root.
 pub(crate) const FILE: &str = "docs/reproduce.md";
 
 /// The document with its tables written; or what is wrong with it.
 pub(crate) fn written(text: &str, claims: &Claims, figures: &Figures, store: &Store) -> Result<String, String> {
-    let text = replaced(text, "records", &records(figures, store))?;
+    let text = replaced(text, "records", &records(claims, figures, store))?;
     replaced(&text, "headlines", &headlines(claims, store)?)
 }
 
@@ -27,23 +24,25 @@ fn replaced(text: &str, name: &str, table: &str) -> Result<String, String> {
     Ok(format!("{}\n{table}\n{}", &text[..start], &text[start + length..]))
 }
 
-/// A row for each record of a paper's figure.
-fn records(figures: &Figures, store: &Store) -> String {
+/// A row for each record of a paper's figure, of the card of the paper's claims.
+fn records(claims: &Claims, figures: &Figures, store: &Store) -> String {
     let mut out = String::from(
         "| record | made by `cargo xtask bench` with | rows, not measured | timed runs | all of it | slowest over fastest run: \
          half of the rows, nine of ten |\n|---|---|---|---|---|---|\n",
     );
     let mut seen = BTreeSet::new();
     let (mut total, mut whole) = (0.0, 0);
-    for figure in figures.0.iter().take(PAPERS).flat_map(|group| &group.figure) {
+    let papers = claims.0.iter().zip(&figures.0);
+    for (card, figure) in papers.flat_map(|(paper, group)| group.figure.iter().map(move |figure| (&paper.card, figure)))
+    {
         let name = figure.records()[0];
         if !seen.insert(name) {
             continue;
         }
         let options = options(figure);
-        let Some(Held::Bench { record, .. }) = store.get(CARD, name) else {
+        let Some(Held::Bench { record, .. }) = store.get(card, name) else {
             let has_counts = store.get(EMULATOR, name).is_some();
-            let instead = if has_counts { "counted by the emulator" } else { "no record on an H200" };
+            let instead = if has_counts { "counted by the emulator" } else { "no record on this card" };
             writeln!(out, "| {name} | {options} | {instead} | | | |").expect("a string takes all");
             continue;
         };
@@ -106,10 +105,12 @@ const HEADLINES: [&str; 12] = [
 /// The first measure of each of these claims, and the range within which its verdict stays.
 fn headlines(claims: &Claims, store: &Store) -> Result<String, String> {
     let mut out = String::from("| claim | measured | the verdict is for |\n|---|---|---|\n");
+    let claim_of =
+        |id: &str| claims.0.iter().find_map(|paper| Some((paper, paper.claim.iter().find(|claim| claim.id == id)?)));
     for id in HEADLINES {
-        let claim = claims.all().find(|claim| claim.id == id).ok_or_else(|| format!("no claim {id}"))?;
+        let (Paper { card, .. }, claim) = claim_of(id).ok_or_else(|| format!("no claim {id}"))?;
         let measure = claim.measured.first().ok_or_else(|| format!("{id} has no measure"))?;
-        let measured = measure.of(store, CARD).map_err(|error| format!("{id}: {error}"))?;
+        let measured = measure.of(store, card).map_err(|error| format!("{id}: {error}"))?;
         let (says, line, within) = (&claim.says, measure.describe(&measured), measure.describe_range());
         writeln!(out, "| {}: {says} | {line} | {within} |", claim.place()).expect("a string takes all");
     }
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_figure_without_a_record_is_in_the_table() {
-        let table = super::records(&Figures::read().unwrap(), &Store::default());
-        assert!(table.contains("| hbtree-build | `--figure hbtree-build` | no record on an H200 | | | |"), "{table}");
+        let table = super::records(&Claims::read().unwrap(), &Figures::read().unwrap(), &Store::default());
+        assert!(table.contains("| hbtree-build | `--figure hbtree-build` | no record on this card | | | |"), "{table}");
     }
 }
