@@ -46,7 +46,7 @@ impl Picture {
         data::read("picture.toml", include_str!("../picture.toml"))
     }
 
-    /// The picture, of all cards that have rows for it.
+    /// The picture, of all cards that have rows of ours for it.
     pub(crate) fn svg(&self, store: &Store) -> String {
         let cards: Vec<_> = store.cards().map(|card| (card, self.groups(store, card))).collect();
         let rates = cards.iter().flat_map(|(_, groups)| groups).flat_map(|(_, bars)| bars).map(|(_, rate)| *rate);
@@ -82,11 +82,11 @@ impl Picture {
         )
     }
 
-    /// The bars of a card with their rates, by size; without sizes that have none.
+    /// The bars of a card with their rates, by size; without sizes that have none of ours, beside which the others stand.
     fn groups(&self, store: &Store, card: &str) -> Vec<(u64, Vec<(&Bar, f64)>)> {
         let bars = |size| self.bar.iter().filter_map(move |bar| Some((bar, bar.rate(store, card, size)?))).collect();
         let groups = self.sizes.iter().map(|&size| (size, bars(size)));
-        groups.filter(|(_, bars): &(u64, Vec<_>)| !bars.is_empty()).collect()
+        groups.filter(|(_, bars): &(u64, Vec<(&Bar, f64)>)| bars.iter().any(|(bar, _)| bar.is_ours)).collect()
     }
 }
 
