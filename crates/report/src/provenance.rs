@@ -22,7 +22,20 @@ pub(crate) fn lines(paper: &Paper, store: &Store) -> Vec<String> {
             machines.entry((is_other, machine(record))).or_default().push(record);
         }
     }
-    machines.into_iter().map(|((_, machine), records)| format!("{machine}: {}", commits(&records))).collect()
+    let line = |((_, machine), records): ((bool, String), Vec<&Record>)| {
+        let cards = match cards(&records) {
+            0 | 1 => String::new(),
+            cards => format!(" ({cards} such machines)"),
+        };
+        format!("{machine}{cards}: {}", commits(&records))
+    };
+    machines.into_iter().map(line).collect()
+}
+
+/// How many cards records are of, by the numbers that cards have.
+fn cards(records: &[&Record]) -> usize {
+    let settings = records.iter().filter_map(|record| record.machine.gpu.as_ref()).flat_map(|gpu| &gpu.settings);
+    settings.filter(|(name, _)| name == "uuid").map(|(_, uuid)| uuid).collect::<BTreeSet<_>>().len()
 }
 
 fn machine(record: &Record) -> String {
@@ -44,12 +57,16 @@ fn commits(records: &[&Record]) -> String {
     let mut parts = Vec::new();
     if !named.is_empty() {
         let named = named.into_iter().collect::<Vec<_>>().join(", ");
-        parts.push(format!("{} records made at commit {named}", records.len() - without));
+        parts.push(format!("{} made at commit {named}", counted(records.len() - without)));
     }
     if without > 0 {
-        parts.push(format!("{without} records name no commit; see the history of benches/record"));
+        parts.push(format!("{} without a commit; see the history of benches/record", counted(without)));
     }
     parts.join("; ")
+}
+
+fn counted(records: usize) -> String {
+    format!("{records} record{}", if records == 1 { "" } else { "s" })
 }
 
 /// A commit, and whether there were changes beside it.
@@ -77,6 +94,6 @@ mod tests {
         let lines = lines(&paper("another"), &store);
         assert_eq!(lines.len(), 1, "the measure's card, not the paper's: {lines:?}");
         assert!(lines[0].starts_with("NVIDIA H200"), "{lines:?}");
-        assert!(lines[0].contains("1 records name no commit"), "{lines:?}");
+        assert!(lines[0].contains("1 record without a commit"), "{lines:?}");
     }
 }
