@@ -6,7 +6,8 @@ use crate::parallel::*;
 use crate::room::zeroed;
 use crate::{Error, Result};
 use lanetree_kernels_base::calls;
-use lanetree_kernels_base::joins::{BoundsArgs, MATCHES, NumbersArgs, OPEN_HIGH, OPEN_LOW, inclusive};
+use lanetree_kernels_base::joins::{BoundsArgs, NumbersArgs, OPEN_HIGH, OPEN_LOW, inclusive};
+use lanetree_kernels_base::rows::OUTPUTS;
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::WARP;
@@ -188,7 +189,7 @@ pub fn number_matches(stream: &Stream, offsets: &Buffer<u64>, probes: usize, num
         capacity: capacity as u64,
         numbers: numbers.write_on(stream)?,
     };
-    let warps = (capacity as u64).div_ceil(MATCHES);
+    let warps = (capacity as u64).div_ceil(OUTPUTS);
     // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
     unsafe { over(stream, warps, WARP, THREADS)?.run(calls::numbers(&args))? };
     Ok(())
@@ -226,7 +227,12 @@ mod tests {
     fn probes_are_numbered_on_every_device_as_far_as_there_is_room() {
         for device in [Device::host(), Device::emulated()] {
             let stream = device.stream().unwrap();
-            for counts in [&[][..], &[0], &[3], &[0, 0, 5, 0, 1], &[255, 1, 0, 0, 700, 0, 256, 3, 0], &[1; 1000]] {
+            // As many rows as a warp reads the offsets of, and more, so that its outputs search.
+            let mut sparse = vec![0; 20_000];
+            [sparse[0], sparse[1], sparse[9_000], sparse[19_990]] = [70, 1, 100, 500];
+            let mixed: Vec<u64> = (0..3000).map(|i| [4, 0, 0, 1, 2, 0, 9][i * i % 7]).collect();
+            let all = [&[][..], &[0], &[3], &[0, 0, 5, 0, 1], &[255, 1, 0, 0, 700, 0, 256, 3, 0], &[1; 1000]];
+            for counts in all.into_iter().chain([&[2000, 0, 0, 1][..], &sparse, &mixed]) {
                 let mut offsets = vec![0_u64];
                 offsets.extend(counts.iter().scan(0, |sum: &mut u64, count| {
                     *sum += count;
