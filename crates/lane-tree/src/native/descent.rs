@@ -7,7 +7,7 @@
 use super::View;
 use super::node::Count;
 use core::hint::select_unpredictable;
-use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, prefix, record_words};
+use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, record_words};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 #[cfg(target_arch = "x86_64")]
 use lanetree_runtime::{Avx2, Avx512};
@@ -102,7 +102,7 @@ impl<K: AnyKey, V: Value> View<'_, K, V> {
         let mut counts = [0; GROUP];
         let mut most = 0;
         for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
-            let prefix = prefix(word, self.top[0], self.shape.prefix_shift);
+            let prefix = self.shape.prefixes.of(word);
             let bucket = (prefix >> self.shape.bucket_shift).min(TOP_BUCKETS - 1);
             let bounds = self.table[bucket as usize];
             // The prefix of the first of them may be that of the word, which may be below it.

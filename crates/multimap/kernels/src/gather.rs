@@ -101,7 +101,7 @@ impl<V: Word> GatherArgs<V> {
             unroll!(AT_ONCE, step => {
                 unroll!(2, i => {
                     let (array, element, is_there) = self.values.at(positions[step][i], self.offsets.cast());
-                    values[step][i] = simt.load(array, element, Hint::NoAllocate);
+                    values[step][i] = simt.load(array, element, Hint::EvictFirst);
                     are_there[step][i] = is_there;
                 });
             });
