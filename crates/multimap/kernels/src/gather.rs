@@ -165,7 +165,8 @@ pub struct GatherPairs<K, V>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word> Kernel for GatherPairs<K, V> {
     type Args = GatherPairsArgs<K, V>;
     const STATIC_SHARED: u32 = ROWS_SHARED;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(ROWS_BOUNDS);
+    // With one block more, registers spill for compute capability 12.0.
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { blocks: 3, ..ROWS_BOUNDS });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
