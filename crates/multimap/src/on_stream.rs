@@ -364,7 +364,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     }
 
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose end is below its start is
-    /// empty. The scratch memory is for at least the pairs that `out` has room for. Uses [`limit`](Self::limit) and
+    /// empty. The scratch memory is for at least the keys that `out` has room for. Uses [`limit`](Self::limit) and
     /// [`limits`](Self::limits).
     ///
     /// # Errors
@@ -411,6 +411,10 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let capacity = out.keys.len();
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", capacity, &out.values)?;
+        let rows = RowsOf { begins: &scratch.begins, are_places: false, offsets: &out.offsets, rows: starts.len() };
+        if capacity == 0 {
+            return gather_values(self.stream, (&self.contents.values, None), rows, (&mut out.values, None));
+        }
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;
@@ -420,7 +424,6 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             &mut scratch.key_scratch,
             keys,
         )?;
-        let rows = RowsOf { begins: &scratch.begins, are_places: false, offsets: &out.offsets, rows: starts.len() };
         let keys = KeysOf { offsets: &keys.offsets, keys: &keys.keys, places: &keys.values };
         gather_pairs(self.stream, &self.contents.values, rows, keys, (&mut out.keys, &mut out.values))
     }

@@ -174,5 +174,3 @@ impl Kernel for MaskHits {
         }
     }
 }
-
-// In the module `keys`: these, too, are over batches of keys and of what is found of them.

@@ -41,5 +41,3 @@ impl Kernel for PutElements {
         }
     }
 }
-
-// In the module `keys`, as those of columns.

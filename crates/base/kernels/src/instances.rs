@@ -16,6 +16,7 @@ instance!(keys__clamp_u64_u32, keys, Clamp<u64, u32>);
 instance!(keys__clamp_u64_u64, keys, Clamp<u64, u64>);
 instance!(keys__clamp_u64_u128, keys, Clamp<u64, u128>);
 
+// In the module `keys`, as all of these: they, too, are over batches of keys and of what is found of them.
 instance!(keys__unpack_bits, keys, UnpackBits);
 instance!(keys__mask_hits, keys, MaskHits);
 instance!(keys__order_floats_u32, keys, OrderFloats<u32>);

@@ -68,7 +68,7 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
     }
 
-    /// Room for the values of as many pairs, without their keys, of [`OnStream::range`] and of joins by ranges: memory is what limits
+    /// Room for the values of as many pairs, without their keys, of ranges and of joins by ranges: memory is what limits
     /// these, and keys are most of what they write.
     ///
     /// # Errors
