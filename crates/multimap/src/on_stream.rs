@@ -364,7 +364,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     }
 
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose end is below its start is
-    /// empty. The scratch memory is for at least the keys that `out` has room for. Uses [`limit`](Self::limit) and
+    /// empty. The scratch memory is for at least as many pairs as `out` has room for keys. Uses [`limit`](Self::limit) and
     /// [`limits`](Self::limits).
     ///
     /// # Errors
