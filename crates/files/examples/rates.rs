@@ -2,11 +2,12 @@
 //!
 //! ```console
 //! $ cargo run --release -p lanetree-files --example rates -- 24
-//! $ cargo run --release -p lanetree-files --features cuda --example rates -- 28 /tmp cuda
+//! $ cargo run --release -p lanetree-files --features cuda --example rates -- 28 /tmp cuda --json rates.json
 //! ```
 //!
 //! The arguments are the number of pairs (u64 to u64) as a power of two, a folder on the disk, which needs room for 16 bytes per pair,
-//! and `host` or `cuda`. Main memory needs three times as much. Fastest of three runs after one that is not counted, by the CPU's clock.
+//! and `host` or `cuda`. Main memory needs three times as much. Fastest of three runs after one that is not counted, by the CPU's clock;
+//! `--json FILE` writes all three.
 
 use lanetree_files::{Load, Save};
 use lanetree_frame::parallel::*;
@@ -16,6 +17,7 @@ use lanetree_lane_tree::LaneTree;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -39,12 +41,19 @@ impl Drop for Scratch {
 }
 
 fn main() -> Outcome {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let json = match arguments.iter().position(|argument| argument == "--json") {
+        Some(at) if at + 1 < arguments.len() => arguments.drain(at..at + 2).nth(1),
+        Some(_) => return Err("--json needs the name of a file".into()),
+        None => None,
+    };
+    let mut arguments = arguments.into_iter();
     let size: u32 = arguments.next().as_deref().unwrap_or("20").parse()?;
     let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let device = match arguments.next().as_deref() {
         Some("cuda") => Device::cuda(0)?,
-        _ => Device::host(),
+        Some("host") | None => Device::host(),
+        Some(other) => return Err(format!("a device is host or cuda, and not {other}").into()),
     };
     let file = Scratch(folder.join(format!("lanetree-rates-{}", std::process::id())));
     let path = &*file.0;
@@ -58,47 +67,89 @@ fn main() -> Outcome {
 
     let parts: [&[u8]; 2] = [bytemuck::cast_slice(&keys), bytemuck::cast_slice(&values)];
     // Removed before each run, so that the disk needs room for one file.
-    let write = fastest(path, true, || Ok(write_plain(path, &parts)?))?;
-    let save = fastest(path, true, || Ok(tree.save(path)?))?;
+    let write = seconds(path, true, || Ok(write_plain(path, &parts)?))?;
+    let save = seconds(path, true, || Ok(tree.save(path)?))?;
     drop(tree);
 
     // The pages of the file that was just written, into memory that is there.
     let mut room = vec![1_u8; bytes];
-    let read = fastest(path, false, || read_plain(&File::open(path)?, &mut room))?;
+    let read = seconds(path, false, || read_plain(&File::open(path)?, &mut room))?;
     drop(room);
-    let (there, back) = bus(&device, bytes)?;
+    let bus = bus(&device, bytes)?;
 
     let mut loaded = None;
-    let load = fastest(path, false, || {
+    let load = seconds(path, false, || {
         loaded = None;
         loaded = Some(LaneTree::<u64, u64>::builder().load(&device, path)?);
         Ok(())
     })?;
     check(&keys, |queries, found| Ok(loaded.take().expect("an index").get_many_or(queries, 0, found)?))?;
     let mut leaves = None;
-    let load_leaves = fastest(path, false, || {
+    let load_leaves = seconds(path, false, || {
         leaves = None;
         leaves = Some(HbTree::<u64, u64>::builder().load(&device, path)?);
         Ok(())
     })?;
     check(&keys, |queries, found| Ok(leaves.take().expect("an index").get_many_or(queries, 0, found)?))?;
 
-    println!("{:32} {:>9} {:>7} {:>14}", "", "seconds", "GB/s", "of the slower");
-    let row = |what: &str, seconds: f64, slower: Option<f64>| {
-        let share = slower.map_or(String::new(), |slower| format!("{:.1} %", 100.0 * slower / seconds));
-        println!("{what:32} {seconds:9.3} {:7.2} {share:>14}", bytes as f64 / seconds / 1e9);
-    };
-    row("write and sync", write, None);
-    row("read, page cache", read, None);
-    if device.kind() == DeviceKind::Cuda {
-        row("bus, to the device", there, None);
-        row("bus, from it", back, None);
+    let (there, back) = bus.as_ref().map_or((0.0, 0.0), |(there, back)| (fastest(there), fastest(back)));
+    let mut rows = vec![Row::ceiling("write and sync", write.clone()), Row::ceiling("read, page cache", read.clone())];
+    if let Some((there, back)) = bus {
+        rows.extend([Row::ceiling("bus, to the device", there), Row::ceiling("bus, from it", back)]);
     }
-    row("LaneTree: save", save, Some(write.max(back)));
-    row("LaneTree: load and build", load, Some(read.max(there)));
+    rows.push(Row::beside(fastest(&write).max(back), "LaneTree: save", save));
+    rows.push(Row::beside(fastest(&read).max(there), "LaneTree: load and build", load));
     // Its leaves stay in main memory.
-    row("HbTree: load and build", load_leaves, Some(read));
+    rows.push(Row::beside(fastest(&read), "HbTree: load and build", load_leaves));
+
+    println!("{:32} {:>9} {:>7} {:>14}", "", "seconds", "GB/s", "of the slower");
+    for Row { what, runs, of_slower } in &rows {
+        let share = of_slower.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share));
+        println!("{what:32} {:9.3} {:7.2} {share:>14}", fastest(runs), bytes as f64 / fastest(runs) / 1e9);
+    }
+    if let Some(json) = json {
+        fs::write(json, to_json(&device.to_string(), size, bytes, &rows))?;
+    }
     Ok(())
+}
+
+/// A line of the result.
+struct Row {
+    what: &'static str,
+    /// Seconds.
+    runs: Vec<f64>,
+    /// The time of the slower of disk and bus, as a part of the row's.
+    of_slower: Option<f64>,
+}
+
+impl Row {
+    fn ceiling(what: &'static str, runs: Vec<f64>) -> Self {
+        Self { what, runs, of_slower: None }
+    }
+
+    fn beside(slower: f64, what: &'static str, runs: Vec<f64>) -> Self {
+        let of_slower = Some(slower / fastest(&runs));
+        Self { what, runs, of_slower }
+    }
+}
+
+/// The result as JSON. No name in it has quotes.
+fn to_json(device: &str, size: u32, bytes: usize, rows: &[Row]) -> String {
+    let threads = std::thread::available_parallelism().map_or(0, NonZero::get);
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|Row { what, runs, of_slower }| {
+            let share = of_slower.map_or("null".to_owned(), |share| format!("{share:.4}"));
+            let rate = bytes as f64 / fastest(runs) / 1e9;
+            format!(
+                "    {{\"what\": \"{what}\", \"seconds\": {runs:?}, \"gb_per_s\": {rate:.3}, \"of_slower\": {share}}}"
+            )
+        })
+        .collect();
+    format!(
+        "{{\n  \"device\": \"{device}\",\n  \"cpu_threads\": {threads},\n  \"key\": \"u64\", \"value\": \"u64\",\n  \"log2_pairs\": {size},\n  \"bytes\": {bytes},\n  \"rows\": [\n{}\n  ]\n}}\n",
+        rows.join(",\n")
+    )
 }
 
 fn mixed(word: u64) -> u64 {
@@ -106,9 +157,9 @@ fn mixed(word: u64) -> u64 {
     (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// Seconds of the fastest run.
-fn fastest(path: &Path, removes: bool, mut work: impl FnMut() -> Outcome) -> Outcome<f64> {
-    let mut fastest = f64::INFINITY;
+/// Seconds of each run.
+fn seconds(path: &Path, removes: bool, mut work: impl FnMut() -> Outcome) -> Outcome<Vec<f64>> {
+    let mut runs = Vec::new();
     for run in 0..=RUNS {
         if removes {
             let _ = fs::remove_file(path);
@@ -116,10 +167,14 @@ fn fastest(path: &Path, removes: bool, mut work: impl FnMut() -> Outcome) -> Out
         let start = Instant::now();
         work()?;
         if run > 0 {
-            fastest = fastest.min(start.elapsed().as_secs_f64());
+            runs.push(start.elapsed().as_secs_f64());
         }
     }
-    Ok(fastest)
+    Ok(runs)
+}
+
+fn fastest(runs: &[f64]) -> f64 {
+    runs.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 /// Writes a new file and syncs it.
@@ -140,25 +195,25 @@ fn read_plain(file: &File, room: &mut [u8]) -> Outcome {
     Ok(all.into_iter().collect::<io::Result<()>>()?)
 }
 
-/// Seconds of so many bytes over the bus, to the device and from it; 0 without a bus.
-fn bus(device: &Device, bytes: usize) -> Outcome<(f64, f64)> {
+/// Seconds of so many bytes over the bus, to the device and from it; `None` without a bus.
+fn bus(device: &Device, bytes: usize) -> Outcome<Option<(Vec<f64>, Vec<f64>)>> {
     if device.kind() != DeviceKind::Cuda {
-        return Ok((0.0, 0.0));
+        return Ok(None);
     }
     let len = bytes.min(BUS);
     let (mut on_host, mut on_device) = (device.pinned::<u8>(len)?, device.alloc_zeroed::<u8>(len)?);
     let stream = device.stream()?;
     let nowhere = Path::new("");
-    let there = fastest(nowhere, false, || {
+    let there = seconds(nowhere, false, || {
         on_device.upload_async(&stream, 0, &on_host, 0..len)?;
         Ok(stream.synchronize()?)
     })?;
-    let back = fastest(nowhere, false, || {
+    let back = seconds(nowhere, false, || {
         on_device.download_async(&stream, 0..len, &mut on_host, 0)?;
         Ok(stream.synchronize()?)
     })?;
-    let times = bytes as f64 / len as f64;
-    Ok((times * there, times * back))
+    let of_all = |runs: Vec<f64>| runs.iter().map(|run| run * bytes as f64 / len as f64).collect();
+    Ok(Some((of_all(there), of_all(back))))
 }
 
 /// Looks up some keys.

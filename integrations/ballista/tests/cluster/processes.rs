@@ -2,10 +2,12 @@
 
 use ballista_core::config::BALLISTA_SHUFFLE_READER_FORCE_REMOTE_READ;
 use ballista_core::extension::SessionConfigExt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::common::exec_err;
 use datafusion::datasource::MemTable;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::physical_plan::displayable;
@@ -145,6 +147,13 @@ impl Drop for Process {
     }
 }
 
+/// Sends a signal to a process.
+fn signal(process: &Process, name: &str) {
+    // The shell's own: a program of this name need not be there.
+    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", process.0.id())]).status().unwrap();
+    assert!(sent.success(), "kill -{name}");
+}
+
 fn start(log: &Path, arguments: &[&str]) -> Process {
     let log = File::create(log).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lanetree-ballista"));
@@ -152,12 +161,19 @@ fn start(log: &Path, arguments: &[&str]) -> Process {
     Process(command.spawn().unwrap())
 }
 
-/// Ports that are free now.
+/// Ports that are free now, below those that systems give to connections: none takes one before the process that it is for.
 fn free_ports<const N: usize>() -> [String; N] {
-    let listeners: Vec<_> = (0..N).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let ports: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap().port().to_string()).collect();
-    ports.try_into().unwrap()
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize * 64;
+    core::array::from_fn(|_| {
+        let mut tried = (0..10_000).map(|_| 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000);
+        let port = tried.find(|port| TcpListener::bind(("127.0.0.1", *port as u16)).is_ok()).expect("a free port");
+        port.to_string()
+    })
 }
+
+/// Longer than anything here takes on a machine with many other processes.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Whether a folder has a file with bytes, at any depth.
 fn has_output(folder: &Path) -> bool {
@@ -173,7 +189,7 @@ fn has_output(folder: &Path) -> bool {
 async fn wait_until(what: &str, is_true: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_true() {
-        assert!(started.elapsed() < Duration::from_secs(120), "waited too long for {what}");
+        assert!(started.elapsed() < LONGEST, "waited too long for {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -205,7 +221,7 @@ impl Cluster {
         let text = |path: PathBuf| path.to_str().unwrap().to_owned();
         let ports = free_ports::<5>();
         let own = text(path("of-scheduler"));
-        let scheduler = ["scheduler", "--tables", &own, "--port", &ports[0], "--executor-timeout", "3"];
+        let scheduler = ["scheduler", "--tables", &own, "--port", &ports[0], "--executor-timeout", "10"];
         let scheduler = start(&path("scheduler.log"), &[&scheduler[..], &["--always-look-up", "yes"]].concat());
         let address = format!("127.0.0.1:{}", ports[0]);
         let executors = [0, 1].map(|number| {
@@ -271,7 +287,9 @@ impl Cluster {
 }
 
 async fn rows(context: &SessionContext, sql: &str) -> datafusion::error::Result<String> {
-    Ok(pretty_format_batches(&context.sql(sql).await?.collect().await?)?.to_string())
+    let collected = tokio::time::timeout(LONGEST, async { context.sql(sql).await?.collect().await }).await;
+    let batches = collected.unwrap_or_else(|_| exec_err!("no answer after {LONGEST:?}"))?;
+    Ok(pretty_format_batches(&batches)?.to_string())
 }
 
 /// The same tables in this process, without indexes.
@@ -312,13 +330,23 @@ async fn two_executors_answer_as_one_process_does_also_when_one_of_them_is_kille
         let work = cluster.folder.path().join("work-executor0");
         fs::read_dir(work).unwrap().flatten().map(|entry| entry.path()).collect()
     };
-    let earlier = jobs();
-    let (sql, in_job) = (QUERIES[0].0, client.clone());
-    let job = tokio::spawn(async move { rows(&in_job, sql).await });
-    wait_until("output of the executor", || jobs().difference(&earlier).any(|job| has_output(job))).await;
+    let mut attempts = 0;
+    let job = loop {
+        let earlier = jobs();
+        let (sql, in_job) = (QUERIES[0].0, client.clone());
+        let job = tokio::spawn(async move { rows(&in_job, sql).await });
+        wait_until("output of the executor", || jobs().difference(&earlier).any(|job| has_output(job))).await;
+        // Stopped first: nothing of the job is done while this looks whether it is over.
+        signal(&cluster.executors[0], "STOP");
+        if !job.is_finished() {
+            break job;
+        }
+        signal(&cluster.executors[0], "CONT");
+        attempts += 1;
+        assert!(attempts < 20, "every job was done before the executor was stopped");
+    };
     cluster.executors[0].0.kill().unwrap();
     cluster.executors[0].0.wait().unwrap();
-    assert!(!job.is_finished(), "the job was done before the executor was killed");
     match job.await.unwrap() {
         Ok(found) => assert_eq!(found, expected[0]),
         Err(error) => panic!("{error}\n{}", cluster.logs()),

@@ -4,6 +4,7 @@ mod changes;
 mod choice;
 mod functions;
 mod parts;
+mod slt;
 mod tpch;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
