@@ -206,6 +206,66 @@ async fn joins_have_the_results_of_hash_joins() {
     }
 }
 
+/// Joins by ranges of numbers that are look-ups.
+const RANGES: [&str; 7] = [
+    "SELECT * FROM t JOIN i ON i.k BETWEEN t.k - 3 AND t.k + 2",
+    "SELECT i.s, t.a FROM i JOIN t ON t.k + 2 >= i.k AND i.k >= t.k - 3",
+    "SELECT * FROM t LEFT JOIN i ON i.k BETWEEN t.k - 1 AND t.k + t.a / 10",
+    "SELECT i.a, t.k FROM i RIGHT JOIN t ON i.k <= t.k + 3 AND i.k >= t.k",
+    "SELECT * FROM t LEFT JOIN i ON i.k BETWEEN t.k + 1 AND t.k - 1",
+    "SELECT count(*), sum(i.a) FROM t JOIN i ON i.k BETWEEN t.a - 5 AND t.a + 5",
+    "SELECT t.a, i.a FROM t JOIN i ON i.k BETWEEN t.k AND t.k + 9 ORDER BY t.a DESC, i.a LIMIT 7",
+];
+
+/// Joins by ranges that are not.
+const OTHER_RANGES: [&str; 8] = [
+    "SELECT * FROM t RIGHT JOIN i ON i.k BETWEEN t.k - 3 AND t.k + 2",
+    "SELECT * FROM t JOIN i ON i.k > t.k AND i.k <= t.k + 2",
+    "SELECT * FROM t JOIN i ON i.k >= t.k",
+    "SELECT * FROM t JOIN i ON i.k BETWEEN t.k AND t.k + 2 AND i.k >= t.a",
+    "SELECT * FROM t JOIN i ON i.k BETWEEN t.k AND t.k + i.a",
+    "SELECT * FROM t JOIN i ON i.k >= i.a - t.a AND i.k >= t.k AND i.k <= t.k + 2",
+    "SELECT * FROM t JOIN i ON i.a BETWEEN t.k AND t.k + 2",
+    "SELECT t.a FROM t WHERE EXISTS (SELECT 1 FROM i WHERE i.k BETWEEN t.k AND t.k + 2)",
+];
+
+#[tokio::test]
+async fn ranges_have_the_results_of_nested_loops() {
+    let sessions = Sessions::with_tables(70, &DataType::Int64);
+    for index in ["i", "j"] {
+        let name = |sql: &&str| sql.replace(" i ", &format!(" {index} ")).replace("i.", &format!("{index}."));
+        for sql in RANGES.iter().map(name) {
+            let plan = sessions.check(&sql).await;
+            assert!(plan.contains("IndexLookupExec") && !plan.contains("NestedLoopJoinExec"), "{sql}\n{plan}");
+        }
+        for sql in OTHER_RANGES.iter().map(name) {
+            let plan = sessions.check(&sql).await;
+            assert!(!plan.contains("IndexLookupExec"), "{sql}\n{plan}");
+        }
+    }
+    for (seed, data_type) in types().iter().enumerate() {
+        let sessions = Sessions::with_tables(71 + seed as u64, data_type);
+        let plan = sessions.check("SELECT * FROM t LEFT JOIN j ON j.k BETWEEN t.k AND t.k").await;
+        assert!(plan.contains("IndexLookupExec") || matches!(data_type, DataType::Dictionary(..)), "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn sort_merge_joins_are_looked_up() {
+    let sessions = Sessions::with_tables(80, &DataType::Int64);
+    for session in [&sessions.lookups, &sessions.plain] {
+        session.sql("SET datafusion.optimizer.prefer_hash_join = false").await.unwrap();
+    }
+    for sql in LOOKUPS {
+        let plan = sessions.check(sql).await;
+        assert!(plan.contains("IndexLookupExec") && !plan.contains("SortMergeJoin"), "{sql}\n{plan}");
+    }
+    for sql in OTHERS {
+        let plan = sessions.check(sql).await;
+        assert!(!plan.contains("IndexLookupExec"), "{sql}\n{plan}");
+    }
+}
+
 #[tokio::test]
 async fn two_indexed_tables_are_joined_by_the_larger_index() {
     let sessions = Sessions::with_tables(7, &DataType::Int64);
@@ -307,6 +367,21 @@ async fn conditions_have_the_results_of_filters() {
                 let limited = format!("SELECT count(*) FROM (SELECT a FROM {index} WHERE {condition} LIMIT 3)");
                 sessions.check(&limited).await;
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn prefixes_have_the_results_of_filters() {
+    for (seed, data_type) in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View].iter().enumerate() {
+        let sessions = Sessions::with_tables(90 + seed as u64, data_type);
+        for condition in ["k LIKE '1%'", "k LIKE '3%' AND k > '31'", "k LIKE '%'", "starts_with(k, '2')", "k LIKE NULL"] {
+            let plan = sessions.check(&format!("SELECT * FROM j WHERE {condition}")).await;
+            assert!(!plan.contains("FilterExec"), "{condition}\n{plan}");
+        }
+        for condition in ["k LIKE '%1'", "k LIKE '1_'", "k NOT LIKE '1%'", "k ILIKE '1%'", "s LIKE 'row 1%'", r"k LIKE '1\%'"]
+        {
+            sessions.check(&format!("SELECT * FROM j WHERE {condition}")).await;
         }
     }
 }
