@@ -31,9 +31,9 @@ fn contains(plan: &Arc<dyn ExecutionPlan>, name: &str) -> bool {
     plan.name() == name || plan.children().into_iter().any(|child| contains(child, name))
 }
 
-/// Conditions by which each probe has one row.
+/// Conditions by which each probe has one row. The second is not seen to be an equality.
 const EQUAL: &str = "t.k = i.k";
-const RANGE: &str = "i.k BETWEEN t.k AND t.k";
+const RANGE: &str = "i.k BETWEEN t.k AND t.k + t.n % 1";
 
 /// The median of the nanoseconds that a join of so many probes with an indexed table of so many rows takes.
 async fn join(device: &Device, costs: Costs, on: &str, probes: usize, rows: usize) -> Result<f64> {
@@ -74,7 +74,8 @@ async fn main() -> Result<()> {
         let look_ups = join(&device, Costs::ALWAYS, EQUAL, PROBES, rows).await? - query;
         costs.look_up[at] = (look_ups / PROBES as f64 - costs.batch / (1 << 16) as f64).max(0.0);
         // Both build over the table: they differ by their probes.
-        let (few, all) = (join(&device, never, EQUAL, rows, rows).await?, join(&device, never, EQUAL, PROBES, rows).await?);
+        let (few, all) =
+            (join(&device, never, EQUAL, rows, rows).await?, join(&device, never, EQUAL, PROBES, rows).await?);
         costs.hash[at] = ((all - few) / (PROBES - rows) as f64).max(0.0);
         let build = ((few - query) / rows as f64 - costs.hash[at]).max(0.0);
         println!(

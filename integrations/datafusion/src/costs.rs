@@ -58,7 +58,13 @@ impl Costs {
 
 impl Default for Costs {
     fn default() -> Self {
-        Self { batch: 450.0, look_up: [165.0, 153.0, 125.0, 254.0], build: 47.0, hash: [5.0, 7.0, 17.0, 36.0], pair: 2.0 }
+        Self {
+            batch: 450.0,
+            look_up: [165.0, 153.0, 125.0, 254.0],
+            build: 47.0,
+            hash: [5.0, 7.0, 17.0, 36.0],
+            pair: 2.0,
+        }
     }
 }
 
