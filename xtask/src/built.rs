@@ -1,8 +1,8 @@
 //! What a program is built from: the bench keeps it in its records. A build script would not see that another commit is
 //! checked out, and a program runs where there is neither the checkout nor git.
 
-use crate::ptx::sha256;
 use crate::{paths, process};
+use lanetree_ptx::sha256;
 use std::process::Command;
 
 /// The variable that the bench's program reads when it is compiled: a `Built` of the crate lanetree-record as JSON.

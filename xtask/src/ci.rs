@@ -1,7 +1,7 @@
 //! `ci`: everything that continuous integration runs, in order, up to the first failure.
 
 use crate::failure::Result;
-use crate::{circles, first_build, paths, process, ptx, python, report, runner, stub};
+use crate::{circles, first_build, paths, process, ptx, python, report, runner, stub, template};
 use clap::Args;
 use std::fmt;
 use std::process::Command;
@@ -30,7 +30,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
-    steps.run("format", || cargo(&["fmt", "--all", "--check"]))?;
+    steps.run("format", || {
+        cargo(&["fmt", "--all", "--check"])?;
+        let mut command = process::cargo();
+        process::run(command.current_dir(paths::root().join(template::FOLDER)).args(["fmt", "--check"]))
+    })?;
     steps.run("imports", circles::run)?;
     // Everything once, with all that can be had; and the runtime, which alone differs, without cust and without cuda.
     let clippy =
@@ -46,7 +50,7 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
         command.env("CUDA_LIBRARY_PATH", stub::library_path()?);
         process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-    let architectures = if options.full { &ptx::ARCHITECTURES[..] } else { &ARCHITECTURES };
+    let architectures = if options.full { &lanetree_ptx::ARCHITECTURES[..] } else { &ARCHITECTURES };
     steps.run("ptx --check", || ptx::run(&ptx::Options::checking(architectures, !options.full)))?;
     steps.run("tests", || {
         let mut command = process::cargo();
@@ -57,6 +61,7 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     })?;
     steps.run("report", || report::run(&runner::Options::default()))?;
     steps.run("a user's first build", first_build::run)?;
+    steps.run("a user's own kernel", template::run)?;
     steps.run("verify --quick --device emulated", || {
         // The tests have just built it, in their profile; to build it by itself would compile all kernels again,
         // for as long as the tests took.
@@ -72,8 +77,10 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
 }
 
 /// Platforms that have no test machine: type-checked, with these features. Files are those of Unix.
-const PLATFORMS: [(&str, &str); 2] =
-    [("aarch64-unknown-linux-gnu", "cuda,emulator,files"), ("x86_64-pc-windows-msvc", "cuda,emulator")];
+const PLATFORMS: [(&str, &str); 2] = [
+    ("aarch64-unknown-linux-gnu", "all-indexes,cuda,emulator,files"),
+    ("x86_64-pc-windows-msvc", "all-indexes,cuda,emulator"),
+];
 
 /// Checks the library for other platforms. Rustup fetches their standard libraries.
 fn other_platforms() -> Result<()> {
@@ -143,8 +150,8 @@ mod tests {
 
     #[test]
     fn the_oldest_the_counted_and_the_newest_architecture_are_assembled_for() {
-        let [oldest, .., newest] = ptx::ARCHITECTURES;
-        assert_eq!(ARCHITECTURES, [oldest, ptx::COUNTED_ON, newest]);
+        let [oldest, .., newest] = lanetree_ptx::ARCHITECTURES;
+        assert_eq!(ARCHITECTURES, [oldest, lanetree_ptx::COUNTED_ON, newest]);
     }
 
     #[test]

@@ -403,7 +403,7 @@ mod tests {
         assert!(source_folders().expect("cargo runs").contains(&folder));
         let imports = imports(&read(&folder).expect("all files can be read")).expect("Rust");
         let module = |path: &str| path.split('/').map(str::to_owned).collect();
-        for (from, to) in [("ci", "circles"), ("ptx/manifest", "ptx/sources"), ("ptx/sources", "paths")] {
+        for (from, to) in [("ci", "circles"), ("ptx", "nvvm"), ("nvvm", "paths")] {
             assert!(imports.contains(&Import { from: module(from), to: module(to) }), "{from} {to}: {imports:?}");
         }
         assert_eq!(circles(&imports), []);

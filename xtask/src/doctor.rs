@@ -1,8 +1,9 @@
 //! `doctor`: what this machine has, what is missing, and the command that fixes it.
 
 use crate::failure::{Failure, Result};
-use crate::{paths, process, ptxas, rust_cuda, stub, toolchain};
+use crate::{paths, process, rust_cuda, stub};
 use clap::Args;
+use lanetree_ptx::{ptxas, toolchain};
 use std::process::Command;
 
 /// Say what this machine has, what is missing, and the command that fixes it.
@@ -26,7 +27,7 @@ struct Finding {
 /// Runs the task; fails when the CPU paths cannot work.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.install_ptxas {
-        ptxas::install()?;
+        ptxas::install(&paths::target())?;
     }
     let findings =
         [host_compiler(), linker(), device_compiler(), assembler(), nvvm(), driver(), link_library(), machine()];
@@ -81,10 +82,10 @@ fn device_compiler() -> Finding {
 }
 
 fn assembler() -> Finding {
-    let found = ptxas::find().map(|ptxas| format!("{} ({})", ptxas.version, paths::shown(&ptxas.path)));
+    let found = ptxas::find(&paths::target()).map(|ptxas| format!("{} ({})", ptxas.version, paths::shown(&ptxas.path)));
     Finding {
         what: "ptxas",
-        state: found.ok_or_else(|| ptxas::INSTALL.to_owned()),
+        state: found.ok_or_else(|| "cargo xtask doctor --install-ptxas   (or install the CUDA toolkit)".to_owned()),
         needed_for: "`ptx`: registers, spills, and whether the PTX assembles for every card",
         required: false,
     }

@@ -1,7 +1,7 @@
 //! A crate from nothing, on a machine as a user may have it: no CUDA toolkit, no driver.
 //!
 //! It depends on lanetree with the feature `cuda`, as a program does that is to run with a GPU and without one: on the packages that
-//! would be published, not on the repository.
+//! would be published, not on the repository; and with the indexes that are on by default.
 
 use crate::failure::{Failure, Result};
 use crate::packages::{self, Package};
@@ -9,7 +9,7 @@ use crate::{paths, process, stub};
 use std::fs;
 use std::process::Command;
 
-const MAIN: &str = r#"use lanetree::{Device, Harmonia};
+const MAIN: &str = r#"use lanetree::{Device, LaneTree};
 
 fn main() -> lanetree::Result<()> {
     let device = Device::best();
@@ -17,7 +17,7 @@ fn main() -> lanetree::Result<()> {
     if let Some(error) = device.why_no_gpu() {
         eprintln!("{error}");
     }
-    let index = Harmonia::build(&device, &[1_u64, 4, 9], &[10_u32, 20, 30])?;
+    let index = LaneTree::build(&device, &[1_u64, 4, 9], &[10_u32, 20, 30])?;
     println!("{:?}", index.get_many(&[4, 5])?);
     Ok(())
 }

@@ -8,23 +8,23 @@ mod bundle;
 mod ci;
 mod circles;
 mod doctor;
-mod failure;
 mod first_build;
 #[cfg(test)]
 mod links;
+mod nvvm;
 mod packages;
 mod paths;
 mod process;
 mod ptx;
-mod ptxas;
 mod python;
 mod report;
 mod runner;
 mod rust_cuda;
 mod stub;
-mod toolchain;
+mod template;
 
 use clap::{Parser, Subcommand};
+use lanetree_ptx::failure;
 use std::process::ExitCode;
 
 /// Lanetree's tasks.

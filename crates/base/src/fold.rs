@@ -1,6 +1,6 @@
 //! The net effect of a batch: one change per distinct key.
 
-use crate::parallel::{IntoParallel, Parallel, ParallelSlice, sort_by_word};
+use crate::parallel::{IntoParallel, Parallel, ParallelSlice, sort_by_first};
 use crate::{Op, Result};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
@@ -56,7 +56,7 @@ pub fn fold<K: AnyKey, V: Value>(
     };
     let mut changes = (0..count).into_par_iter().with_min_len(TASK).map(change).try_collect()?;
     // Stable: the operations of a key stay in the batch's order.
-    sort_by_word(&mut changes, |change| change.0)?;
+    sort_by_first(&mut changes)?;
     combine(changes)
 }
 

@@ -1,4 +1,4 @@
-//! CuART: an adaptive radix tree in typed buffers (Koppehel et al., ICPP 2021), over byte strings.
+//! CuART: an adaptive radix tree in typed buffers (Koppehel et al., ICPP 2021), over byte strings. Feature `cuart` of the crate `lanetree`.
 //!
 //! The layout is drawn in [`lanetree_kernels_cuart::layout`]. Keys are byte strings of any length; they may contain any byte
 //! and be prefixes of each other. [`ByteKeysBuf::encode`](lanetree_frame::ByteKeysBuf::encode) turns numbers and byte arrays
@@ -69,7 +69,7 @@ use lanetree_layout::Word;
 use lanetree_runtime::Device;
 use parts::Parts;
 
-/// A CuART tree over byte strings with values `V`.
+/// A CuART tree over byte strings with values `V`. Feature `cuart`.
 ///
 /// ```
 /// use lanetree::{ByteKeysBuf, Cuart, Device};

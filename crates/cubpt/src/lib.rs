@@ -1,4 +1,4 @@
-//! CUBPT: a B+tree with explicit references, built and changed in bulk on the GPU.
+//! CUBPT: a B+tree with explicit references, built and changed in bulk on the GPU. Feature `cubpt` of the crate `lanetree`.
 //!
 //! Huang, Su and Xi, *CUBPT: Lock-free bulk insertions to B+ tree on GPU architecture*, Computer Modelling & New
 //! Technologies 18(10), 2014. Nodes have numbers for their children and parents, and lie in segments (section 3.1). A build
@@ -67,7 +67,7 @@ use lanetree_frame::{Device, Guarded, Result};
 use lanetree_layout::{Key, Word};
 use tree::Tree;
 
-/// A B+tree of keys `K` with values `V`, on a device.
+/// A B+tree of keys `K` with values `V`, on a device. Feature `cubpt`.
 pub struct Cubpt<K: Key, V: Word> {
     device: Device,
     fanout: u32,

@@ -220,7 +220,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     type Value = V;
     const NAME: &'static str = "harmonia";
     type Tuning = LookUp;
-    type View<'a> = native::View<'a, K, V>;
+    type View<'a> = native::View<'a, K::Bits, V>;
 
     fn device(&self) -> &Device {
         &self.device
@@ -246,7 +246,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         self.whole.check()
     }
 
-    fn view(&self) -> Option<native::View<'_, K, V>> {
+    fn view(&self) -> Option<native::View<'_, K::Bits, V>> {
         let ranks = match &self.ranks {
             Some(ranks) => Some(ranks.as_slice()?),
             None => None,

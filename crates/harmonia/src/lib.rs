@@ -1,4 +1,4 @@
-//! Harmonia: a B+tree split into a key region and a prefix-sum child region (Yan et al., PPoPP 2019).
+//! Harmonia: a B+tree split into a key region and a prefix-sum child region (Yan et al., PPoPP 2019). Feature `harmonia` of the crate `lanetree`.
 //!
 //! The layout is drawn in [`lanetree_kernels_harmonia::layout`], the kernels are those of
 //! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read in batches, from any number of
@@ -75,7 +75,7 @@ use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
 
-/// A Harmonia tree over keys `K` with values `V`, on a device.
+/// A Harmonia tree over keys `K` with values `V`, on a device. Feature `harmonia`.
 pub struct Harmonia<K: Key, V: Word> {
     device: Device,
     shape: Shape,

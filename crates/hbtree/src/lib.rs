@@ -1,5 +1,5 @@
 //! The HB+-tree (Shahvarani and Jacobsen, SIGMOD 2016): a B+-tree whose inner levels a GPU descends and whose leaves, in
-//! host memory, the CPU searches. So it can hold more pairs than the GPU's memory. Without a GPU it is a tree for CPUs.
+//! host memory, the CPU searches. So it can hold more pairs than the GPU's memory. Without a GPU it is a tree for CPUs. Feature `hbtree` of the crate `lanetree`.
 //!
 //! ```
 //! use lanetree::hbtree::HbTree;
@@ -121,7 +121,7 @@ use options::Options;
 use std::sync::{Mutex, PoisonError};
 use structure::{CopyOf, Inner, Leaves, Parts};
 
-/// A B+-tree of keys `K` with values `V`: inner levels on a device, leaves in host memory. `L` is its structure.
+/// A B+-tree of keys `K` with values `V`: inner levels on a device, leaves in host memory. `L` is its structure. Feature `hbtree`.
 pub struct HbTree<K: Key, V: Word, L: Structure = Implicit> {
     parts: Parts<K, V, L>,
     /// The memory of batches.

@@ -340,12 +340,11 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
         leaf_nodes,
         top_count: upper.top_count,
         top_first: upper.top_first,
-        prefix_shift: table.shifts.0,
-        bucket_shift: table.shifts.1,
+        prefixes: table.prefixes,
+        bucket_shift: table.bucket_shift,
         height: if len == 0 { 0 } else { upper.height },
         formats: upper.formats,
-        origin: upper.firsts.get(top_start).copied().unwrap_or(K::MIN),
     };
-    (parts.firsts, parts.prefixes, parts.table) = (upper.firsts, table.prefixes, table.buckets);
+    (parts.firsts, parts.prefixes, parts.table) = (upper.firsts, table.of_nodes, table.buckets);
     Ok(parts)
 }

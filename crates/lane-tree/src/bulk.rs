@@ -3,15 +3,16 @@
 use crate::node::Filling;
 use crate::options::{Options, most_of_part, upper_levels};
 use crate::parts::{Parts, Shape};
+use crate::upper::gap;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, Format, HALVES_CHILDREN, NODE_WORDS, TOP_BUCKETS, exact_children, record_words, table_shifts,
+    FORMAT_BITS, Format, HALVES_CHILDREN, NODE_WORDS, Prefixes, TOP_BUCKETS, exact_children, record_words,
     words_of_lines,
 };
 use lanetree_kernels_lane_tree::{
-    BUILD_WARPS, CutArgs, Divided, FOUND_WORDS, LINE_BITS, NodesArgs, SUMMARY_WORDS, TableArgs, UPPER_WARPS, UpperArgs,
-    calls, plan_words,
+    BUILD_WARPS, CROWDED_SAMPLES, CutArgs, Divided, FOUND_WORDS, LINE_BITS, NodesArgs, SUMMARY_WORDS, TableArgs,
+    UPPER_WARPS, UpperArgs, calls, plan_words,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, ScanScratch, exclusive_scan};
@@ -382,22 +383,39 @@ pub(crate) fn make_upper<K: KeyWord>(
         built.firsts.copy_from_buffer(stream, 0, &scratch.firsts, 0..count)?;
     }
     shape.top_count = count as u32;
-    let args = TableArgs {
-        firsts: built.firsts.read_on(stream)?.byte_add((shape.top_start() * K::BYTES) as u64),
+    let firsts = built.firsts.read_on(stream)?.byte_add((shape.top_start() * K::BYTES) as u64);
+    let mut args = TableArgs {
+        firsts,
         count: shape.top_count,
         reserved: 0,
+        split: K::MIN,
+        gap: K::MIN,
         formats: scratch.formats.read_on(stream)?,
         table: built.table.write_on(stream)?,
         prefixes: built.prefixes.write_on(stream)?,
         summary: scratch.summary.write_on(stream)?,
     };
     let threads = shape.top_count.max(TOP_BUCKETS);
-    // SAFETY: there are so many nodes, and the table has its buckets.
-    unsafe { launch::over(stream, u64::from(threads), 1, THREADS)?.run(calls::table(&args))? };
+    let make = |args: &TableArgs<K>| -> Result<()> {
+        // SAFETY: there are so many nodes, and the table has its buckets.
+        Ok(unsafe { launch::over(stream, u64::from(threads), 1, THREADS)?.run(calls::table(args)) }?)
+    };
+    make(&args)?;
     let summary = scratch.summary.to_vec()?;
+    if summary[5] >= u64::from(CROWDED_SAMPLES) {
+        // Without room for them, the table stays as it is, which is right, too.
+        let mut firsts = Vec::new();
+        if firsts.try_reserve_exact(count).is_ok() {
+            firsts.resize(count, K::MIN);
+            built.firsts.copy_range_to(shape.top_start(), &mut firsts)?;
+            if let Some(found) = gap(&firsts) {
+                (args.split, args.gap) = found;
+                make(&args)?;
+            }
+        }
+    }
     let [first, last] = [0, 2].map(|at| K::from_parts([summary[at], summary[at + 1]]));
-    shape.origin = first;
-    (shape.prefix_shift, shape.bucket_shift) = table_shifts(first, last);
+    (shape.prefixes, shape.bucket_shift) = Prefixes::new(first, last, args.split, args.gap);
     let found = [summary[4] as u32, (summary[4] >> 32) as u32];
     shape.formats =
         (built.shape.formats & ((1 << FORMAT_BITS) - 1)) | found[0] | found[1] << FORMAT_BITS | exact_levels;

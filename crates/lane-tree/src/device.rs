@@ -98,7 +98,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     type Value = V;
     const NAME: &'static str = "lanetree";
     type Tuning = BatchOrder;
-    type View<'a> = View<'a, K, V>;
+    type View<'a> = View<'a, K::Bits, V>;
 
     fn device(&self) -> &Device {
         &self.device
@@ -124,7 +124,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         self.parts.check()
     }
 
-    fn view(&self) -> Option<View<'_, K, V>> {
+    fn view(&self) -> Option<View<'_, K::Bits, V>> {
         View::new(self.parts.get().ok()?, self.simd)
     }
 

@@ -97,8 +97,8 @@
 //!
 //! # Kernels of your own
 //! [`LaneTree::handle_on`] gives a [`Handle`], which a kernel takes as an argument, and with which it looks keys up where it
-//! has them. Such a kernel is a function over `lanetree_simt::Simt`, as Lanetree's own are; it is compiled for the device by
-//! rustc, and runs on the emulator, which checks it. `crates/joins` in Lanetree's repository is an example to copy.
+//! has them. Such a kernel is a function over `lanetree::kernel::Simt`, as Lanetree's own are; it is compiled for the device by
+//! rustc, and runs on the emulator, which checks it. `templates/kernel` in Lanetree's repository is a crate to copy.
 
 #[doc(hidden)]
 pub mod ahead;

@@ -2,7 +2,7 @@
 
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
-use lanetree_kernels_lane_tree::layout::NODE_WORDS;
+use lanetree_kernels_lane_tree::layout::{NODE_WORDS, Prefixes};
 use lanetree_layout::KeyWord;
 use lanetree_runtime::Buffer;
 
@@ -20,12 +20,10 @@ pub(crate) struct Shape<K> {
     pub(crate) top_count: u32,
     /// The number of the first of them.
     pub(crate) top_first: u32,
-    pub(crate) prefix_shift: u32,
+    pub(crate) prefixes: Prefixes<K>,
     pub(crate) bucket_shift: u32,
     pub(crate) height: u32,
     pub(crate) formats: u32,
-    /// The first key of all.
-    pub(crate) origin: K,
 }
 
 impl<K> Shape<K> {
@@ -83,8 +81,8 @@ impl<K: KeyWord> HostParts<K> {
 impl<K: KeyWord> Parts<K> {
     /// What a kernel in a stream needs to know of the tree.
     pub(crate) fn tree_ref(&self, stream: &Stream, flip: K) -> Result<TreeRef<K>> {
-        let Shape { len, lines, leaf_nodes, top_count, top_first, height, formats, origin, .. } = self.shape;
-        let Shape { prefix_shift, bucket_shift, .. } = self.shape;
+        let Shape { len, lines, leaf_nodes, top_count, top_first, height, formats, .. } = self.shape;
+        let Shape { prefixes: Prefixes { origin, split, gap, shift }, bucket_shift, .. } = self.shape;
         Ok(TreeRef {
             lines: self.lines.read_on(stream)?,
             nodes: self.nodes.read_on(stream)?,
@@ -99,11 +97,13 @@ impl<K: KeyWord> Parts<K> {
             leaf_nodes,
             top_count,
             top_first,
-            prefix_shift,
+            prefix_shift: shift,
             bucket_shift,
             height,
             formats,
             origin,
+            split,
+            gap,
             flip,
         })
     }

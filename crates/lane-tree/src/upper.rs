@@ -2,8 +2,9 @@
 
 use crate::node::node;
 use lanetree_kernels_lane_tree::layout::{
-    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, prefix, table_shifts,
+    FORMAT_BITS, HALVES_CHILDREN, NODE_WORDS, Prefixes, Quantiser, TOP_BUCKETS, covered, exact_children,
 };
+use lanetree_kernels_lane_tree::{CROWDED_SAMPLES, crowded_samples};
 use lanetree_layout::KeyWord;
 
 /// A node, seen from above.
@@ -82,28 +83,108 @@ fn choose<K: KeyWord>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
     (Quantiser::EXACT, children.len().min(exact_children::<K>() as usize))
 }
 
+/// The gap between nodes that is to be left out of the distances of [`Prefixes`], as these have it, if the nodes' first keys are so
+/// that this takes shorter ones.
+pub(crate) fn gap<K: KeyWord>(firsts: &[K]) -> Option<(K, K)> {
+    let wide = |key: K| u128::from(key.parts()[0]) | u128::from(key.parts()[1]) << 64;
+    let (origin, last) = (wide(*firsts.first()?), wide(*firsts.last()?));
+    let (before, split) =
+        firsts.windows(2).map(|pair| (wide(pair[0]), wide(pair[1]))).max_by_key(|pair| pair.1 - pair.0)?;
+    let (below, above) = (before - origin + 1, last - split);
+    let (distance, _) =
+        (0..u128::BITS - 32).filter_map(|shift| Some((below.checked_next_multiple_of(1 << shift)?, shift))).find(
+            |&(distance, shift)| distance.checked_add(above).is_some_and(|most| most >> shift <= u128::from(u32::MAX)),
+        )?;
+    let gap = (split - origin).checked_sub(distance).filter(|&gap| gap > 0)?;
+    let word = |wide: u128| K::from_parts([wide as u64, (wide >> 64) as u64]);
+    Some((word(split), word(gap)))
+}
+
 /// The table above nodes.
 #[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) shifts: (u32, u32),
+pub(crate) struct Table<K> {
+    pub(crate) prefixes: Prefixes<K>,
+    pub(crate) bucket_shift: u32,
     /// The prefixes of the nodes' first keys.
-    pub(crate) prefixes: Vec<u32>,
+    pub(crate) of_nodes: Vec<u32>,
     pub(crate) buckets: Vec<u32>,
 }
 
-impl Table {
+impl<K: KeyWord> Table<K> {
     /// That above nodes with these first keys.
-    pub(crate) fn new<K: KeyWord>(firsts: &[K]) -> Self {
+    pub(crate) fn new(firsts: &[K]) -> Self {
         let Some((&first, &last)) = firsts.first().zip(firsts.last()) else {
-            return Self { shifts: (0, 0), prefixes: Vec::new(), buckets: vec![0; TOP_BUCKETS as usize] };
+            let buckets = vec![0; TOP_BUCKETS as usize];
+            return Self { prefixes: Prefixes::default(), bucket_shift: 0, of_nodes: Vec::new(), buckets };
         };
-        let shifts = table_shifts(first, last);
-        let prefixes: Vec<u32> = firsts.iter().map(|&key| prefix(key, first, shifts.0)).collect();
-        let upto = |most: u64| prefixes.partition_point(|&prefix| u64::from(prefix) <= most) as u32 - 1;
+        let (mut prefixes, mut bucket_shift) = Prefixes::new(first, last, K::MIN, K::MIN);
+        if crowded_samples(firsts.len() as u32, |node| prefixes.of(firsts[node as usize])) >= CROWDED_SAMPLES
+            && let Some((split, gap)) = gap(firsts)
+        {
+            (prefixes, bucket_shift) = Prefixes::new(first, last, split, gap);
+        }
+        let of_nodes: Vec<u32> = firsts.iter().map(|&key| prefixes.of(key)).collect();
+        let upto = |most: u64| of_nodes.partition_point(|&prefix| u64::from(prefix) <= most) as u32 - 1;
         let bounds = |bucket: u64| {
-            let start = bucket << shifts.1;
-            upto(start) | upto(start + ((1 << shifts.1) - 1)) << 16
+            let start = bucket << bucket_shift;
+            upto(start) | upto(start + ((1 << bucket_shift) - 1)) << 16
         };
-        Self { shifts, buckets: (0..u64::from(TOP_BUCKETS)).map(bounds).collect(), prefixes }
+        Self { prefixes, bucket_shift, buckets: (0..u64::from(TOP_BUCKETS)).map(bounds).collect(), of_nodes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mix(at: u64) -> u64 {
+        (at ^ at >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Prefixes ascend with the words, and lead back to a key that is at most a first key, by less than the shift.
+    fn hold<K: KeyWord>(firsts: &[K], words: &[K]) -> Table<K> {
+        let table = Table::new(firsts);
+        let prefixes = table.prefixes;
+        let mut words = [firsts, words].concat();
+        words.sort_unstable();
+        assert!(words.windows(2).all(|pair| prefixes.of(pair[0]) <= prefixes.of(pair[1])), "{prefixes:?}");
+        for &first in firsts {
+            let rough = prefixes.first(prefixes.of(first));
+            assert!(rough <= first && first.wrapping_sub(rough).significant_bits() <= prefixes.shift, "{prefixes:?}");
+        }
+        table
+    }
+
+    #[test]
+    fn nodes_of_two_clusters_have_prefixes_of_their_own() {
+        let near = |at: u64| 3 * at + mix(at) % 3;
+        let sentinel = (0..500).map(near).chain([u64::MAX]).collect::<Vec<_>>();
+        let low_sentinel = (0..500).map(|at| if at == 0 { 0 } else { u64::MAX - 1600 + near(at) }).collect();
+        let ends = (0..500).map(|at| if at < 250 { near(at) } else { u64::MAX - 1600 + near(at) }).collect();
+        // Clusters that take more than 32 bits.
+        let wide = (0..500).map(|at| if at < 100 { near(at) << 29 } else { (1 << 63) + (near(at) << 26) }).collect();
+        for firsts in [sentinel, low_sentinel, ends, wide] {
+            let words = firsts.iter().flat_map(|&first| [first.wrapping_sub(1), first.wrapping_add(1), mix(first)]);
+            let table = hold(&firsts, &words.collect::<Vec<_>>());
+            assert!(table.prefixes.gap > 0, "{:?}", table.prefixes);
+            assert!(table.of_nodes.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", table.prefixes);
+            let firsts: Vec<u128> = firsts.iter().map(|&first| u128::from(first) << 60).collect();
+            let words: Vec<u128> = firsts.iter().map(|&first| first ^ u128::from(mix(first as u64)) << 50).collect();
+            assert!(hold(&firsts, &words).prefixes.gap > 0);
+        }
+    }
+
+    #[test]
+    fn a_gap_is_left_out_only_if_that_helps() {
+        let uniform: Vec<u64> = (0..500).map(|at| at << 54 | mix(at) >> 10).collect();
+        assert_eq!(hold(&uniform, &[0, u64::MAX]).prefixes.gap, 0);
+        // Gaps that double: the largest one is half of all.
+        let powers: Vec<u64> = (0..64).map(|at| 1 << at).collect();
+        hold(&powers, &(0..1000).map(mix).collect::<Vec<_>>());
+        assert_eq!(gap::<u64>(&[]), None);
+        assert_eq!(gap(&[7_u64]), None);
+        assert_eq!(gap(&[7_u64, 8]), None);
+        assert_eq!(gap(&[0, u64::MAX]), Some((u64::MAX, u64::MAX - 1)));
+        assert_eq!(gap(&[u128::MIN, u128::MAX]), Some((u128::MAX, u128::MAX - 1)));
     }
 }

@@ -18,7 +18,10 @@
 //! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`); [`ShardedSet`] is a set in
 //! shards, [`ShardedMultiMap`] a multi-map.
 //!
-//! Their keys are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
+//! The features of LaneTree, multi-maps, intervals and shards are on by default. The other indexes are of papers, and for what
+//! LaneTree is not best at; a program names the features of those that it uses, or `all-indexes`.
+//!
+//! The keys of all these are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
 //! [`IntervalIndex`] finds the intervals that contain a point (feature `intervals`); see [`intervals`].
 //!
 //! The six implement [`OrderedIndex`], for code that is generic over the index, and their builders implement
@@ -72,11 +75,11 @@
 //! and scratch memory then need no driver calls for memory from one batch to the next.
 //!
 //! ```
-//! use lanetree::{Device, Harmonia, Pool};
+//! use lanetree::{Device, LaneTree, Pool};
 //!
 //! # fn main() -> lanetree::Result<()> {
 //! let pool = Pool::new(&Device::emulated());
-//! let mut index = Harmonia::build(&pool.device(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
+//! let mut index = LaneTree::build(&pool.device(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
 //! let mut allocations = 0;
 //! for batch in 0..20 {
 //!     index.update_many(&[1, 3], &[batch, batch])?;
@@ -90,115 +93,20 @@
 //! # }
 //! ```
 //!
+//! # Kernels of your own
+//! [`kernel`] has what kernels are written with, that look keys up in a [`LaneTree`] where they have them.
+//!
 //! # Errors
 //! Invalid input never panics: it is an [`Error`] that names the value. A failed build leaves nothing behind.
 
-#[cfg(feature = "cuart")]
-#[doc(inline)]
-pub use lanetree_cuart as cuart;
-#[cfg(feature = "cuart")]
-#[doc(inline)]
-pub use lanetree_cuart::Cuart;
-#[cfg(feature = "cubpt")]
-#[doc(inline)]
-pub use lanetree_cubpt as cubpt;
-#[cfg(feature = "cubpt")]
-#[doc(inline)]
-pub use lanetree_cubpt::Cubpt;
-#[cfg(feature = "files")]
-#[doc(inline)]
-pub use lanetree_files as files;
-#[doc(inline)]
-pub use lanetree_frame::fixed::{
-    AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
-    Iter, JoinScratch, NearestScratch, OnStream, Operand, PairOperand, QueryOptions, RangeJoinScratch, RangeScratch,
-    ScanOutputs, Scans, Sorted, SortedPairs, Ties, Uses,
-};
-#[doc(inline)]
-pub use lanetree_frame::{
-    AnyKey, BatchOf, BatchOrder, Buffer, BuildRules, ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, ByteString, Bytes16,
-    Clamped, Closed, Composite, Device, DeviceBuilder, DeviceClamped, DeviceForm, DeviceKeys, DeviceKind, DeviceNumber,
-    Domain, Duplicates, Error, Event, F32, F64, FixedKey, Float, FloatOrder, IndexBuilder, Join, JoinKind, JoinRows,
-    Key, KeyOf, KeyRange, KeyWord, Matches, Mirror, MirrorReport, Mirrored, NeighborsOf, NullOrder, Nulls,
-    OffsetBuffer, Offsets, Op, OpKind, OrderedIndex, PinnedBuffer, Pool, PoolStats, RangeOf, Ranges, RangesOf, Result,
-    Rows, Stream, UpdatePath, UpdateReport, Validity, Value, Word, apply_to_map, clamp_bounds, compose_on, mask_hits,
-    no_row, number_matches, order_floats, restore_floats, runtime,
-};
-#[cfg(feature = "harmonia")]
-#[doc(inline)]
-pub use lanetree_harmonia as harmonia;
-#[cfg(feature = "harmonia")]
-#[doc(inline)]
-pub use lanetree_harmonia::Harmonia;
-#[cfg(feature = "hbtree")]
-#[doc(inline)]
-pub use lanetree_hbtree as hbtree;
-#[cfg(feature = "hbtree")]
-#[doc(inline)]
-pub use lanetree_hbtree::HbTree;
-#[cfg(feature = "intervals")]
-#[doc(inline)]
-pub use lanetree_intervals as intervals;
-#[cfg(feature = "intervals")]
-#[doc(inline)]
-pub use lanetree_intervals::IntervalIndex;
-#[cfg(feature = "lane-tree")]
-#[doc(inline)]
-pub use lanetree_lane_tree as lane_tree;
-#[cfg(feature = "lane-tree")]
-#[doc(inline)]
-pub use lanetree_lane_tree::{LaneSet, LaneTree};
-#[cfg(feature = "multimap")]
-#[doc(inline)]
-pub use lanetree_multimap as multimap;
-#[cfg(feature = "multimap")]
-#[doc(inline)]
-pub use lanetree_multimap::MultiMap;
-#[doc(inline)]
-pub use lanetree_primitives as primitives;
-#[cfg(all(feature = "sharded", feature = "multimap"))]
-#[doc(inline)]
-pub use lanetree_sharded::ShardedMultiMap;
-#[cfg(feature = "sharded")]
-#[doc(inline)]
-pub use lanetree_sharded::{OnDevices, Replicated, ShardPieces, ShardStats, Sharded};
-#[cfg(all(feature = "sharded", feature = "lane-tree"))]
-#[doc(inline)]
-pub use lanetree_sharded::{SetOnDevices, ShardedSet};
-#[cfg(feature = "sorted")]
-#[doc(inline)]
-pub use lanetree_sorted as sorted;
-#[cfg(feature = "sorted")]
-#[doc(inline)]
-pub use lanetree_sorted::SortedArray;
+#![cfg_attr(target_os = "cuda", no_std)]
 
-/// The PTX modules of all kernels of the indexes whose features are on: for programs that compile them ahead of time, or check
-/// that each kernel has run. Without the feature `cuda` their texts are empty.
-pub fn modules() -> impl Iterator<Item = &'static lanetree_simt::Module> {
-    const CRATES: &[&[&lanetree_simt::Module]] = &[
-        &lanetree_frame::MODULES,
-        &lanetree_primitives::MODULES,
-        #[cfg(feature = "cuart")]
-        &lanetree_cuart::MODULES,
-        #[cfg(feature = "cubpt")]
-        &lanetree_cubpt::MODULES,
-        #[cfg(feature = "harmonia")]
-        &lanetree_harmonia::MODULES,
-        #[cfg(feature = "hbtree")]
-        &lanetree_hbtree::MODULES,
-        #[cfg(feature = "intervals")]
-        &lanetree_intervals::MODULES,
-        #[cfg(feature = "lane-tree")]
-        &lanetree_lane_tree::MODULES,
-        #[cfg(feature = "multimap")]
-        &lanetree_multimap::MODULES,
-        #[cfg(feature = "sharded")]
-        &lanetree_sharded::MODULES,
-        #[cfg(feature = "sorted")]
-        &lanetree_sorted::MODULES,
-    ];
-    CRATES.iter().copied().flatten().copied()
-}
+#[cfg(not(target_os = "cuda"))]
+mod host;
+pub mod kernel;
+
+#[cfg(not(target_os = "cuda"))]
+pub use host::*;
 
 /// The README's example, compiled and run with the doc tests.
 #[cfg(doctest)]

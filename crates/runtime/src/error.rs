@@ -7,278 +7,283 @@ use lanetree_simt::emulator::Fault;
 /// A result whose error is [`Error`] unless said otherwise.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why a device could not do what it was asked.
-#[non_exhaustive]
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A GPU was asked for, and the program was built without the feature `cuda`.
-    #[error("this program was built without CUDA: rebuild it with `--features cuda` to run on NVIDIA GPUs")]
-    CudaNotCompiled,
+crate::errors! {
+    /// Why a device could not do what it was asked.
+    #[non_exhaustive]
+    #[derive(Debug)]
+    pub enum Error {
+        /// A GPU was asked for, and the program was built without the feature `cuda`.
+        #[error("this program was built without CUDA: rebuild it with `--features cuda` to run on NVIDIA GPUs")]
+        CudaNotCompiled,
 
-    /// There is no CUDA driver, or the library that was loaded as one does not work.
-    #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and check that `nvidia-smi` runs")]
-    NoDriver {
-        /// The message of the system's loader, or of the driver.
-        reason: String,
-    },
+        /// There is no CUDA driver, or the library that was loaded as one does not work.
+        #[error("no working CUDA driver: {reason}; install the NVIDIA driver, and check that `nvidia-smi` runs")]
+        NoDriver {
+            /// The message of the system's loader, or of the driver.
+            reason: String,
+        },
 
-    /// The driver works but finds no GPU.
-    #[error(
-        "the CUDA driver finds no GPU{}; does `nvidia-smi` list one?",
-        visible.as_deref().map(|v| format!(" (CUDA_VISIBLE_DEVICES is \"{v}\")")).unwrap_or_default()
-    )]
-    NoDevice {
-        /// The value of the environment variable `CUDA_VISIBLE_DEVICES`, which hides GPUs.
-        visible: Option<String>,
-    },
+        /// The driver works but finds no GPU.
+        #[error(
+            "the CUDA driver finds no GPU{}; does `nvidia-smi` list one?",
+            visible.as_deref().map(|v| format!(" (CUDA_VISIBLE_DEVICES is \"{v}\")")).unwrap_or_default()
+        )]
+        NoDevice {
+            /// The value of the environment variable `CUDA_VISIBLE_DEVICES`, which hides GPUs.
+            visible: Option<String>,
+        },
 
-    /// There are GPUs, but not this one.
-    #[error("there is no cuda:{ordinal}: the driver lists {count} GPU{}, from cuda:0", if *count == 1 { "" } else { "s" })]
-    NoSuchDevice {
-        /// The GPU asked for.
-        ordinal: u32,
-        /// How many there are.
-        count: u32,
-    },
+        /// There are GPUs, but not this one.
+        #[error("there is no cuda:{ordinal}: the driver lists {count} GPU{}, from cuda:0", if *count == 1 { "" } else { "s" })]
+        NoSuchDevice {
+            /// The GPU asked for.
+            ordinal: u32,
+            /// How many there are.
+            count: u32,
+        },
 
-    /// The driver lacks functions that this crate calls, or cannot read the kernels' PTX.
-    #[error("the driver supports CUDA {}, but this program needs {} or later: update the NVIDIA driver", dotted(*driver_version), dotted(*needed))]
-    DriverTooOld {
-        /// The CUDA version that the driver supports, major and minor.
-        driver_version: (u32, u32),
-        /// The oldest version that is enough.
-        needed: (u32, u32),
-    },
+        /// The driver lacks functions that this crate calls, or cannot read the kernels' PTX.
+        #[error("the driver supports CUDA {}, but this program needs {} or later: update the NVIDIA driver", dotted(*driver_version), dotted(*needed))]
+        DriverTooOld {
+            /// The CUDA version that the driver supports, major and minor.
+            driver_version: (u32, u32),
+            /// The oldest version that is enough.
+            needed: (u32, u32),
+        },
 
-    /// The driver cannot read PTX of this version.
-    #[error(
-        "the driver (for CUDA {}) cannot read module {module}, which is PTX {}: update the NVIDIA driver, or rebuild the module for an older PTX with `cargo xtask ptx`",
-        dotted(*driver_version), dotted(*ptx_version)
-    )]
-    PtxTooNew {
-        /// The module.
-        module: String,
-        /// Its PTX version, major and minor.
-        ptx_version: (u32, u32),
-        /// The CUDA version that the driver supports, major and minor.
-        driver_version: (u32, u32),
-    },
+        /// The driver cannot read PTX of this version.
+        #[error(
+            "the driver (for CUDA {}) cannot read module {module}, which is PTX {}: update the NVIDIA driver, or rebuild the module for an older PTX with `cargo xtask ptx`",
+            dotted(*driver_version), dotted(*ptx_version)
+        )]
+        PtxTooNew {
+            /// The module.
+            module: String,
+            /// Its PTX version, major and minor.
+            ptx_version: (u32, u32),
+            /// The CUDA version that the driver supports, major and minor.
+            driver_version: (u32, u32),
+        },
 
-    /// The GPU is older than the code was compiled for.
-    #[error(
-        "module {module} is compiled for {target}, but {device} has compute capability {}: use a newer GPU, or compile for an older target with `cargo xtask ptx`",
-        dotted(*compute_capability)
-    )]
-    UnsupportedGpu {
-        /// The module.
-        module: String,
-        /// Its `.target`: `sm_75`, say.
-        target: String,
-        /// The device.
-        device: String,
-        /// The device's compute capability, major and minor.
-        compute_capability: (u32, u32),
-    },
+        /// The GPU is older than the code was compiled for.
+        #[error(
+            "module {module} is compiled for {target}, but {device} has compute capability {}: use a newer GPU, or compile for an older target with `cargo xtask ptx`",
+            dotted(*compute_capability)
+        )]
+        UnsupportedGpu {
+            /// The module.
+            module: String,
+            /// Its `.target`: `sm_75`, say.
+            target: String,
+            /// The device.
+            device: String,
+            /// The device's compute capability, major and minor.
+            compute_capability: (u32, u32),
+        },
 
-    /// The driver's compiler rejected a module.
-    #[error(
-        "the driver rejected the PTX of module {module} (for {target}): update the NVIDIA driver, or compile the kernels again with `cargo xtask ptx`; its log: {log}"
-    )]
-    InvalidPtx {
-        /// The module.
-        module: String,
-        /// Its `.target`.
-        target: String,
-        /// What the driver's compiler wrote.
-        log: String,
-    },
+        /// The driver's compiler rejected a module.
+        #[error(
+            "the driver rejected the PTX of module {module} (for {target}): update the NVIDIA driver, or compile the kernels again with `cargo xtask ptx`; its log: {log}"
+        )]
+        InvalidPtx {
+            /// The module.
+            module: String,
+            /// Its `.target`.
+            target: String,
+            /// What the driver's compiler wrote.
+            log: String,
+        },
 
-    /// The module lacks the kernel.
-    #[error("PTX module \"{module}\" has no kernel {kernel}: it is older than the program; run `cargo xtask ptx`")]
-    UnknownKernel {
-        /// The module.
-        module: &'static str,
-        /// The symbol looked for.
-        kernel: &'static str,
-    },
+        /// The module lacks the kernel.
+        #[error(
+            "PTX module \"{module}\" has no kernel {kernel}: it is older than the program; compile its crate again with `lanetree-ptx` (Lanetree's own: `cargo xtask ptx`)"
+        )]
+        UnknownKernel {
+            /// The module.
+            module: &'static str,
+            /// The symbol looked for.
+            kernel: &'static str,
+        },
 
-    /// An allocation failed.
-    #[error("{device} has no room for {requested} bytes{}; free memory on it, or ask for less", room(*free, *total))]
-    OutOfMemory {
-        /// Bytes asked for.
-        requested: u128,
-        /// Bytes free at that time; 0 if unknown.
-        free: u64,
-        /// Bytes in all; 0 if unknown.
-        total: u64,
-        /// Whose memory.
-        device: String,
-    },
+        /// An allocation failed.
+        #[error("{device} has no room for {requested} bytes{}; free memory on it, or ask for less", room(*free, *total))]
+        OutOfMemory {
+            /// Bytes asked for.
+            requested: u128,
+            /// Bytes free at that time; 0 if unknown.
+            free: u64,
+            /// Bytes in all; 0 if unknown.
+            total: u64,
+            /// Whose memory.
+            device: String,
+        },
 
-    /// Host memory could not be page-locked for a device.
-    #[error(
-        "cannot page-lock {bytes} bytes of host memory for {device}: {reason}; raise the limit of locked memory (`ulimit -l`), free host memory, or go on without pinning: an index then copies through staging memory"
-    )]
-    CannotPin {
-        /// Bytes that were to be page-locked.
-        bytes: usize,
-        /// The device that was to read them.
-        device: String,
-        /// The driver's error.
-        reason: String,
-    },
+        /// Host memory could not be page-locked for a device.
+        #[error(
+            "cannot page-lock {bytes} bytes of host memory for {device}: {reason}; raise the limit of locked memory (`ulimit -l`), free host memory, or go on without pinning: an index then copies through staging memory"
+        )]
+        CannotPin {
+            /// Bytes that were to be page-locked.
+            bytes: usize,
+            /// The device that was to read them.
+            device: String,
+            /// The driver's error.
+            reason: String,
+        },
 
-    /// A kernel was to read an array in host memory that is not pinned for its device.
-    #[error("an array of {bytes} bytes in host memory is not pinned for {device}: call `HostArray::pin` with it first")]
-    NotPinned {
-        /// Bytes of the array.
-        bytes: usize,
-        /// The device of the kernel's stream.
-        device: String,
-    },
+        /// A kernel was to read an array in host memory that is not pinned for its device.
+        #[error("an array of {bytes} bytes in host memory is not pinned for {device}: call `HostArray::pin` with it first")]
+        NotPinned {
+            /// Bytes of the array.
+            bytes: usize,
+            /// The device of the kernel's stream.
+            device: String,
+        },
 
-    /// A pool's limit leaves no room for an allocation.
-    #[error(
-        "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use; drop buffers, or raise the limit"
-    )]
-    PoolLimit {
-        /// Bytes asked for, rounded up to a block.
-        requested: usize,
-        /// Bytes of the pool that are in use.
-        in_use: usize,
-        /// The pool's limit.
-        limit: usize,
-        /// Whose memory.
-        device: String,
-    },
+        /// A pool's limit leaves no room for an allocation.
+        #[error(
+            "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use; drop buffers, or raise the limit"
+        )]
+        PoolLimit {
+            /// Bytes asked for, rounded up to a block.
+            requested: usize,
+            /// Bytes of the pool that are in use.
+            in_use: usize,
+            /// The pool's limit.
+            limit: usize,
+            /// Whose memory.
+            device: String,
+        },
 
-    /// Two lengths that must be equal are not.
-    #[error("{action}: needs {}, got {actual}", elements(*expected))]
-    LengthMismatch {
-        /// What was to be done.
-        action: &'static str,
-        /// The length needed, in elements.
-        expected: usize,
-        /// The length given, in elements.
-        actual: usize,
-    },
+        /// Two lengths that must be equal are not.
+        #[error("{action}: needs {}, got {actual}", elements(*expected))]
+        LengthMismatch {
+            /// What was to be done.
+            action: &'static str,
+            /// The length needed, in elements.
+            expected: usize,
+            /// The length given, in elements.
+            actual: usize,
+        },
 
-    /// A range of elements is not inside its buffer.
-    #[error("{action}: elements {start}..{} are not inside a buffer of {}", start.saturating_add(*len), elements(*buffer_len))]
-    OutOfRange {
-        /// What was to be done.
-        action: &'static str,
-        /// First element.
-        start: usize,
-        /// Elements.
-        len: usize,
-        /// Elements of the buffer.
-        buffer_len: usize,
-    },
+        /// A range of elements is not inside its buffer.
+        #[error("{action}: elements {start}..{} are not inside a buffer of {}", start.saturating_add(*len), elements(*buffer_len))]
+        OutOfRange {
+            /// What was to be done.
+            action: &'static str,
+            /// First element.
+            start: usize,
+            /// Elements.
+            len: usize,
+            /// Elements of the buffer.
+            buffer_len: usize,
+        },
 
-    /// A buffer, stream or event belongs to another device than the one it is used with.
-    #[error("{action}: the devices differ, {expected} and {actual}; use one device for both")]
-    WrongDevice {
-        /// What was to be done.
-        action: &'static str,
-        /// The device of the object called.
-        expected: String,
-        /// The device of its argument.
-        actual: String,
-    },
+        /// A buffer, stream or event belongs to another device than the one it is used with.
+        #[error("{action}: the devices differ, {expected} and {actual}; use one device for both")]
+        WrongDevice {
+            /// What was to be done.
+            action: &'static str,
+            /// The device of the object called.
+            expected: String,
+            /// The device of its argument.
+            actual: String,
+        },
 
-    /// Something that only GPUs have was asked of another device.
-    #[error("{action}: {device} is no NVIDIA GPU; use a device of Device::cuda()")]
-    NotAGpu {
-        /// What was to be done.
-        action: &'static str,
-        /// The device.
-        device: String,
-    },
+        /// Something that only GPUs have was asked of another device.
+        #[error("{action}: {device} is no NVIDIA GPU; use a device of Device::cuda()")]
+        NotAGpu {
+            /// What was to be done.
+            action: &'static str,
+            /// The device.
+            device: String,
+        },
 
-    /// Memory does not begin where it must, to be a buffer or for what was to be done with it.
-    #[error("the memory at {address:#x} is not aligned: it does not begin at a multiple of {needed} bytes")]
-    Misaligned {
-        /// Where it begins.
-        address: usize,
-        /// What the address must be a multiple of.
-        needed: usize,
-    },
+        /// Memory does not begin where it must, to be a buffer or for what was to be done with it.
+        #[error("the memory at {address:#x} is not aligned: it does not begin at a multiple of {needed} bytes")]
+        Misaligned {
+            /// Where it begins.
+            address: usize,
+            /// What the address must be a multiple of.
+            needed: usize,
+        },
 
-    /// A buffer's memory was to be given away, and cannot be.
-    #[error("the memory of a buffer of {device} cannot be given away: {reason}")]
-    NotOwned {
-        /// Whose memory.
-        device: String,
-        /// Why, and what to do.
-        reason: &'static str,
-    },
+        /// A buffer's memory was to be given away, and cannot be.
+        #[error("the memory of a buffer of {device} cannot be given away: {reason}")]
+        NotOwned {
+            /// Whose memory.
+            device: String,
+            /// Why, and what to do.
+            reason: &'static str,
+        },
 
-    /// An event was used before it was recorded.
-    #[error("{action}: the event has not been recorded; call `record` first")]
-    NotRecorded {
-        /// What was to be done.
-        action: &'static str,
-    },
+        /// An event was used before it was recorded.
+        #[error("{action}: the event has not been recorded; call `record` first")]
+        NotRecorded {
+            /// What was to be done.
+            action: &'static str,
+        },
 
-    /// A kernel was launched on the host device, which runs none.
-    #[error(
-        "the host device runs no kernels, and cannot launch {kernel}: use the native CPU path, or Device::emulated()"
-    )]
-    NoKernels {
-        /// The kernel.
-        kernel: &'static str,
-    },
+        /// A kernel was launched on the host device, which runs none.
+        #[error(
+            "the host device runs no kernels, and cannot launch {kernel}: use the native CPU path, or Device::emulated()"
+        )]
+        NoKernels {
+            /// The kernel.
+            kernel: &'static str,
+        },
 
-    /// The device cannot run a launch of this shape.
-    #[error("launching {kernel} with {} blocks of {} threads: {reason}", shape.blocks, shape.threads)]
-    Launch {
-        /// The kernel.
-        kernel: &'static str,
-        /// The shape.
-        shape: LaunchShape,
-        /// What is wrong with it.
-        reason: String,
-    },
+        /// The device cannot run a launch of this shape.
+        #[error("launching {kernel} with {} blocks of {} threads: {reason}", shape.blocks, shape.threads)]
+        Launch {
+            /// The kernel.
+            kernel: &'static str,
+            /// The shape.
+            shape: LaunchShape,
+            /// What is wrong with it.
+            reason: String,
+        },
 
-    /// The emulator stopped a kernel that broke a rule.
-    #[cfg(feature = "emulator")]
-    #[error(transparent)]
-    Emulator(Fault),
 
-    /// Work in a stream, or by the CPU, uses a buffer that another stream's work also uses, and nothing orders the one
-    /// after the other. Only the emulator detects this; elsewhere the result is undefined.
-    #[error(
-        "{what} would race with another stream's work over the buffer of {bytes} bytes at {address:#x}: take the buffer's address by `read_on` or `write_on` with the stream of the launch"
-    )]
-    Unordered {
-        /// The kernel's symbol, or a description of other work.
-        what: String,
-        /// The buffer's size.
-        bytes: usize,
-        /// Its address.
-        address: usize,
-    },
+        /// Work in a stream, or by the CPU, uses a buffer that another stream's work also uses, and nothing orders the one
+        /// after the other. Only the emulator detects this; elsewhere the result is undefined.
+        #[error(
+            "{what} would race with another stream's work over the buffer of {bytes} bytes at {address:#x}: take the buffer's address by `read_on` or `write_on` with the stream of the launch"
+        )]
+        Unordered {
+            /// The kernel's symbol, or a description of other work.
+            what: String,
+            /// The buffer's size.
+            bytes: usize,
+            /// Its address.
+            address: usize,
+        },
 
-    /// A failure that a test has injected: [`Device::inject`](crate::Device::inject).
-    #[error("{what} has failed, as a test asked for")]
-    Injected {
-        /// The kernel or the operation that was to fail.
-        what: &'static str,
-    },
+        /// A failure that a test has injected: [`Device::inject`](crate::Device::inject).
+        #[error("{what} has failed, as a test asked for")]
+        Injected {
+            /// The kernel or the operation that was to fail.
+            what: &'static str,
+        },
 
-    /// The CUDA driver reported any other error.
-    #[error("{action}: {name} ({code}), {message}{}", crate::error::advice(*code))]
-    Cuda {
-        /// What was being done.
-        action: String,
-        /// The driver's code, a `CUresult`.
-        code: i32,
-        /// Its name.
-        name: String,
-        /// The driver's message.
-        message: String,
-    },
+        /// The CUDA driver reported any other error.
+        #[error("{action}: {name} ({code}), {message}{}", advice(*code))]
+        Cuda {
+            /// What was being done.
+            action: String,
+            /// The driver's code, a `CUresult`.
+            code: i32,
+            /// Its name.
+            name: String,
+            /// The driver's message.
+            message: String,
+        },
+    }
+    transparent {
+        /// The emulator stopped a kernel that broke a rule.
+        #[cfg(feature = "emulator")]
+        Emulator(Fault),
+    }
 }
 
 fn dotted((major, minor): (u32, u32)) -> String {

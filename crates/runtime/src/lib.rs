@@ -53,8 +53,8 @@
 //! The driver compiles each kernel at its first launch, in 10 to 400 milliseconds, unless its own cache on disk has the
 //! result. Drivers from CUDA 12 on compile several at once, so an index has those of an operation compiled together:
 //! [`Device::load_ahead`]. Where every start is a cold one, compile ahead of time: the program
-//! `lanetree-compile-kernels` (`cargo install --path crates/lanetree --features cuda`) fills a folder with machine code, and the environment
-//! variable [`MACHINE_CODE`] names it.
+//! `lanetree-compile-kernels` (`cargo install --path crates/lanetree --features cuda,all-indexes`) fills a folder with machine
+//! code, and the environment variable [`MACHINE_CODE`] names it.
 //!
 //! With the feature `cust`, GPUs are opened through the crate cust, and the module `cust` shares contexts, streams and
 //! buffers with it. cust links the driver, so building with this feature needs the CUDA toolkit, and starting the
@@ -88,6 +88,7 @@ mod host_memory;
 mod line;
 mod machine;
 mod machine_code;
+mod messages;
 mod pages;
 mod pinned;
 mod pool;

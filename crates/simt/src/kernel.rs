@@ -259,8 +259,8 @@ macro_rules! module_text {
 }
 
 /// Declares the PTX modules of a crate, in its module `modules`: a static [`Module`](crate::Module) for each name, and
-/// `MODULES`, the list of them. The text of `harmonia_update`, say, is in `ptx/harmonia_update.ptx`, which `cargo xtask
-/// ptx` writes.
+/// `MODULES`, the list of them. The text of `harmonia_update`, say, is in `ptx/harmonia_update.ptx`, which `lanetree-ptx`
+/// writes.
 #[macro_export]
 macro_rules! modules {
     ($($module:ident,)*) => {
@@ -293,7 +293,17 @@ macro_rules! instance {
             };
         }
 
-        #[cfg(all(target_os = "cuda", not(feature = "cuda_std")))]
+        $crate::ptx_entry!($symbol, $kernel);
+    };
+}
+
+/// The PTX entry of an instance. Which of the two is this crate's choice: a crate of kernels may have no feature `cuda_std`.
+#[cfg(not(feature = "cuda_std"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! ptx_entry {
+    ($symbol:ident, $kernel:ty) => {
+        #[cfg(target_os = "cuda")]
         #[doc(hidden)]
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $symbol(args: <$kernel as $crate::Kernel>::Args) {
@@ -301,8 +311,16 @@ macro_rules! instance {
             // SAFETY: the host launches the entry as the kernel's contract asks.
             unsafe { <$kernel as $crate::Kernel>::run($crate::nvptx::Nvptx::new(), &args) }
         }
+    };
+}
 
-        #[cfg(all(target_os = "cuda", feature = "cuda_std"))]
+/// The same for rust-cuda.
+#[cfg(feature = "cuda_std")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! ptx_entry {
+    ($symbol:ident, $kernel:ty) => {
+        #[cfg(target_os = "cuda")]
         #[doc(hidden)]
         #[cuda_std::kernel]
         pub unsafe fn $symbol(args: <$kernel as $crate::Kernel>::Args) {

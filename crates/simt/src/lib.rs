@@ -182,7 +182,7 @@ pub trait Simt: Copy {
     /// each half is.
     ///
     /// # Safety
-    /// The element lies inside the buffer; with [`Hint::ReadOnly`] or [`Hint::NoAllocate`] nobody writes it while the
+    /// The element lies inside the buffer; with [`Hint::ReadOnly`] or [`Hint::EvictFirst`] nobody writes it while the
     /// kernel runs; with the other hints nobody writes it without synchronisation.
     unsafe fn load<T: KeyWord>(self, from: Global<T>, index: u64, hint: Hint) -> T;
 

@@ -145,9 +145,9 @@ pub enum Hint {
     Default,
     /// `ld.global.nc`: memory that is constant while the kernel runs, cached in L1.
     ReadOnly,
-    /// `ld.global.nc.L1::no_allocate`: constant, and not worth keeping in L1 (for example leaves, which would evict the
-    /// inner nodes).
-    NoAllocate,
+    /// `ld.global.nc.L1::evict_first`: constant, and the first to leave L1 (for example leaves, which would evict the inner nodes). Where
+    /// all queries go to a few lines, these stay there: each line of L2 is in one place, which could not serve all multiprocessors.
+    EvictFirst,
     /// `ld.global.cs`, `st.global.cs`: touched once; the first to leave the caches.
     Streaming,
 }

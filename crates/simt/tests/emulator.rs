@@ -346,7 +346,7 @@ fn a_thread_may_spin_until_another_of_its_block_has_come() {
 kernel!(Vectors, |simt, args| {
     let sum = |words: &[u32]| words.iter().sum::<u32>();
     let thread = u64::from(simt.thread_index());
-    let narrow = simt.load_vector(args.input, 4 * thread, Hint::NoAllocate);
+    let narrow = simt.load_vector(args.input, 4 * thread, Hint::EvictFirst);
     let wide = simt.load_vector(args.input.cast::<u64>(), 2 * thread, Hint::Streaming);
     let wide = (wide[0] + wide[1]) as u32;
     simt.store(args.output, 2 * thread, sum(narrow.as_ref()), Hint::Default);

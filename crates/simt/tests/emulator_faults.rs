@@ -331,7 +331,7 @@ kernel!(ReadOnlyOfWritten, |simt, args| {
     simt.load(args.output.as_const(), thread, Hint::Default);
     if thread == 4 {
         simt.load(args.output.as_const(), thread + 32, Hint::ReadOnly);
-        simt.load(args.output.as_const(), thread + 1, Hint::NoAllocate);
+        simt.load(args.output.as_const(), thread + 1, Hint::EvictFirst);
     }
 });
 

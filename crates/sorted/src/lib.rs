@@ -1,4 +1,4 @@
-//! A sorted array with binary search: the smallest index.
+//! A sorted array with binary search: the smallest index. Feature `sorted` of the crate `lanetree`.
 //!
 //! It is the example to copy when an index is added, and the baseline that trees are measured against: what they are
 //! for is to be faster than this, so every file here is about as short as its purpose allows.
@@ -49,7 +49,7 @@ use lanetree_frame::{Device, Result};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Buffer;
 
-/// A sorted array of keys `K` with values `V`, on a device.
+/// A sorted array of keys `K` with values `V`, on a device. Feature `sorted`.
 pub struct SortedArray<K: Key, V: Word> {
     device: Device,
     /// Ordered words, strictly ascending.

@@ -35,7 +35,7 @@ impl Kernel for PutElements {
             // SAFETY: the place of an element's number, a word of this element, and its place in the array.
             unsafe {
                 let number = simt.load(args.numbers, u64::from(element), Hint::ReadOnly);
-                let word = simt.load(args.elements, index, Hint::NoAllocate);
+                let word = simt.load(args.elements, index, Hint::EvictFirst);
                 simt.store(args.array, u64::from(number) * u64::from(words) + u64::from(within), word, Hint::Default);
             }
         }

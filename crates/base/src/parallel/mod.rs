@@ -18,7 +18,7 @@ mod tests;
 
 pub use iter::{IntoParallel, Parallel, PartIter};
 pub use slice::{ParallelSlice, filled};
-pub use sort::{sort_by_word, sort_unstable_by};
+pub use sort::{sort_by_first, sort_by_word, sort_unstable_by};
 
 use core::ops::Range;
 use lanetree_runtime::is_forked;

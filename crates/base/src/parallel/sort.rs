@@ -32,6 +32,15 @@ pub fn sort_by_word<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: im
     sort(items, &word)
 }
 
+/// As [`sort_by_word`], pairs by their first words. A closure would be another type, and so another sort to compile, for each
+/// caller and each of its types.
+///
+/// # Errors
+/// As [`sort_by_word`].
+pub fn sort_by_first<W: KeyWord, T: Copy + Send + Sync>(pairs: &mut [(W, T)]) -> Result<()> {
+    sort(pairs, &|pair: &(W, T)| pair.0)
+}
+
 fn sort<T: Copy + Send + Sync, W: KeyWord>(items: &mut [T], word: &(impl Fn(&T) -> W + Sync)) -> Result<()> {
     if items.len() < DISTRIBUTED {
         items.sort_by_key(word);

@@ -135,12 +135,12 @@ unsafe fn leaf_value<S: Simt, const WORDS: usize>(
     // SAFETY: the words lie in the leaf, the value's vector on a 16-byte boundary.
     unsafe {
         if WORDS == 1 || kind == LinkType::Leaf8 {
-            let [key, value] = simt.load_vector(at, 0, Hint::NoAllocate);
+            let [key, value] = simt.load_vector(at, 0, Hint::EvictFirst);
             return (key == query.word(simt, 0)).then_some(value);
         }
         // Loaded before the key is compared, so that it adds no latency.
-        let [value, _] = simt.load_vector(at, value_word(kind), Hint::NoAllocate);
-        leaf_equals(simt, tree, query, leaf, Hint::NoAllocate).then_some(value)
+        let [value, _] = simt.load_vector(at, value_word(kind), Hint::EvictFirst);
+        leaf_equals(simt, tree, query, leaf, Hint::EvictFirst).then_some(value)
     }
 }
 

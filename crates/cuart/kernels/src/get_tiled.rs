@@ -79,7 +79,7 @@ unsafe fn value_beside<S: Simt>(simt: S, tree: &TreeRef, leaf: Link, len: u32) -
     let kind = leaf.kind();
     let at = tree.address(leaf).cast::<u64>();
     // SAFETY: the vector lies in the leaf, on a 16-byte boundary.
-    let [first, second] = unsafe { simt.load_vector(at, value_word(kind) & !1, Hint::NoAllocate) };
+    let [first, second] = unsafe { simt.load_vector(at, value_word(kind) & !1, Hint::EvictFirst) };
     let value = if kind == LinkType::Leaf8 { second } else { first };
     let fits = kind != LinkType::DeviceLeaf || second == u64::from(len);
     (value, if fits { leaf } else { Link::NONE })
@@ -103,7 +103,7 @@ unsafe fn part_equals<S: Simt, const LANES: usize>(
     let mut word = rank;
     while word < words {
         // SAFETY: the leaf's key has as many words, zeros past its end.
-        if unsafe { simt.load(at, header + u64::from(word), Hint::NoAllocate) != query.word(simt, 8 * word) } {
+        if unsafe { simt.load(at, header + u64::from(word), Hint::EvictFirst) != query.word(simt, 8 * word) } {
             return false;
         }
         word += LANES as u32;

@@ -163,7 +163,7 @@ pub fn sorted<K: AnyKey, V: Value>(keys: &[K], values: &[V]) -> Result<Vec<(K::B
     check_lengths(keys, values)?;
     let mut pairs = encoded(keys, values)?;
     // Stable: of equal keys, the last stays the last.
-    sort_by_word(&mut pairs, |pair| pair.0)?;
+    sort_by_first(&mut pairs)?;
     keep_last(&mut pairs);
     Ok(pairs)
 }

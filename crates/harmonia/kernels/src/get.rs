@@ -158,7 +158,7 @@ unsafe fn probe<S: Simt, K: Word, V: Word, const F: u32, const G: u32, const Q: 
     let together = steps == 1 && leaf_bytes::<K, V>(F) <= 128;
     // A leaf that its group reads in one access is not read again, so L1 is left to the inner nodes. A lane that reads
     // its leaf in steps finds the later parts in L1.
-    let hint = if steps == 1 { Hint::NoAllocate } else { Hint::ReadOnly };
+    let hint = if steps == 1 { Hint::EvictFirst } else { Hint::ReadOnly };
     core::array::from_fn(|j| {
         let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaves[j])).cast::<K>();
         let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaves[j])).cast::<V>();

@@ -175,7 +175,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
                 // SAFETY: the slots lie inside a leaf, whose keys are aligned to 32 bytes; each lane
                 // writes its own part of the window, which nobody reads before the warp has met.
                 unsafe {
-                    let words = simt.load_vector(keys, u64::from(slot % F), Hint::NoAllocate);
+                    let words = simt.load_vector(keys, u64::from(slot % F), Hint::EvictFirst);
                     for (i, &word) in words.as_ref().iter().enumerate() {
                         simt.shared_store(window, slot + i as u32, word);
                     }

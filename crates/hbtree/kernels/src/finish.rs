@@ -91,7 +91,7 @@ unsafe fn search_tile<S: Simt, K: Word, V: Word>(simt: S, args: &FinishArgs<K, V
         let of = simt.shuffle(FULL_MASK, leaf, group * LANES + round as u32);
         if reads {
             // SAFETY: a line of the tree; its keys, and maybe what follows them.
-            unsafe { simt.load_vector(args.line(of).cast::<K>(), u64::from(key_at), Hint::NoAllocate) }
+            unsafe { simt.load_vector(args.line(of).cast::<K>(), u64::from(key_at), Hint::EvictFirst) }
         } else {
             K::Vector::default()
         }
@@ -121,7 +121,7 @@ unsafe fn search_tile<S: Simt, K: Word, V: Word>(simt: S, args: &FinishArgs<K, V
         unsafe {
             if is_hit {
                 let values = args.line(leaf).byte_add(const { values_offset::<K, V>() } as u64);
-                value = simt.load(values.cast::<V>(), u64::from(slot), Hint::NoAllocate);
+                value = simt.load(values.cast::<V>(), u64::from(slot), Hint::EvictFirst);
                 let (word, bit) = (u64::from(place / WARP), 1 << (place % WARP));
                 simt.atomic_or(args.hits, word, bit, Order::Relaxed, Scope::Device);
             }

@@ -520,33 +520,67 @@ pub fn begun_in_guarded(words: [u32; 4], place: u32) -> u32 {
     (begun & is_guarded).count_ones()
 }
 
-/// Per thread. The prefix of a key: its distance from the first key of all, shifted so that those of the keys at the top of
-/// the tree take 32 bits.
-#[inline(always)]
-pub fn prefix<K: KeyWord>(word: K, origin: K, shift: u32) -> u32 {
-    let distance = if word > origin { word.wrapping_sub(origin) } else { K::MIN };
-    match K::BITS {
-        // Such distances are not shifted.
-        32 => distance.low(),
-        _ => {
-            let [low, high] = distance.shr(shift).parts();
-            if low >> 32 == 0 && high == 0 { low as u32 } else { u32::MAX }
-        }
-    }
+/// How the table tells the keys at the top of a tree apart: by their prefixes, which are the upper 32 bits of their distances from
+/// the first key. Where keys are in two clusters, the gap between these is left out of the distances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefixes<K> {
+    /// The first key of all.
+    pub origin: K,
+    /// The first key after the gap.
+    pub split: K,
+    /// By how much distances from `split` on are less; 0 if there is no gap. If there is one, that of `split` itself is then a multiple
+    /// of 2^`shift`, and not 0.
+    pub gap: K,
+    /// By how much distances are shifted.
+    pub shift: u32,
 }
 
-/// Per thread. The smallest key with a prefix, which is that of a key of the tree.
-#[inline(always)]
-pub fn first_of_prefix<K: KeyWord>(prefix: u32, origin: K, shift: u32) -> K {
-    let distance = match K::BITS {
-        32 => K::truncate(u64::from(prefix)),
-        64 => K::truncate(u64::from(prefix) << (shift & 63)),
-        _ => {
-            let wide = u128::from(prefix) << (shift & 127);
-            K::from_parts([wide as u64, (wide >> 64) as u64])
+impl<K: KeyWord> Prefixes<K> {
+    /// Those of keys from `origin` to `last`, and by how much a prefix is shifted for its bucket of the table.
+    #[inline(always)]
+    pub fn new(origin: K, last: K, split: K, gap: K) -> (Self, u32) {
+        let bits = last.wrapping_sub(origin).wrapping_sub(gap).significant_bits();
+        let prefixes = Self { origin, split, gap, shift: bits.saturating_sub(32) };
+        (prefixes, bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
+    }
+
+    /// The prefix of a key.
+    #[inline(always)]
+    pub fn of(self, word: K) -> u32 {
+        let mut distance = if word > self.origin { word.wrapping_sub(self.origin) } else { K::MIN };
+        // Such distances are not shifted, and need no gap.
+        if K::BITS == 32 {
+            return distance.low();
         }
-    };
-    origin.wrapping_add(distance)
+        if self.gap != K::MIN {
+            let most = self.split.wrapping_sub(self.origin).wrapping_sub(self.gap).wrapping_sub(K::truncate(1));
+            distance = match word < self.split {
+                true if distance < most => distance,
+                true => most,
+                false => distance.wrapping_sub(self.gap),
+            };
+        }
+        let [low, high] = distance.shr(self.shift).parts();
+        if low >> 32 == 0 && high == 0 { low as u32 } else { u32::MAX }
+    }
+
+    /// The smallest key with a prefix, which is that of a key of the tree.
+    #[inline(always)]
+    pub fn first(self, prefix: u32) -> K {
+        let distance = match K::BITS {
+            32 => K::truncate(u64::from(prefix)),
+            64 => K::truncate(u64::from(prefix) << (self.shift & 63)),
+            _ => {
+                let wide = u128::from(prefix) << (self.shift & 127);
+                K::from_parts([wide as u64, (wide >> 64) as u64])
+            }
+        };
+        let first = self.origin.wrapping_add(distance);
+        if K::BITS > 32 && self.gap != K::MIN && first >= self.split.wrapping_sub(self.gap) {
+            return first.wrapping_add(self.gap);
+        }
+        first
+    }
 }
 
 /// A node of the lowest level, as ordered queries see it.
@@ -641,14 +675,6 @@ pub fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
         left -= half;
     }
     base
-}
-
-/// By how much distances from the first of some keys are shifted, so that they take 32 bits, and by how much these prefixes
-/// are, for their buckets.
-#[inline(always)]
-pub fn table_shifts<K: KeyWord>(first: K, last: K) -> (u32, u32) {
-    let bits = last.wrapping_sub(first).significant_bits();
-    (bits.saturating_sub(32), bits.min(32).saturating_sub(TOP_BUCKETS.ilog2()))
 }
 
 #[cfg(test)]

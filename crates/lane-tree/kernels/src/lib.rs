@@ -52,4 +52,6 @@ pub use update::{
     PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
     SearchArgs, SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
 };
-pub use upper::{CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper};
+pub use upper::{
+    CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,
+};

@@ -5,9 +5,9 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS, Quantiser, Record,
-    TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots, first_of_prefix,
-    guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, prefix, record_at, record_words, value_at,
+    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS, Prefixes,
+    Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots,
+    guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, record_at, record_words, value_at,
 };
 use crate::quads::{OfQuad, QUAD, byte_of, own, sum_bytes};
 use crate::values::{self, SharedValues};
@@ -45,7 +45,7 @@ kernel_args! {
         pub top_count: u32,
         /// The number of the first of them.
         pub top_first: u32,
-        /// A key's prefix is its distance from the first key, shifted to the right by this.
+        /// [`Prefixes::shift`].
         pub prefix_shift: u32,
         /// A prefix's bucket is the prefix, shifted to the right by this.
         pub bucket_shift: u32,
@@ -53,8 +53,12 @@ kernel_args! {
         pub height: u32,
         /// The formats that nodes of each level have, [`FORMAT_BITS`] a level.
         pub formats: u32,
-        /// The first key of all.
+        /// [`Prefixes::origin`].
         pub origin: K,
+        /// [`Prefixes::split`].
+        pub split: K,
+        /// [`Prefixes::gap`].
+        pub gap: K,
         /// Exclusive-or mask between the caller's keys and ordered words.
         pub flip: K,
     }
@@ -259,7 +263,9 @@ impl<K: KeyWord> TreeRef<K> {
     /// The table is in shared memory.
     #[inline(always)]
     unsafe fn top<S: Simt>(&self, simt: S, top: Top, word: K) -> (u32, K) {
-        let prefix = prefix(word, self.origin, self.prefix_shift);
+        let Self { origin, split, gap, prefix_shift: shift, .. } = *self;
+        let prefixes = Prefixes { origin, split, gap, shift };
+        let prefix = prefixes.of(word);
         let bucket = prefix >> self.bucket_shift;
         let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
         // SAFETY: inside the table: its nodes are below their number.
@@ -291,8 +297,7 @@ impl<K: KeyWord> TreeRef<K> {
                     }
                 }
             }
-            let first = first_of_prefix(simt.shared_load(top.prefixes, base), self.origin, self.prefix_shift);
-            (self.top_first + base, first)
+            (self.top_first + base, prefixes.first(simt.shared_load(top.prefixes, base)))
         }
     }
 
@@ -531,7 +536,7 @@ impl<K: KeyWord> TreeRef<K> {
         core::array::from_fn(|round| {
             let at = line_at::<K, V>(lines[round]) + u64::from(within * 2);
             // SAFETY: a bucket of the tree; chunks are aligned to 16 bytes.
-            unsafe { simt.load_vector(self.lines, at, Hint::NoAllocate) }
+            unsafe { simt.load_vector(self.lines, at, Hint::EvictFirst) }
         })
     }
 
@@ -679,7 +684,7 @@ impl<K: KeyWord> TreeRef<K> {
         let at = line_at::<K, V>(line) + u64::from(slot / slots * 2);
         // SAFETY: inside the bucket.
         unsafe {
-            let pairs = pairs_of(simt.load_vector(self.lines, at, Hint::NoAllocate));
+            let pairs = pairs_of(simt.load_vector(self.lines, at, Hint::EvictFirst));
             let mut pair = pairs[0];
             unroll!(MOST_CHUNK_SLOTS, other => {
                 if (other as u32) < slots && slot % slots == other as u32 {
@@ -700,7 +705,7 @@ impl<K: KeyWord> TreeRef<K> {
             return own;
         }
         // SAFETY: the slot's value.
-        unsafe { values::load(simt, self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::NoAllocate) }
+        unsafe { values::load(simt, self.lines.cast::<V>(), value_at::<K, V>(line, slot), Hint::EvictFirst) }
     }
 
     /// Per thread. The 16 bytes with this number, counted from the first bucket on; and of these the pairs.
@@ -710,6 +715,6 @@ impl<K: KeyWord> TreeRef<K> {
     #[inline(always)]
     pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
         // SAFETY: inside a bucket.
-        unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::NoAllocate) }
+        unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::EvictFirst) }
     }
 }

@@ -1,8 +1,6 @@
 //! The levels above the lowest, and the table above them.
 
-use crate::layout::{
-    HALVES_CHILDREN, NODE_WORDS, Quantiser, TOP_BUCKETS, covered, exact_children, node_at, prefix, table_shifts,
-};
+use crate::layout::{HALVES_CHILDREN, NODE_WORDS, Prefixes, Quantiser, TOP_BUCKETS, covered, exact_children, node_at};
 use crate::node::{node_word, note_formats};
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args, unroll};
@@ -173,19 +171,44 @@ kernel_args! {
         pub count: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
+        /// [`Prefixes::split`].
+        pub split: K,
+        /// [`Prefixes::gap`].
+        pub gap: K,
         /// Formats that were noted: `[2]`.
         pub formats: Global<u32>,
         /// Out: `[TOP_BUCKETS]`.
         pub table: GlobalMut<u32>,
         /// Out: `[count]`, the prefixes of the first keys.
         pub prefixes: GlobalMut<u32>,
-        /// Out: `[SUMMARY_WORDS]`, the [parts](KeyWord::parts) of the first and of the last of these keys, and the formats.
+        /// Out: `[SUMMARY_WORDS]`, the [parts](KeyWord::parts) of the first and of the last of these keys, the formats, and how many
+        /// [samples](crowded_samples) there are.
         pub summary: GlobalMut<u64>,
     }
 }
 
 /// Words of [`TableArgs::summary`].
-pub const SUMMARY_WORDS: u32 = 5;
+pub const SUMMARY_WORDS: u32 = 6;
+
+/// Nodes that are looked at to learn whether prefixes tell nodes apart.
+const SAMPLES: u32 = 16;
+
+/// Where there are so many [samples](crowded_samples), prefixes without a gap may do better: nodes of the same prefix are told apart
+/// by one access to memory after the other.
+pub const CROWDED_SAMPLES: u32 = 4;
+
+/// Of a few of so many nodes, how many have the same prefix as the next one.
+#[inline(always)]
+pub fn crowded_samples(count: u32, prefix_of: impl Fn(u32) -> u32) -> u32 {
+    let mut crowded = 0;
+    if count > SAMPLES {
+        unroll!(SAMPLES as usize, index => {
+            let node = (index as u64 * u64::from(count - 1) / u64::from(SAMPLES)) as u32;
+            crowded += u32::from(prefix_of(node) == prefix_of(node + 1));
+        });
+    }
+    crowded
+}
 
 /// Makes the table above nodes: a thread for each bucket and for each node.
 #[derive(Debug)]
@@ -201,12 +224,13 @@ impl<K: KeyWord> Kernel for Table<K> {
         unsafe {
             let key = |node: u64| simt.load(args.firsts, node, Hint::ReadOnly);
             let (origin, last) = (key(0), key(u64::from(args.count) - 1));
-            let (prefix_shift, bucket_shift) = table_shifts(origin, last);
-            let prefix_of = |node: u64| prefix(key(node), origin, prefix_shift);
+            let (prefixes, bucket_shift) = Prefixes::new(origin, last, args.split, args.gap);
+            let prefix_of = |node: u64| prefixes.of(key(node));
             if index == 0 {
                 let format = |at: u64| u64::from(simt.load(args.formats, at, Hint::Default));
                 let ([a, b], [c, d]) = (origin.parts(), last.parts());
-                let words = [a, b, c, d, format(0) | format(1) << 32];
+                let crowded = crowded_samples(args.count, |node| prefix_of(u64::from(node)));
+                let words = [a, b, c, d, format(0) | format(1) << 32, u64::from(crowded)];
                 unroll!(SUMMARY_WORDS as usize, word => {
                     simt.store(args.summary, word as u64, words[word], Hint::Default);
                 });

@@ -7,25 +7,27 @@
 use super::View;
 use super::node::Count;
 use core::hint::select_unpredictable;
-use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, prefix, record_words};
-use lanetree_layout::{AnyKey, KeyWord, Value};
+use lanetree_kernels_lane_tree::layout::{TOP_BUCKETS, record_words};
+use lanetree_layout::{KeyWord, Value};
 #[cfg(target_arch = "x86_64")]
 use lanetree_runtime::{Avx2, Avx512};
 use lanetree_runtime::{Line, Portable, SimdTask, prefetch};
 
 /// Queries of a group.
-const GROUP: usize = 32;
+pub(super) const GROUP: usize = 32;
 
 /// Groups that are under way: in the levels above the lowest, in the lowest, in the buckets.
 const UNDER_WAY: usize = 3;
 
-/// What is done with a query whose bucket is there. Its function is inlined into code that was compiled for the instructions.
-pub(super) trait Finish<K: AnyKey, V> {
+/// What is found in a query's bucket, once that is there. Its function is inlined into code that was compiled for the instructions.
+pub(super) trait Finish<W: KeyWord, V>: Copy {
+    /// What comes of a query.
+    type Out: Copy + Default;
     /// Whether words may be absent, and it matters where they would be.
     const ORDERED: bool;
 
-    /// To be inlined: `#[inline(always)]`. The query's number; its word; its bucket.
-    fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place);
+    /// To be inlined: `#[inline(always)]`. The query's word; its bucket.
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out;
 }
 
 /// The bucket of a word.
@@ -38,11 +40,20 @@ pub(super) struct Place {
     pub(super) line: u32,
 }
 
-/// A batch of queries over a tree that has pairs.
-pub(super) struct Batch<'a, K: AnyKey, V, F> {
-    pub(super) view: View<'a, K, V>,
-    pub(super) queries: &'a [K],
+/// Writes the words of the queries from a number on. Past the last query they may be any.
+pub(super) type Words<'a, W> = dyn Fn(usize, &mut [W; GROUP]) + 'a;
+
+/// Takes what came of the queries from a number on.
+pub(super) type Each<'a, T> = dyn FnMut(usize, &[T]) + 'a;
+
+/// A batch of queries over a tree that has pairs. Callers' functions are called once for each group: so one instance for the words
+/// serves all of their keys and results.
+pub(super) struct Batch<'a, W: KeyWord, V, F: Finish<W, V>> {
+    pub(super) view: View<'a, W, V>,
+    pub(super) count: usize,
+    pub(super) words: &'a Words<'a, W>,
     pub(super) finish: F,
+    pub(super) each: &'a mut Each<'a, F::Out>,
 }
 
 /// Queries on their way.
@@ -53,11 +64,11 @@ struct Group<B> {
     places: [Place; GROUP],
 }
 
-impl<K: AnyKey, V: Value, F: Finish<K, V>> Batch<'_, K, V, F> {
+impl<W: KeyWord, V: Value, F: Finish<W, V>> Batch<'_, W, V, F> {
     #[inline(always)]
     fn run<S: Count>(mut self, simd: S) {
-        let mut groups = [Group { words: [K::Bits::MIN; GROUP], places: [Place::default(); GROUP] }; UNDER_WAY];
-        let count = self.queries.len().div_ceil(GROUP);
+        let mut groups = [Group { words: [W::MIN; GROUP], places: [Place::default(); GROUP] }; UNDER_WAY];
+        let count = self.count.div_ceil(GROUP);
         // Each step brings every group that is under way one stage further, the last stage first.
         for step in 0..count + UNDER_WAY - 1 {
             let at = |stage: usize| step.checked_sub(stage).filter(|&group| group < count);
@@ -74,35 +85,32 @@ impl<K: AnyKey, V: Value, F: Finish<K, V>> Batch<'_, K, V, F> {
     }
 
     #[inline(always)]
-    fn start<S: Count>(&self, simd: S, number: usize, group: &mut Group<K::Bits>) {
-        let queries = &self.queries[number * GROUP..];
-        // The last group repeats its last query.
-        let last = queries.len() - 1;
-        for (i, word) in group.words.iter_mut().enumerate() {
-            *word = queries[i.min(last)].encode();
-        }
+    fn start<S: Count>(&self, simd: S, number: usize, group: &mut Group<W>) {
+        (self.words)(number * GROUP, &mut group.words);
         self.view.find_nodes::<S, F>(simd, group);
     }
 
     #[inline(always)]
-    fn finish<S: Count>(&mut self, simd: S, number: usize, group: &Group<K::Bits>) {
+    fn finish<S: Count>(&mut self, simd: S, number: usize, group: &Group<W>) {
         let first = number * GROUP;
-        let left = self.queries.len() - first;
-        for (i, (&word, &place)) in group.words.iter().zip(&group.places).enumerate().take(left) {
-            self.finish.finish(simd, &self.view, first + i, word, place);
+        let mut out = [F::Out::default(); GROUP];
+        let out = &mut out[..GROUP.min(self.count - first)];
+        for ((out, &word), &place) in out.iter_mut().zip(&group.words).zip(&group.places) {
+            *out = self.finish.finish(simd, &self.view, word, place);
         }
+        (self.each)(first, out);
     }
 }
 
-impl<K: AnyKey, V: Value> View<'_, K, V> {
+impl<W: KeyWord, V: Value> View<'_, W, V> {
     /// The nodes of the highest level for words: a binary search, all words side by side, until what is left is within 64
     /// bytes, which are compared at once.
     #[inline(always)]
-    fn find_top<S: Count>(&self, simd: S, words: &[K::Bits; GROUP], numbers: &mut [u32; GROUP]) {
+    fn find_top<S: Count>(&self, simd: S, words: &[W; GROUP], numbers: &mut [u32; GROUP]) {
         let mut counts = [0; GROUP];
         let mut most = 0;
         for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
-            let prefix = prefix(word, self.top[0], self.shape.prefix_shift);
+            let prefix = self.shape.prefixes.of(word);
             let bucket = (prefix >> self.shape.bucket_shift).min(TOP_BUCKETS - 1);
             let bounds = self.table[bucket as usize];
             // The prefix of the first of them may be that of the word, which may be below it.
@@ -110,7 +118,7 @@ impl<K: AnyKey, V: Value> View<'_, K, V> {
             (*number, *count) = (low, (bounds >> 16) + 1 - low);
             most = most.max(*count);
         }
-        let window = Line::BYTES / size_of::<K::Bits>();
+        let window = Line::BYTES / size_of::<W>();
         let at_once = if self.top.len() < window { 1 } else { window as u32 };
         while most > at_once {
             for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
@@ -131,7 +139,7 @@ impl<K: AnyKey, V: Value> View<'_, K, V> {
 
     /// The nodes of the lowest level.
     #[inline(always)]
-    fn find_nodes<S: Count, F: Finish<K, V>>(&self, simd: S, group: &mut Group<K::Bits>) {
+    fn find_nodes<S: Count, F: Finish<W, V>>(&self, simd: S, group: &mut Group<W>) {
         let mut numbers = [0; GROUP];
         self.find_top(simd, &group.words, &mut numbers);
         for number in &mut numbers {
@@ -150,16 +158,14 @@ impl<K: AnyKey, V: Value> View<'_, K, V> {
             place.node = number;
             prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
             if F::ORDERED {
-                prefetch(
-                    self.records.as_ptr().wrapping_add(number as usize * record_words::<K::Bits, V>() as usize).cast(),
-                );
+                prefetch(self.records.as_ptr().wrapping_add(number as usize * record_words::<W, V>() as usize).cast());
             }
         }
     }
 
     /// The buckets.
     #[inline(always)]
-    fn find_lines<S: Count, F: Finish<K, V>>(&self, simd: S, group: &mut Group<K::Bits>) {
+    fn find_lines<S: Count, F: Finish<W, V>>(&self, simd: S, group: &mut Group<W>) {
         for (place, &word) in group.places.iter_mut().zip(&group.words) {
             let first = F::ORDERED.then(|| self.record(place.node as usize).first);
             (place.line, place.within) = simd.child(&self.nodes[place.node as usize], word, first);
@@ -168,7 +174,7 @@ impl<K: AnyKey, V: Value> View<'_, K, V> {
     }
 }
 
-impl<K: AnyKey, V: Value, F: Finish<K, V>> SimdTask for Batch<'_, K, V, F> {
+impl<W: KeyWord, V: Value, F: Finish<W, V>> SimdTask for Batch<'_, W, V, F> {
     type Out = ();
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 mod descent;
 mod node;
 
-use self::descent::{Batch, Finish, Place};
+use self::descent::{Batch, Each, Finish, GROUP, Place, Words};
 use self::node::Count;
 use crate::parts::{Parts, Shape};
 use core::marker::PhantomData;
@@ -15,28 +15,28 @@ use lanetree_kernels_lane_tree::layout::{
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Line, Simd};
 
-/// A tree in main memory.
-pub struct View<'a, K: AnyKey, V> {
-    shape: Shape<K::Bits>,
+/// A tree in main memory, over the words of its keys.
+pub struct View<'a, W: KeyWord, V> {
+    shape: Shape<W>,
     simd: Simd,
     lines: &'a [Line],
     nodes: &'a [Line],
     records: &'a [u64],
-    firsts: &'a [K::Bits],
-    top: &'a [K::Bits],
+    firsts: &'a [W],
+    top: &'a [W],
     table: &'a [u32],
     values: PhantomData<V>,
 }
 
-impl<K: AnyKey, V> Clone for View<'_, K, V> {
+impl<W: KeyWord, V> Clone for View<'_, W, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K: AnyKey, V> Copy for View<'_, K, V> {}
+impl<W: KeyWord, V> Copy for View<'_, W, V> {}
 
 /// Where a query ends: in a bucket, after some of its pairs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Position {
     line: usize,
     slot: usize,
@@ -49,9 +49,9 @@ fn in_lines<T: Word, L: bytemuck::AnyBitPattern>(words: &[T]) -> &[L] {
     if words.is_empty() { &[] } else { bytemuck::cast_slice(words) }
 }
 
-impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
+impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     /// The tree, if it is in main memory, searched with these instructions.
-    pub(crate) fn new(parts: &'a Parts<K::Bits>, simd: Simd) -> Option<Self> {
+    pub(crate) fn new(parts: &'a Parts<W>, simd: Simd) -> Option<Self> {
         Some(Self {
             shape: parts.shape,
             simd,
@@ -65,8 +65,8 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
         })
     }
 
-    fn record(&self, number: usize) -> Record<K::Bits> {
-        let words = record_words::<K::Bits, V>() as usize;
+    fn record(&self, number: usize) -> Record<W> {
+        let words = record_words::<W, V>() as usize;
         Record::of_slice::<V>(&self.records[number * words..(number + 1) * words])
     }
 
@@ -77,27 +77,60 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
     /// The place of a bucket among [`View::lines`].
     #[inline(always)]
     fn place(line: usize) -> usize {
-        (line_at::<K::Bits, V>(line as u32) / u64::from(LINE_WORDS)) as usize
+        (line_at::<W, V>(line as u32) / u64::from(LINE_WORDS)) as usize
     }
 
     /// The pair in a slot.
-    fn pair(&self, line: usize, slot: usize) -> (K::Bits, V) {
-        let slots = chunk_slots::<K::Bits, V>() as usize;
+    fn pair(&self, line: usize, slot: usize) -> (W, V) {
+        let slots = chunk_slots::<W, V>() as usize;
         let (words, at) = (self.lines[Self::place(line)].array::<u64, 8>(), slot / slots * 2);
         let (key, value) = pairs_of([words[at], words[at + 1]])[slot % slots];
-        (key, if has_values_beside::<K::Bits, V>() { self.value_beside(line, slot) } else { value })
+        (key, if has_values_beside::<W, V>() { self.value_beside(line, slot) } else { value })
     }
 
     /// The value of a slot, if buckets have keys alone.
     #[inline(always)]
     fn value_beside(&self, line: usize, slot: usize) -> V {
         let all: &[V] = bytemuck::cast_slice(self.lines);
-        all[value_at::<K::Bits, V>(line as u32, slot as u32) as usize]
+        all[value_at::<W, V>(line as u32, slot as u32) as usize]
     }
 
-    /// Calls `each` with the position of every query: after the keys below it or, with `upper`, not above it.
-    fn positions(&self, queries: &[K], upper: bool, each: impl FnMut(usize, K::Bits, Position)) {
-        self.simd.run(Batch { view: *self, queries, finish: Positions { upper, each } });
+    /// Calls `each` with what [`Batch`] says.
+    fn values(&self, count: usize, words: &Words<'_, W>, each: &mut Each<'_, Option<V>>) {
+        self.simd.run(Batch { view: *self, count, words, finish: Values, each });
+    }
+
+    /// Calls `each` with the positions of queries: after the keys below them or, with `upper`, not above them.
+    fn positions(&self, count: usize, words: &Words<'_, W>, upper: bool, each: &mut Each<'_, Position>) {
+        self.simd.run(Batch { view: *self, count, words, finish: Positions { upper }, each });
+    }
+
+    /// Calls `each` with the last pairs at or below queries, or the first ones at or above them.
+    fn neighbors(&self, count: usize, words: &Words<'_, W>, predecessor: bool, each: &mut Each<'_, Option<(W, V)>>) {
+        self.positions(count, words, predecessor, &mut |first, positions| {
+            let mut pairs = [None; GROUP];
+            for (pair, &position) in pairs.iter_mut().zip(positions) {
+                *pair = self.beside(position, predecessor);
+            }
+            each(first, &pairs[..positions.len()]);
+        });
+    }
+
+    /// The pair before a position, or that after it.
+    fn beside(&self, Position { line, slot, len, rank }: Position, before: bool) -> Option<(W, V)> {
+        match before {
+            true if rank == 0 => None,
+            true if slot > 0 => Some(self.pair(line, slot - 1)),
+            // The last slot of a bucket has its last pair, whether or not it is free.
+            true => Some(self.pair(line - 1, line_slots::<W, V>() as usize - 1)),
+            false if rank == self.shape.len => None,
+            false if slot < len => Some(self.pair(line, slot)),
+            // Buckets that are free repeat the pair before.
+            false => {
+                let last = self.pair(line, len - 1).0;
+                (line + 1..).map(|line| self.pair(line, 0)).find(|pair| pair.0 > last)
+            }
+        }
     }
 
     /// The position of the pair of a rank; past the last pair, that after it.
@@ -116,53 +149,56 @@ impl<'a, K: AnyKey, V: Value> View<'a, K, V> {
 /// Words of a bucket that are keys, if pairs take two each.
 const KEYS: u32 = 0x5555_5555;
 
-/// Gives away the values of words.
-struct Values<F>(F);
+/// Finds the values of words.
+#[derive(Clone, Copy)]
+struct Values;
 
-impl<K: AnyKey, V: Value, F: FnMut(usize, Option<V>)> Finish<K, V> for Values<F> {
+impl<W: KeyWord, V: Value> Finish<W, V> for Values {
+    type Out = Option<V>;
     const ORDERED: bool = false;
 
     #[inline(always)]
-    fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place) {
-        let line = &view.lines[View::<K, V>::place(place.line as usize)];
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
+        let line = &view.lines[View::<W, V>::place(place.line as usize)];
         if !V::IS_SOME {
-            return self.0(query, (simd.equal(line.words(), word) != 0).then(V::default));
+            return (simd.equal(line.words(), word) != 0).then(V::default);
         }
-        if has_values_beside::<K::Bits, V>() {
+        if has_values_beside::<W, V>() {
             let equal = simd.equal(line.words(), word);
             let value = || view.value_beside(place.line as usize, equal.trailing_zeros() as usize);
-            return self.0(query, (equal != 0).then(value));
+            return (equal != 0).then(value);
         }
         // The value is the word after the key. Past the last one of an absent key, it is none's.
         let of_word = |word: u64| V::of(KeyWord::truncate(word));
-        let (equal, value) = if chunk_slots::<K::Bits, V>() == 2 {
+        let (equal, value) = if chunk_slots::<W, V>() == 2 {
             let equal = simd.equal(line.words(), word.low()) & KEYS;
             (equal, of_word(line.array::<u32, 16>()[(equal.trailing_zeros() as usize + 1) % 16].into()))
         } else {
             let equal = simd.equal(line.words(), word.parts()[0]) & KEYS;
             (equal, of_word(line.array::<u64, 8>()[(equal.trailing_zeros() as usize + 1) % 8]))
         };
-        self.0(query, (equal != 0).then_some(value));
+        (equal != 0).then_some(value)
     }
 }
 
-/// Gives away the positions of words.
-struct Positions<F> {
+/// Finds the positions of words.
+#[derive(Clone, Copy)]
+struct Positions {
     upper: bool,
-    each: F,
 }
 
-impl<K: AnyKey, V: Value, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for Positions<F> {
+impl<W: KeyWord, V: Value> Finish<W, V> for Positions {
+    type Out = Position;
     const ORDERED: bool = true;
 
     #[inline(always)]
-    fn finish<S: Count>(&mut self, simd: S, view: &View<'_, K, V>, query: usize, word: K::Bits, place: Place) {
-        let line = &view.lines[View::<K, V>::place(place.line as usize)];
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
+        let line = &view.lines[View::<W, V>::place(place.line as usize)];
         let low = word.parts()[0];
         // Of words as wide as half a pair, or as a key alone.
-        let before = match (chunk_slots::<K::Bits, V>(), self.upper) {
-            _ if has_keys_alone::<K::Bits, V>() && self.upper => simd.upto(line.words(), word),
-            _ if has_keys_alone::<K::Bits, V>() => simd.below(line.words(), word),
+        let before = match (chunk_slots::<W, V>(), self.upper) {
+            _ if has_keys_alone::<W, V>() && self.upper => simd.upto(line.words(), word),
+            _ if has_keys_alone::<W, V>() => simd.below(line.words(), word),
             (2, false) => simd.below(line.words(), word.low()) & KEYS,
             (2, true) => simd.upto(line.words(), word.low()) & KEYS,
             (_, false) => simd.below(line.words(), low) & KEYS,
@@ -173,45 +209,47 @@ impl<K: AnyKey, V: Value, F: FnMut(usize, K::Bits, Position)> Finish<K, V> for P
         // Free slots repeat the last pair.
         let slot = before.count_ones().min(len);
         let rank = record.rank + u64::from(record.before::<V>(place.within) + slot);
-        let position = Position { line: place.line as usize, slot: slot as usize, len: len as usize, rank };
-        (self.each)(query, word, position);
+        Position { line: place.line as usize, slot: slot as usize, len: len as usize, rank }
     }
 }
 
-impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K, V> {
+/// Writes the words of queries from one on; the last one's again where there are no more.
+fn encoded<K: AnyKey>(queries: &[K]) -> impl Fn(usize, &mut [K::Bits; GROUP]) {
+    |first, words| {
+        let queries = &queries[first..];
+        let last = queries.len() - 1;
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = queries[i.min(last)].encode();
+        }
+    }
+}
+
+impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K::Bits, V> {
     fn get(&self, queries: &[K], mut each: impl FnMut(usize, Option<V>)) {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, None));
         }
-        self.simd.run(Batch { view: *self, queries, finish: Values(each) });
+        self.values(queries.len(), &encoded(queries), &mut |first, values| {
+            values.iter().enumerate().for_each(|(i, value)| each(first + i, *value));
+        });
     }
 
     fn rank(&self, queries: &[K], upper: bool, mut each: impl FnMut(usize, u64)) {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, 0));
         }
-        self.positions(queries, upper, |i, _, position| each(i, position.rank));
+        self.positions(queries.len(), &encoded(queries), upper, &mut |first, positions| {
+            positions.iter().enumerate().for_each(|(i, position)| each(first + i, position.rank));
+        });
     }
 
     fn neighbor(&self, queries: &[K], predecessor: bool, mut each: impl FnMut(usize, Option<(K, V)>)) {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, None));
         }
-        self.positions(queries, predecessor, |i, _, Position { line, slot, len, rank }| {
-            let pair = match predecessor {
-                true if rank == 0 => None,
-                true if slot > 0 => Some(self.pair(line, slot - 1)),
-                // The last slot of a bucket has its last pair, whether or not it is free.
-                true => Some(self.pair(line - 1, line_slots::<K::Bits, V>() as usize - 1)),
-                false if rank == self.shape.len => None,
-                false if slot < len => Some(self.pair(line, slot)),
-                // Buckets that are free repeat the pair before.
-                false => {
-                    let last = self.pair(line, len - 1).0;
-                    (line + 1..).map(|line| self.pair(line, 0)).find(|pair| pair.0 > last)
-                }
-            };
-            each(i, pair.map(|(word, value)| (K::decode(word), value)));
+        self.neighbors(queries.len(), &encoded(queries), predecessor, &mut |first, pairs| {
+            let decoded = |&(word, value): &(K::Bits, V)| (K::decode(word), value);
+            pairs.iter().enumerate().for_each(|(i, pair)| each(first + i, pair.as_ref().map(decoded)));
         });
     }
 

@@ -98,6 +98,44 @@ fn a_tree_that_grows_beyond_its_table_gets_a_level() {
     is_queried(&tree, &keys);
 }
 
+#[test]
+fn two_clusters_are_told_apart_by_a_table_without_the_gap_between_them() {
+    let dense = |from: u64, len: u64| (from..).step_by(3).take(len as usize);
+    for device in [Device::host(), Device::emulated()] {
+        for above in [600, 4000] {
+            let mut keys: Vec<u64> = dense(0, 8000).chain((0..above).rev().map(|at| u64::MAX - 3 * at)).collect();
+            let mut tree = LaneTree::build(&device, &keys, &keys).unwrap();
+            for _ in 0..2 {
+                let shape = tree.parts.get().unwrap().shape;
+                assert!(shape.prefixes.gap > 0 && shape.top_count > 16, "{shape:?}");
+                let near = keys.iter().flat_map(|&key| [key.saturating_sub(1), key, key.saturating_add(1)]);
+                let words: Vec<u64> = near.chain((0..64).map(|bit| 1 << bit)).step_by(7).collect();
+                let ranks: Vec<u64> =
+                    words.iter().map(|&word| keys.partition_point(|&key| key < word) as u64).collect();
+                let at_or_below =
+                    |word| keys.partition_point(|&key| key <= word).checked_sub(1).map(|at| (keys[at], keys[at]));
+                assert_eq!(tree.lower_bound_many(&words).unwrap(), ranks);
+                let expected: Vec<_> = words.iter().map(|&word| at_or_below(word)).collect();
+                assert_eq!(tree.predecessor_many(&words).unwrap(), expected);
+                let values = tree.get_many(&words).unwrap();
+                assert!(
+                    values
+                        .iter()
+                        .zip(&expected)
+                        .zip(&words)
+                        .all(|((value, found), word)| { *value == found.map(|pair| pair.0).filter(|key| key == word) })
+                );
+                // Keys of the gap, so that nodes of both clusters are split.
+                let more: Vec<u64> = dense(24_000, 900).chain((0..900).map(|at| u64::MAX - 50_000 + at)).collect();
+                tree.insert_many(&more, &more).unwrap();
+                keys.extend(more);
+                keys.sort_unstable();
+                keys.dedup();
+            }
+        }
+    }
+}
+
 /// A card on which a table of few nodes is too large.
 const TINY: Card = Card { shared_bytes_per_block: 24 << 10, ..Card::SMALLEST };
 /// That many fit.

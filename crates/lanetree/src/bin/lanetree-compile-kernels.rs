@@ -1,8 +1,8 @@
 //! Compiles all kernels to machine code ahead of time, for processes that must not wait for the GPU's driver to compile them:
 //! in a container, say, every start is a cold one.
 //!
-//! `cargo install --path crates/lanetree --features cuda` and `lanetree-compile-kernels ptxas DIR 80 90`, with the `ptxas` of a CUDA toolkit
-//! that is not newer than the GPU's driver; then run programs of the same version of Lanetree with
+//! `cargo install --path crates/lanetree --features cuda,all-indexes`, or with the features of the indexes that programs use, and
+//! `lanetree-compile-kernels ptxas DIR 80 90`, with the `ptxas` of a CUDA toolkit that is not newer than the GPU's driver; then run programs of the same version of Lanetree with
 //! `LANETREE_MACHINE_CODE=DIR`.
 
 use lanetree::runtime::{MACHINE_CODE, machine_code_file};

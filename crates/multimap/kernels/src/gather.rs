@@ -30,9 +30,9 @@ impl<V: Word> Values<V> {
         // SAFETY: checked to be in the array.
         unsafe {
             if position < self.first_len {
-                Some(simt.load(self.first, position, Hint::NoAllocate))
+                Some(simt.load(self.first, position, Hint::EvictFirst))
             } else if past < self.second_len {
-                Some(simt.load(self.second, past, Hint::NoAllocate))
+                Some(simt.load(self.second, past, Hint::EvictFirst))
             } else {
                 None
             }

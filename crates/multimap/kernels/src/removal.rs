@@ -137,7 +137,7 @@ impl<V: Word> Kernel for Match<V> {
                     let from = simt.load(args.wanted_offsets, row, Hint::ReadOnly);
                     let end = simt.load(args.wanted_offsets, row + 1, Hint::ReadOnly).min(args.wanted_len);
                     if position < args.len && from < end {
-                        let value = simt.load(args.values, position, Hint::NoAllocate);
+                        let value = simt.load(args.values, position, Hint::EvictFirst);
                         let holds = |at| simt.load(args.wanted, at, Hint::ReadOnly) <= value;
                         let found = last_where(from, end - from, holds);
                         hit = simt.load(args.wanted, found, Hint::ReadOnly) == value;
@@ -298,7 +298,7 @@ impl<V: Word> Kernel for Compact<V> {
                 let before = (kept & simt.lanes_below()).count_ones();
                 let to = simt.load(args.before, word, Hint::ReadOnly) + u64::from(before);
                 if to < args.out_len {
-                    simt.store(args.out, to, simt.load(args.values, index, Hint::NoAllocate), Hint::Default);
+                    simt.store(args.out, to, simt.load(args.values, index, Hint::EvictFirst), Hint::Default);
                 }
             }
         }

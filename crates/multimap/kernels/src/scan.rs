@@ -61,7 +61,7 @@ impl<K: KeyWord, V: Word> Kernel for Scan<K, V> {
                 let holds = |key| begin(simt.load(args.places, key, Hint::ReadOnly)) <= position;
                 let key = last_where(first, keys.min(within + 1), holds);
                 simt.store(args.out_keys, index, simt.load(args.keys, key, Hint::ReadOnly), Hint::Streaming);
-                simt.store(args.out_values, index, simt.load(args.values, position, Hint::NoAllocate), Hint::Streaming);
+                simt.store(args.out_values, index, simt.load(args.values, position, Hint::EvictFirst), Hint::Streaming);
             }
         }
     }

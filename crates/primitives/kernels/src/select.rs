@@ -104,7 +104,7 @@ impl<K: KeyWord, V: Word, const VALUES: bool, const PARTITION: bool, const STEPS
         let mut word = 0;
         if lane < 2 * STEPS as u32 && first + u64::from(lane * WARP) < count {
             // SAFETY: the word has the bit of an element.
-            word = unsafe { simt.load(args.flags, first / u64::from(WARP) + u64::from(lane), Hint::NoAllocate) };
+            word = unsafe { simt.load(args.flags, first / u64::from(WARP) + u64::from(lane), Hint::EvictFirst) };
         }
         // SAFETY: `count` elements.
         let keys: Pairs<K, STEPS> = unsafe { tile::load(simt, args.keys, first, count) };
@@ -212,7 +212,7 @@ impl Kernel for CountFlags {
         let mut bits = 0;
         while index < words {
             // SAFETY: a word with the bit of an element.
-            let mut word = unsafe { simt.load(args.flags, index, Hint::NoAllocate) };
+            let mut word = unsafe { simt.load(args.flags, index, Hint::EvictFirst) };
             let used = count - index * u64::from(WARP);
             if used < u64::from(WARP) {
                 word &= (1 << used) - 1;

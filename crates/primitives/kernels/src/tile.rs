@@ -49,11 +49,11 @@ unsafe fn load_pair<S: Simt, T: KeyWord>(simt: S, from: Global<T>, index: u64) -
     unsafe {
         match T::BITS {
             32 => {
-                let pair = simt.load(from.cast::<u64>(), index / 2, Hint::NoAllocate);
+                let pair = simt.load(from.cast::<u64>(), index / 2, Hint::EvictFirst);
                 [T::truncate(pair), T::truncate(pair >> 32)]
             }
-            64 => simt.load_vector(from.cast::<u64>(), index, Hint::NoAllocate).map(T::truncate),
-            _ => [simt.load(from, index, Hint::NoAllocate), simt.load(from, index + 1, Hint::NoAllocate)],
+            64 => simt.load_vector(from.cast::<u64>(), index, Hint::EvictFirst).map(T::truncate),
+            _ => [simt.load(from, index, Hint::EvictFirst), simt.load(from, index + 1, Hint::EvictFirst)],
         }
     }
 }
@@ -101,7 +101,7 @@ pub(crate) unsafe fn load<S: Simt, T: KeyWord, const N: usize>(
                 let index = lane + STEP * step as u64 + odd as u64;
                 if index < count {
                     // SAFETY: in front of `count`.
-                    pairs[step][odd] = unsafe { simt.load(from, index, Hint::NoAllocate) };
+                    pairs[step][odd] = unsafe { simt.load(from, index, Hint::EvictFirst) };
                 }
             });
         });

@@ -140,7 +140,7 @@ pub enum FaultKind {
         offset: usize,
     },
     /// A load through the read-only cache ([`Hint::ReadOnly`](crate::Hint::ReadOnly) or
-    /// [`Hint::NoAllocate`](crate::Hint::NoAllocate)) of memory that the same launch has written.
+    /// [`Hint::EvictFirst`](crate::Hint::EvictFirst)) of memory that the same launch has written.
     ReadOnlyOfWritten {
         /// The address.
         address: usize,

@@ -40,7 +40,7 @@ impl Lane<'_> {
 
     pub(super) fn before_load(&self, address: usize, bytes: usize, hint: Hint, place: &'static Location<'static>) {
         let intent = match hint {
-            Hint::ReadOnly | Hint::NoAllocate => Intent::ReadOnly,
+            Hint::ReadOnly | Hint::EvictFirst => Intent::ReadOnly,
             Hint::Default | Hint::Streaming => Intent::Read,
         };
         let tracked = self.check(address, bytes, intent);
@@ -137,7 +137,7 @@ impl Lane<'_> {
     /// Checked by [`Self::before_load`].
     pub(super) unsafe fn load_weakly(&self, at: *const u8, bytes: usize, hint: Hint) -> Option<u64> {
         let weak = self.block.launch.weak.as_ref()?;
-        if matches!(hint, Hint::ReadOnly | Hint::NoAllocate) {
+        if matches!(hint, Hint::ReadOnly | Hint::EvictFirst) {
             return None;
         }
         // SAFETY: in a buffer of the launch.

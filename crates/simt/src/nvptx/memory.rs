@@ -47,8 +47,8 @@ pub(super) unsafe fn load<T: KeyWord>(address: *const T, hint: Hint) -> T {
         match hint {
             Hint::Default => load_words!(address, "ld.global", (readonly, nostack)),
             Hint::ReadOnly => load_words!(address, "ld.global.nc", (pure, readonly, nostack)),
-            Hint::NoAllocate => {
-                load_words!(address, "ld.global.nc.L1::no_allocate", (pure, readonly, nostack))
+            Hint::EvictFirst => {
+                load_words!(address, "ld.global.nc.L1::evict_first", (pure, readonly, nostack))
             }
             Hint::Streaming => load_words!(address, "ld.global.cs", (readonly, nostack)),
         }
@@ -75,7 +75,7 @@ pub(super) unsafe fn load_16_bytes(address: *const u64, hint: Hint) -> [u64; 2] 
         match hint {
             Hint::Default => load_vector!(address, "ld.global", (readonly, nostack)),
             Hint::ReadOnly => load_vector!(address, "ld.global.nc", (pure, readonly, nostack)),
-            Hint::NoAllocate => load_vector!(address, "ld.global.nc.L1::no_allocate", (pure, readonly, nostack)),
+            Hint::EvictFirst => load_vector!(address, "ld.global.nc.L1::evict_first", (pure, readonly, nostack)),
             Hint::Streaming => load_vector!(address, "ld.global.cs", (readonly, nostack)),
         }
     }
@@ -103,7 +103,7 @@ pub(super) unsafe fn store<T: KeyWord>(address: *mut T, value: T, hint: Hint) {
     unsafe {
         match hint {
             Hint::Streaming => store_words!(address, value, "st.global.cs"),
-            Hint::Default | Hint::ReadOnly | Hint::NoAllocate => store_words!(address, value, "st.global"),
+            Hint::Default | Hint::ReadOnly | Hint::EvictFirst => store_words!(address, value, "st.global"),
         }
     }
 }
@@ -125,7 +125,7 @@ pub(super) unsafe fn store_16_bytes(address: *mut u64, value: [u64; 2], hint: Hi
     unsafe {
         match hint {
             Hint::Streaming => store_vector!(address, value, "st.global.cs"),
-            Hint::Default | Hint::ReadOnly | Hint::NoAllocate => store_vector!(address, value, "st.global"),
+            Hint::Default | Hint::ReadOnly | Hint::EvictFirst => store_vector!(address, value, "st.global"),
         }
     }
 }

@@ -33,7 +33,7 @@ unsafe fn load<S: Simt, V: Word, const WORDS: usize>(simt: S, args: &LeavesArgs<
     // SAFETY: the caller's promise.
     unsafe {
         if WORDS == 1 && args.numbers != 0 {
-            return [simt.load(args.keys.bytes, index, Hint::NoAllocate).swap_bytes(); WORDS];
+            return [simt.load(args.keys.bytes, index, Hint::EvictFirst).swap_bytes(); WORDS];
         }
         let key = args.keys.at(simt, index);
         core::array::from_fn(|word| key.word(simt, 8 * word as u32))
@@ -57,7 +57,7 @@ impl<V: Word, const WORDS: usize> Kernel for Leaves<V, WORDS> {
         // SAFETY: `index` is a key, with a value and a leaf; the findings are accessed atomically only.
         unsafe {
             let words = load::<S, V, WORDS>(simt, args, index);
-            let value = simt.load(args.values, index, Hint::NoAllocate).widen();
+            let value = simt.load(args.values, index, Hint::EvictFirst).widen();
             if WORDS == 1 {
                 simt.store_vector(args.leaves, 2 * index, [words[0], value], Hint::Default);
             } else if WORDS == 2 {

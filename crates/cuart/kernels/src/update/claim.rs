@@ -58,7 +58,7 @@ impl<const WORDS: usize> Kernel for Claim<WORDS> {
                 let query = Query::<WORDS>::load(simt, &args.queries, args.first + index);
                 let tree = args.tree.as_ref();
                 let leaf = descend(simt, tree, &query, Hint::ReadOnly);
-                if !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::NoAllocate) {
+                if !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::EvictFirst) {
                     slot = claim(simt, args, leaf, index as u32 + 1);
                 }
                 simt.store(args.slots, index, slot, Hint::Default);

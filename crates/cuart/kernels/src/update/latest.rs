@@ -54,7 +54,7 @@ impl<const WORDS: usize> Kernel for Latest<WORDS> {
                 let value = simt.load(args.values, operation, Hint::ReadOnly);
                 let tree = args.tree.as_ref();
                 let leaf = descend(simt, tree, &query, Hint::ReadOnly);
-                found = !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::NoAllocate);
+                found = !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::EvictFirst);
                 if found {
                     let at = args.tree.address(leaf).cast::<u64>();
                     let numbered = u64::from_halves(value, args.sequence + operation as u32);

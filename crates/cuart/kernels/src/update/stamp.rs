@@ -79,7 +79,7 @@ unsafe fn locate<S: Simt, const WORDS: usize>(simt: S, tree: &TreeRef, queries: 
         let query = Query::<WORDS>::load(simt, queries, index);
         let leaf = descend(simt, tree, &query, Hint::ReadOnly);
         let held = leaf.kind() == LinkType::HostLeaf
-            || !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::NoAllocate);
+            || !leaf.is_none() && leaf_equals(simt, tree, &query, leaf, Hint::EvictFirst);
         if held { leaf } else { Link::NONE }
     }
 }

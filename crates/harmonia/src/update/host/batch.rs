@@ -8,15 +8,15 @@ use crate::native::View;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use lanetree_frame::NetChange;
 use lanetree_frame::parallel::*;
-use lanetree_layout::{Key, Word};
+use lanetree_layout::Word;
 
 /// A batch in progress. The inner nodes do not change meanwhile.
-pub(super) struct RunningBatch<'a, K: Key, V: Word> {
-    pub(super) changes: &'a [(K::Bits, NetChange<V>)],
+pub(super) struct RunningBatch<'a, W: Word, V: Word> {
+    pub(super) changes: &'a [(W, NetChange<V>)],
     /// The inner nodes; no leaves.
-    pub(super) inner: View<'a, K, V>,
+    pub(super) inner: View<'a, W, V>,
     pub(super) prefix_sum: &'a [u32],
-    pub(super) leaves: LeafRegion<'a, K::Bits, V>,
+    pub(super) leaves: LeafRegion<'a, W, V>,
     pub(super) table: LeafTable<'a>,
     pub(super) lock: TreeLock,
     /// Whether a leaf was split, or merged, or has been left empty.
@@ -53,16 +53,16 @@ enum Left {
     Merge,
 }
 
-impl<K: Key, V: Word> RunningBatch<'_, K, V> {
+impl<W: Word, V: Word> RunningBatch<'_, W, V> {
     /// Applies all changes, in tasks of a fixed size. A task counts its changes together: the paper counts every update
     /// by itself, but then several threads would mostly contend for the coarse lock. Changes may come in any order of
     /// their keys; ascending order is the fastest, since tasks then share few leaves.
-    pub(super) fn run(&self, task_len: usize) -> Vec<Done<K::Bits, V>> {
+    pub(super) fn run(&self, task_len: usize) -> Vec<Done<W, V>> {
         let tasks = self.changes.par_chunks(task_len).enumerate();
         tasks.map(|(task, changes)| self.task(task * task_len, changes)).collect()
     }
 
-    fn task(&self, first: usize, changes: &[(K::Bits, NetChange<V>)]) -> Done<K::Bits, V> {
+    fn task(&self, first: usize, changes: &[(W, NetChange<V>)]) -> Done<W, V> {
         let mut done = Done { report: UpdateReport::default(), in_place: Vec::new() };
         let (mut splits, mut merges) = (Vec::new(), Vec::new());
 
@@ -104,7 +104,7 @@ impl<K: Key, V: Word> RunningBatch<'_, K, V> {
 
     /// Applies a change to its leaf, or to the leaf's auxiliary node, without splitting or merging. The caller holds
     /// the leaf, or the tree.
-    fn operate(&self, place: Place, mut slots: Slots<'_, K::Bits, V>, done: &mut Done<K::Bits, V>) -> Left {
+    fn operate(&self, place: Place, mut slots: Slots<'_, W, V>, done: &mut Done<W, V>) -> Left {
         let Place { leaf, change: index, .. } = place;
         let state = &self.table.states[leaf as usize];
         let (key, change) = self.changes[index];
@@ -144,7 +144,7 @@ impl<K: Key, V: Word> RunningBatch<'_, K, V> {
     }
 
     /// Applies an insert to a leaf that was full.
-    fn split(&self, _: &Exclusive<'_>, place: Place, done: &mut Done<K::Bits, V>) {
+    fn split(&self, _: &Exclusive<'_>, place: Place, done: &mut Done<W, V>) {
         // SAFETY: the tree is the caller's.
         let slots = unsafe { self.leaves.slots(place.leaf) };
         // Other threads may have split the leaf meanwhile, or made room.

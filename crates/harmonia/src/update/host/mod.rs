@@ -159,7 +159,7 @@ fn fill_empty<K: Key, V: Word>(
         NetChange::PutIfPresent(_) | NetChange::Remove => None,
     };
     let mut pairs = changes.par_iter().filter_map_collect(put)?;
-    sort_by_word(&mut pairs, |pair| pair.0)?;
+    sort_by_first(&mut pairs)?;
     let inserted = pairs.len() as u64;
     let mut report = UpdateReport { inserted, unmatched: changes.len() as u64 - inserted, ..Default::default() };
     if inserted > 0 {
@@ -181,7 +181,7 @@ fn carry_out<K: Key, V: Word>(
     let Harmonia { shape, inner, prefix_sum, leaves, ranks, .. } = tree;
     let batch = RunningBatch {
         changes,
-        inner: View::<K, V>::new(shape, in_memory(inner), &[], None),
+        inner: View::<K::Bits, V>::new(shape, in_memory(inner), &[], None),
         prefix_sum: in_memory(prefix_sum),
         leaves: LeafRegion::new(leaves.as_mut_slice().expect(IN_MEMORY), shape.fanout),
         table: LeafTable { shape, ranks: ranks.as_ref().map(in_memory), states, chains },
@@ -205,7 +205,7 @@ fn move_regions<K: Key, V: Word>(
     let settled = Settled {
         device: &tree.device,
         changes,
-        view: View::<K, V>::new(&tree.shape, &[], in_memory(&tree.leaves), None),
+        view: View::<K::Bits, V>::new(&tree.shape, &[], in_memory(&tree.leaves), None),
         leaves: in_memory(&tree.leaves),
         table: LeafTable { shape: &tree.shape, ranks, states, chains },
         limits,

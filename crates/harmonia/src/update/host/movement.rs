@@ -14,15 +14,15 @@ use lanetree_frame::NetChange;
 use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
 use lanetree_kernels_harmonia::layout::{Shape, leaf_bytes};
-use lanetree_layout::{Key, Word};
+use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device};
 
 /// A tree's leaves after all changes of a batch.
-pub(super) struct Settled<'a, K: Key, V: Word> {
+pub(super) struct Settled<'a, W: Word, V: Word> {
     /// The tree's: new regions come from its pool, if it has one.
     pub(super) device: &'a Device,
-    pub(super) changes: &'a [(K::Bits, NetChange<V>)],
-    pub(super) view: View<'a, K, V>,
+    pub(super) changes: &'a [(W, NetChange<V>)],
+    pub(super) view: View<'a, W, V>,
     pub(super) leaves: &'a [u64],
     pub(super) table: LeafTable<'a>,
     pub(super) limits: Limits,
@@ -58,29 +58,29 @@ pub(super) fn leaves_of(shape: &Shape, count: u64) -> u64 {
     count.div_ceil(fanout).max(count / u64::from(shape.per_leaf).max(fanout / 2))
 }
 
-impl<K: Key, V: Word> Settled<'_, K, V> {
+impl<W: Word, V: Word> Settled<'_, W, V> {
     /// Moves everything to its new position.
     ///
     /// # Errors
     /// [`TooManyPairs`](lanetree_frame::Error::TooManyPairs), [`Runtime`](lanetree_frame::Error::Runtime) if there is
     /// no room.
-    pub(super) fn moved(&self) -> Result<Regions<K::Bits>> {
+    pub(super) fn moved(&self) -> Result<Regions<W>> {
         let tasks = self.table.shape.leaves.div_ceil(self.limits.leaves);
         let sizes: Vec<(u64, u64)> = (0..tasks).into_par_iter().map(|task| self.size(task)).collect();
         let (leaves, len) = sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
         let shape = self.shape(leaves, len)?;
 
         let host = self.device;
-        let mut inner = host.alloc::<K::Bits>(shape.inner_slots() as usize)?;
+        let mut inner = host.alloc::<W>(shape.inner_slots() as usize)?;
         let mut prefix_sum = host.alloc::<u32>(shape.inner as usize)?;
-        let mut moved = host.alloc::<u64>((shape.leaf_region_bytes::<K::Bits, V>() / 8) as usize)?;
-        let mut last_keys = host.alloc::<K::Bits>(shape.leaves as usize)?;
+        let mut moved = host.alloc::<u64>((shape.leaf_region_bytes::<W, V>() / 8) as usize)?;
+        let mut last_keys = host.alloc::<W>(shape.leaves as usize)?;
         if leaves == 0 {
             return Ok(Regions { shape, inner, prefix_sum, leaves: moved, ranks: None });
         }
         let mut ranks = host.alloc::<u64>(shape.leaves as usize + 1)?;
 
-        let leaf_words = leaf_bytes::<K::Bits, V>(shape.fanout) as usize / 8;
+        let leaf_words = leaf_bytes::<W, V>(shape.fanout) as usize / 8;
         let mut rest = Part {
             leaf_words,
             words: slice(&mut moved),
@@ -125,7 +125,7 @@ impl<K: Key, V: Word> Settled<'_, K, V> {
         sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 
-    fn move_leaves(&self, task: u32, mut part: Part<'_, K::Bits>) {
+    fn move_leaves(&self, task: u32, mut part: Part<'_, W>) {
         let fanout = self.table.shape.fanout as usize;
         let leaf_words = part.leaf_words;
         let mut pairs = Pairs::default();

@@ -41,7 +41,7 @@ pub(super) fn replace<K: Key, V: Word>(
     limits: Limits,
 ) -> Result<Option<AllDone<K::Bits, V>>> {
     let ranks = tree.ranks.as_ref().map(in_memory);
-    let view = View::<K, V>::new(&tree.shape, in_memory(&tree.inner), in_memory(&tree.leaves), ranks);
+    let view = View::<K::Bits, V>::new(&tree.shape, in_memory(&tree.inner), in_memory(&tree.leaves), ranks);
     let more = AtomicBool::new(false);
     let found = changes.par_chunks(limits.changes).try_map_collect(|changes| find(&view, changes, &more))?;
     if more.into_inner() {
@@ -58,11 +58,11 @@ pub(super) fn replace<K: Key, V: Word>(
 }
 
 /// The pairs whose values a task's changes replace. Says whether a change does more, and ends soon after one does.
-fn find<K: Key, V: Word>(
-    view: &View<'_, K, V>,
-    changes: &[(K::Bits, NetChange<V>)],
+fn find<W: Word, V: Word>(
+    view: &View<'_, W, V>,
+    changes: &[(W, NetChange<V>)],
     more: &AtomicBool,
-) -> Result<Found<K::Bits, V>> {
+) -> Result<Found<W, V>> {
     let mut done = Done { report: Default::default(), in_place: with_room(changes.len())? };
     let mut replaced = with_room(changes.len())?;
     for changes in changes.chunks(STEP) {

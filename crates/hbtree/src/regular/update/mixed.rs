@@ -68,7 +68,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
             places.extend(part.places);
             answers.extend(part.found);
         }
-        sort_by_word(&mut answers, |answer| answer.0)?;
+        sort_by_first(&mut answers)?;
         let report = self.change_at(&changes, &places)?;
         found.extend(answers.into_iter().map(|(_, value)| value));
         Ok(report)

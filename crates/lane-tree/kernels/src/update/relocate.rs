@@ -170,7 +170,7 @@ impl<K: KeyWord, V: Value> Kernel for Ends<K, V> {
             let end = simt.load(args.ends, node, Hint::ReadOnly);
             // Buckets that are free, and slots, repeat the last pair.
             let last = line_at::<K, V>(end - 1) + u64::from(LINE_WORDS - 2);
-            let last = pairs_of::<K, V>(simt.load_vector(args.lines, last, Hint::NoAllocate))[MOST_CHUNK_SLOTS - 1].0;
+            let last = pairs_of::<K, V>(simt.load_vector(args.lines, last, Hint::EvictFirst))[MOST_CHUNK_SLOTS - 1].0;
             simt.store(args.firsts, node, first, Hint::Default);
             simt.store(args.lasts, node, last, Hint::Default);
         }

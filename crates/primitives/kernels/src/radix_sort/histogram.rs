@@ -99,7 +99,7 @@ impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Kernel for Histogram
                     let vector = i as u64 * u64::from(HISTOGRAM_THREADS) + u64::from(thread);
                     let at = first + vector * K::PER_VECTOR as u64;
                     // SAFETY: the chunk lies inside the keys, and begins on a 16-byte boundary, as the keys do.
-                    vectors[i] = unsafe { simt.load_vector(args.keys, at, Hint::NoAllocate) };
+                    vectors[i] = unsafe { simt.load_vector(args.keys, at, Hint::EvictFirst) };
                 });
                 unroll!(VECTORS, i => {
                     for &key in vectors[i].as_ref() {
@@ -111,7 +111,7 @@ impl<K: KeyWord, const PASSES: usize, const VECTORS: usize> Kernel for Histogram
                 let mut at = first + u64::from(thread);
                 while at < end {
                     // SAFETY: a key, and the counters were zeroed above.
-                    unsafe { Self::count(simt, &digits, args.passes, simt.load(args.keys, at, Hint::NoAllocate)) };
+                    unsafe { Self::count(simt, &digits, args.passes, simt.load(args.keys, at, Hint::EvictFirst)) };
                     at += u64::from(HISTOGRAM_THREADS);
                 }
             }

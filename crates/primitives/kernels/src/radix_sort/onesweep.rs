@@ -120,7 +120,7 @@ impl<K: KeyWord, V: Word, const PAIRS: bool, const WARPS: usize, const ITEMS: us
         let own = Self::own(simt);
         let from = from.byte_add((tile.first + u64::from(own)) * T::BYTES as u64);
         let mut elements = [fill; ITEMS];
-        // Through L1, though read only once: with `NoAllocate` or `Streaming` the pass takes 6 % longer.
+        // Through L1, though read only once: with `EvictFirst` or `Streaming` the pass takes 6 % longer.
         if tile.is_whole {
             unroll!(ITEMS, i => {
                 // SAFETY: the tile is full.

@@ -81,7 +81,7 @@ pub(crate) fn kernels_with_local(text: &str) -> Vec<&str> {
 }
 
 /// The kernels of a module's text that have such a line.
-pub(crate) fn kernels_with(text: &str, is_sought: impl Fn(&str) -> bool) -> Vec<&str> {
+pub fn kernels_with(text: &str, is_sought: impl Fn(&str) -> bool) -> Vec<&str> {
     let mut found = Vec::new();
     let mut kernel = "";
     for line in text.lines() {

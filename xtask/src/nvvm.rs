@@ -4,10 +4,9 @@
 //! this makes a copy of the device crates in the target folder, a workspace by itself, and leaves the
 //! real one as it is.
 
-use super::sources::Source;
-use super::{Codegen, Compiled, Options, assemble, conclude, slow, split};
 use crate::failure::{Failure, Result};
-use crate::{paths, process, rust_cuda, toolchain};
+use crate::{paths, process, rust_cuda};
+use lanetree_ptx::{Generator, Source, kernels_with, toolchain};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,24 @@ cuda_std = { git = \"https://github.com/Rust-GPU/rust-cuda\", rev = \"946c91f\" 
 const GLAM: &str = "0.30.9";
 
 /// What the manifest calls the compiler.
-pub(super) const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNVVM";
+const COMPILER: &str = "rust-cuda 946c91f (nightly-2026-04-02), libNVVM";
+
+/// rust-cuda's NVVM code generator.
+pub(crate) struct Nvvm;
+
+impl Generator for Nvvm {
+    fn compiler(&self) -> &str {
+        COMPILER
+    }
+
+    fn compile(&self, crates: &[Source]) -> Result<BTreeMap<String, Vec<String>>> {
+        compile(crates)
+    }
+
+    fn miscompiled(&self, text: &str) -> Vec<String> {
+        miscompiled(text)
+    }
+}
 
 /// The kernel crates that are compiled by groups of instances: LLVM 7 takes more than linear time for a whole one of so many.
 const GROUPED: [&str; 1] = ["lane-tree"];
@@ -33,7 +49,7 @@ const GROUPED: [&str; 1] = ["lane-tree"];
 const INSTANCES: &str = "src/instances.rs";
 
 /// The PTX of each kernel crate, by its family: a text for each group of its instances.
-pub(super) fn compile(crates: &[Source]) -> Result<BTreeMap<String, Vec<String>>> {
+fn compile(crates: &[Source]) -> Result<BTreeMap<String, Vec<String>>> {
     let rust_cuda = rust_cuda::find().map_err(|missing| {
         Failure::CannotRun(format!("rust-cuda cannot be built without\n  {}", missing.join("\n  ")))
     })?;
@@ -119,10 +135,10 @@ fn groups(instances: &str) -> Vec<String> {
 }
 
 /// One line for each kernel that counts the bits of 64-bit words: rust-cuda's code generator has these wrong.
-pub(super) fn miscompiled(text: &str) -> Vec<String> {
+fn miscompiled(text: &str) -> Vec<String> {
     const COUNTS: [&str; 4] = ["popc.b64", "clz.b64", "brev.b64", "bfind.u64"];
     let counts = |line: &str| COUNTS.iter().any(|count| line.split_whitespace().any(|word| word == *count));
-    let kernels = split::kernels_with(text, counts);
+    let kernels = kernels_with(text, counts);
     kernels
         .into_iter()
         .map(|kernel| {
@@ -131,25 +147,6 @@ pub(super) fn miscompiled(text: &str) -> Vec<String> {
             )
         })
         .collect()
-}
-
-/// Assembles what was compiled, without a change to what is committed.
-pub(super) fn assemble(options: &Options, compiled: &Compiled) -> Result<()> {
-    let folder = paths::target().join("nvvm/modules");
-    let modules = compiled.values().flatten();
-    let mut files = Vec::new();
-    for module in modules {
-        let file = folder.join(format!("{}.ptx", module.name));
-        paths::write(&file, &module.text)?;
-        files.push(file);
-    }
-    println!("{} modules in {}", files.len(), paths::shown(&folder));
-    let Some(ptxas) = options.ptxas()? else { return Ok(()) };
-    let architectures = options.architectures(&ptxas);
-    let (assembled, mut problems) = assemble::assemble(&ptxas, &assemble::jobs(files, &architectures))?;
-    print!("{}", assemble::table(&assembled, &architectures));
-    problems.extend(slow(Codegen::Nvvm, assemble::local_memory(&assembled)));
-    conclude(&problems, "the kernels must be fixed")
 }
 
 /// Makes a workspace of layout, simt and the kernel crates, these as `cdylib`s.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// Why a task failed; decides the exit code.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// Something checked is wrong: exit code 1.
     Wrong(String),
     /// The task could not run: exit code 2.
@@ -17,16 +17,16 @@ pub(crate) enum Failure {
         /// Its exit code.
         code: u8,
     },
-    /// The program ended with this code, and has said why.
+    /// A program that was run in the task's place ended with this code, and has said why.
     Runner(u8),
 }
 
 /// What a task returns.
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
+pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     /// Prints the reason on stderr and gives the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
+    pub fn report(&self) -> ExitCode {
         if !matches!(self, Self::Runner(_)) {
             eprintln!("error: {self}");
         }
@@ -34,7 +34,7 @@ impl Failure {
     }
 
     /// The exit code.
-    pub(crate) fn code(&self) -> u8 {
+    pub fn code(&self) -> u8 {
         match self {
             Self::Wrong(_) => 1,
             Self::CannotRun(_) => 2,

@@ -1,9 +1,9 @@
 //! Assembles modules with ptxas for every architecture, and reads what their kernels need.
 
-use super::manifest::Resources;
 use crate::failure::{Failure, Result};
+use crate::manifest::Resources;
 use crate::ptxas::Ptxas;
-use crate::{paths, process};
+use crate::{files, process};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The architectures that the PTX is assembled for: Turing to Blackwell.
-pub(crate) const ARCHITECTURES: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
+pub const ARCHITECTURES: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
 
 /// Kernels that may use local memory (a stack frame or spills), each with the reason.
 pub(crate) const LOCAL_EXPECTED: [(&str, &str); 0] = [];
@@ -87,7 +87,7 @@ fn assemble_one(
     match parse(&text) {
         Some(kernels) => Ok(Ok(kernels)),
         None => {
-            let file = paths::shown(file);
+            let file = files::shown(file);
             Err(Failure::CannotRun(format!("cannot read what ptxas {} says of {file}:\n{text}", ptxas.version)))
         }
     }

@@ -1,92 +1,82 @@
-//! `ptx`: compiles every kernel crate to PTX, into the folder `ptx` beside its sources, or checks what is committed
-//! there.
+//! What to do with kernel crates: options, and compiling them into their folders `ptx`.
 
-mod assemble;
-mod barriers;
-mod check;
-mod compile;
-mod digest;
-mod list;
-mod manifest;
-mod nvvm;
-mod sources;
-mod split;
-#[cfg(test)]
-mod workspace;
-
+use crate::assemble::{self, ARCHITECTURES};
+use crate::compile;
+use crate::digest::sha256;
 use crate::failure::{Failure, Result};
+use crate::files;
+use crate::manifest::{COUNTED_ON, Manifest, ModuleEntry};
 use crate::ptxas::{self, Ptxas};
-use crate::{paths, toolchain};
-use clap::{Args, ValueEnum};
-use manifest::{Manifest, ModuleEntry};
-use sources::Source;
-use split::{Calls, Module};
+use crate::source::Source;
+use crate::split::{self, Calls, Module};
+use crate::{barriers, list};
+use clap::Args;
 use std::collections::BTreeMap;
 
-pub(crate) use assemble::ARCHITECTURES;
-pub(crate) use digest::sha256;
-pub(crate) use manifest::COUNTED_ON;
-
-/// The target of the kernels.
-const TARGET: &str = "nvptx64-nvidia-cuda";
-
-/// Compile the kernels to PTX.
-#[derive(Args)]
-pub(crate) struct Options {
+/// How to compile or check kernel crates.
+#[derive(Clone, Debug, Default, Args)]
+#[group(id = "ptx")]
+pub struct Options {
     /// Change nothing: fail when the committed PTX is not what the sources compile to
     #[arg(long)]
-    pub(crate) check: bool,
+    pub check: bool,
     /// With --check: fail where the recorded compiler or ptxas is not here (by default: say so)
     #[arg(long, requires = "check")]
-    strict: bool,
+    pub(crate) strict: bool,
     /// With --check: do not assemble again what the manifests record for the same ptxas, but for sm_90, whose registers
     /// are compared
     #[arg(long, requires = "check")]
-    unrecorded: bool,
-    /// The code generator: rustc's own nvptx64 target, or rust-cuda's NVVM backend
-    #[arg(long, value_enum, default_value_t)]
-    codegen: Codegen,
+    pub(crate) unrecorded: bool,
     /// Assemble for every architecture, and fail when there is no ptxas (by default: if there is one)
     #[arg(long, overrides_with = "no_assemble")]
     assemble: bool,
     /// Do not assemble
     #[arg(long, overrides_with = "assemble")]
     no_assemble: bool,
-    /// Only the kernel crate of this family: crates/NAME/kernels
-    #[arg(long = "crate", value_name = "NAME")]
-    only: Option<String>,
     /// Architectures to assemble for (default: 75,80,86,89,90,100,120)
     #[arg(long, value_delimiter = ',', value_name = "SM,…")]
-    arch: Vec<u32>,
+    pub(crate) arch: Vec<u32>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Codegen {
-    /// rustc's nvptx64-nvidia-cuda target
-    #[default]
+/// Another compiler than rustc's own target, which compiles several crates at a time.
+///
+/// Its PTX may have calls; and local memory in it is a warning, not an error: the kernels are written for rustc's.
+pub trait Generator {
+    /// What manifests call it. Only names of rustc begin with `rustc `.
+    fn compiler(&self) -> &str;
+
+    /// The PTX of each crate, by its name: one text or more, each with other modules.
+    ///
+    /// # Errors
+    /// If it cannot run, or the crates do not compile.
+    fn compile(&self, crates: &[Source]) -> Result<BTreeMap<String, Vec<String>>>;
+
+    /// One line for each kernel of a module that the generator has compiled to something else than was written.
+    fn miscompiled(&self, text: &str) -> Vec<String>;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Codegen {
     Rustc,
-    /// rust-cuda's NVVM code generator, with its own toolchain
-    Nvvm,
+    Other,
+}
+
+impl Codegen {
+    /// That of the compiler of a manifest.
+    pub(crate) fn of(compiler: &str) -> Self {
+        if compiler.starts_with("rustc ") { Self::Rustc } else { Self::Other }
+    }
 }
 
 impl Options {
     /// What continuous integration asks for: the architectures to assemble for, all modules or those that are not
     /// recorded.
-    pub(crate) fn checking(architectures: &[u32], unrecorded: bool) -> Self {
-        Self {
-            check: true,
-            strict: true,
-            unrecorded,
-            codegen: Codegen::Rustc,
-            assemble: true,
-            no_assemble: false,
-            only: None,
-            arch: architectures.to_vec(),
-        }
+    pub fn checking(architectures: &[u32], unrecorded: bool) -> Self {
+        Self { check: true, strict: true, unrecorded, assemble: true, no_assemble: false, arch: architectures.to_vec() }
     }
 
     /// Says what was not done and why; an error where it was insisted on.
-    fn skip(&self, what: &str, reason: &str) -> Result<()> {
+    pub(crate) fn skip(&self, what: &str, reason: &str) -> Result<()> {
         if self.strict {
             return Err(Failure::CannotRun(format!("NOT {what}: {reason}")));
         }
@@ -95,11 +85,11 @@ impl Options {
     }
 
     /// The assembler, unless none is wanted, or none found and none insisted on.
-    fn ptxas(&self) -> Result<Option<Ptxas>> {
+    pub(crate) fn ptxas(&self, crates: &[Source]) -> Result<Option<Ptxas>> {
         if self.no_assemble {
             return Ok(None);
         }
-        let found = ptxas::find();
+        let found = crates.iter().find_map(|source| ptxas::find(&source.target));
         if found.is_none() && (self.assemble || self.strict) {
             return Err(Failure::CannotRun(format!("no ptxas; to fix it: {}", ptxas::INSTALL)));
         }
@@ -113,7 +103,7 @@ impl Options {
     }
 
     /// The architectures that `ptxas` is to assemble for.
-    fn architectures(&self, ptxas: &Ptxas) -> Vec<u32> {
+    pub(crate) fn architectures(&self, ptxas: &Ptxas) -> Vec<u32> {
         let asked = if self.arch.is_empty() { &ARCHITECTURES[..] } else { &self.arch };
         let (known, unknown): (Vec<u32>, Vec<u32>) = asked.iter().partition(|sm| ptxas.knows(**sm));
         for sm in unknown {
@@ -127,57 +117,38 @@ impl Options {
     }
 }
 
-/// Runs the task.
-pub(crate) fn run(options: &Options) -> Result<()> {
-    if let Some(sm) = options.arch.iter().find(|sm| **sm < 75) {
-        return Err(Failure::CannotRun(format!("--arch {sm}: the PTX is for {} and later", compile::CPU)));
-    }
-    let all = sources::discover(&paths::root());
-    let crates = sources::choose(&all, options.only.as_deref())?;
-    let mut recorded = Recorded::new();
-    for source in &all {
-        recorded.extend(Manifest::read(source)?.map(|manifest| (source.name.clone(), manifest)));
-    }
-    match (options.codegen, options.check) {
-        (Codegen::Rustc, true) => check::run(options, &crates, &recorded),
-        (Codegen::Rustc, false) => {
-            let known = others(&recorded, &crates).next().or(recorded.iter().next());
-            let found = toolchain::find(known.map(|(_, manifest)| manifest.compiler.as_str()));
-            let found = found.map_err(Failure::CannotRun)?;
-            let Some(compiler) = found else {
-                return Err(Failure::CannotRun(format!("no compiler for {TARGET}: {}", toolchain::INSTALL)));
-            };
-            same_compiler(&recorded, &crates, &compiler.version)?;
-            println!("compiling with {}", compiler.version);
-            let compile = |source: &Source| Ok(vec![compile::compile(&compiler, source)?]);
-            let compiled = compile_all(&crates, &recorded, compile, Codegen::Rustc)?;
-            generate(options, &crates, &compiled, &compiler.version)
-        }
-        (Codegen::Nvvm, check) => {
-            if !check {
-                same_compiler(&recorded, &crates, nvvm::COMPILER)?;
-            }
-            let texts = nvvm::compile(&crates)?;
-            let text = |source: &Source| Ok(texts.get(&source.name).cloned().unwrap_or_default());
-            let compiled = compile_all(&crates, &recorded, text, Codegen::Nvvm)?;
-            if check {
-                return nvvm::assemble(options, &compiled);
-            }
-            generate(options, &crates, &compiled, nvvm::COMPILER)
+/// Assembles what was compiled, without a change to what is recorded.
+pub(crate) fn assemble_compiled(options: &Options, crates: &[Source], compiled: &Compiled) -> Result<()> {
+    let mut files = Vec::new();
+    for source in crates {
+        for module in &compiled[&source.name] {
+            let file = source.target.join("nvvm/modules").join(format!("{}.ptx", module.name));
+            files::write(&file, &module.text)?;
+            files.push(file);
         }
     }
+    println!("{} modules compiled", files.len());
+    let Some(ptxas) = options.ptxas(crates)? else { return Ok(()) };
+    let architectures = options.architectures(&ptxas);
+    let (assembled, mut problems) = assemble::assemble(&ptxas, &assemble::jobs(files, &architectures))?;
+    print!("{}", assemble::table(&assembled, &architectures));
+    problems.extend(slow(Codegen::Other, assemble::local_memory(&assembled)));
+    conclude(&problems, "the kernels must be fixed")
 }
 
 /// The manifests, by kernel crate.
-type Recorded = BTreeMap<String, Manifest>;
+pub(crate) type Recorded = BTreeMap<String, Manifest>;
 
 /// Those of the crates that are not among the chosen ones.
-fn others<'a>(recorded: &'a Recorded, chosen: &[Source]) -> impl Iterator<Item = (&'a String, &'a Manifest)> {
+pub(crate) fn others<'a>(
+    recorded: &'a Recorded,
+    chosen: &[Source],
+) -> impl Iterator<Item = (&'a String, &'a Manifest)> {
     recorded.iter().filter(|(name, _)| !chosen.iter().any(|source| source.name == **name))
 }
 
 /// Fails where some crates are to be compiled with another compiler than the rest was.
-fn same_compiler(recorded: &Recorded, chosen: &[Source], compiler: &str) -> Result<()> {
+pub(crate) fn same_compiler(recorded: &Recorded, chosen: &[Source], compiler: &str) -> Result<()> {
     match others(recorded, chosen).find(|(_, manifest)| manifest.compiler != compiler) {
         Some((name, manifest)) => {
             let old = &manifest.compiler;
@@ -190,17 +161,20 @@ fn same_compiler(recorded: &Recorded, chosen: &[Source], compiler: &str) -> Resu
 }
 
 /// Compiled modules, by kernel crate.
-type Compiled = BTreeMap<String, Vec<Module>>;
+pub(crate) type Compiled = BTreeMap<String, Vec<Module>>;
 
 /// Compiles the crates and splits what comes out. Fails on a module that two crates have, be they compiled or
 /// recorded, and on local memory that is not expected; but see [`slow`].
-fn compile_all(
+pub(crate) fn compile_all(
     crates: &[Source],
     recorded: &Recorded,
     compile: impl Fn(&Source) -> Result<Vec<String>>,
-    codegen: Codegen,
+    generator: Option<&dyn Generator>,
 ) -> Result<Compiled> {
-    let calls = if codegen == Codegen::Rustc { Calls::Refuse } else { Calls::Keep };
+    let (codegen, calls) = match generator {
+        None => (Codegen::Rustc, Calls::Refuse),
+        Some(_) => (Codegen::Other, Calls::Keep),
+    };
     let mut compiled = Compiled::new();
     let mut problems = Vec::new();
     for source in crates {
@@ -209,6 +183,12 @@ fn compile_all(
             let wrong = |reason| Failure::Wrong(format!("the PTX of {}: {reason}", source.package));
             modules.extend(split::split(&text, calls).map_err(wrong)?);
         }
+        if modules.is_empty() {
+            let package = &source.package;
+            problems.push(format!(
+                "{package} has no kernels: `instance!` makes them, in a module of the crate that is compiled"
+            ));
+        }
         modules.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = modules.windows(2).find(|pair| pair[0].name == pair[1].name) {
             problems.push(format!("module {} of {} is in two groups of its instances", pair[0].name, source.package));
@@ -216,9 +196,7 @@ fn compile_all(
         for module in &modules {
             problems.extend(slow(codegen, local_variables(&module.text)));
             problems.extend(barriers::on_both_sides(&module.text));
-            if codegen == Codegen::Nvvm {
-                problems.extend(nvvm::miscompiled(&module.text));
-            }
+            problems.extend(generator.into_iter().flat_map(|generator| generator.miscompiled(&module.text)));
         }
         compiled.insert(source.name.clone(), modules);
     }
@@ -229,7 +207,7 @@ fn compile_all(
 }
 
 /// One line for each module of one name with another, from pairs of a kernel crate and a module of it.
-fn of_one_name<'a>(modules: impl Iterator<Item = (&'a String, &'a String)>) -> Vec<String> {
+pub(crate) fn of_one_name<'a>(modules: impl Iterator<Item = (&'a String, &'a String)>) -> Vec<String> {
     let mut first = BTreeMap::new();
     let mut lines = Vec::new();
     for (name, module) in modules {
@@ -240,9 +218,9 @@ fn of_one_name<'a>(modules: impl Iterator<Item = (&'a String, &'a String)>) -> V
     lines
 }
 
-/// The problems, of which rust-cuda's are printed as warnings and none are left: local memory is slow, not wrong,
+/// The problems, of which another generator's are printed as warnings and none are left: local memory is slow, not wrong,
 /// and the kernels are written for rustc's code generator, which unrolls more than rust-cuda's.
-fn slow(codegen: Codegen, problems: Vec<String>) -> Vec<String> {
+pub(crate) fn slow(codegen: Codegen, problems: Vec<String>) -> Vec<String> {
     if codegen == Codegen::Rustc {
         return problems;
     }
@@ -251,7 +229,7 @@ fn slow(codegen: Codegen, problems: Vec<String>) -> Vec<String> {
 }
 
 /// One line for each kernel with a `.local` variable that is not expected.
-fn local_variables(text: &str) -> Vec<String> {
+pub(crate) fn local_variables(text: &str) -> Vec<String> {
     let kernels = split::kernels_with_local(text).into_iter().filter(|kernel| !assemble::local_expected(kernel));
     kernels
         .map(|kernel| {
@@ -263,7 +241,7 @@ fn local_variables(text: &str) -> Vec<String> {
 }
 
 /// Prints the problems; an error if there are any.
-fn conclude(problems: &[String], advice: &str) -> Result<()> {
+pub(crate) fn conclude(problems: &[String], advice: &str) -> Result<()> {
     for problem in problems {
         eprintln!("  {problem}");
     }
@@ -275,12 +253,12 @@ fn conclude(problems: &[String], advice: &str) -> Result<()> {
 }
 
 /// Writes modules and manifests, removes modules that are no more, and assembles.
-fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler: &str) -> Result<()> {
+pub(crate) fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler: &str) -> Result<()> {
     let mut problems = Vec::new();
     let mut manifests = Recorded::new();
     for source in crates {
         let modules = &compiled[&source.name];
-        // libNVVM writes the newest PTX that it knows, whatever the target.
+        // Another generator may write a newer PTX, whatever the target.
         let isa = modules.iter().find_map(|module| split::isa(&module.text)).unwrap_or(compile::ISA.1);
         let mut manifest = Manifest {
             compiler: compiler.to_owned(),
@@ -292,7 +270,7 @@ fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler:
             modules: BTreeMap::new(),
         };
         for module in modules {
-            paths::write(&source.module(&module.name), &module.text)?;
+            files::write(&source.module(&module.name), &module.text)?;
             let kernels = module.kernels.iter().map(|kernel| (kernel.clone(), None)).collect();
             let sha256 = sha256(module.text.as_bytes());
             manifest.modules.insert(module.name.clone(), ModuleEntry { sha256, kernels });
@@ -301,16 +279,16 @@ fn generate(options: &Options, crates: &[Source], compiled: &Compiled, compiler:
         problems.extend(list::problems(source, manifest.modules.keys().map(String::as_str)));
         manifests.insert(source.name.clone(), manifest);
     }
-    if let Some(ptxas) = options.ptxas()? {
+    if let Some(ptxas) = options.ptxas(crates)? {
         problems.extend(count_resources(options, &ptxas, crates, &mut manifests)?);
     }
     for source in crates {
-        paths::write(&Manifest::path(source), &manifests[&source.name].to_json())?;
+        files::write(&Manifest::path(source), &manifests[&source.name].to_json())?;
     }
     for (name, manifest) in &manifests {
         let kernels: usize = manifest.modules.values().map(|module| module.kernels.len()).sum();
         let (modules, target, isa) = (manifest.modules.len(), &manifest.target, &manifest.isa);
-        println!("crates/{name}/kernels/ptx: {modules} modules, {kernels} kernels, {target} PTX {isa}");
+        println!("{name}: {modules} modules, {kernels} kernels, {target} PTX {isa}");
     }
     conclude(&problems, "the files were written, but the kernels must be fixed")
 }
@@ -320,7 +298,7 @@ fn remove_stale(source: &Source, manifest: &Manifest) -> Result<()> {
     for path in source.modules() {
         if !manifest.modules.contains_key(assemble::module_of(&path)) {
             std::fs::remove_file(&path)
-                .map_err(|error| Failure::CannotRun(format!("cannot remove {}: {error}", paths::shown(&path))))?;
+                .map_err(|error| Failure::CannotRun(format!("cannot remove {}: {error}", files::shown(&path))))?;
         }
     }
     Ok(())
@@ -342,7 +320,8 @@ fn count_resources(
     let jobs = assemble::jobs(crates.iter().flat_map(Source::modules), &all);
     let (assembled, mut problems) = assemble::assemble(ptxas, &jobs)?;
     print!("{}", assemble::table(&assembled, &shown));
-    problems.extend(slow(options.codegen, assemble::local_memory(&assembled)));
+    let codegen = manifests.values().next().map_or(Codegen::Rustc, |manifest| Codegen::of(&manifest.compiler));
+    problems.extend(slow(codegen, assemble::local_memory(&assembled)));
     for manifest in manifests.values_mut() {
         manifest.ptxas = Some(ptxas.version.clone());
         let modules: Vec<_> = manifest.modules.keys().map(String::as_str).collect();
@@ -360,8 +339,8 @@ fn count_resources(
 
 #[cfg(test)]
 mod tests {
-    use super::workspace::Workspace;
     use super::*;
+    use crate::fixture::Workspace;
 
     fn of(compiler: &str, modules: &[&str]) -> Manifest {
         let modules = modules.iter().map(|name| ((*name).to_owned(), ModuleEntry::default())).collect();
@@ -386,9 +365,9 @@ mod tests {
         let recorded = Recorded::from([("own".to_owned(), of("c", &["m"])), ("other".to_owned(), of("c", &["m"]))]);
         let own = [workspace.source("own")];
         // The second is compiled, or was.
-        compile_all(&workspace.sources(), &Recorded::new(), text, Codegen::Rustc).expect_err("both have m");
-        compile_all(&own, &recorded, text, Codegen::Rustc).expect_err("other has m");
-        let compiled = compile_all(&own, &Recorded::new(), text, Codegen::Rustc).expect("one has m");
+        compile_all(&workspace.sources(), &Recorded::new(), text, None).expect_err("both have m");
+        compile_all(&own, &recorded, text, None).expect_err("other has m");
+        let compiled = compile_all(&own, &Recorded::new(), text, None).expect("one has m");
         assert_eq!(compiled["own"][0].name, "m");
         let pairs: Vec<_> = recorded.iter().map(|(name, manifest)| (name, &manifest.modules)).collect();
         let lines = of_one_name(pairs.iter().flat_map(|(name, modules)| modules.keys().map(move |m| (*name, m))));
@@ -402,7 +381,7 @@ mod tests {
         let text = |module: &str| format!(".visible .entry {module}__k(\n)\n{{\n\tret;\n}}\n");
         let of = |modules: [&str; 2]| {
             let texts = modules.map(text).to_vec();
-            compile_all(&own, &Recorded::new(), move |_: &Source| Ok(texts.clone()), Codegen::Nvvm)
+            compile_all(&own, &Recorded::new(), move |_: &Source| Ok(texts.clone()), None)
         };
         let names = |compiled: &Compiled| compiled["own"].iter().map(|module| module.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&of(["n", "m"]).expect("they differ")), ["m", "n"]);
@@ -417,6 +396,6 @@ mod tests {
             workspace.write(&format!("crates/own/kernels/ptx/{file}"), "");
         }
         remove_stale(&source, &of("c", &["m"])).expect("the temporary folder can be written to");
-        assert_eq!(paths::list(&source.ptx()), ["m.ptx", "manifest.json"].map(|name| source.ptx().join(name)));
+        assert_eq!(files::list(&source.ptx), ["m.ptx", "manifest.json"].map(|name| source.ptx.join(name)));
     }
 }

@@ -4,28 +4,31 @@ use crate::process::{self, which};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The target of the kernels.
+pub(crate) const TARGET: &str = "nvptx64-nvidia-cuda";
+
 /// Older compilers do not know the edition and the features that the kernels use.
 const OLDEST_MINOR: u32 = 95;
 
 /// What to do when there is none.
-pub(crate) const INSTALL: &str = "install one of
+pub const INSTALL: &str = "install one of
     on Debian:    apt-get install rustc-web cargo-web rust-web-src   (1.96 or later, from the security archive)
     with rustup:  rustup toolchain install nightly --component rust-src
   or name a rustc and a cargo whose sysroot has rust-src in LANETREE_DEVICE_RUSTC and LANETREE_DEVICE_CARGO";
 
 /// A rustc with the sources of `core`, and the cargo that goes with it.
 #[derive(Clone, Debug)]
-pub(crate) struct Toolchain {
+pub struct Toolchain {
     rustc: PathBuf,
     cargo: PathBuf,
     /// Release, commit and LLVM: what decides the PTX.
-    pub(crate) version: String,
+    pub version: String,
 }
 
 /// The device compilers of this machine.
 ///
 /// `Err` where the environment names one that will not do; the message says why.
-pub(crate) fn find_all() -> Result<Vec<Toolchain>, String> {
+fn find_all() -> Result<Vec<Toolchain>, String> {
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
     if let Some(rustc) = named("LANETREE_DEVICE_RUSTC") {
         let cargo = named("LANETREE_DEVICE_CARGO").unwrap_or_else(|| rustc.with_file_name("cargo"));
@@ -43,7 +46,10 @@ pub(crate) fn find_all() -> Result<Vec<Toolchain>, String> {
 }
 
 /// The device compiler to use: the one whose version is `recorded` if it is here, else the first.
-pub(crate) fn find(recorded: Option<&str>) -> Result<Option<Toolchain>, String> {
+///
+/// # Errors
+/// Why the one that the environment names will not do.
+pub fn find(recorded: Option<&str>) -> Result<Option<Toolchain>, String> {
     let found = find_all()?;
     let same = found.iter().find(|toolchain| recorded == Some(&toolchain.version));
     Ok(same.or(found.first()).cloned())
@@ -84,14 +90,14 @@ impl Toolchain {
     }
 
     /// Where it is, for `doctor`.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.rustc
     }
 }
 
 /// Takes the settings of the cargo that runs us out of a command's environment, for another
 /// toolchain; its network settings stay.
-pub(crate) fn clean(command: &mut Command) -> &mut Command {
+pub fn clean(command: &mut Command) -> &mut Command {
     const KEPT: [&str; 7] =
         ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_SOURCE_", "CARGO_TERM_", "CARGO_UNSTABLE_"];
     // `cargo run` puts the host toolchain's libraries into LD_LIBRARY_PATH.

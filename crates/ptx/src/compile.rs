@@ -1,9 +1,9 @@
 //! Compiles kernel crates with rustc's own nvptx64 target.
 
-use super::sources::Source;
 use crate::failure::{Failure, Result};
-use crate::toolchain::Toolchain;
-use crate::{paths, process};
+use crate::source::Source;
+use crate::toolchain::{TARGET, Toolchain};
+use crate::{files, process};
 use std::path::{Path, PathBuf};
 
 /// The oldest GPU served: Turing. Nothing that the kernels use asks for a newer one.
@@ -13,25 +13,36 @@ pub(crate) const CPU: &str = "sm_75";
 /// drivers for nothing.
 pub(crate) const ISA: (&str, &str) = ("ptx74", "7.4");
 
+/// What kernels are compiled with, whatever the workspace says of its own builds: a profile `ptx`, as cargo's settings.
+const PROFILE: [&str; 6] = [
+    "profile.ptx.inherits='release'",
+    "profile.ptx.opt-level=3",
+    "profile.ptx.lto='fat'",
+    "profile.ptx.codegen-units=1",
+    "profile.ptx.panic='abort'",
+    "profile.ptx.debug=false",
+];
+
 /// The PTX of one kernel crate, as the compiler wrote it just now.
 pub(crate) fn compile(toolchain: &Toolchain, source: &Source) -> Result<String> {
-    let folder = paths::target().join("ptx");
+    let folder = source.target.join("ptx");
     // What an earlier run left may be of another compiler or profile, and cargo takes it to be up to date when it
     // comes back to those: neither the text nor cargo's record of it stays.
-    let stem = source.package.replace('-', "_");
-    let built = folder.join(super::TARGET).join("ptx");
-    for path in texts(&built.join("deps"), &stem) {
+    let stem = &source.library;
+    let built = folder.join(TARGET).join("ptx");
+    for path in texts(&built.join("deps"), stem) {
         std::fs::remove_file(&path).map_err(|error| cannot_remove(&path, &error))?;
     }
-    let records = paths::list(&built.join(".fingerprint"));
+    let records = files::list(&built.join(".fingerprint"));
     for path in records.into_iter().filter(|path| is_of(path, &source.package, "")) {
         std::fs::remove_dir_all(&path).map_err(|error| cannot_remove(&path, &error))?;
     }
     let mut command = toolchain.cargo();
-    command.current_dir(paths::root()).env("CARGO_TARGET_DIR", &folder);
+    command.current_dir(&source.root).env("CARGO_TARGET_DIR", &folder);
     command.args(["rustc", "--quiet", "--locked", "--profile", "ptx", "--package", &source.package]);
+    command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
     // The crate type from the command line: as plain libraries, kernel crates also serve the host.
-    command.args(["--lib", "--crate-type", "cdylib", "-Zbuild-std=core", "--target", super::TARGET, "--"]);
+    command.args(["--lib", "--crate-type", "cdylib", "-Zbuild-std=core", "--target", TARGET, "--"]);
     command.arg("-Ctarget-cpu=".to_owned() + CPU).arg("-Ctarget-feature=+".to_owned() + ISA.0);
     // `true` as the linker, as the assembly is all we want, and Debian has no llvm-bitcode-linker.
     command.args(["-Clinker=true", "--emit=asm"]);
@@ -43,12 +54,12 @@ pub(crate) fn compile(toolchain: &Toolchain, source: &Source) -> Result<String> 
     eprint!("{}", told.collect::<String>());
     if !output.status.success() {
         let package = &source.package;
-        return Err(Failure::Wrong(format!("{package} does not compile for {} (see above)", super::TARGET)));
+        return Err(Failure::Wrong(format!("{package} does not compile for {} (see above)", TARGET)));
     }
-    match &texts(&built.join("deps"), &stem)[..] {
-        [text] => paths::read(text),
+    match &texts(&built.join("deps"), stem)[..] {
+        [text] => files::read(text),
         found => {
-            let (found, folder) = (found.len(), paths::shown(&built));
+            let (found, folder) = (found.len(), files::shown(&built));
             Err(Failure::CannotRun(format!("the compiler left {found} files {stem}*.s in {folder}, and not one")))
         }
     }
@@ -56,7 +67,7 @@ pub(crate) fn compile(toolchain: &Toolchain, source: &Source) -> Result<String> 
 
 /// The compiler's texts of a crate. Cargo names the file after the package, with or without a hash.
 fn texts(folder: &Path, stem: &str) -> Vec<PathBuf> {
-    paths::list(folder).into_iter().filter(|path| is_of(path, stem, ".s")).collect()
+    files::list(folder).into_iter().filter(|path| is_of(path, stem, ".s")).collect()
 }
 
 /// Whether a file is called `stem`, or that with a hash, before `suffix`.
@@ -68,7 +79,7 @@ fn is_of(path: &Path, stem: &str, suffix: &str) -> bool {
 }
 
 fn cannot_remove(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::CannotRun(format!("cannot remove {}: {error}", paths::shown(path)))
+    Failure::CannotRun(format!("cannot remove {}: {error}", files::shown(path)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! NVIDIA's assembler: finding it, and installing it into a virtual environment of its own.
 
 use crate::failure::{Failure, Result};
-use crate::{paths, process};
+use crate::{files, process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,36 +9,39 @@ use std::process::Command;
 const WHEEL: &str = "nvidia-cuda-nvcc==13.0.88";
 
 /// What to do when there is none.
-pub(crate) const INSTALL: &str = "cargo xtask doctor --install-ptxas   (or install the CUDA toolkit)";
+pub const INSTALL: &str = "lanetree-ptx --install-ptxas (in a checkout of Lanetree: cargo xtask doctor --install-ptxas), or the CUDA \
+                           toolkit";
 
 /// A ptxas.
 #[derive(Clone, Debug)]
-pub(crate) struct Ptxas {
+pub struct Ptxas {
     /// The program.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its version, `13.0.88`.
-    pub(crate) version: String,
+    pub version: String,
 }
 
-/// The ptxas of this machine: first the one that `doctor --install-ptxas` puts into the target folder,
-/// whose version is fixed, then those of the PATH, `$CUDA_HOME` and /usr/local/cuda.
-pub(crate) fn find() -> Option<Ptxas> {
+/// The ptxas of this machine: first the one that [`install`] puts into the target folder, whose version is fixed, then those of the PATH, `$CUDA_HOME` and /usr/local/cuda.
+pub fn find(target: &Path) -> Option<Ptxas> {
     let from_cuda_home = std::env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin/ptxas"));
     let system = Some(PathBuf::from("/usr/local/cuda/bin/ptxas"));
-    let candidates = [in_environment(), process::which("ptxas"), from_cuda_home, system];
+    let candidates = [in_environment(target), process::which("ptxas"), from_cuda_home, system];
     candidates.into_iter().flatten().find_map(|path| {
         let text = process::stdout(Command::new(&path).arg("--version"))?;
         Some(Ptxas { version: parse_version(&text)?, path })
     })
 }
 
-/// Creates the virtual environment and installs ptxas into it, unless it is there.
-pub(crate) fn install() -> Result<()> {
-    if let Some(path) = in_environment() {
-        println!("ptxas is installed: {}", paths::shown(&path));
+/// Creates a virtual environment of Python in the target folder and installs ptxas into it, unless it is there.
+///
+/// # Errors
+/// Without Python or its package index.
+pub fn install(target: &Path) -> Result<()> {
+    if let Some(path) = in_environment(target) {
+        println!("ptxas is installed: {}", files::shown(&path));
         return Ok(());
     }
-    let folder = environment();
+    let folder = environment(target);
     let python = process::which("python3").ok_or_else(|| {
         Failure::CannotRun("python3 is not on the PATH: apt-get install python3 python3-venv".to_owned())
     })?;
@@ -52,21 +55,21 @@ pub(crate) fn install() -> Result<()> {
         "--no-deps",
         WHEEL,
     ]))?;
-    match in_environment() {
-        Some(path) => println!("installed {WHEEL}: {}", paths::shown(&path)),
+    match in_environment(target) {
+        Some(path) => println!("installed {WHEEL}: {}", files::shown(&path)),
         None => return Err(Failure::CannotRun(format!("{WHEEL} holds no ptxas for this machine"))),
     }
     Ok(())
 }
 
-fn environment() -> PathBuf {
-    paths::target().join("ptxas-venv")
+fn environment(target: &Path) -> PathBuf {
+    target.join("ptxas-venv")
 }
 
 /// lib/pythonX.Y/site-packages/nvidia/cuNN/bin/ptxas.
-fn in_environment() -> Option<PathBuf> {
-    let pythons = paths::list(&environment().join("lib"));
-    let toolkits = pythons.iter().flat_map(|python| paths::list(&python.join("site-packages/nvidia")));
+fn in_environment(target: &Path) -> Option<PathBuf> {
+    let pythons = files::list(&environment(target).join("lib"));
+    let toolkits = pythons.iter().flat_map(|python| files::list(&python.join("site-packages/nvidia")));
     toolkits.map(|toolkit| toolkit.join("bin/ptxas")).find(|path| path.is_file())
 }
 
@@ -78,7 +81,7 @@ fn parse_version(text: &str) -> Option<String> {
 
 impl Ptxas {
     /// Whether it can assemble for an architecture.
-    pub(crate) fn knows(&self, architecture: u32) -> bool {
+    pub fn knows(&self, architecture: u32) -> bool {
         let mut parts = self.version.split('.').map(|part| part.parse().unwrap_or(0));
         let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         let since: (u32, u32) = match architecture {

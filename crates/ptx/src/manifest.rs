@@ -1,9 +1,9 @@
 //! ptx/manifest.json of a kernel crate: what its committed PTX was compiled from, by what, and what it needs.
 
-use super::digest::sha256;
-use super::sources::Source;
+use crate::digest::sha256;
 use crate::failure::{Failure, Result};
-use crate::paths;
+use crate::files;
+use crate::source::Source;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub(crate) struct ModuleEntry {
 }
 
 /// The architecture whose resource counts are kept.
-pub(crate) const COUNTED_ON: u32 = 90;
+pub const COUNTED_ON: u32 = 90;
 
 /// What a thread, or a block, of a kernel needs: bytes but for the registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Resources {
 impl Manifest {
     /// Where that of a kernel crate is.
     pub(crate) fn path(source: &Source) -> PathBuf {
-        source.ptx().join("manifest.json")
+        source.ptx.join("manifest.json")
     }
 
     /// Reads that of a kernel crate; `None` where there is none yet.
@@ -84,12 +84,10 @@ impl Manifest {
         if !path.exists() {
             return Ok(None);
         }
-        let parsed = serde_json::from_str(&paths::read(&path)?);
+        let parsed = serde_json::from_str(&files::read(&path)?);
         parsed.map(Some).map_err(|error| {
-            let path = paths::shown(&path);
-            Failure::Wrong(format!(
-                "{path} cannot be read: {error}; `cargo xtask ptx` writes it anew after `rm {path}`"
-            ))
+            let path = files::shown(&path);
+            Failure::Wrong(format!("{path} cannot be read: {error}; remove it, and it is written anew"))
         })
     }
 

@@ -1,15 +1,16 @@
 //! src/modules.rs of a kernel crate: the list of its modules, written by hand.
 
-use super::sources::Source;
-use crate::paths;
+use crate::files;
+use crate::source::Source;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// One line for each of the modules that the list lacks, and for each that it names beyond them.
-pub(super) fn problems<'a>(source: &Source, modules: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let path = source.folder.join("src/modules.rs");
-    let (name, shown) = (&source.name, paths::shown(&path));
-    let Some(listed) = paths::read(&path).ok().and_then(|text| listed(&text)) else {
-        return vec![format!("kernel crate {name}: there is no list `lanetree_simt::modules! {{ … }}` in {shown}")];
+pub(crate) fn problems<'a>(source: &Source, modules: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let path = path(source);
+    let (name, shown) = (&source.name, files::shown(&path));
+    let Some(listed) = files::read(&path).ok().and_then(|text| listed(&text)) else {
+        return vec![format!("kernel crate {name}: there is no list `modules! {{ … }}` in {shown}")];
     };
     let modules: BTreeSet<_> = modules.into_iter().map(str::to_owned).collect();
     let forgotten = modules.difference(&listed);
@@ -19,6 +20,11 @@ pub(super) fn problems<'a>(source: &Source, modules: impl IntoIterator<Item = &'
     let idle =
         idle.map(|module| format!("kernel crate {name}: {shown} lists module {module}, but no kernel belongs to it"));
     forgotten.chain(idle).collect()
+}
+
+/// Where the list is.
+pub(crate) fn path(source: &Source) -> PathBuf {
+    source.folder.join("src/modules.rs")
 }
 
 /// The names in the macro's braces.
@@ -31,8 +37,8 @@ fn listed(text: &str) -> Option<BTreeSet<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::workspace::Workspace;
     use super::*;
+    use crate::fixture::Workspace;
 
     #[test]
     fn a_forgotten_and_an_idle_module_are_named() {

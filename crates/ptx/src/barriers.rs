@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// One line for each kernel that has two barriers of which neither can come after the other.
-pub(super) fn on_both_sides(text: &str) -> Vec<String> {
+pub(crate) fn on_both_sides(text: &str) -> Vec<String> {
     let kernels = kernels(text).into_iter().filter(|(_, lines)| has_on_both_sides(lines));
     kernels
         .map(|(name, _)| {

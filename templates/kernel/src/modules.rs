@@ -1,0 +1,6 @@
+//! The PTX modules: a file each, written by `lanetree-ptx`.
+
+lanetree::kernel::modules! {
+    groups_u32,
+    groups_u64,
+}
