@@ -225,5 +225,6 @@ fn write_plain(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 /// Reads a file, by all threads.
 fn read_plain(file: &File, room: &mut [u8]) -> io::Result<()> {
     let read = |(number, piece): (usize, &mut [u8])| file.read_exact_at(piece, (number * READ) as u64);
-    room.par_chunks_mut(READ).enumerate().map(read).collect()
+    let all: Vec<io::Result<()>> = room.par_chunks_mut(READ).enumerate().map(read).collect();
+    all.into_iter().collect()
 }
