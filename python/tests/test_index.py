@@ -325,8 +325,8 @@ def test_every_kind_has_a_class() -> None:
     if not all(file.exists() for file in files):
         pytest.skip("installed without the library's sources")
     for file in files:
-        body = file.read_text().split("pub enum Error {")[1].split("\n}\n")[0]
-        kinds = set(re.findall(r"^    ([A-Z]\w+)", body, re.M)) - {"Runtime"}
+        body = file.read_text().split("pub enum Error {")[1].split("\n    }\n")[0]
+        kinds = set(re.findall(r"^        ([A-Z]\w+)", body, re.M)) - {"Runtime"}
         assert len(kinds) > 15
         assert not {kind for kind in kinds if not hasattr(lanetree.errors, kind)}
 
