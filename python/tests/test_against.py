@@ -343,7 +343,9 @@ def test_differences_of_asof_joins(device: str) -> None:
     assert by_duckdb(at, [10], ">=") == ours(at, [10], "inner") == [(0, 0)]
     assert by_duckdb(at, [10], ">=", "left") == ours(at, [10]) == [(0, 0), (1, None)]
     # Distances of floats.
-    assert by_pandas([1.5], [1.0, 1.75], direction="nearest") == [1]
+    assert by_pandas([1.5], [1.0, 1.75], direction="nearest") == by_polars([1.5], [1.0, 1.75], strategy="nearest") == [1]
+    assert by_pandas([1.5], [1.0], tolerance=0.4) == by_polars([1.5], [1.0], tolerance=0.4) == [None]
+    assert ours([1.5], [1.0], tolerance=0.4) == [(0, None)] and ours([1.5], [1.0], tolerance=0.5) == [(0, 0)]
     with pytest.raises(lanetree.errors.OptionValue):
         ours([1.5], [1.0, 1.75], direction="nearest")
 
