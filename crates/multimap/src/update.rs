@@ -292,7 +292,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let len = read(&offsets, rows)?;
         let mut values = self.device.alloc(self.options.positions(len as usize))?;
         let rows = RowsOf { begins: places, are_places: true, offsets: &offsets, rows };
-        gather_values(stream, (&self.contents.values, more), rows, &mut values)?;
+        gather_values(stream, (&self.contents.values, more), rows, (&mut values, None))?;
         Ok((values, len))
     }
 }

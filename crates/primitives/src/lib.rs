@@ -1,6 +1,6 @@
 //! Device-wide operations that the indexes are built from, for callers who need them too.
 //!
-//! * [`exclusive_scan`], [`inclusive_max_scan`]: prefix sums, running maxima;
+//! * [`exclusive_scan`], [`exclusive_scan_masked`], [`inclusive_max_scan`]: prefix sums, running maxima;
 //! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, alone or followed by the others;
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
 //! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first one;
@@ -76,7 +76,7 @@ pub use radix_sort::{
     radix_sort_pairs_in_place,
 };
 pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};
-pub use scan::{ScanScratch, exclusive_scan, inclusive_max_scan};
+pub use scan::{ScanScratch, exclusive_scan, exclusive_scan_masked, inclusive_max_scan};
 pub use select::{SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs};
 
 /// Elements of a task of the CPU's own path: enough to outweigh its dispatch.

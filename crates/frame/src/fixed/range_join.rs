@@ -76,6 +76,14 @@ impl<K: AnyKey, V: Value> DeviceRangeMatches<K, V> {
     pub fn new(device: &Device, probes: usize, capacity: usize) -> Result<Self> {
         Ok(Self { pairs: DeviceRanges::new(device, probes, capacity)?, probes: device.alloc(capacity)? })
     }
+
+    /// Room for the values of as many matches, without their keys: see [`DeviceRanges::without_keys`].
+    ///
+    /// # Errors
+    /// As [`DeviceRangeMatches::new`].
+    pub fn without_keys(device: &Device, probes: usize, capacity: usize) -> Result<Self> {
+        Ok(Self { pairs: DeviceRanges::without_keys(device, probes, capacity)?, probes: device.alloc(capacity)? })
+    }
 }
 
 impl<I: FixedIndex> OnStream<'_, I> {
