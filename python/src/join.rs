@@ -3,7 +3,7 @@
 use crate::errors::{raise, raise_runtime};
 use crate::memory::{Cache, Memory, Words};
 use core::ops::Range;
-use lanetree::primitives::{Keys, KeysMut, SelectScratch, partition_keys, select_keys};
+use lanetree::primitives::{Keys, KeysMut, SelectScratch, partition, select};
 use lanetree::{Buffer, Stream};
 use lanetree_frame::unpack_bits;
 use pyo3::exceptions::PyValueError;
@@ -79,9 +79,9 @@ pub(crate) fn numbers_of(
     let (input, output) =
         (Keys { keys: &numbers, count: count.into() }, KeysMut { keys: &mut found, count: &mut total });
     match is_set {
-        true => select_keys(stream, input, hits, output, &mut scratch),
+        true => select(stream, input, hits, output, &mut scratch),
         // Those whose bit is not set come last.
-        false => partition_keys(stream, input, hits, output, &mut scratch),
+        false => partition(stream, input, hits, output, &mut scratch),
     }
     .map_err(raise)?;
     let total = read(&total)?;
