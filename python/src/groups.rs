@@ -9,7 +9,7 @@ use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, report};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{
-    AsOf, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, UpdateReport, Word, compose_on,
+    AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, UpdateReport, Word, compose_on,
 };
 use lanetree_frame::parallel::*;
 use lanetree_primitives::BuildScratch;
@@ -198,7 +198,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         };
         let kinds = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
         let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
-        self.tree.apply_on(stream, &keys, values, Some(&kinds), &mut scratch).map_err(raise)
+        self.tree.apply_on(stream, Batch::of_kinds(&keys, values, &kinds), &mut scratch).map_err(raise)
     }
 
     fn pairs(&self) -> PyResult<Found> {

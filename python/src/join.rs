@@ -4,7 +4,7 @@ use crate::errors::{raise, raise_runtime, value_error};
 use crate::memory::{Cache, In, Input, Memory, Words, closed};
 use crate::types::PyValue;
 use core::ops::Range;
-use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition_keys, select_keys};
+use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition, select};
 use lanetree::{Buffer, JoinKind, LaneSet, Stream, mask_hits};
 use lanetree_frame::join_steps::put_misses;
 use lanetree_frame::unpack_bits;
@@ -82,9 +82,9 @@ pub(crate) fn numbers_of(
     let (input, output) =
         (Keys { keys: &numbers, count: count.into() }, KeysMut { keys: &mut found, count: &mut total });
     match is_set {
-        true => select_keys(stream, input, hits, output, &mut scratch),
+        true => select(stream, input, hits, output, &mut scratch),
         // Those whose bit is not set come last.
-        false => partition_keys(stream, input, hits, output, &mut scratch),
+        false => partition(stream, input, hits, output, &mut scratch),
     }
     .map_err(raise)?;
     let total = read(&total)?;

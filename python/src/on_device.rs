@@ -6,7 +6,7 @@ use crate::memory::{Cache, In, Memory, Words, closed};
 use crate::typed::Typed;
 use crate::types::{Found, PyKey, PyValue, check_len, key_words};
 use lanetree::lane_tree::UpdateScratch;
-use lanetree::{Buffer, DeviceRanges, FloatOrder, NearestScratch, OpKind, RangeScratch, UpdateReport};
+use lanetree::{Batch, Buffer, DeviceRanges, FloatOrder, NearestScratch, OpKind, RangeScratch, UpdateReport};
 use lanetree_frame::fixed::{FixedIndex, OnStream};
 use lanetree_frame::{JoinBounds, unpack_bits};
 use pyo3::prelude::*;
@@ -189,7 +189,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             _ => None,
         };
         let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
-        self.tree.apply_on(stream, keys, values, kinds, &mut scratch).map_err(raise)
+        self.tree.apply_on(stream, Batch { keys, values, kinds }, &mut scratch).map_err(raise)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::join;
 use crate::memory::{Memory, Words, numpy};
-use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
+use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select};
 use lanetree::{AsOf, Buffer, Closed, F32, F64, JoinRows, Stream, Ties, UpdateReport};
 use lanetree_frame::fixed::TASK;
 use lanetree_frame::parallel::*;
@@ -71,7 +71,7 @@ macro_rules! value {
                 let mut scratch = SelectScratch::new(device, count).map_err(raise)?;
                 let input = Pairs { keys: numbers, values, count: count.into() };
                 let output = PairsMut { keys: &mut left, values: &mut found, count: &mut total };
-                select_pairs(stream, input, hits, output, &mut scratch).map_err(raise)?;
+                select(stream, input, hits, output, &mut scratch).map_err(raise)?;
                 let total = join::read(&total)?;
                 Ok((join::part(stream, left, 0..total)?, join::part(stream, found, 0..total)?))
             }

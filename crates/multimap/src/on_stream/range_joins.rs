@@ -7,7 +7,7 @@ use lanetree_frame::fixed::{Side, Uses, numbers};
 use lanetree_frame::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
 use lanetree_frame::{Buffer, Closed, Device, JoinBounds, JoinKind, Result};
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select_keys};
+use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select};
 
 /// Scratch memory of joins by ranges in device form: 65 bytes and three keys per probe, reusable for the next batch.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
             settle_hits(stream, None, count, kind == JoinKind::Anti, &mut scratch.hits)?;
             let output = KeysMut { keys: &mut out.probes, count: &mut out.count };
             let numbers = Keys { keys: &scratch.numbers, count: count.into() };
-            return select_keys(stream, numbers, &scratch.hits, output, &mut scratch.select);
+            return select(stream, numbers, &scratch.hits, output, &mut scratch.select);
         }
         self.check("the buffer of the rows", out.probes.len(), &out.rows)?;
         self.locate_range_join(bounds, how, scratch, &mut out.offsets)?;
