@@ -190,6 +190,22 @@ fn the_first_answer_is_that_of_new_processes() {
 }
 
 #[test]
+fn files_are_measured_beside_plain_ones_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    for device in ["host", "emulated"] {
+        let (text, json) =
+            figure(&["--figure", "files", "--device", device, "--quick", "--sizes", "10", "--input", path]);
+        assert!(text.contains("of the slower"), "{text}");
+        // Two ceilings, as there is no bus, a save and two loads.
+        let rows = json["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 5);
+        assert!(rows[2..].iter().all(|row| row["of_slower"].as_f64() > Some(0.0)), "{device}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
 fn sets_are_measured_beside_trees_with_values() {
     let arguments = ["--figure", "lanetree-sets", "--device", "emulated", "--quick", "--sizes", "8", "--queries", "8"];
     let (text, json) = figure(&arguments);

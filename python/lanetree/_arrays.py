@@ -458,17 +458,6 @@ class Found(NamedTuple):
         return _native.arrow_export(values, values.dtype.str, bits, absent)
 
 
-def joined(columns: tuple[Any, Any, Any], value: np.dtype[Any], device: Device) -> Any:
-    """The columns of a join: numbers of probes, values, and whether they are there; without those that it does not have."""
-    left, values, found = columns
-    rows = Array(left, np.dtype(np.int64), device)
-    if values is None:
-        return rows
-    if found is None:
-        return rows, Array(values, value, device)
-    return rows, Array(values, value, device), Array(found, np.dtype(np.bool_), device, len(left))
-
-
 def word(value: Any, dtype: np.dtype[Any]) -> int:
     """A value's bits as an integer."""
     if value == 0 and (type(value) is int or dtype.kind != "f"):

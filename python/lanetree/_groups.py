@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, _progress
+from . import _arrays, _joins, _native, _progress
 from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._columns import Nulls, without_nulls
 from ._columns import columns as columns_of
 from ._held import Held
+from ._joins import How, Probes, Ties
 from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _tolerance, _unpickled
 from ._progress import Progress
 
@@ -97,7 +98,7 @@ class GroupedIndex(Held):
         Found
             ``(values, found)``
         """
-        return self._get(keys, by, (None, False, None), default, stream, progress)
+        return self._get(keys, by, None, default, stream, progress)
 
     def asof(
         self,
@@ -107,6 +108,7 @@ class GroupedIndex(Held):
         direction: Direction = "backward",
         tolerance: Any = None,
         allow_exact_matches: bool = True,
+        ties: Literal["backward", "forward"] = "backward",
         default: Any = 0,
         stream: Any = None,
         progress: Progress = None,
@@ -119,7 +121,7 @@ class GroupedIndex(Held):
             Keys, of the index's dtype; any shape in host memory, one dimension on a device.
         by : array_like
             The group of each, of the index's dtype.
-        direction, tolerance, allow_exact_matches, default, stream, progress : optional
+        direction, tolerance, allow_exact_matches, ties, default, stream, progress : optional
             As in :meth:`Index.asof`.
 
         Returns
@@ -127,14 +129,71 @@ class GroupedIndex(Held):
         Found
             ``(values, found)``
         """
+        how = self._asof(direction, ties, allow_exact_matches, tolerance)
+        return self._get(at, by, how, default, stream, progress)
+
+    def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any) -> tuple[str, str, bool, int | None]:
+        """How neighbours are looked for, as native calls take it."""
         limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
-        return self._get(at, by, (direction, not allow_exact_matches, limit), default, stream, progress)
+        return direction, ties, not exact, limit
+
+    def asof_join(
+        self,
+        at: ArrayLike,
+        how: How = "left",
+        *,
+        by: ArrayLike,
+        direction: Direction = "backward",
+        tolerance: Any = None,
+        allow_exact_matches: bool = True,
+        ties: Ties = "backward",
+        valid: ArrayLike | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
+        """Joins rows of probes with the index as of them, within their groups; otherwise like :meth:`Index.asof_join`.
+
+        Parameters
+        ----------
+        at, by : array_like
+            Keys and groups, of the index's dtypes, in one dimension. A probe of which one is null matches nothing.
+        how, direction, tolerance, allow_exact_matches, ties, valid, stream, progress : optional
+            As in :meth:`Index.asof_join`.
+
+        Returns
+        -------
+        (left, values, found), (left, values) or left
+            As of :meth:`Index.join`.
+
+        Examples
+        --------
+        >>> quotes = lanetree.GroupedIndex(np.array([7, 7, 9]), np.array([100, 160, 120]), device="cpu")
+        >>> quotes.asof_join(np.array([159, 500, 119]), "inner", by=np.array([7, 9, 9]))
+        (array([0, 1]), array([0, 2]))
+        """
+        _joins.check(how)
+        options = self._asof(direction, ties, allow_exact_matches, tolerance)
+        if _arrays.on_device(at):
+            column, on = _arrays.on_stream(at, self.key_dtype, "the keys", self.device, stream)
+            groups = _arrays.to_device(by, self.by_dtype, "the groups", self.device, on)
+            given = _joins.bitmap(valid, column.size, self.device, on)
+            made = self._index.join(groups._memory, column._memory, options, how, given, on)
+            return _joins.on_device(made, self.device, self.value_dtype)
+        probes = Probes(valid, None, (by, self.by_dtype, "the groups"), (at, self.key_dtype, "the keys"))
+        group, raw = probes.columns
+        if ties == "both" and direction == "nearest":
+            with _progress.waiting(progress, probes.size, "joining"):
+                offsets, _, rows = self._index.asof_rows(group, raw, options)
+            return probes.join(how, np.diff(offsets), rows.view(self.value_dtype))
+        one = (direction, "backward" if ties == "both" else ties, *options[2:])
+        values, found = self._get(raw, group, one, 0, None, progress)
+        return probes.join(how, found, values[found])
 
     def _get(
         self,
         keys: ArrayLike,
         by: ArrayLike,
-        how: tuple[str | None, bool, int | None],
+        how: tuple[str, str, bool, int | None] | None,
         default: Any,
         stream: Any,
         progress: Progress,
@@ -145,14 +204,14 @@ class GroupedIndex(Held):
             groups = _arrays.to_device(by, self.by_dtype, "the groups", self.device, on)
             values = _arrays.empty(self.device, column.size, self.value_dtype)
             found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
-            self._index.get(groups._memory, column._memory, *how, values._memory, found._memory, miss, on)
+            self._index.get(groups._memory, column._memory, how, values._memory, found._memory, miss, on)
             return Found(values, found)
         raw = _arrays.host(keys, self.key_dtype, "the keys")
         group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
         outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
 
         def search(groups: Any, keys: Any, values: Any, found: Any) -> None:
-            self._index.get(groups, keys, *how, values, found, miss)
+            self._index.get(groups, keys, how, values, found, miss)
 
         if progress and group.size == raw.size:
             _progress.in_pieces(search, (group, _arrays.flat(raw), *outputs), progress, "look-ups in groups")

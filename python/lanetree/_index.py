@@ -8,11 +8,12 @@ from typing import Any, Iterator, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _native, _progress, errors
+from . import _arrays, _columns, _joins, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
 from ._held import Held, Keyed
+from ._joins import How, Probes, Ties
 from ._progress import Progress
 
 Inclusive = Literal["both", "left", "right", "neither"]
@@ -603,6 +604,7 @@ class Index(_Ordered):
         direction: Direction = "backward",
         tolerance: Any = None,
         allow_exact_matches: bool = True,
+        ties: Literal["backward", "forward"] = "backward",
         default: Any = 0,
         out: tuple[Any, Any] | None = None,
         stream: Any = None,
@@ -617,12 +619,13 @@ class Index(_Ordered):
         at : array_like
             Keys, of the index's dtype.
         direction : {"backward", "forward", "nearest"}, default "backward"
-            The last key that is not above, the first that is not below, or the nearer of both; of two at the same distance the one
-            below. Not "nearest" for floats.
+            The last key that is not above, the first that is not below, or the nearer of both. Not "nearest" for floats.
         tolerance : scalar, optional
             The largest distance of a match, in the units of the keys, or a timedelta64. For floats in host memory only.
         allow_exact_matches : bool, default True
             Whether a key that equals the query counts.
+        ties : {"backward", "forward"}, default "backward"
+            Which of two keys is taken that are equally near: the one below, or the one above.
         default : scalar, default 0
             The value where there is no match.
         out : (values, found), optional
@@ -642,23 +645,17 @@ class Index(_Ordered):
         lanetree.errors.OptionValue
             For distances of floats that are not measured.
         """
-        if direction in ("backward", "forward") and allow_exact_matches and tolerance is None and out is None:
+        if direction in ("backward", "forward") and ties == "backward" and allow_exact_matches and tolerance is None and out is None:
             _, values, found = self._neighbor(at, direction == "backward", default, stream, progress)
             return Found(values, found)
         is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
-        limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
-        if is_float and direction == "nearest":
-            # The native code would measure words.
-            raise errors.OptionValue("distances of floats are not measured, so direction='nearest' is not for float keys")
-        if is_float and limit is not None and on_gpu:
-            raise errors.OptionValue("distances of floats on a device are not measured: use predecessor or successor, which give the keys")
-        most = None if is_float else limit
-        miss, strict = _arrays.word(default, self._value), not allow_exact_matches
+        how, limit = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
+        miss = _arrays.word(default, self._value)
         if on_gpu:
             column, on = self._on(at, stream)
             near = _arrays.empty(self.device, column.size, self.key_dtype)
             made, hits = self._results(out, (self._value, _BOOL), column.size, on)
-            self._index.asof(column._memory, direction, strict, most, near._memory, made._memory, hits._memory, miss, on)
+            self._index.asof(column._memory, how, near._memory, made._memory, hits._memory, miss, on)
             return Found(made, hits) if out is None else out
         raw, shape = self._queries(at)
         outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
@@ -666,7 +663,7 @@ class Index(_Ordered):
             outputs = (outputs[0], _output(out[0], self._value, shape, raw), _output(out[1], _BOOL, shape, raw))
 
         def search(part: npt.NDArray[Any], keys: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
-            self._index.asof(part, direction, strict, most, keys, values, found, miss)
+            self._index.asof(part, how, keys, values, found, miss)
 
         if progress:
             _progress.in_pieces(search, (raw, *outputs), progress, "asof")
@@ -679,6 +676,170 @@ class Index(_Ordered):
                 has &= ~((raw - keys if direction == "backward" else keys - raw) > limit)
             host_values[~has] = np.asarray(default, self._value)
         return Found(host_values.reshape(shape)[()], has.reshape(shape)[()]) if out is None else out
+
+    def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
+        """How neighbours are looked for, as native calls take it, and the tolerance."""
+        limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
+        if self.key_dtype.kind == "f":
+            # The native code would measure words.
+            if direction == "nearest":
+                raise errors.OptionValue("distances of floats are not measured, so direction='nearest' is not for float keys")
+            if limit is not None and on_gpu:
+                raise errors.OptionValue("distances of floats on a device are not measured: use predecessor or successor, which give the keys")
+            return (direction, ties, not exact, None), limit
+        return (direction, ties, not exact, limit), limit
+
+    def asof_join(
+        self,
+        at: ArrayLike,
+        how: How = "left",
+        *,
+        direction: Direction = "backward",
+        tolerance: Any = None,
+        allow_exact_matches: bool = True,
+        ties: Ties = "backward",
+        valid: ArrayLike | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
+        """Joins rows of probes with the index as of them: with the pairs that :meth:`asof` finds.
+
+        :class:`GroupedIndex` does so within groups.
+
+        Parameters
+        ----------
+        at : array_like
+            Keys, of the index's dtype, in one dimension.
+        how : {"left", "inner", "semi", "anti"}, default "left"
+        direction, tolerance, allow_exact_matches
+            As in :meth:`asof`.
+        ties : {"backward", "forward", "both"}, default "backward"
+            As in :meth:`asof`. With "both" a probe has a row for each of two pairs that are equally near, that of the smaller key first.
+            For probes in host memory.
+        valid, stream, progress
+            As in :meth:`join`.
+
+        Returns
+        -------
+        (left, values, found), (left, values) or left
+            As of :meth:`join`.
+
+        Raises
+        ------
+        lanetree.errors.OptionValue
+            For distances of floats that are not measured; for ``ties="both"`` of probes on a device.
+
+        Examples
+        --------
+        >>> quotes = lanetree.Index(np.array([100, 160]), device="cpu")
+        >>> quotes.asof_join(np.array([90, 130, 200]), "inner", direction="nearest", tolerance=30, ties="both")
+        (array([0, 1, 1]), array([0, 0, 1]))
+        """
+        _joins.check(how)
+        on_gpu = _arrays.on_device(at)
+        options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
+        if on_gpu:
+            column, on = self._on(at, stream, "the probes")
+            given = _joins.bitmap(valid, column.size, self.device, on)
+            return _joins.on_device(self._index.join(column._memory, options, how, given, on), self.device, self._value)
+        probes = Probes(valid, self.nulls, (at, self.key_dtype, "the probes"))
+        if ties == "both" and direction == "nearest":
+            with _progress.waiting(progress, probes.size, "joining"):
+                offsets, _, found = self._index.asof_rows(probes.columns[0], options)
+            return probes.join(how, np.diff(offsets), found.view(self._value))
+        one: Any = "backward" if ties == "both" else ties
+        values, has = self.asof(
+            probes.columns[0], direction=direction, tolerance=tolerance, allow_exact_matches=allow_exact_matches, ties=one, progress=progress
+        )
+        return probes.join(how, has, values[has])
+
+    def k_nearest(
+        self,
+        at: ArrayLike,
+        k: int,
+        *,
+        direction: Direction = "nearest",
+        tolerance: Any = None,
+        allow_exact_matches: bool = True,
+        ties: Literal["backward", "forward"] = "backward",
+        stream: Any = None,
+    ) -> Ranges:
+        """The pairs whose keys are nearest to each of `at`, at most `k` of each, the nearest first.
+
+        With ``direction="backward"`` these are the last pairs at or below a query in descending order: a scan downwards. A call makes
+        `k` rounds of look-ups; :meth:`scan` goes upwards in one.
+
+        Parameters
+        ----------
+        at : array_like
+            Keys, of the index's dtype, in one dimension.
+        k : int
+            The most pairs of a query.
+        direction : {"nearest", "backward", "forward"}, default "nearest"
+            On both sides, at or below, or at or above. Not "nearest" for floats.
+        tolerance : int or timedelta64, optional
+            The largest distance of a pair, in the units of the keys. Not for floats.
+        allow_exact_matches : bool, default True
+            Whether a key that equals the query counts.
+        ties : {"backward", "forward"}, default "backward"
+            Which of two that are equally near is first.
+        stream : optional
+            As in :meth:`contains`. The call waits, to learn how many pairs there are.
+
+        Returns
+        -------
+        Ranges
+            ``(offsets, keys, values)``: the pairs of query ``i`` are ``offsets[i]:offsets[i + 1]``.
+
+        Raises
+        ------
+        lanetree.errors.OptionValue
+            For distances of floats.
+
+        Examples
+        --------
+        >>> index = lanetree.Index(np.array([10, 20, 30, 60]), device="cpu")
+        >>> index.k_nearest(np.array([24]), 3).keys
+        array([20, 30, 10])
+        """
+        most, on_gpu = _limit(k), _arrays.on_device(at)
+        # Distances of floats are measured nowhere here.
+        options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, True)
+        if on_gpu:
+            column, on = self._on(at, stream)
+            return self._ranges(self._index.k_nearest(column._memory, most, options, on))
+        return self._ranges(self._index.k_nearest(self._queries(at)[0], most, options))
+
+    def range_last(self, starts: ArrayLike, ends: ArrayLike, k: int, *, inclusive: Inclusive = "both", stream: Any = None) -> Ranges:
+        """The last pairs of each range, at most `k` of each, in descending order of their keys.
+
+        A call makes `k` rounds of look-ups. The first pairs of ranges are those of :meth:`range` with a limit.
+
+        Parameters
+        ----------
+        starts, ends, inclusive, stream
+            As in :meth:`range`.
+        k : int
+            The most pairs of a range.
+
+        Returns
+        -------
+        Ranges
+            As of :meth:`range`, but for the order.
+        """
+        closed, most = _closed(inclusive), _limit(k)
+        if _arrays.on_device(starts):
+            first, on = self._on(starts, stream, "the starts")
+            last, _ = self._on(ends, stream, "the ends")
+            return self._ranges(self._index.range_last(first._memory, last._memory, closed, most, on))
+        first_keys, last_keys = self._queries(starts, "the starts")[0], self._queries(ends, "the ends")[0]
+        return self._ranges(self._index.range_last(first_keys, last_keys, closed, most))
+
+    def _ranges(self, found: tuple[Any, Any, Any]) -> Ranges:
+        offsets, keys, values = found
+        if isinstance(keys, np.ndarray):
+            return Ranges(offsets, keys.view(self.key_dtype), values.view(self._value))
+        return Ranges(Array(offsets, _INT64, self.device), self._own(keys), Array(values, self._value, self.device))
 
     def range(
         self,
@@ -761,8 +922,9 @@ class Index(_Ordered):
     def join(
         self,
         probes: ArrayLike,
-        how: Literal["inner", "left", "semi", "anti"] = "inner",
+        how: How = "inner",
         *,
+        valid: ArrayLike | None = None,
         stream: Any = None,
         progress: Progress = None,
     ) -> Any:
@@ -771,8 +933,12 @@ class Index(_Ordered):
         Parameters
         ----------
         probes : array_like
-            Keys, of the index's dtype, in one dimension.
+            Keys, of the index's dtype, in one dimension. A null probe, of Arrow's columns, in a list (None) or in a masked array, matches
+            nothing, unless nulls are keys of the index: it is in no row of "inner" and "semi", and in one of "left" and "anti".
         how : {"inner", "left", "semi", "anti"}, default "inner"
+        valid : array_like, optional
+            Which probes there are; the others are null, too. An array of bool in host memory, or for probes on a device a bitmap there,
+            of uint32, as Arrow has them: bit ``i % 32`` of word ``i // 32`` is for probe ``i``.
         stream : optional
             As in :meth:`contains`. But for "left" the call waits, to learn how many matches there are.
         progress : bool or callable, optional
@@ -782,35 +948,42 @@ class Index(_Ordered):
         -------
         (left, values) : arrays
             For "inner": the number of each probe that is present, int64, and the value of its key. For "left": all probes,
-            and in addition to the values an array of bool, as of :meth:`get`: ``(left, values, found)``.
+            and in addition to the values, which are 0 of the others, an array of bool, as of :meth:`get`: ``(left, values, found)``.
         left : array of int64
             For "semi" the probes that are present, for "anti" those that are not.
         """
+        _joins.check(how)
         if _arrays.on_device(probes):
             column, on = self._on(probes, stream, "the probes")
-            return _arrays.joined(self._index.join(column._memory, how, on), self._value, self.device)
-        values, found = self.get(probes, progress=progress)
-        found = np.atleast_1d(found)
-        if how == "inner":
-            left = np.flatnonzero(found)
-            return left, np.atleast_1d(values)[left]
-        if how == "left":
-            return np.arange(found.size), np.atleast_1d(values), found
-        if how in ("semi", "anti"):
-            return np.flatnonzero(found if how == "semi" else ~found)
-        raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
+            given = _joins.bitmap(valid, column.size, self.device, on)
+            return _joins.on_device(self._index.join(column._memory, None, how, given, on), self.device, self._value)
+        rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
+        values, found = self.get(rows.columns[0], progress=progress)
+        return rows.join(how, found, values[found])
 
     def range_join(
-        self, lows: ArrayLike, highs: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None, progress: Progress = None
-    ) -> RangeMatches:
+        self,
+        lows: ArrayLike,
+        highs: ArrayLike,
+        how: How = "inner",
+        *,
+        inclusive: Inclusive = "both",
+        valid: ArrayLike | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
         """Joins ranges with the pairs whose keys are in them.
 
         Parameters
         ----------
         lows, highs : array_like
-            The bounds of each probe, of the index's dtype, in one dimension. A range that ends before it starts has no matches.
+            The bounds of each probe, of the index's dtype, in one dimension. A range that ends before it starts has no matches, nor one
+            of which a bound is null, as in :meth:`join`.
+        how : {"inner", "left", "semi", "anti"}, default "inner"
         inclusive : {"both", "left", "right", "neither"}, default "both"
             Which bounds belong to a range.
+        valid : array_like, optional
+            As in :meth:`join`.
         stream : optional
             As in :meth:`contains`. The call waits, to learn how many matches there are.
         progress : bool or callable, optional
@@ -819,7 +992,17 @@ class Index(_Ordered):
         Returns
         -------
         RangeMatches
-            ``(left, keys, values)``, a row for each match.
+            For "inner": ``(left, keys, values)``, a row for each match, in the order of the probes and the keys.
+        (left, keys, values, found) : arrays
+            For "left": in addition a row for each probe without a match, at its place; its value is 0, and its key is 0 in host memory
+            and any on a device.
+        left : array of int64
+            For "semi" the probes that have a match, for "anti" those that have none.
+
+        Raises
+        ------
+        ValueError
+            Unless there are as many highs as lows.
 
         Examples
         --------
@@ -827,10 +1010,21 @@ class Index(_Ordered):
         >>> left, keys, rows = index.range_join(np.array([10, 25]), np.array([20, 40]))
         >>> left, rows
         (array([0, 0, 1]), array([0, 1, 2]))
+        >>> index.range_join(np.array([10, 31]), np.array([20, 40]), "anti")
+        array([1])
         """
-        return self._join_between(lows, highs, _closed(inclusive), None, stream, progress)
+        return self._join_between(lows, highs, how, (_closed(inclusive), None), valid, stream, progress)
 
-    def band_join(self, probes: ArrayLike, distance: Any, *, stream: Any = None, progress: Progress = None) -> RangeMatches:
+    def band_join(
+        self,
+        probes: ArrayLike,
+        distance: Any,
+        how: How = "inner",
+        *,
+        valid: ArrayLike | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
         """Joins probes with the pairs whose keys are at most `distance` away; otherwise like :meth:`range_join`.
 
         Parameters
@@ -839,34 +1033,54 @@ class Index(_Ordered):
             Keys, of the index's dtype, in one dimension. At the ends of the dtype nothing wraps around.
         distance : int or timedelta64
             Not below 0. Distances of floats are not measured: use :meth:`range_join`.
-        stream, progress : optional
+        how, valid, stream, progress : optional
             As in :meth:`range_join`.
         """
-        if self.key_dtype.kind == "f":
-            raise errors.OptionValue("distances of floats are not measured: use range_join with bounds of your own")
-        far = _tolerance(distance, self.key_dtype)
-        return self._join_between(probes, probes, (True, True), far, stream, progress)
+        far = _distance(distance, self.key_dtype)
+        return self._join_between(probes, probes, how, ((True, True), far), valid, stream, progress)
 
     def _join_between(
-        self, lows: ArrayLike, highs: ArrayLike, closed: tuple[bool, bool], distance: int | None, stream: Any, progress: Progress
-    ) -> RangeMatches:
+        self,
+        lows: ArrayLike,
+        highs: ArrayLike,
+        how: How,
+        by: tuple[tuple[bool, bool], int | None],
+        valid: ArrayLike | None,
+        stream: Any,
+        progress: Progress,
+    ) -> Any:
+        _joins.check(how)
         with _progress.waiting(progress, len(lows) if progress else 0, "joining"):
-            return self._joined_between(lows, highs, closed, distance, stream)
+            made = self._joined_between(lows, highs, how, by, valid, stream)
+        return RangeMatches(*made) if how == "inner" else made
 
     def _joined_between(
-        self, lows: ArrayLike, highs: ArrayLike, closed: tuple[bool, bool], distance: int | None, stream: Any
-    ) -> RangeMatches:
+        self,
+        lows: ArrayLike,
+        highs: ArrayLike,
+        how: How,
+        by: tuple[tuple[bool, bool], int | None],
+        valid: ArrayLike | None,
+        stream: Any,
+    ) -> Any:
         if _arrays.on_device(lows):
             first, on = self._on(lows, stream, "the lows")
             last = first if highs is lows else self._on(highs, stream, "the highs")[0]
-            (_, keys, values), probes = self._index.join_between(first._memory, last._memory, closed, distance, on)
-            assert probes is not None
-            left = Array(probes, _INT64, self.device)
-            return RangeMatches(left, self._own(keys), Array(values, self._value, self.device))
-        first_keys, last_keys = self._queries(lows, "the lows")[0], self._queries(highs, "the highs")[0]
-        (offsets, keys, values), _ = self._index.join_between(first_keys, last_keys, closed, distance)
-        numbers = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-        return RangeMatches(numbers, keys.view(self.key_dtype), values.view(self._value))
+            given = _joins.bitmap(valid, first.size, self.device, on)
+            made = self._index.join_between(first._memory, last._memory, *by, how, given, on)
+            return _joins.on_device(made, self.device, self.key_dtype, self._value)
+        columns = [(lows, self.key_dtype, "the lows"), (highs, self.key_dtype, "the highs")]
+        rows = Probes(valid, self.nulls, *columns[: 1 if highs is lows else 2])
+        first_keys, last_keys = rows.columns[0], rows.columns[-1]
+        closed, distance = by
+        if how in ("semi", "anti"):
+            # Which have a match is known without the matches.
+            if distance is None:
+                lower = self.searchsorted(first_keys, "left" if closed[0] else "right")
+                return rows.join(how, np.asarray(self.searchsorted(last_keys, "right" if closed[1] else "left") > lower))
+            return rows.join(how, self.asof(first_keys, direction="nearest", tolerance=distance)[1])
+        offsets, keys, values = self._index.rows_between(first_keys, last_keys, closed, distance)
+        return rows.join(how, np.diff(offsets), keys.view(self.key_dtype), values.view(self._value))
 
     def keys(self) -> npt.NDArray[Any]:
         """All keys, in ascending order."""
@@ -1194,6 +1408,13 @@ def _output(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], queries: n
     if np.shares_memory(array, queries):
         raise ValueError("an output shares memory with the queries")
     return array.reshape(-1)
+
+
+def _distance(distance: Any, dtype: np.dtype[Any]) -> int:
+    """The distance of a band join."""
+    if dtype.kind == "f":
+        raise errors.OptionValue("distances of floats are not measured: use range_join with bounds of your own")
+    return int(_tolerance(distance, dtype))
 
 
 def _tolerance(tolerance: Any, dtype: np.dtype[Any]) -> Any:

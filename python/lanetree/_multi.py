@@ -8,13 +8,14 @@ from typing import Any, Iterator, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, _progress
+from . import _arrays, _joins, _native, _progress
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
 from ._columns import columns as columns_of
 from ._held import Keyed
-from ._index import Inclusive, Ranges, _closed, _limit, _note, _read, _restore, _unpickled, keys_and_values
+from ._joins import How, Probes
+from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read, _restore, _unpickled, keys_and_values
 from ._progress import Progress
 
 
@@ -229,8 +230,9 @@ class MultiIndex(Keyed):
     def join(
         self,
         probes: ArrayLike,
-        how: Literal["inner", "left", "semi", "anti"] = "inner",
+        how: How = "inner",
         *,
+        valid: ArrayLike | None = None,
         stream: Any = None,
         progress: Progress = None,
     ) -> Any:
@@ -239,8 +241,10 @@ class MultiIndex(Keyed):
         Parameters
         ----------
         probes : array_like
-            Keys, of the index's dtype, in one dimension.
+            Keys, of the index's dtype, in one dimension, some of which may be null, as in :meth:`Index.join`.
         how : {"inner", "left", "semi", "anti"}, default "inner"
+        valid : array_like, optional
+            As in :meth:`Index.join`.
         stream : optional
             As in :meth:`Index.contains`. The call waits, to learn how many matches there are.
         progress : bool or callable, optional
@@ -249,31 +253,79 @@ class MultiIndex(Keyed):
         Returns
         -------
         (left, values) : arrays
-            For "inner": a row for each pair of a probe with a value of its key. For "left" these, followed by a row for each probe
-            that is absent, and whether there is a value: ``(left, values, found)``.
+            For "inner": a row for each pair of a probe with a value of its key, in the order of the probes. For "left" in addition one
+            for each probe that is absent, at its place, and whether there is a value, which is 0 if not: ``(left, values, found)``.
         left : array of int64
             For "semi" the probes that are present, for "anti" those that are not.
         """
+        _joins.check(how)
         with _progress.waiting(progress, len(probes) if progress else 0, "joining"):
-            return self._joined(probes, how, stream)
+            return self._joined(probes, how, valid, stream)
 
-    def _joined(self, probes: ArrayLike, how: str, stream: Any) -> Any:
+    def _joined(self, probes: ArrayLike, how: How, valid: ArrayLike | None, stream: Any) -> Any:
         if _arrays.on_device(probes):
             column, on = self._on(probes, stream, "the probes")
-            return _arrays.joined(self._index.join(column._memory, how, on), self.value_dtype, self.device)
-        if how in ("inner", "left"):
-            offsets, values = self.get(probes)
-            counts = np.diff(offsets)
-            left = np.repeat(np.arange(counts.size), counts)
-            if how == "inner":
-                return left, values
-            absent = np.flatnonzero(counts == 0)
-            none = np.zeros(absent.size, self.value_dtype)
-            return np.concatenate([left, absent]), np.concatenate([values, none]), np.arange(left.size + absent.size) < left.size
+            given = _joins.bitmap(valid, column.size, self.device, on)
+            return _joins.on_device(self._index.join(column._memory, how, given, on), self.device, self.value_dtype)
+        rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
         if how in ("semi", "anti"):
-            found = np.atleast_1d(self.contains(probes))
-            return np.flatnonzero(found if how == "semi" else ~found)
-        raise ValueError(f"how is {how!r}, where 'inner', 'left', 'semi' or 'anti' is needed")
+            return rows.join(how, self.contains(rows.columns[0]))
+        offsets, values = self.get(rows.columns[0])
+        return rows.join(how, np.diff(offsets), values)
+
+    def range_join(
+        self,
+        lows: ArrayLike,
+        highs: ArrayLike,
+        how: How = "inner",
+        *,
+        inclusive: Inclusive = "both",
+        valid: ArrayLike | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
+        """Joins ranges with the pairs whose keys are in them: a row for each value, in the order of the keys, and of one key in that in
+        which its values were inserted. The columns are those of :meth:`join`; otherwise like :meth:`Index.range_join`.
+        """
+        return self._join_between(lows, highs, how, (_closed(inclusive), None), valid, stream, progress)
+
+    def band_join(
+        self,
+        probes: ArrayLike,
+        distance: Any,
+        how: How = "inner",
+        *,
+        valid: ArrayLike | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+    ) -> Any:
+        """Joins probes with the pairs whose keys are at most `distance` away, as :meth:`Index.band_join`; otherwise like :meth:`range_join`."""
+        far = _distance(distance, self.key_dtype)
+        return self._join_between(probes, probes, how, ((True, True), far), valid, stream, progress)
+
+    def _join_between(
+        self,
+        lows: ArrayLike,
+        highs: ArrayLike,
+        how: How,
+        by: tuple[tuple[bool, bool], int | None],
+        valid: ArrayLike | None,
+        stream: Any,
+        progress: Progress,
+    ) -> Any:
+        _joins.check(how)
+        with _progress.waiting(progress, len(lows) if progress else 0, "joining"):
+            if _arrays.on_device(lows):
+                first, on = self._on(lows, stream, "the lows")
+                last = first if highs is lows else _arrays.to_device(highs, self.key_dtype, "the highs", self.device, on)
+                given = _joins.bitmap(valid, first.size, self.device, on)
+                made = self._index.join_between(first._memory, last._memory, *by, how, given, on)
+                return _joins.on_device(made, self.device, self.value_dtype)
+            columns = [(lows, self.key_dtype, "the lows"), (highs, self.key_dtype, "the highs")]
+            rows = Probes(valid, self.nulls, *columns[: 1 if highs is lows else 2])
+            has_rows = how in ("inner", "left")
+            offsets, _, values = self._index.rows_between(rows.columns[0], rows.columns[-1], *by, has_rows)
+            return rows.join(how, np.diff(offsets), values.view(self.value_dtype))
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """All pairs, in ascending order of their keys: two arrays in host memory."""

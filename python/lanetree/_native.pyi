@@ -9,6 +9,10 @@ __version__: str
 
 _Column = Union[npt.NDArray[Any], "Memory"]
 _Report = tuple[int, int, int, int, str]
+#: Direction, ties, whether it is strict, tolerance.
+_AsOf = tuple[str, str, bool, Optional[int]]
+#: The numbers of probes, the values of their matches, and whether there is one.
+_Joined = tuple["Memory", Optional["Memory"], Optional["Memory"]]
 
 def after_fork_in_child() -> None: ...
 def copies() -> int: ...
@@ -156,9 +160,7 @@ class Tree:
     def asof(
         self,
         queries: _Column,
-        direction: str,
-        is_strict: bool,
-        tolerance: Optional[int],
+        how: _AsOf,
         keys: _Column,
         values: _Column,
         found: _Column,
@@ -167,16 +169,38 @@ class Tree:
     ) -> None: ...
     def scan(self, starts: _Column, limit: int, stream: Optional[Stream] = None) -> tuple[Any, Any, Any]: ...
     def join(
-        self, probes: _Column, how: str, stream: Optional[Stream] = None
-    ) -> tuple[Memory, Optional[Memory], Optional[Memory]]: ...
+        self,
+        probes: _Column,
+        asof: Optional[_AsOf],
+        how: str,
+        valid: Optional[Memory],
+        stream: Optional[Stream] = None,
+    ) -> _Joined: ...
+    def asof_rows(self, probes: npt.NDArray[Any], how: _AsOf) -> tuple[Any, None, Any]: ...
     def join_between(
         self,
         lows: _Column,
         highs: _Column,
         closed: tuple[bool, bool],
         distance: Optional[int],
+        how: str,
+        valid: Optional[Memory],
         stream: Optional[Stream] = None,
-    ) -> tuple[tuple[Any, Any, Any], Optional[Memory]]: ...
+    ) -> tuple[Memory, Optional[Memory], Optional[Memory], Optional[Memory]]: ...
+    def rows_between(
+        self, lows: npt.NDArray[Any], highs: npt.NDArray[Any], closed: tuple[bool, bool], distance: Optional[int]
+    ) -> tuple[Any, Any, Any]: ...
+    def k_nearest(
+        self, queries: _Column, k: int, how: _AsOf, stream: Optional[Stream] = None
+    ) -> tuple[Any, Any, Any]: ...
+    def range_last(
+        self,
+        starts: _Column,
+        ends: _Column,
+        closed: tuple[bool, bool],
+        k: int,
+        stream: Optional[Stream] = None,
+    ) -> tuple[Any, Any, Any]: ...
     def pairs(self, on_device: bool, stream: Optional[Stream] = None) -> tuple[Any, Any, Any]: ...
     def apply(
         self,
@@ -206,8 +230,26 @@ class Multi:
     def get(self, queries: _Column, stream: Optional[Stream] = None) -> tuple[Any, Any, Any]: ...
     def count(self, queries: _Column, counts: _Column, stream: Optional[Stream] = None) -> None: ...
     def join(
-        self, probes: _Column, how: str, stream: Optional[Stream] = None
-    ) -> tuple[Memory, Optional[Memory], Optional[Memory]]: ...
+        self, probes: _Column, how: str, valid: Optional[Memory], stream: Optional[Stream] = None
+    ) -> _Joined: ...
+    def join_between(
+        self,
+        lows: _Column,
+        highs: _Column,
+        closed: tuple[bool, bool],
+        distance: Optional[int],
+        how: str,
+        valid: Optional[Memory],
+        stream: Optional[Stream] = None,
+    ) -> _Joined: ...
+    def rows_between(
+        self,
+        lows: npt.NDArray[Any],
+        highs: npt.NDArray[Any],
+        closed: tuple[bool, bool],
+        distance: Optional[int],
+        has_rows: bool,
+    ) -> tuple[Any, None, Any]: ...
     def one(
         self,
         queries: _Column,
@@ -296,14 +338,24 @@ class Groups:
         self,
         groups: _Column,
         keys: _Column,
-        direction: Optional[str],
-        is_strict: bool,
-        tolerance: Optional[int],
+        how: Optional[_AsOf],
         values: _Column,
         found: _Column,
         miss: int,
         stream: Optional[Stream] = None,
     ) -> None: ...
+    def join(
+        self,
+        groups: _Column,
+        keys: _Column,
+        asof: _AsOf,
+        how: str,
+        valid: Optional[Memory],
+        stream: Optional[Stream] = None,
+    ) -> _Joined: ...
+    def asof_rows(
+        self, groups: npt.NDArray[Any], keys: npt.NDArray[Any], how: _AsOf
+    ) -> tuple[Any, None, Any]: ...
     def apply(
         self,
         kind: int,

@@ -1,10 +1,12 @@
 //! An index behind one interface, whatever its keys and values are, and what its calls take.
 
-use crate::join::{How, Joined};
+use crate::join::{Asked, Joined};
 use crate::memory::{In, Memory};
-use crate::types::Found;
+use crate::types::{Found, closed};
 use lanetree::lane_tree::Stats;
 use lanetree::{AsOf, Closed, UpdateReport};
+use lanetree_frame::JoinBounds;
+use lanetree_layout::AnyKey;
 use pyo3::prelude::*;
 use std::any::Any;
 
@@ -39,6 +41,24 @@ pub(crate) enum By {
     /// Keys at most so far away.
     Bands(u64),
 }
+
+impl By {
+    /// By bands if there is a distance, else by ranges with these bounds inclusive.
+    pub(crate) fn new(bounds: [bool; 2], distance: Option<u64>) -> Self {
+        distance.map_or_else(|| Self::Ranges(closed(bounds)), Self::Bands)
+    }
+
+    /// The bounds of each probe's matches, both inclusive.
+    pub(crate) fn bounds<K: AnyKey>(self) -> lanetree::Result<JoinBounds<K>> {
+        match self {
+            Self::Ranges(closed) => Ok(JoinBounds::of_ranges(closed)),
+            Self::Bands(distance) => JoinBounds::of_bands(distance),
+        }
+    }
+}
+
+/// What a join by ranges of a device's probes found: the numbers of probes, keys, values, and whether there is a match.
+pub(crate) type Between = (Memory, Option<Memory>, Option<Memory>, Option<Memory>);
 
 /// Two indexes made one.
 #[derive(Clone, Copy)]
@@ -75,11 +95,25 @@ pub(crate) trait AnyTree: Send + Sync {
     fn count(&self, bounds: [In<'_>; 2], closed: [bool; 2], counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
     fn scan(&self, starts: In<'_>, limit: u32, stream: &lanetree::Stream) -> PyResult<Found>;
     fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found>;
-    /// Joins a device's probes by key.
-    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined>;
-    /// Joins probes by ranges: offsets, keys, values, and on a device the numbers of matches' probes.
-    fn join_between(&self, bounds: [In<'_>; 2], by: By, stream: &lanetree::Stream)
-    -> PyResult<(Found, Option<Memory>)>;
+    /// Joins a device's probes by key, or as of them.
+    fn join(&self, probes: In<'_>, by: Option<&AsOf>, asked: &Asked<'_>, stream: &lanetree::Stream)
+    -> PyResult<Joined>;
+    /// Offsets and values of the neighbours of probes in host memory: one each, or two that are equally near.
+    fn asof_rows(&self, probes: In<'_>, how: &AsOf) -> PyResult<Found>;
+    /// Joins a device's probes by ranges.
+    fn join_between(
+        &self,
+        bounds: [In<'_>; 2],
+        by: By,
+        asked: &Asked<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<Between>;
+    /// Offsets, keys and values of the pairs between the bounds of probes in host memory.
+    fn rows_between(&self, bounds: [In<'_>; 2], by: By) -> PyResult<Found>;
+    /// The pairs that are nearest to each query, at most so many.
+    fn k_nearest(&self, queries: In<'_>, k: u64, how: &AsOf, stream: &lanetree::Stream) -> PyResult<Found>;
+    /// The last pairs of each range, at most so many, in descending order.
+    fn range_last(&self, bounds: [In<'_>; 2], closed: [bool; 2], k: u64, stream: &lanetree::Stream) -> PyResult<Found>;
     fn apply(
         &mut self,
         kinds: Kinds<'_>,

@@ -3,12 +3,13 @@
 use crate::any_tree::{PIECE, Results, check_signals};
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
+use crate::join::{self, Asked, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed, numpy};
 use crate::on_device::with_results;
-use crate::types::{self, Found, PyKey, PyValue, check_len, report};
+use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, report};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{
-    AsOf, Buffer, Composite, FixedIndex, HostForm, LaneTree, OnStream, Op, OpKind, UpdateReport, Word, compose_on,
+    AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, UpdateReport, Word, compose_on,
 };
 use lanetree_frame::parallel::*;
 use lanetree_primitives::BuildScratch;
@@ -32,6 +33,10 @@ trait AnyGroups: Send + Sync {
         results: Results<'_>,
         stream: &lanetree::Stream,
     ) -> PyResult<()>;
+    /// Joins a device's probes as of them.
+    fn join(&self, probes: Columns<'_>, by: &AsOf, asked: &Asked<'_>, stream: &lanetree::Stream) -> PyResult<Joined>;
+    /// Offsets and values of the neighbours of probes in host memory: one each, or two that are equally near.
+    fn asof_rows(&self, probes: Columns<'_>, how: &AsOf) -> PyResult<Found>;
     fn apply(
         &mut self,
         kind: u32,
@@ -137,6 +142,26 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         Ok(())
     }
 
+    fn join(&self, probes: Columns<'_>, by: &AsOf, asked: &Asked<'_>, stream: &lanetree::Stream) -> PyResult<Joined> {
+        let (device, keys) = (FixedIndex::device(&self.tree), composed_on::<A, B>(stream, probes)?);
+        let count = keys.len();
+        let find = || -> lanetree::Result<_> {
+            let (mut hits, mut values) = (device.alloc(count.div_ceil(32))?, device.alloc(count)?);
+            // Their keys are not wanted.
+            let mut near = device.alloc(count)?;
+            let on = OnStream::new(&self.tree, stream).miss(V::default());
+            on.asof(&keys, by, &mut near, &mut values, &mut hits)?;
+            Ok((hits, values))
+        };
+        let (hits, values) = find().map_err(raise)?;
+        join::rows_of_hits(stream, &self.cache, asked, (hits, count), values)
+    }
+
+    fn asof_rows(&self, probes: Columns<'_>, how: &AsOf) -> PyResult<Found> {
+        let keys = composed::<A, B>(probes)?;
+        Ok(found_rows(HostForm::asof_join_many(&self.tree, &keys, how, &Join::inner()).map_err(raise)?))
+    }
+
     fn apply(
         &mut self,
         kind: u32,
@@ -173,7 +198,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         };
         let kinds = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
         let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
-        self.tree.apply_on(stream, &keys, values, Some(&kinds), &mut scratch).map_err(raise)
+        self.tree.apply_on(stream, Batch::of_kinds(&keys, values, &kinds), &mut scratch).map_err(raise)
     }
 
     fn pairs(&self) -> PyResult<Found> {
@@ -276,26 +301,54 @@ impl Groups {
         Ok(Self { index: RwLock::new(Some(index)), stream })
     }
 
-    /// The values of keys, or, with a direction, of their neighbours in their groups.
-    #[pyo3(signature = (groups, keys, direction, is_strict, tolerance, values, found, miss, stream=None))]
+    /// The values of keys, or, as of them, of their neighbours in their groups.
+    #[pyo3(signature = (groups, keys, how, values, found, miss, stream=None))]
     #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
     fn get(
         &self,
         py: Python<'_>,
         groups: Input<'_>,
         keys: Input<'_>,
-        direction: Option<&str>,
-        is_strict: bool,
-        tolerance: Option<u64>,
+        how: Option<(&str, &str, bool, Option<u64>)>,
         values: Input<'_>,
         found: Input<'_>,
         miss: u64,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let how = direction.map(|direction| types::asof(direction, is_strict, tolerance)).transpose()?;
+        let how = how.map(|how| types::asof(how.0, how.1, how.2, how.3)).transpose()?;
         let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
         let (queries, stream) = ([groups.get(), keys.get()], self.on(stream));
         self.with(py, |index| index.get(queries, how.as_ref(), results, stream))
+    }
+
+    /// Joins a device's probes as of them, in their groups.
+    #[pyo3(signature = (groups, keys, asof, how, valid, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn join(
+        &self,
+        py: Python<'_>,
+        groups: Input<'_>,
+        keys: Input<'_>,
+        asof: (&str, &str, bool, Option<u64>),
+        how: &str,
+        valid: Option<Input<'_>>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<Joined> {
+        let (probes, asked) = ([groups.get(), keys.get()], Asked::new(how, valid.as_ref())?);
+        let (asof, stream) = (types::asof(asof.0, asof.1, asof.2, asof.3)?, self.on(stream));
+        self.with(py, |index| index.join(probes, &asof, &asked, stream))
+    }
+
+    /// Offsets and values of the neighbours of probes in host memory.
+    fn asof_rows(
+        &self,
+        py: Python<'_>,
+        groups: Input<'_>,
+        keys: Input<'_>,
+        how: (&str, &str, bool, Option<u64>),
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let (probes, how) = ([groups.get(), keys.get()], types::asof(how.0, how.1, how.2, how.3)?);
+        self.with(py, |index| index.asof_rows(probes, &how))?.objects(py)
     }
 
     /// Inserts (0), updates (1) or removes (2) keys.

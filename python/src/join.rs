@@ -1,38 +1,41 @@
 //! Joins of a device's arrays: what look-ups of probes have found, as columns.
 
-use crate::errors::{raise, raise_runtime};
-use crate::memory::{Cache, Memory, Words};
+use crate::errors::{raise, raise_runtime, value_error};
+use crate::memory::{Cache, In, Input, Memory, Words, closed};
+use crate::types::PyValue;
 use core::ops::Range;
-use lanetree::primitives::{Keys, KeysMut, SelectScratch, partition_keys, select_keys};
-use lanetree::{Buffer, Stream};
+use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition, select};
+use lanetree::{Buffer, JoinKind, LaneSet, Stream, mask_hits};
+use lanetree_frame::join_steps::put_misses;
 use lanetree_frame::unpack_bits;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Which rows a join has.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
-    /// Matches.
-    Inner,
-    /// Matches, and probes without one.
-    Left,
-    /// Probes with a match.
-    Semi,
-    /// Probes without one.
-    Anti,
+/// What a join is asked for: its kind, and of a device's probes which ones are there, as a bitmap of 32-bit words.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) kind: JoinKind,
+    valid: Option<In<'a>>,
 }
 
-impl How {
-    pub(crate) fn of(name: &str) -> PyResult<Self> {
-        match name {
-            "inner" => Ok(Self::Inner),
-            "left" => Ok(Self::Left),
-            "semi" => Ok(Self::Semi),
-            "anti" => Ok(Self::Anti),
-            _ => Err(PyValueError::new_err(format!(
-                "how is '{name}', where 'inner', 'left', 'semi' or 'anti' is needed"
-            ))),
-        }
+impl<'a> Asked<'a> {
+    pub(crate) fn new(how: &str, valid: Option<&'a Input<'_>>) -> PyResult<Self> {
+        let kind = match how {
+            "inner" => JoinKind::Inner,
+            "left" => JoinKind::Left,
+            "semi" => JoinKind::Semi,
+            "anti" => JoinKind::Anti,
+            _ => {
+                return Err(value_error(format!("how is '{how}', where 'inner', 'left', 'semi' or 'anti' is needed")));
+            }
+        };
+        Ok(Self { kind, valid: valid.map(Input::get) })
+    }
+
+    /// Calls a function with the bitmap of the probes that are there, if there is one.
+    pub(crate) fn with_valid<R>(&self, call: impl FnOnce(Option<&Buffer<u32>>) -> PyResult<R>) -> PyResult<R> {
+        let Some(valid) = self.valid else { return call(None) };
+        let words = valid.device()?.read()?;
+        call(Some(words.as_ref().ok_or_else(closed)?.read::<u32>()?))
     }
 }
 
@@ -79,9 +82,9 @@ pub(crate) fn numbers_of(
     let (input, output) =
         (Keys { keys: &numbers, count: count.into() }, KeysMut { keys: &mut found, count: &mut total });
     match is_set {
-        true => select_keys(stream, input, hits, output, &mut scratch),
+        true => select(stream, input, hits, output, &mut scratch),
         // Those whose bit is not set come last.
-        false => partition_keys(stream, input, hits, output, &mut scratch),
+        false => partition(stream, input, hits, output, &mut scratch),
     }
     .map_err(raise)?;
     let total = read(&total)?;
@@ -95,24 +98,55 @@ pub(crate) fn bytes_of(stream: &Stream, hits: &Buffer<u32>, count: usize) -> PyR
     Ok(Memory::new(Words::from(bytes)))
 }
 
-/// One buffer after another.
-pub(crate) fn concatenate<T: bytemuck::Pod>(
+/// The rows of a join of probes that have at most one match each, from the value of each and the mask of those that have one.
+pub(crate) fn rows_of_hits<V: PyValue>(
     stream: &Stream,
-    first: &Buffer<T>,
-    second: &Buffer<T>,
-) -> PyResult<Buffer<T>> {
-    let mut all = stream.device().alloc(first.len() + second.len()).map_err(raise_runtime)?;
-    all.copy_from_buffer(stream, 0, first, 0..first.len()).map_err(raise_runtime)?;
-    all.copy_from_buffer(stream, first.len(), second, 0..second.len()).map_err(raise_runtime)?;
-    Ok(all)
+    cache: &Cache,
+    asked: &Asked<'_>,
+    (mut hits, count): (Buffer<u32>, usize),
+    mut values: Buffer<V>,
+) -> PyResult<Joined> {
+    asked.with_valid(|valid| match valid {
+        Some(valid) => {
+            mask_hits(stream, valid, 0, count, &mut hits).map_err(raise)?;
+            put_misses(stream, &hits, count, None, &mut values, V::default()).map_err(raise)
+        }
+        None => Ok(()),
+    })?;
+    match asked.kind {
+        JoinKind::Semi | JoinKind::Anti => {
+            let left = numbers_of(stream, cache, (&hits, count), asked.kind == JoinKind::Semi)?;
+            Ok((Memory::new(left), None, None))
+        }
+        JoinKind::Inner => {
+            let numbers = cache.numbers(stream.device(), count)?;
+            let (left, values) = V::select(stream, (&numbers, &values, count), &hits)?;
+            Ok((Memory::new(left), V::memory(values), None))
+        }
+        JoinKind::Left => {
+            let left = copy(stream, &*cache.numbers(stream.device(), count)?, 0..count)?;
+            let found = bytes_of(stream, &hits, count)?;
+            Ok((Memory::new(left), V::memory(values), Some(found)))
+        }
+    }
 }
 
-/// A hit mask of `count` bits, of which the first `set` are set.
-pub(crate) fn mask(stream: &Stream, set: usize, count: usize) -> PyResult<Buffer<u32>> {
-    let word = |at: usize| match set.saturating_sub(at * 32) {
-        left @ 0..32 => (1_u32 << left) - 1,
-        _ => u32::MAX,
+/// Whether each row of a left join has a match, from the rows' probes and the mask of probes that have one: whether its probe is in
+/// the set of those.
+pub(crate) fn found_of(
+    stream: &Stream,
+    cache: &Cache,
+    (hits, count): (&Buffer<u32>, usize),
+    left: &Buffer<u64>,
+) -> PyResult<Memory> {
+    let (device, rows) = (stream.device(), left.len());
+    let present = numbers_of(stream, cache, (hits, count), true)?;
+    let find = || -> lanetree::Result<Buffer<u32>> {
+        let mut bits = device.alloc(rows.div_ceil(32))?;
+        let mut scratch = BuildScratch::for_sorted(device)?;
+        let set = LaneSet::builder().build_sorted_on(stream, &present, present.len(), &mut scratch)?;
+        set.on(stream).contains(left, &mut bits)?;
+        Ok(bits)
     };
-    let words: Vec<u32> = (0..count.div_ceil(32)).map(word).collect();
-    stream.device().upload(&words).map_err(raise_runtime)
+    bytes_of(stream, &find().map_err(raise)?, rows)
 }

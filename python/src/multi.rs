@@ -1,14 +1,16 @@
 //! The multi-map behind one interface, whatever its keys and values are.
 
-use crate::any_tree::Results;
+use crate::any_tree::{By, Results};
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
-use crate::join::{self, How, Joined};
+use crate::join::{self, Asked, Joined};
 use crate::memory::{self, Cache, HostSlice, In, Input, Memory, closed, numpy};
 use crate::on_device::with_results;
-use crate::types::{self, Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
-use lanetree::multimap::{DeviceRows, RangeScratch, Scratch, Stats};
-use lanetree::{Buffer, DeviceRanges, FloatOrder, KeyRange, MultiMap, Ranges, UpdateReport, number_matches};
+use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, inclusive, key_words, ordered};
+use lanetree::multimap::{
+    DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch, Stats,
+};
+use lanetree::{Buffer, Closed, DeviceRanges, FloatOrder, Join, JoinKind, KeyRange, MultiMap, Ranges, UpdateReport};
 use lanetree_frame::JoinBounds;
 use lanetree_layout::Word;
 use pyo3::exceptions::PyTypeError;
@@ -25,7 +27,17 @@ trait AnyMap: Send + Sync {
     fn get(&self, queries: In<'_>, stream: &lanetree::Stream) -> PyResult<Found>;
     fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
     /// Joins a device's probes by key.
-    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined>;
+    fn join(&self, probes: In<'_>, asked: &Asked<'_>, stream: &lanetree::Stream) -> PyResult<Joined>;
+    /// Joins a device's probes by ranges.
+    fn join_between(
+        &self,
+        bounds: [In<'_>; 2],
+        by: By,
+        asked: &Asked<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<Joined>;
+    /// Offsets and values of the pairs between the bounds of probes in host memory; without rows those of a semi-join.
+    fn rows_between(&self, bounds: [In<'_>; 2], by: By, has_rows: bool) -> PyResult<Found>;
     /// The value of each key that was inserted first, or last, and whether there is one.
     fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
     fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()>;
@@ -90,15 +102,62 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         find().map_err(raise)
     }
 
-    /// The numbers of the probes on the device that have a value, or have none.
-    fn numbers_on(&self, keys: &Buffer<K>, is_present: bool, stream: &lanetree::Stream) -> PyResult<Buffer<u64>> {
-        let (device, count) = (self.map.device(), keys.len());
-        let mut hits = device.alloc(count.div_ceil(32)).map_err(raise_runtime)?;
-        // Not wanted.
-        let mut values = device.alloc(count).map_err(raise_runtime)?;
-        let mut scratch = Scratch::new(device, count).map_err(raise)?;
-        self.map.on(stream).hits(&mut hits).miss(V::default()).first(keys, &mut values, &mut scratch).map_err(raise)?;
-        join::numbers_of(stream, &self.cache, (&hits, count), is_present)
+    /// A join of a device's probes.
+    fn joining<'a>(
+        &'a self,
+        asked: &Asked<'_>,
+        valid: Option<&'a Buffer<u32>>,
+        stream: &'a lanetree::Stream,
+    ) -> OnStream<'a, K, V> {
+        let on = self.map.on(stream).kind(asked.kind);
+        let on = if asked.kind == JoinKind::Left { on.miss(V::default()) } else { on };
+        match valid {
+            Some(valid) => on.valid(valid, 0),
+            None => on,
+        }
+    }
+
+    /// The rows of a join of so many probes on the device. Waits, to learn how many there are.
+    fn joined(
+        &self,
+        probes: usize,
+        asked: &Asked<'_>,
+        join: &mut dyn FnMut(&mut DeviceJoin<V>) -> lanetree::Result<()>,
+    ) -> lanetree::Result<DeviceJoin<V>> {
+        let device = self.map.device();
+        if !asked.kind.has_rows() {
+            let mut out = DeviceJoin::of_probes(device, probes)?;
+            join(&mut out)?;
+            return Ok(out);
+        }
+        // The number of rows alone.
+        let mut out = DeviceJoin::new(device, probes, 0)?;
+        join(&mut out)?;
+        let mut total = [0];
+        out.count.copy_range_to(0, &mut total)?;
+        (out.probes, out.rows) = (device.alloc(total[0] as usize)?, device.alloc(total[0] as usize)?);
+        join(&mut out)?;
+        Ok(out)
+    }
+
+    /// A join's columns; `hits` is the mask of the probes that have a match.
+    fn columns(
+        &self,
+        stream: &lanetree::Stream,
+        probes: usize,
+        asked: &Asked<'_>,
+        out: DeviceJoin<V>,
+        hits: &Buffer<u32>,
+    ) -> PyResult<Joined> {
+        if !asked.kind.has_rows() {
+            let rows = if probes == 0 { 0 } else { join::read(&out.count)? };
+            return Ok((Memory::new(join::part(stream, out.probes, 0..rows)?), None, None));
+        }
+        let found = match asked.kind {
+            JoinKind::Left => Some(join::found_of(stream, &self.cache, (hits, probes), &out.probes)?),
+            _ => None,
+        };
+        Ok((Memory::new(out.probes), V::memory(out.rows), found))
     }
 
     /// Calls a function with the inclusive bounds, as the map has them, of ranges whose bounds are a device's arrays.
@@ -234,27 +293,52 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         self.with_keys(queries, stream, |keys| self.map.on(stream).count(keys, counts, &mut scratch).map_err(raise))
     }
 
-    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined> {
-        let device = self.map.device();
-        self.with_keys(probes, stream, |keys| {
-            if let How::Semi | How::Anti = how {
-                return Ok((Memory::new(self.numbers_on(keys, how == How::Semi, stream)?), None, None));
-            }
-            let DeviceRows { offsets, values, .. } = self.rows_on(keys, stream)?;
-            let matches = values.len();
-            let mut left = device.alloc(matches).map_err(raise_runtime)?;
-            number_matches(stream, &offsets, keys.len(), &mut left).map_err(raise)?;
-            if how == How::Inner {
-                return Ok((Memory::new(left), V::memory(values), None));
-            }
-            let absent = self.numbers_on(keys, false, stream)?;
-            let none = device.alloc_zeroed(absent.len()).map_err(raise_runtime)?;
-            let (left, values) =
-                (join::concatenate(stream, &left, &absent)?, join::concatenate(stream, &values, &none)?);
-            let rows = left.len();
-            let found = join::bytes_of(stream, &join::mask(stream, matches, rows)?, rows)?;
-            Ok((Memory::new(left), V::memory(values), Some(found)))
+    fn join(&self, probes: In<'_>, asked: &Asked<'_>, stream: &lanetree::Stream) -> PyResult<Joined> {
+        let count = probes.len();
+        asked.with_valid(|valid| {
+            self.with_keys(probes, stream, |keys| {
+                let mut scratch = JoinScratch::new(self.map.device(), count).map_err(raise)?;
+                let mut join =
+                    |out: &mut DeviceJoin<V>| self.joining(asked, valid, stream).join(keys, &mut scratch, out);
+                let out = self.joined(count, asked, &mut join).map_err(raise)?;
+                self.columns(stream, count, asked, out, scratch.hits())
+            })
         })
+    }
+
+    fn join_between(
+        &self,
+        [lows, highs]: [In<'_>; 2],
+        by: By,
+        asked: &Asked<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<Joined> {
+        let count = lows.len();
+        asked.with_valid(|valid| {
+            self.with_keys(lows, stream, |lows| {
+                self.with_keys(highs, stream, |highs| {
+                    let mut scratch = RangeJoinScratch::new(self.map.device(), count).map_err(raise)?;
+                    let mut join = |out: &mut DeviceJoin<V>| {
+                        let on = self.joining(asked, valid, stream);
+                        match by {
+                            By::Ranges(closed) => on.range_join(lows, highs, closed, &mut scratch, out),
+                            By::Bands(distance) => on.band_join(lows, distance, &mut scratch, out),
+                        }
+                    };
+                    let out = self.joined(count, asked, &mut join).map_err(raise)?;
+                    self.columns(stream, count, asked, out, scratch.hits())
+                })
+            })
+        })
+    }
+
+    fn rows_between(&self, bounds: [In<'_>; 2], by: By, has_rows: bool) -> PyResult<Found> {
+        let (lows, highs) = (self.keys(bounds[0])?, self.keys(bounds[1])?);
+        let (firsts, lasts) = by.bounds().and_then(|bounds| bounds.on_host(&lows, &highs)).map_err(raise)?;
+        // One row for each probe with a match is enough to know which these are.
+        let join = if has_rows { Join::inner() } else { Join::semi() };
+        let rows = self.map.range_join_many(&firsts, &lasts, Closed::Both, &join).map_err(raise)?;
+        Ok(found_rows(rows))
     }
 
     fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()> {
@@ -550,16 +634,50 @@ impl Multi {
     }
 
     /// Joins a device's probes by key.
-    #[pyo3(signature = (probes, how, stream=None))]
+    #[pyo3(signature = (probes, how, valid, stream=None))]
     fn join(
         &self,
         py: Python<'_>,
         probes: Input<'_>,
         how: &str,
+        valid: Option<Input<'_>>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<Joined> {
-        let (probes, how, stream) = (probes.get(), How::of(how)?, self.on(stream));
-        self.with(py, |map| map.join(probes, how, stream))
+        let (probes, asked, stream) = (probes.get(), Asked::new(how, valid.as_ref())?, self.on(stream));
+        self.with(py, |map| map.join(probes, &asked, stream))
+    }
+
+    /// Joins a device's probes by ranges of keys, with these bounds inclusive, or by bands, as far as a distance.
+    #[pyo3(signature = (lows, highs, closed, distance, how, valid, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
+    fn join_between(
+        &self,
+        py: Python<'_>,
+        lows: Input<'_>,
+        highs: Input<'_>,
+        closed: [bool; 2],
+        distance: Option<u64>,
+        how: &str,
+        valid: Option<Input<'_>>,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<Joined> {
+        let (bounds, asked) = ([lows.get(), highs.get()], Asked::new(how, valid.as_ref())?);
+        let (by, stream) = (By::new(closed, distance), self.on(stream));
+        self.with(py, |map| map.join_between(bounds, by, &asked, stream))
+    }
+
+    /// Offsets and values of the pairs between the bounds of probes in host memory; without rows one for each probe that has any.
+    fn rows_between(
+        &self,
+        py: Python<'_>,
+        lows: Input<'_>,
+        highs: Input<'_>,
+        closed: [bool; 2],
+        distance: Option<u64>,
+        has_rows: bool,
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let (bounds, by) = ([lows.get(), highs.get()], By::new(closed, distance));
+        self.with(py, |map| map.rows_between(bounds, by, has_rows))?.objects(py)
     }
 
     /// The value of each key that was inserted first, or last.

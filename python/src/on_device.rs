@@ -6,7 +6,7 @@ use crate::memory::{Cache, In, Memory, Words, closed};
 use crate::typed::Typed;
 use crate::types::{Found, PyKey, PyValue, check_len, key_words};
 use lanetree::lane_tree::UpdateScratch;
-use lanetree::{Buffer, DeviceRanges, FloatOrder, OpKind, RangeScratch, UpdateReport};
+use lanetree::{Batch, Buffer, DeviceRanges, FloatOrder, NearestScratch, OpKind, RangeScratch, UpdateReport};
 use lanetree_frame::fixed::{FixedIndex, OnStream};
 use lanetree_frame::{JoinBounds, unpack_bits};
 use pyo3::prelude::*;
@@ -107,11 +107,38 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         limit: u64,
         stream: &lanetree::Stream,
     ) -> PyResult<Found> {
-        let mut out =
+        let out =
             self.with_bounds(bounds, closed, stream, |starts, ends| self.ranges_on(starts, ends, limit, stream))?;
+        self.found_on(stream, out)
+    }
+
+    /// Ranges as arrays on the device.
+    pub(crate) fn found_on(&self, stream: &lanetree::Stream, mut out: DeviceRanges<K, V>) -> PyResult<Found> {
         self.give_on(stream, &mut out.keys)?;
         let offsets = Memory::new(out.offsets);
         Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))
+    }
+
+    /// The pairs that rounds of look-ups find for so many queries. Waits, to learn how many there are.
+    pub(crate) fn rounds(
+        &self,
+        count: usize,
+        find: impl Fn(&mut NearestScratch<K, V>, &mut DeviceRanges<K, V>) -> lanetree::Result<()>,
+    ) -> PyResult<DeviceRanges<K, V>> {
+        let device = self.tree.device();
+        let find_all = || -> lanetree::Result<DeviceRanges<K, V>> {
+            let mut scratch = NearestScratch::new(device, count)?;
+            // Offsets alone, which say how many pairs there are.
+            let mut out = DeviceRanges::new(device, count, 0)?;
+            find(&mut scratch, &mut out)?;
+            let mut total = [0];
+            out.offsets.copy_range_to(count, &mut total)?;
+            let total = total[0] as usize;
+            (out.keys, out.values) = (device.alloc(total)?, device.alloc(total)?);
+            find(&mut scratch, &mut out)?;
+            Ok(out)
+        };
+        find_all().map_err(raise)
     }
 
     pub(crate) fn apply_on(
@@ -162,7 +189,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             _ => None,
         };
         let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
-        self.tree.apply_on(stream, keys, values, kinds, &mut scratch).map_err(raise)
+        self.tree.apply_on(stream, Batch { keys, values, kinds }, &mut scratch).map_err(raise)
     }
 }
 

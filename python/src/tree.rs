@@ -1,10 +1,10 @@
 //! LaneTree and LaneSet as a class of Python's.
 
-use crate::any_tree::{AnyTree, By, Combination, Kinds, Results};
+use crate::any_tree::{AnyTree, Between, By, Combination, Kinds, Results};
 use crate::device::{Device, Stream};
 use crate::dlpack::Exchange;
 use crate::errors::{check_not_forked, raise, raise_runtime};
-use crate::join::{How, Joined};
+use crate::join::{Asked, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed};
 use crate::typed::Typed;
 use crate::types::{self, PyKey, PyValue, ordered, report};
@@ -295,24 +295,22 @@ impl Tree {
         self.with(py, stream, |tree, stream| tree.range(bounds, closed, limit, stream))?.objects(py)
     }
 
-    /// The neighbour of each query in a direction ("backward", "forward", "nearest"), perhaps another one than the query itself, within
-    /// a tolerance if there is one.
-    #[pyo3(signature = (queries, direction, is_strict, tolerance, keys, values, found, miss, stream=None))]
+    /// The neighbour of each query: in a direction ("backward", "forward", "nearest"), with one of ties ("backward", "forward", "both"),
+    /// perhaps another one than the query itself, within a tolerance if there is one.
+    #[pyo3(signature = (queries, how, keys, values, found, miss, stream=None))]
     #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
     fn asof(
         &self,
         py: Python<'_>,
         queries: Input<'_>,
-        direction: &str,
-        is_strict: bool,
-        tolerance: Option<u64>,
+        how: (&str, &str, bool, Option<u64>),
         keys: Input<'_>,
         values: Input<'_>,
         found: Input<'_>,
         miss: u64,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let how = types::asof(direction, is_strict, tolerance)?;
+        let how = types::asof(how.0, how.1, how.2, how.3)?;
         let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
         let (queries, keys) = (queries.get(), keys.get());
         self.with(py, stream, |tree, stream| tree.asof(queries, &how, keys, results, stream))
@@ -344,22 +342,36 @@ impl Tree {
         self.with(py, stream, |tree, stream| tree.scan(starts, limit, stream))?.objects(py)
     }
 
-    /// Joins a device's probes by key.
-    #[pyo3(signature = (probes, how, stream=None))]
+    /// Joins a device's probes by key, or as of them.
+    #[pyo3(signature = (probes, asof, how, valid, stream=None))]
     fn join(
         &self,
         py: Python<'_>,
         probes: Input<'_>,
+        asof: Option<(&str, &str, bool, Option<u64>)>,
         how: &str,
+        valid: Option<Input<'_>>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<Joined> {
-        let (probes, how) = (probes.get(), How::of(how)?);
-        self.with(py, stream, |tree, stream| tree.join(probes, how, stream))
+        let (probes, asked) = (probes.get(), Asked::new(how, valid.as_ref())?);
+        let asof = asof.map(|how| types::asof(how.0, how.1, how.2, how.3)).transpose()?;
+        self.with(py, stream, |tree, stream| tree.join(probes, asof.as_ref(), &asked, stream))
     }
 
-    /// Joins probes by ranges of keys, with these bounds inclusive, or by bands, as far as a distance: offsets, keys, values, and
-    /// on a device the numbers of matches' probes.
-    #[pyo3(signature = (lows, highs, closed, distance, stream=None))]
+    /// Offsets and values of the neighbours of probes in host memory.
+    fn asof_rows(
+        &self,
+        py: Python<'_>,
+        probes: Input<'_>,
+        how: (&str, &str, bool, Option<u64>),
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let (probes, how) = (probes.get(), types::asof(how.0, how.1, how.2, how.3)?);
+        self.with(py, None, |tree, _| tree.asof_rows(probes, &how))?.objects(py)
+    }
+
+    /// Joins a device's probes by ranges of keys, with these bounds inclusive, or by bands, as far as a distance.
+    #[pyo3(signature = (lows, highs, closed, distance, how, valid, stream=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
     fn join_between(
         &self,
         py: Python<'_>,
@@ -367,15 +379,55 @@ impl Tree {
         highs: Input<'_>,
         closed: [bool; 2],
         distance: Option<u64>,
+        how: &str,
+        valid: Option<Input<'_>>,
         stream: Option<&Bound<'_, Stream>>,
-    ) -> PyResult<([Py<PyAny>; 3], Option<Memory>)> {
-        let bounds = [lows.get(), highs.get()];
-        let by = match distance {
-            Some(distance) => By::Bands(distance),
-            None => By::Ranges(types::closed(closed)),
-        };
-        let (found, probes) = self.with(py, stream, |tree, stream| tree.join_between(bounds, by, stream))?;
-        Ok((found.objects(py)?, probes))
+    ) -> PyResult<Between> {
+        let (bounds, asked) = ([lows.get(), highs.get()], Asked::new(how, valid.as_ref())?);
+        let by = By::new(closed, distance);
+        self.with(py, stream, |tree, stream| tree.join_between(bounds, by, &asked, stream))
+    }
+
+    /// Offsets, keys and values of the pairs between the bounds of probes in host memory.
+    fn rows_between(
+        &self,
+        py: Python<'_>,
+        lows: Input<'_>,
+        highs: Input<'_>,
+        closed: [bool; 2],
+        distance: Option<u64>,
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let (bounds, by) = ([lows.get(), highs.get()], By::new(closed, distance));
+        self.with(py, None, |tree, _| tree.rows_between(bounds, by))?.objects(py)
+    }
+
+    /// Offsets, keys and values of the pairs that are nearest to each query, at most `k`.
+    #[pyo3(signature = (queries, k, how, stream=None))]
+    fn k_nearest(
+        &self,
+        py: Python<'_>,
+        queries: Input<'_>,
+        k: u64,
+        how: (&str, &str, bool, Option<u64>),
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let (queries, how) = (queries.get(), types::asof(how.0, how.1, how.2, how.3)?);
+        self.with(py, stream, |tree, stream| tree.k_nearest(queries, k, &how, stream))?.objects(py)
+    }
+
+    /// Offsets, keys and values of the last pairs of each range, at most `k`, in descending order.
+    #[pyo3(signature = (starts, ends, closed, k, stream=None))]
+    fn range_last(
+        &self,
+        py: Python<'_>,
+        starts: Input<'_>,
+        ends: Input<'_>,
+        closed: [bool; 2],
+        k: u64,
+        stream: Option<&Bound<'_, Stream>>,
+    ) -> PyResult<[Py<PyAny>; 3]> {
+        let bounds = [starts.get(), ends.get()];
+        self.with(py, stream, |tree, stream| tree.range_last(bounds, closed, k, stream))?.objects(py)
     }
 
     #[pyo3(signature = (on_device, stream=None))]

@@ -1,13 +1,15 @@
 //! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
 //! words, made here; values are words of 32 or 64 bits, or nothing in sets.
 
-use crate::any_tree::{AnyTree, By, Combination, Kinds, PIECE, Results, check_signals};
+use crate::any_tree::{AnyTree, Between, By, Combination, Kinds, PIECE, Results, check_signals};
 use crate::errors::{raise, raise_runtime, value_error};
-use crate::join::{self, How, Joined};
+use crate::join::{self, Asked, Joined};
 use crate::memory::{Cache, In, Memory, closed, numpy};
-use crate::types::{Found, PyKey, PyValue, check_len, inclusive, key_words, ordered};
+use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, inclusive, key_words, ordered};
 use lanetree::lane_tree::Stats;
-use lanetree::{AsOf, Buffer, KeyRange, LaneTree, Op, Ranges, UpdateReport, number_matches};
+use lanetree::{
+    AsOf, Buffer, DeviceRangeMatches, Join, JoinKind, KeyRange, LaneTree, Op, RangeJoinScratch, Ranges, UpdateReport,
+};
 use lanetree_frame::JoinBounds;
 use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
 use lanetree_frame::parallel::*;
@@ -394,7 +396,13 @@ where
         Ok(self.ranges(Ranges { offsets: vec![0, len as u64], keys, values }))
     }
 
-    fn join(&self, probes: In<'_>, how: How, stream: &lanetree::Stream) -> PyResult<Joined> {
+    fn join(
+        &self,
+        probes: In<'_>,
+        by: Option<&AsOf>,
+        asked: &Asked<'_>,
+        stream: &lanetree::Stream,
+    ) -> PyResult<Joined> {
         let (device, count) = (self.tree.device(), probes.len());
         let mut hits = device.alloc::<u32>(count.div_ceil(32)).map_err(raise_runtime)?;
         // Of semi- and anti-joins they are not wanted.
@@ -402,68 +410,119 @@ where
         self.with_keys(
             probes.device()?,
             |keys| {
-                let on = OnStream::new(&self.tree, stream);
-                on.hits(&mut hits).miss(V::default()).get(keys, &mut values).map_err(raise)
+                let on = OnStream::new(&self.tree, stream).miss(V::default());
+                let Some(how) = by else { return on.hits(&mut hits).get(keys, &mut values).map_err(raise) };
+                // Their keys are not wanted.
+                let mut near = device.alloc(count).map_err(raise_runtime)?;
+                on.asof(keys, how, &mut near, &mut values, &mut hits).map_err(raise)
             },
             stream,
         )?;
-        match how {
-            How::Semi | How::Anti => {
-                let left = join::numbers_of(stream, &self.cache, (&hits, count), how == How::Semi)?;
-                Ok((Memory::new(left), None, None))
-            }
-            How::Inner => {
-                let numbers = self.cache.numbers(device, count)?;
-                let (left, values) = V::select(stream, (&numbers, &values, count), &hits)?;
-                Ok((Memory::new(left), V::memory(values), None))
-            }
-            How::Left => {
-                let left = join::copy(stream, &*self.cache.numbers(device, count)?, 0..count)?;
-                let found = join::bytes_of(stream, &hits, count)?;
-                Ok((Memory::new(left), V::memory(values), Some(found)))
-            }
-        }
+        join::rows_of_hits(stream, &self.cache, asked, (hits, count), values)
+    }
+
+    fn asof_rows(&self, probes: In<'_>, how: &AsOf) -> PyResult<Found> {
+        let found = HostForm::asof_join_many(&self.tree, &self.keys(probes)?, how, &Join::inner()).map_err(raise)?;
+        Ok(found_rows(found))
     }
 
     fn join_between(
         &self,
-        bounds: [In<'_>; 2],
+        [lows, highs]: [In<'_>; 2],
         by: By,
+        asked: &Asked<'_>,
         stream: &lanetree::Stream,
-    ) -> PyResult<(Found, Option<Memory>)> {
-        let by = match by {
-            By::Ranges(closed) => JoinBounds::<K>::of_ranges(closed),
-            By::Bands(distance) => JoinBounds::of_bands(distance).map_err(raise)?,
+    ) -> PyResult<Between> {
+        let (device, count, kind) = (self.tree.device(), lows.len(), asked.kind);
+        let find = |lows: &Buffer<K>, highs: &Buffer<K>, valid: Option<&Buffer<u32>>| -> lanetree::Result<_> {
+            let mut scratch = RangeJoinScratch::new(device, count)?;
+            let mut join = |out: &mut DeviceRangeMatches<K, V>| {
+                let mut on = OnStream::new(&self.tree, stream).kind(kind);
+                if kind == JoinKind::Left {
+                    on = on.miss(V::default());
+                }
+                if let Some(valid) = valid {
+                    on = on.valid(valid, 0);
+                }
+                match by {
+                    By::Ranges(closed) => on.range_join(lows, highs, closed, &mut scratch, out),
+                    By::Bands(distance) => on.band_join(lows, distance, &mut scratch, out),
+                }
+            };
+            let mut out = DeviceRangeMatches::new(device, count, 0)?;
+            if !kind.has_rows() {
+                out.probes = device.alloc(count)?;
+                join(&mut out)?;
+                return Ok((out, scratch));
+            }
+            // Offsets alone, which say how many rows there are.
+            join(&mut out)?;
+            let mut total = [0];
+            out.pairs.offsets.copy_range_to(count, &mut total)?;
+            let total = total[0] as usize;
+            (out.pairs.keys, out.pairs.values) = (device.alloc(total)?, device.alloc(total)?);
+            out.probes = device.alloc(total)?;
+            join(&mut out)?;
+            Ok((out, scratch))
         };
-        let [lows, highs] = bounds;
-        if !lows.is_device() {
-            let (lows, highs) = (self.keys(lows)?, self.keys(highs)?);
-            let (firsts, lasts) = by.on_host(&lows, &highs).map_err(raise)?;
-            let mut out = Ranges::default();
-            HostForm::range_between_many_into(&self.tree, &firsts, &lasts, &mut out).map_err(raise)?;
-            return Ok((self.ranges(out), None));
+        let (mut out, scratch) = asked.with_valid(|valid| {
+            self.with_keys(
+                lows.device()?,
+                |lows| {
+                    let with_both = |highs: &Buffer<K>| find(lows, highs, valid).map_err(raise);
+                    self.with_keys(highs.device()?, with_both, stream)
+                },
+                stream,
+            )
+        })?;
+        if !kind.has_rows() {
+            let rows = if count == 0 { 0 } else { join::read(&out.pairs.offsets)? };
+            return Ok((Memory::new(join::part(stream, out.probes, 0..rows)?), None, None, None));
         }
-        let (device, count) = (self.tree.device(), lows.len());
-        let mut firsts = device.alloc::<K>(count).map_err(raise_runtime)?;
-        let mut lasts = device.alloc::<K>(count).map_err(raise_runtime)?;
-        self.with_keys(
-            lows.device()?,
-            |lows| {
-                self.with_keys(
-                    highs.device()?,
-                    |highs| by.on_stream(stream, (lows, highs), (&mut firsts, &mut lasts)).map_err(raise),
-                    stream,
-                )
-            },
-            stream,
-        )?;
-        let mut out = self.ranges_on(&firsts, &lasts, u64::MAX, stream)?;
-        let mut probes = device.alloc(out.keys.len()).map_err(raise_runtime)?;
-        number_matches(stream, &out.offsets, count, &mut probes).map_err(raise)?;
-        self.give_on(stream, &mut out.keys)?;
-        let offsets = Memory::new(out.offsets);
-        let found = Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values))));
-        Ok((found, Some(Memory::new(probes))))
+        self.give_on(stream, &mut out.pairs.keys)?;
+        let found = match kind {
+            JoinKind::Left => Some(join::found_of(stream, &self.cache, (scratch.hits(), count), &out.probes)?),
+            _ => None,
+        };
+        let (keys, values) = (Memory::new(key_words(out.pairs.keys)), V::memory(out.pairs.values));
+        Ok((Memory::new(out.probes), Some(keys), values, found))
+    }
+
+    fn rows_between(&self, [lows, highs]: [In<'_>; 2], by: By) -> PyResult<Found> {
+        let (lows, highs) = (self.keys(lows)?, self.keys(highs)?);
+        let (firsts, lasts) = by.bounds().and_then(|bounds| bounds.on_host(&lows, &highs)).map_err(raise)?;
+        let mut out = Ranges::default();
+        HostForm::range_between_many_into(&self.tree, &firsts, &lasts, &mut out).map_err(raise)?;
+        Ok(self.ranges(out))
+    }
+
+    fn k_nearest(&self, queries: In<'_>, k: u64, how: &AsOf, stream: &lanetree::Stream) -> PyResult<Found> {
+        if !queries.is_device() {
+            let found = HostForm::k_nearest_many(&self.tree, &self.keys(queries)?, k, how).map_err(raise)?;
+            return Ok(self.ranges(found));
+        }
+        let find = |queries: &Buffer<K>| {
+            self.rounds(queries.len(), |scratch, out| {
+                OnStream::new(&self.tree, stream).k_nearest(queries, k, how, scratch, out)
+            })
+        };
+        let out = self.with_keys(queries.device()?, find, stream)?;
+        self.found_on(stream, out)
+    }
+
+    fn range_last(&self, bounds: [In<'_>; 2], closed: [bool; 2], k: u64, stream: &lanetree::Stream) -> PyResult<Found> {
+        if !bounds[0].is_device() {
+            let (starts, ends) = (self.keys(bounds[0])?, self.keys(bounds[1])?);
+            let closed = JoinBounds::of_ranges(types::closed(closed));
+            let (firsts, lasts) = closed.on_host(&starts, &ends).map_err(raise)?;
+            return Ok(self.ranges(HostForm::range_last_many(&self.tree, &firsts, &lasts, k).map_err(raise)?));
+        }
+        let out = self.with_bounds(bounds, closed, stream, |starts, ends| {
+            self.rounds(starts.len(), |scratch, out| {
+                OnStream::new(&self.tree, stream).range_last(starts, ends, k, scratch, out)
+            })
+        })?;
+        self.found_on(stream, out)
     }
 
     fn apply(

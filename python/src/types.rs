@@ -3,8 +3,8 @@
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::join;
 use crate::memory::{Memory, Words, numpy};
-use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select_pairs};
-use lanetree::{AsOf, Buffer, Closed, F32, F64, Stream, UpdateReport};
+use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select};
+use lanetree::{AsOf, Buffer, Closed, F32, F64, JoinRows, Stream, Ties, UpdateReport};
 use lanetree_frame::fixed::TASK;
 use lanetree_frame::parallel::*;
 use lanetree_layout::{AnyKey, Key, KeyWord, Value};
@@ -71,7 +71,7 @@ macro_rules! value {
                 let mut scratch = SelectScratch::new(device, count).map_err(raise)?;
                 let input = Pairs { keys: numbers, values, count: count.into() };
                 let output = PairsMut { keys: &mut left, values: &mut found, count: &mut total };
-                select_pairs(stream, input, hits, output, &mut scratch).map_err(raise)?;
+                select(stream, input, hits, output, &mut scratch).map_err(raise)?;
                 let total = join::read(&total)?;
                 Ok((join::part(stream, left, 0..total)?, join::part(stream, found, 0..total)?))
             }
@@ -134,6 +134,14 @@ impl Found {
     }
 }
 
+/// Offsets and values of rows, without keys.
+pub(crate) fn found_rows<V: PyValue>(rows: JoinRows<V>) -> Found {
+    Found::Host(Box::new(move |py| {
+        let offsets = bytemuck::allocation::cast_vec::<u64, i64>(rows.offsets);
+        [numpy(py, offsets).into_any().unbind(), py.None(), V::array(py, rows.rows)]
+    }))
+}
+
 pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> Vec<K> {
     let mut own = keys.to_vec();
     own.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.order()));
@@ -169,8 +177,8 @@ pub(crate) fn closed(bounds: [bool; 2]) -> Closed {
     }
 }
 
-/// An as-of look-up, by the name of its direction.
-pub(crate) fn asof(direction: &str, is_strict: bool, tolerance: Option<u64>) -> PyResult<AsOf> {
+/// An as-of look-up, by the names of its direction and of what is taken of two that are equally near.
+pub(crate) fn asof(direction: &str, ties: &str, is_strict: bool, tolerance: Option<u64>) -> PyResult<AsOf> {
     let how = match direction {
         "backward" => AsOf::backward(),
         "forward" => AsOf::forward(),
@@ -181,7 +189,15 @@ pub(crate) fn asof(direction: &str, is_strict: bool, tolerance: Option<u64>) -> 
             )));
         }
     };
-    let how = how.strict(is_strict);
+    let ties = match ties {
+        "backward" => Ties::Backward,
+        "forward" => Ties::Forward,
+        "both" => Ties::Both,
+        _ => {
+            return Err(value_error(format!("ties is '{ties}', where 'backward', 'forward' or 'both' is needed")));
+        }
+    };
+    let how = how.strict(is_strict).ties(ties);
     Ok(tolerance.map_or(how, |most| how.tolerance(most)))
 }
 

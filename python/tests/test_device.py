@@ -502,3 +502,69 @@ def test_pairs_of_multi_indexes_agree_with_those_in_host_memory(key: str) -> Non
         for a, b in zip(got, expected):
             assert a.dtype == b.dtype and np.array_equal(a[hits], b[hits]), name
         assert np.array_equal(got[-1], expected[-1]), "the default's places, too"
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_joins_of_every_kind_agree_with_those_in_host_memory(how: Any) -> None:
+    rng = np.random.default_rng(7)
+    for key in KEYS:
+        keys, values = draw(rng, key, 200, 150), draw(rng, "int64", 200)
+        # One probe more than words of the bitmap hold, none, and an index without pairs.
+        for count, size in ((97, 200), (0, 200), (33, 0)):
+            lows, highs, valid = draw(rng, key, count, 170), draw(rng, key, count, 170), rng.random(count) < 0.7
+            words = np.zeros((count + 31) // 32 * 4, np.uint8)
+            words[: (count + 7) // 8] = np.packbits(valid, bitorder="little")
+            for kind in (lanetree.Index, lanetree.MultiIndex):
+                on_host, on_device = kind(keys[:size], values[:size], device="cpu"), kind(put(keys[:size]), put(values[:size]))
+                for mask, given in ((None, None), (valid, valid), (valid, put(words.view(np.uint32)))):
+                    pairs = [(on_host.join(lows, how, valid=mask), on_device.join(put(lows), how, valid=given))]
+                    between = on_host.range_join(lows, highs, how, inclusive="left", valid=mask)
+                    pairs.append((between, on_device.range_join(put(lows), put(highs), how, inclusive="left", valid=given)))
+                    if not key.startswith("float"):
+                        pairs.append((on_host.band_join(lows, 7, how, valid=mask), on_device.band_join(put(lows), 7, how, valid=given)))
+                    if kind is lanetree.Index:
+                        options: Any = {} if key.startswith("float") else {"direction": "nearest", "ties": "forward"}
+                        near = on_host.asof_join(lows, how, valid=mask, **options)
+                        pairs.append((near, on_device.asof_join(put(lows), how, valid=given, **options)))
+                    for expected, got in pairs:
+                        expected, got = ((expected,), (got,)) if how in ("semi", "anti") else (expected, got)
+                        assert [array.dtype for array in got] == [array.dtype for array in expected]
+                        for i, (a, b) in enumerate(zip(got, expected)):
+                            a, b = a.numpy(), np.asarray(b)
+                            if how == "left" and len(expected) == 4 and i == 1:
+                                # Keys of what has no match are any.
+                                a, b = a[expected[3]], b[expected[3]]
+                            assert np.array_equal(a, b), (key, kind, count, size, i)
+
+
+def test_k_nearest_and_last_pairs_agree_with_those_in_host_memory() -> None:
+    rng = np.random.default_rng(8)
+    for key in KEYS:
+        keys, at, ends = draw(rng, key, 200, 300), draw(rng, key, 50, 350), draw(rng, key, 50, 350)
+        on_host, on_device = lanetree.Index(keys, device="cpu"), lanetree.Index(put(keys))
+        pairs = [(on_host.range_last(at, ends, 3, inclusive="right"), on_device.range_last(put(at), put(ends), 3, inclusive="right"))]
+        for direction in ("backward", "forward", "nearest"):
+            options: Any = {"direction": direction, "allow_exact_matches": False}
+            if direction == "nearest" and key.startswith("float"):
+                with pytest.raises(lanetree.errors.OptionValue):
+                    on_device.k_nearest(put(at), 3, **options)
+                continue
+            pairs.append((on_host.k_nearest(at, 4, **options), on_device.k_nearest(put(at), 4, **options)))
+        for expected, got in pairs:
+            assert all(np.array_equal(a.numpy(), b) and a.dtype == b.dtype for a, b in zip(got, expected))
+
+
+def test_wrong_joins_on_a_device() -> None:
+    index, probes = lanetree.Index(put(np.arange(3))), put(np.arange(40))
+    with pytest.raises(ValueError, match="1 words for 40 probes: 2 are needed"):
+        index.join(probes, valid=put(np.zeros(1, np.uint32)))
+    with pytest.raises(TypeError, match="a bitmap of uint32"):
+        index.join(probes, valid=put(np.zeros(40)))
+    with pytest.raises(ValueError, match=r"shape \(3,\) for 40 probes"):
+        index.range_join(probes, probes, valid=np.ones(3, bool))
+    with pytest.raises(TypeError, match="valid is on a device, but the probes are not"):
+        index.join(np.arange(3), valid=put(np.zeros(1, np.uint32)))
+    with pytest.raises(lanetree.errors.OptionValue, match="both"):
+        index.asof_join(probes, direction="nearest", ties="both")
+    with pytest.raises(lanetree.errors.BoundLengths):
+        index.range_join(probes, put(np.arange(39)), "anti")

@@ -325,8 +325,8 @@ def test_every_kind_has_a_class() -> None:
     if not all(file.exists() for file in files):
         pytest.skip("installed without the library's sources")
     for file in files:
-        body = file.read_text().split("pub enum Error {")[1].split("\n}\n")[0]
-        kinds = set(re.findall(r"^    ([A-Z]\w+)", body, re.M)) - {"Runtime"}
+        body = file.read_text().split("pub enum Error {")[1].split("\n    }\n")[0]
+        kinds = set(re.findall(r"^        ([A-Z]\w+)", body, re.M)) - {"Runtime"}
         assert len(kinds) > 15
         assert not {kind for kind in kinds if not hasattr(lanetree.errors, kind)}
 
@@ -515,3 +515,52 @@ def test_a_signal_ends_a_long_call_between_pieces() -> None:
         signal.signal(signal.SIGALRM, before)
     assert found[0] and not found[-1]
     assert index.contains(queries[:3]).all()
+
+
+def test_null_probes_of_joins(device: str) -> None:
+    index, multi = (kind([10, 20, 30], [1, 2, 3], device=device) for kind in (lanetree.Index, lanetree.MultiIndex))
+    whole = lambda made: [array.tolist() for array in made] if isinstance(made, tuple) else made.tolist()
+    masked, listed = np.ma.masked_equal(np.array([30, 10, 15]), 10), [30, None, 15]
+    for one in (index, multi):
+        for probes, valid in ((masked, None), (listed, None), ([30, 10, 15], [True, False, True]), (masked, [True, True, True])):
+            assert whole(one.join(probes, "inner", valid=valid)) == [[0], [3]]
+            assert whole(one.join(probes, "left", valid=valid)) == [[0, 1, 2], [3, 0, 0], [True, False, False]]
+            assert whole(one.join(probes, "semi", valid=valid)) == [0] and whole(one.join(probes, "anti", valid=valid)) == [1, 2]
+            assert whole(one.band_join(probes, 5, "anti", valid=valid)) == [1]
+        assert whole(one.range_join([0, None, 25], [15, 40, None])) [0] == [0]
+        with pytest.raises(TypeError, match="valid has dtype int64, where bool is needed"):
+            one.join([10], valid=[1])
+        with pytest.raises(ValueError, match=r"valid has shape \(2,\) for 1 probes"):
+            one.join([10], valid=[True, False])
+        with pytest.raises(ValueError, match="how is 'outer', where"):
+            one.range_join([10], [20], "outer")
+    assert whole(index.asof_join(listed)) == [[0, 1, 2], [3, 0, 1], [True, False, True]]
+    assert whole(index.asof_join([15], "inner", direction="nearest", ties="both")) == [[0, 0], [1, 2]]
+    with pytest.raises(ValueError, match="ties is 'all', where"):
+        index.asof_join([15], direction="nearest", ties="all")  # type: ignore[arg-type]
+
+
+def test_k_nearest_and_last_pairs_agree_with_a_loop(device: str) -> None:
+    rng = np.random.default_rng(11)
+    keys, at, ends = (draw(rng, "int64", size, 300) for size in (150, 40, 40))
+    index, all_keys = lanetree.Index(keys, device=device), np.unique(keys)
+    last = {int(key): row for row, key in enumerate(keys)}
+    for k in (0, 1, 4, 1000):
+        for direction, ties in (("nearest", "backward"), ("nearest", "forward"), ("backward", "backward"), ("forward", "backward")):
+            found = index.k_nearest(at, k, direction=direction, ties=ties, tolerance=60)  # type: ignore[arg-type]
+            for i, query in enumerate(at.tolist()):
+                near = [key for key in all_keys.tolist() if abs(key - query) <= 60]
+                near = [key for key in near if direction == "nearest" or (key <= query if direction == "backward" else key >= query)]
+                near.sort(key=lambda key: (abs(key - query), key if ties == "backward" else -key))
+                part = slice(found.offsets[i], found.offsets[i + 1])
+                assert found.keys[part].tolist() == near[:k] and found.values[part].tolist() == [last[key] for key in near[:k]]
+        tops = index.range_last(at, ends, k, inclusive="left")
+        for i, (start, end) in enumerate(zip(at.tolist(), ends.tolist())):
+            inside = [key for key in all_keys.tolist()[::-1] if start <= key < end][:k]
+            assert tops.keys[tops.offsets[i] : tops.offsets[i + 1]].tolist() == inside
+    with pytest.raises(ValueError, match="a limit of -1 pairs"):
+        index.k_nearest(at, -1)
+    with pytest.raises(lanetree.errors.OptionValue):
+        lanetree.Index([1.0], device=device).k_nearest([1.0], 2)
+    with pytest.raises(lanetree.errors.BoundLengths):
+        index.range_last(at, ends[:3], 2)

@@ -29,6 +29,7 @@ Examples:
   lanetree-bench --figure cuart-cpu --sizes 20,24
   lanetree-bench --figure hbtree-sizes --sizes 28,31
   lanetree-bench --figure cuart-real --input DIR   addresses, words and paths of your own
+  lanetree-bench --figure files --input DIR        on the disk of this folder
   lanetree-bench --keys books_200M_uint64 --only ceilings,lookups,ranges
   lanetree-bench --figure all --json DIR           all of them, in pieces; once more: what is missing
   lanetree-bench --figure all --json DIR --paper cubpt,hbtree --full
@@ -62,7 +63,8 @@ pub(crate) struct Args {
     /// The format of the file
     #[arg(long, value_enum, default_value_t = Format::Sosd, requires = "keys")]
     pub(crate) format: Format,
-    /// A folder with files geoip6, words or paths (one key per line) for the figure cuart-real [default: Debian's]
+    /// A folder with files geoip6, words or paths (one key per line) for the figure cuart-real [default: Debian's]; for the figure
+    /// files, where it writes [default: the system's folder of temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) input: Option<PathBuf>,
     /// Smaller trees and batches, fewer runs

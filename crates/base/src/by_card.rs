@@ -3,22 +3,18 @@
 use crate::Result;
 use lanetree_runtime::Device;
 
-/// What was measured on cards, by their compute capability. The first one is for all cards that were not measured, too.
+/// A choice per measured card, by compute capability. The first one is also used for cards that were not measured.
 #[derive(Clone, Copy, Debug)]
 pub struct ByCard<T: 'static>(pub &'static [((u32, u32), T)]);
 
 impl<T> ByCard<T> {
-    /// That of cards of a compute capability.
-    pub fn of(&self, capability: (u32, u32)) -> &'static T {
-        self.0.iter().find(|card| card.0 == capability).map_or(&self.0[0].1, |card| &card.1)
-    }
-
-    /// That of a device.
+    /// The choice for a device's card.
     ///
     /// # Errors
     /// [`Error::Runtime`](crate::Error::Runtime) from the device.
     pub fn on(&self, device: &Device) -> Result<&'static T> {
-        Ok(self.of(device.properties()?.compute_capability))
+        let capability = device.properties()?.compute_capability;
+        Ok(self.0.iter().find(|card| card.0 == capability).map_or(&self.0[0].1, |card| &card.1))
     }
 }
 

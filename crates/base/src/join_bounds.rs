@@ -6,7 +6,8 @@ use crate::parallel::*;
 use crate::room::zeroed;
 use crate::{Error, Result};
 use lanetree_kernels_base::calls;
-use lanetree_kernels_base::joins::{BoundsArgs, MATCHES, NumbersArgs, OPEN_HIGH, OPEN_LOW, inclusive};
+use lanetree_kernels_base::joins::{BoundsArgs, NumbersArgs, OPEN_HIGH, OPEN_LOW, inclusive};
+use lanetree_kernels_base::rows::OUTPUTS;
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::WARP;
@@ -188,7 +189,7 @@ pub fn number_matches(stream: &Stream, offsets: &Buffer<u64>, probes: usize, num
         capacity: capacity as u64,
         numbers: numbers.write_on(stream)?,
     };
-    let warps = (capacity as u64).div_ceil(MATCHES);
+    let warps = (capacity as u64).div_ceil(OUTPUTS);
     // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
     unsafe { over(stream, warps, WARP, THREADS)?.run(calls::numbers(&args))? };
     Ok(())
@@ -226,7 +227,16 @@ mod tests {
     fn probes_are_numbered_on_every_device_as_far_as_there_is_room() {
         for device in [Device::host(), Device::emulated()] {
             let stream = device.stream().unwrap();
-            for counts in [&[][..], &[0], &[3], &[0, 0, 5, 0, 1], &[255, 1, 0, 0, 700, 0, 256, 3, 0], &[1; 1000]] {
+            // As many rows as a warp reads the offsets of, and more, so that its outputs search.
+            let mut sparse = vec![0; 20_000];
+            [sparse[0], sparse[1], sparse[9_000], sparse[19_990]] = [70, 1, 100, 500];
+            let mixed: Vec<u64> = (0..3000).map(|i| [4, 0, 0, 1, 2, 0, 9][i * i % 7]).collect();
+            // Empty rows before all others, between, and after them; rows that end with a warp's outputs, or next to that.
+            let empty_first: Vec<u64> = [0; 700].into_iter().chain([1, 0, 2]).chain([0; 700]).collect();
+            let all = [&[][..], &[0], &[3], &[0, 0, 5, 0, 1], &[255, 1, 0, 0, 700, 0, 256, 3, 0], &[1; 1000]];
+            let by_warps = [&[512][..], &[511], &[513, 0], &[511, 1, 0, 0, 512, 1], &[0, 513, 511, 0, 0, 1024, 3]];
+            let more = [&[2000, 0, 0, 1][..], &[0, 1 << 20, 0, 5], &sparse, &mixed, &empty_first];
+            for counts in all.into_iter().chain(by_warps).chain(more) {
                 let mut offsets = vec![0_u64];
                 offsets.extend(counts.iter().scan(0, |sum: &mut u64, count| {
                     *sum += count;
@@ -244,9 +254,41 @@ mod tests {
                     assert!(numbers[written..].iter().all(|&number| number == u64::MAX), "{counts:?} on {device}");
                 }
             }
+            // More matches than 32 bits count, and room for few of them.
+            let offsets = device.upload(&[0, 3, 3, 5 << 32, 9 << 32]).unwrap();
+            let mut numbers = device.upload(&[u64::MAX; 1025]).unwrap();
+            number_matches(&stream, &offsets, 4, &mut numbers).unwrap();
+            let numbers = numbers.to_vec().unwrap();
+            assert!(numbers[..3] == [0; 3] && numbers[3..].iter().all(|&number| number == 2), "on {device}");
             let error = number_matches(&stream, &device.alloc(4).unwrap(), 4, &mut device.alloc(1).unwrap());
             let text = "the offsets' buffer holds 4 elements, but 5 are needed; allocate at least 5";
             assert_eq!(error.unwrap_err().to_string(), text);
+        }
+    }
+
+    /// What writes two numbers at once may not where these begin at no multiple of 16 bytes.
+    #[test]
+    fn probes_are_numbered_in_memory_that_begins_anywhere() {
+        for device in [Device::host(), Device::emulated()] {
+            let stream = device.stream().unwrap();
+            let offsets = device.upload(&[0_u64, 2, 2, 600, 1000]).unwrap();
+            for skipped in [0, 1] {
+                let mut memory = vec![u128::MAX; 600];
+                let words: &mut [u64] = bytemuck::cast_slice_mut(&mut memory);
+                // SAFETY: so many elements, and nothing else uses them before the buffer is gone.
+                let mut numbers = unsafe { device.buffer_from_raw(words[skipped..].as_mut_ptr(), 1001) }.unwrap();
+                number_matches(&stream, &offsets, 4, &mut numbers).unwrap();
+                numbers.into_raw().unwrap();
+                let expected = |i| match i {
+                    0..2 => 0,
+                    2..600 => 2,
+                    600..1000 => 3,
+                    _ => u64::MAX,
+                };
+                assert!(words[..skipped].iter().all(|&word| word == u64::MAX), "on {device}, {skipped} skipped");
+                let written = &words[skipped..];
+                assert!((0..written.len()).all(|i| written[i] == expected(i)), "on {device}, {skipped} skipped");
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 //! For an index: [`Guarded`] holds its contents and says when they are lost; [`staging`] sends batches from host memory
 //! through a device; [`fold`] combines all operations of a key into one change.
 
+mod batch;
 mod batch_order;
 mod by_card;
 pub mod byte_keys;
@@ -32,6 +33,7 @@ pub mod ranges;
 pub mod room;
 pub mod staging;
 
+pub use batch::Batch;
 pub use batch_order::BatchOrder;
 pub use by_card::ByCard;
 pub use byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, DeviceKeys, DeviceNumber, OffsetBuffer, Offsets};

@@ -6,7 +6,7 @@ use super::region::{FreeList, Region};
 use super::update::{WrittenElements, of_ops, paired};
 use bytemuck::Pod;
 use lanetree_frame::parcel::Sender;
-use lanetree_frame::{Batch, Mirror, NetChange, Result, UpdateReport};
+use lanetree_frame::{HostBatch, Mirror, NetChange, Result, UpdateReport};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device};
 
@@ -19,18 +19,18 @@ impl<V: Word> Mirror for Cuart<V> {
         self.to_device(device)
     }
 
-    fn change(&mut self, batch: Batch<'_, Self>) -> Result<(UpdateReport, WrittenElements)> {
+    fn change(&mut self, batch: HostBatch<'_, Self>) -> Result<(UpdateReport, WrittenElements)> {
         let mut written = WrittenElements::default();
         let report = match batch {
-            Batch::Apply(ops) => {
+            HostBatch::Apply(ops) => {
                 let (keys, change) = of_ops(ops)?;
                 self.apply_each((&keys).into(), change, Some(&mut written))
             }
-            Batch::Insert(keys, values) => {
+            HostBatch::Insert(keys, values) => {
                 self.apply_each(paired(keys, values)?, |i| NetChange::Put(values[i]), Some(&mut written))
             }
-            Batch::Update(keys, values) => self.update_each(paired(keys, values)?, values, Some(&mut written)),
-            Batch::Remove(keys) => self.apply_each(keys, |_| NetChange::Remove, Some(&mut written)),
+            HostBatch::Update(keys, values) => self.update_each(paired(keys, values)?, values, Some(&mut written)),
+            HostBatch::Remove(keys) => self.apply_each(keys, |_| NetChange::Remove, Some(&mut written)),
         };
         Ok((report?, written))
     }

@@ -1,6 +1,7 @@
 pub(crate) mod crash;
 mod damage;
 mod golden;
+mod killed;
 mod kinds;
 mod log;
 mod replace;

@@ -17,4 +17,4 @@ pub use index::{
     BatchOf, DeviceBuilder, DeviceForm, IndexBuilder, KeyOf, NeighborsOf, OrderedIndex, RangeOf, RangesOf,
 };
 pub use lanetree_base::*;
-pub use mirrored::{Batch, Mirror, MirrorReport, Mirrored};
+pub use mirrored::{HostBatch, Mirror, MirrorReport, Mirrored};

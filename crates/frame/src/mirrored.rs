@@ -60,7 +60,7 @@ pub trait Mirror: OrderedIndex {
     ///
     /// # Errors
     /// As [`OrderedIndex::apply`] and [`OrderedIndex::insert_many`]; nothing has changed then.
-    fn change(&mut self, batch: Batch<'_, Self>) -> Result<(UpdateReport, Self::Written)>;
+    fn change(&mut self, batch: HostBatch<'_, Self>) -> Result<(UpdateReport, Self::Written)>;
 
     /// Sends a copy what a batch of the path [`UpdatePath::InPlace`] has written; how many bytes that were. Nobody uses
     /// the copy.
@@ -87,7 +87,7 @@ pub trait Mirror: OrderedIndex {
 
 /// A batch of changes: slices of an [`OrderedIndex`]'s calls of these names.
 #[derive(Debug)]
-pub enum Batch<'a, I: OrderedIndex> {
+pub enum HostBatch<'a, I: OrderedIndex> {
     /// [`OrderedIndex::apply`]
     Apply(&'a [Op<KeyOf<I>, I::Value>]),
     /// [`OrderedIndex::insert_many`]
@@ -138,7 +138,7 @@ impl<I: Mirror> Mirrored<I> {
     /// the batch then, and the copy is [out of sync](Mirrored::is_in_sync). [`Mirrored::synchronize`] or the next batch
     /// sends it again.
     pub fn apply(&mut self, ops: &[Op<KeyOf<I>, I::Value>]) -> Result<MirrorReport> {
-        self.change(Batch::Apply(ops))
+        self.change(HostBatch::Apply(ops))
     }
 
     /// [`OrderedIndex::insert_many`] on both.
@@ -146,7 +146,7 @@ impl<I: Mirror> Mirrored<I> {
     /// # Errors
     /// As [`Mirrored::apply`], and [`Error::LengthMismatch`].
     pub fn insert_many<'a>(&mut self, keys: BatchOf<'a, I>, values: &'a [I::Value]) -> Result<MirrorReport> {
-        self.change(Batch::Insert(keys, values))
+        self.change(HostBatch::Insert(keys, values))
     }
 
     /// [`OrderedIndex::update_many`] on both.
@@ -154,7 +154,7 @@ impl<I: Mirror> Mirrored<I> {
     /// # Errors
     /// As [`Mirrored::apply`], and [`Error::LengthMismatch`].
     pub fn update_many<'a>(&mut self, keys: BatchOf<'a, I>, values: &'a [I::Value]) -> Result<MirrorReport> {
-        self.change(Batch::Update(keys, values))
+        self.change(HostBatch::Update(keys, values))
     }
 
     /// [`OrderedIndex::remove_many`] on both.
@@ -162,7 +162,7 @@ impl<I: Mirror> Mirrored<I> {
     /// # Errors
     /// As [`Mirrored::apply`].
     pub fn remove_many(&mut self, keys: BatchOf<'_, I>) -> Result<MirrorReport> {
-        self.change(Batch::Remove(keys))
+        self.change(HostBatch::Remove(keys))
     }
 
     /// [`OrderedIndex::restore_order`] of the host's index, which is then sent whole if it was out of order; returns the
@@ -190,7 +190,7 @@ impl<I: Mirror> Mirrored<I> {
         (self.host, self.copy)
     }
 
-    fn change(&mut self, batch: Batch<'_, I>) -> Result<MirrorReport> {
+    fn change(&mut self, batch: HostBatch<'_, I>) -> Result<MirrorReport> {
         let (update, written) = self.host.change(batch)?;
         let in_sync = core::mem::replace(&mut self.in_sync, false);
         let bytes_sent = match update.path {

@@ -201,8 +201,8 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
 
 impl<K: Key, V: Word> Harmonia<K, V> {
     fn group_width(&self, tuning: &LookUp) -> Result<u32> {
-        let capability = self.device.properties()?.compute_capability;
-        tuning.group.choose(capability, (self.fanout(), K::Bits::BYTES), tuning.order, self.shape.len)
+        let measured = MEASURED.on(&self.device)?;
+        tuning.group.choose(measured, (self.fanout(), K::Bits::BYTES), tuning.order, self.shape.len)
     }
 
     /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory.

@@ -30,13 +30,13 @@ pub enum GroupWidth {
 }
 
 impl GroupWidth {
-    /// The width for a fanout and an order, on a card of a compute capability.
+    /// The width for a fanout and an order, on a card.
     ///
     /// # Errors
     /// [`Error::GroupWidth`].
     pub(crate) fn choose(
         self,
-        capability: (u32, u32),
+        measured: &Measured,
         (fanout, key_bytes): (u32, usize),
         order: BatchOrder,
         keys: u64,
@@ -45,10 +45,7 @@ impl GroupWidth {
         match self {
             Self::Lanes(lanes) if available.contains(&lanes) => Ok(lanes),
             Self::Lanes(lanes) => Err(Error::GroupWidth { lanes, fanout, available }),
-            Self::Auto => {
-                let measured = MEASURED.of(capability);
-                Ok(measured.width(fanout, key_bytes, measured.closeness(order, keys)))
-            }
+            Self::Auto => Ok(measured.width(fanout, key_bytes, measured.closeness(order, keys))),
         }
     }
 }
@@ -135,18 +132,17 @@ mod tests {
     use super::*;
     use lanetree_kernels_harmonia::layout::FANOUTS;
 
-    /// Cards with what was measured on them, and one without.
-    const CARDS: [(u32, u32); 3] = [(9, 0), (7, 5), (12, 0)];
-
     #[test]
     fn every_automatic_width_has_a_kernel() {
-        for (fanout, capability) in FANOUTS.into_iter().flat_map(|fanout| CARDS.map(|card| (fanout, card))) {
+        for (fanout, (_, measured)) in
+            FANOUTS.into_iter().flat_map(|fanout| MEASURED.0.iter().map(move |card| (fanout, card)))
+        {
             for key_bytes in [4, 8] {
-                assert!(MEASURED.of(capability).widths.iter().any(|row| (row.0, row.1) == (fanout, key_bytes)));
+                assert!(measured.widths.iter().any(|row| (row.0, row.1) == (fanout, key_bytes)));
                 let top_bits = [0, 8, 16, 22, 64].map(BatchOrder::TopBits);
                 for order in [BatchOrder::Random, BatchOrder::Clustered, BatchOrder::Sorted].into_iter().chain(top_bits)
                 {
-                    let width = GroupWidth::Auto.choose(capability, (fanout, key_bytes), order, 1 << 26).unwrap();
+                    let width = GroupWidth::Auto.choose(measured, (fanout, key_bytes), order, 1 << 26).unwrap();
                     assert!(group_widths(fanout).contains(&width), "{fanout} {key_bytes} {order:?}: {width}");
                 }
             }
@@ -155,20 +151,20 @@ mod tests {
 
     #[test]
     fn the_more_bits_queries_are_sorted_by_the_closer_they_are() {
-        let of = |bits, keys| MEASURED.of((9, 0)).closeness(BatchOrder::TopBits(bits), keys);
+        let of = |bits, keys| H200.closeness(BatchOrder::TopBits(bits), keys);
         assert_eq!([0, 8, 16, 22, 64].map(|bits| of(bits, 1 << 26)), {
             use Closeness::{Clustered, Random, Region, Sorted};
             // Equation 2's 22 bits leave one line of keys: 16.
             [Random, Region, Clustered, Sorted, Sorted]
         });
         assert_eq!((of(16, 1 << 20), of(64, u64::MAX)), (Closeness::Sorted, Closeness::Sorted));
-        let width = |bits| GroupWidth::Auto.choose((9, 0), (8, 8), BatchOrder::TopBits(bits), 1 << 26).unwrap();
+        let width = |bits| GroupWidth::Auto.choose(&H200, (8, 8), BatchOrder::TopBits(bits), 1 << 26).unwrap();
         assert_eq!([0, 8, 16, 22].map(width), [4, 4, 2, 1]);
     }
 
     #[test]
     fn a_width_without_a_kernel_is_named() {
-        let error = GroupWidth::Lanes(3).choose((9, 0), (8, 8), BatchOrder::Random, 1).unwrap_err();
+        let error = GroupWidth::Lanes(3).choose(&H200, (8, 8), BatchOrder::Random, 1).unwrap_err();
         assert_eq!(
             error.to_string(),
             "there are no kernels for 3 lanes per query at a fanout of 8: choose one of [1, 2, 4, 8]"

@@ -7,7 +7,7 @@ use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::{MOST, words};
 use lanetree_lane_tree::{BuildScratch, LaneTree};
 use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_primitives::{RadixSortScratch, ScanScratch, inclusive_max_scan, radix_argsort, radix_sort_pairs};
+use lanetree_primitives::{RadixSortScratch, ScanScratch, inclusive_max_scan, radix_argsort, radix_sort};
 
 impl<K: AnyKey> IntervalIndex<K> {
     /// Builds an index over the intervals from `starts[i]` to `ends[i]`, both inclusive, in any order. The row of an interval is
@@ -99,7 +99,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
             turn(stream, (starts, &order), len, (&mut turned, &mut turned_order))?;
             let mut scratch = RadixSortScratch::for_pairs(device, len)?;
             let (from, to) = ((&turned, &turned_order), (&mut sorted, &mut order));
-            radix_sort_pairs(stream, from, len, 0..K::Bits::BITS, to, &mut scratch)?;
+            radix_sort(stream, from, len, 0..K::Bits::BITS, to, &mut scratch)?;
         }
         let mut intervals = InOrder {
             ends: device.alloc(words(len as u64) as usize)?,

@@ -20,6 +20,10 @@ use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::Launch;
 use lanetree_simt::{GatherRows, Global, GlobalMut, LaunchShape, WARP};
 
+/// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
+/// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
+const SHORT_PAIRS: u64 = 128;
+
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
     pub(super) fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
@@ -219,7 +223,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
     ) -> Result<()> {
         let args = GatherArgs { tree: self.tree_ref(stream)?, rows: *rows, keys, values };
-        let (width, call) = match expected as u64 / rows.count <= 2 * u64::from(GATHER_WIDTHS[0]) {
+        let (width, call) = match expected as u64 / rows.count <= SHORT_PAIRS {
             true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
             false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
         };

@@ -2,7 +2,7 @@
 
 use lanetree::lane_tree::{BuildScratch, UpdateScratch};
 use lanetree::runtime::{record_kernels, recorded_kernels};
-use lanetree::{AnyKey, Bytes16, Device, LaneTree, Result, UpdatePath, Value};
+use lanetree::{AnyKey, Batch, Bytes16, Device, LaneTree, Result, UpdatePath, Value};
 use lanetree_lane_tree::ahead::{of_builds, of_changes, of_divisions};
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ fn the_kernels_of_first_operations_are_loaded_ahead() -> Result<()> {
         for fill in [1.0, 0.5] {
             tree = LaneTree::<u64, u64>::builder().fill(fill).build(&device, &keys, &keys)?;
             let (k, v) = (device.upload(&batch)?, device.upload(&batch)?);
-            let path = tree.apply_on(&stream, &k, &v, None, &mut scratch)?.path;
+            let path = tree.apply_on(&stream, Batch::inserts(&k, &v), &mut scratch)?.path;
             let mut ahead = of_changes::<u64, u64>(batch.len());
             if path != UpdatePath::InPlace {
                 ahead.extend(of_divisions::<u64, u64>());

@@ -7,7 +7,7 @@
 use crate::common::losses;
 use lanetree::harmonia::{BuildScratch, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{
-    Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, last_by_key, radix_sort_pairs,
+    Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, last_by_key, radix_sort,
 };
 use lanetree::runtime::Failure;
 use lanetree::{
@@ -42,7 +42,7 @@ fn assert_lost(tree: &mut Harmonia<u32, u32>) {
     assert!(is_lost(tree.on(&stream).limit(9).range(&queries, &queries, &mut ranges, &mut out)));
     assert!(is_lost(tree.apply(&[Op::Remove(1)])));
     let mut scratch = UpdateScratch::new(&device, 1).unwrap();
-    assert!(is_lost(tree.apply_on(&stream, &queries, &values, None, &mut scratch)));
+    assert!(is_lost(tree.apply_on(&stream, lanetree::Batch::inserts(&queries, &values), &mut scratch)));
 }
 
 /// The tree answers every kind of query as the model does.
@@ -127,7 +127,7 @@ impl Batch {
 
     fn apply_on(&mut self) -> Result<UpdateReport> {
         let Self { tree, stream, keys, values, kinds, scratch, .. } = self;
-        tree.apply_on(stream, keys, values, Some(kinds), scratch)
+        tree.apply_on(stream, lanetree::Batch::of_kinds(keys, values, kinds), scratch)
     }
 
     /// The tree is lost, and says so, or as it was; then the batch can be applied with the same scratch memory.
@@ -323,7 +323,7 @@ fn primitives_that_fail_say_so_and_their_scratch_memory_stays_usable() {
     let work = |state: &mut State| {
         let State { stream, input, output, distinct, found, sums, scratch } = state;
         let sorting = (&mut output.0, &mut output.1);
-        radix_sort_pairs(stream, (&input.0, &input.1), LEN, 0..64, sorting, &mut scratch.0)?;
+        radix_sort(stream, (&input.0, &input.1), LEN, 0..64, sorting, &mut scratch.0)?;
         let pairs = Pairs { keys: &output.0, values: &output.1, count: LEN.into() };
         let out = PairsMut { keys: &mut distinct.0, values: &mut distinct.1, count: found };
         last_by_key(stream, pairs, out, &mut scratch.1)?;

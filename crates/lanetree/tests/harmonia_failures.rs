@@ -6,9 +6,8 @@ use crate::common::losses;
 use lanetree::harmonia::{BuildScratch, UpdateScratch};
 use lanetree::primitives::{
     Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, SelectScratch,
-    inclusive_max_scan, local_sort_pairs, merge_keys, merge_pairs, partition_keys, partition_pairs, radix_argsort,
-    radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs_in_place, run_lengths, select_keys, select_pairs,
-    sum_by_key, unique_keys,
+    inclusive_max_scan, local_sort_pairs, merge, partition, radix_argsort, radix_sort, radix_sort_in_place,
+    run_lengths, select, sum_by_key, unique_keys,
 };
 use lanetree::runtime::Failure;
 use lanetree::{
@@ -84,7 +83,7 @@ impl Batch {
 
     fn apply_on(&mut self) -> Result<UpdatePath> {
         let Self { tree, stream, keys, values, kinds, scratch, .. } = self;
-        Ok(tree.apply_on(stream, keys, values, kinds.as_ref(), scratch)?.path)
+        Ok(tree.apply_on(stream, lanetree::Batch { keys, values, kinds: kinds.as_ref() }, scratch)?.path)
     }
 }
 
@@ -400,20 +399,20 @@ impl Work {
 fn each_other_primitive_that_fails_says_so_and_its_scratch_memory_stays_usable() {
     type Call = fn(&mut Work) -> Result<()>;
     let calls: [(&str, Call); 14] = [
-        ("radix_sort_keys", |it| radix_sort_keys(&it.stream, &it.keys, LEN, 0..64, &mut it.out_keys, &mut it.sort)),
+        ("radix_sort_keys", |it| radix_sort(&it.stream, &it.keys, LEN, 0..64, &mut it.out_keys, &mut it.sort)),
         ("radix_argsort", |it| {
             let out = (&mut it.out_keys, &mut it.out_values);
             radix_argsort(&it.stream, &it.keys, LEN, 0..64, out, &mut it.sort)
         }),
         ("radix_sort_keys_in_place", |it| {
             it.out_keys.copy_from_buffer(&it.stream, 0, &it.keys, 0..LEN)?;
-            radix_sort_keys_in_place(&it.stream, &mut it.out_keys, LEN, 0..20, &mut it.sort)
+            radix_sort_in_place(&it.stream, &mut it.out_keys, LEN, 0..20, &mut it.sort)
         }),
         ("radix_sort_pairs_in_place", |it| {
             it.out_keys.copy_from_buffer(&it.stream, 0, &it.keys, 0..LEN)?;
             it.out_values.copy_from_buffer(&it.stream, 0, &it.values, 0..LEN)?;
             let pairs = (&mut it.out_keys, &mut it.out_values);
-            radix_sort_pairs_in_place(&it.stream, pairs, LEN, 0..20, &mut it.sort)
+            radix_sort_in_place(&it.stream, pairs, LEN, 0..20, &mut it.sort)
         }),
         ("local_sort_pairs", |it| {
             it.out_keys.copy_from_buffer(&it.stream, 0, &it.keys, 0..LEN)?;
@@ -438,28 +437,28 @@ fn each_other_primitive_that_fails_says_so_and_its_scratch_memory_stays_usable()
         ("select", |it| {
             let input = Keys { keys: &it.keys, count: LEN.into() };
             let out = KeysMut { keys: &mut it.out_keys, count: &mut it.count };
-            select_keys(&it.stream, input, &it.flags, out, &mut it.select)?;
+            select(&it.stream, input, &it.flags, out, &mut it.select)?;
             let input = Pairs { keys: &it.keys, values: &it.values, count: LEN.into() };
             let out = PairsMut { keys: &mut it.out_keys, values: &mut it.out_values, count: &mut it.count };
-            select_pairs(&it.stream, input, &it.flags, out, &mut it.select)
+            select(&it.stream, input, &it.flags, out, &mut it.select)
         }),
         ("partition", |it| {
             let input = Keys { keys: &it.keys, count: LEN.into() };
             let out = KeysMut { keys: &mut it.out_keys, count: &mut it.count };
-            partition_keys(&it.stream, input, &it.flags, out, &mut it.select)?;
+            partition(&it.stream, input, &it.flags, out, &mut it.select)?;
             let input = Pairs { keys: &it.keys, values: &it.values, count: LEN.into() };
             let out = PairsMut { keys: &mut it.out_keys, values: &mut it.out_values, count: &mut it.count };
-            partition_pairs(&it.stream, input, &it.flags, out, &mut it.select)
+            partition(&it.stream, input, &it.flags, out, &mut it.select)
         }),
         ("merge_keys", |it| {
             let input = Keys { keys: &it.sorted, count: LEN.into() };
             let out = KeysMut { keys: &mut it.out_keys, count: &mut it.count };
-            merge_keys(&it.stream, MergeRule::KeepBoth, input, input, out, &mut it.merge)
+            merge(&it.stream, MergeRule::KeepBoth, input, input, out, &mut it.merge)
         }),
         ("merge_pairs", |it| {
             let input = Pairs { keys: &it.sorted, values: &it.values, count: LEN.into() };
             let out = PairsMut { keys: &mut it.out_keys, values: &mut it.out_values, count: &mut it.count };
-            merge_pairs(&it.stream, MergeRule::KeepBoth, input, input, out, &mut it.merge)
+            merge(&it.stream, MergeRule::KeepBoth, input, input, out, &mut it.merge)
         }),
         ("scratch memory", |it| {
             // Its own allocations.

@@ -3,8 +3,8 @@
 
 use lanetree::cuart::RootTable;
 use lanetree::harmonia::{BuildScratch, PsaScratch, QuerySort, UpdateScratch};
-use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
-use lanetree::{ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Op, OpKind, Pool, Ranges, runtime};
+use lanetree::primitives::{RadixSortScratch, radix_sort};
+use lanetree::{Batch, ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Op, OpKind, Pool, Ranges, runtime};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ fn mixed_batches(device: &Device, pool: &Pool, batches: usize) -> Vec<usize> {
             1 | 9 if device.kind() != lanetree::DeviceKind::Host && size <= 40 => {
                 let values: Vec<u64> = keys.iter().map(|&key| u64::from(key) + 1).collect();
                 let (buffer, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-                tree.apply_on(&stream, &buffer, &values, None, &mut scratch).unwrap();
+                tree.apply_on(&stream, Batch::inserts(&buffer, &values), &mut scratch).unwrap();
                 model.extend(keys.iter().map(|&key| (key, u64::from(key) + 1)));
             }
             2 | 10 => {
@@ -72,7 +72,7 @@ fn mixed_batches(device: &Device, pool: &Pool, batches: usize) -> Vec<usize> {
                 let (mut keys_out, mut values_out) = (device.alloc(size).unwrap(), device.alloc(size).unwrap());
                 let mut scratch = RadixSortScratch::for_pairs(device, size).unwrap();
                 let out = (&mut keys_out, &mut values_out);
-                radix_sort_pairs(&stream, (&keys_in, &values_in), size, 0..32, out, &mut scratch).unwrap();
+                radix_sort(&stream, (&keys_in, &values_in), size, 0..32, out, &mut scratch).unwrap();
                 stream.synchronize().unwrap();
                 let mut expected: Vec<(u32, u32)> = keys.iter().copied().zip(values).collect();
                 expected.sort_by_key(|pair| pair.0);
@@ -290,7 +290,7 @@ fn scratch_and_tree_may_come_from_different_pools() {
         let stream = device.stream().unwrap();
         let mut scratch = UpdateScratch::new(&device, 100).unwrap();
         let (keys, kinds) = (device.upload(&[3_u64; 100]).unwrap(), device.upload(&[OpKind::INSERT; 100]).unwrap());
-        tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
+        tree.apply_on(&stream, Batch::of_kinds(&keys, &keys, &kinds), &mut scratch).unwrap();
         assert!(passing.bytes_in_use() > 0);
     }
     assert_eq!((passing.bytes_in_use(), passing.trim() > 0), (0, true));

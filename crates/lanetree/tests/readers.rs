@@ -76,7 +76,7 @@ impl Index for Harmonia<u64, u64> {
     fn update(&mut self, stream: &Stream, batch: &Batch<Self>, scratch: &mut Self::Scratch) -> String {
         let report = match self.device().kind() {
             DeviceKind::Host => self.insert_many(&batch.numbers, &batch.values.to_vec().unwrap()),
-            _ => self.apply_on(stream, &batch.keys, &batch.values, None, scratch),
+            _ => self.apply_on(stream, lanetree::Batch::inserts(&batch.keys, &batch.values), scratch),
         };
         format!("{:?}", report.unwrap().path)
     }

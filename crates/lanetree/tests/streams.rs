@@ -5,10 +5,10 @@
 
 use lanetree::harmonia::UpdateScratch;
 use lanetree::primitives::{
-    Keys, KeysMut, MergeRule, MergeScratch, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, merge_keys,
-    radix_sort_keys, unique_keys,
+    Keys, KeysMut, MergeRule, MergeScratch, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, merge,
+    radix_sort, unique_keys,
 };
-use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceRanges, Harmonia, OffsetBuffer, RangeScratch};
+use lanetree::{Batch, ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceRanges, Harmonia, OffsetBuffer, RangeScratch};
 use std::sync::RwLock;
 
 /// Each order of the streams is some seed's.
@@ -28,13 +28,13 @@ fn keys_that_are_overwritten_during_their_sort_are_sorted_as_they_were() {
         let mut unsorted = device.upload(&first).unwrap();
         let mut sorted = device.alloc(3000).unwrap();
         let mut scratch = RadixSortScratch::for_keys(&device, 3000).unwrap();
-        radix_sort_keys(&stream, &unsorted, 3000, 0..64, &mut sorted, &mut scratch).unwrap();
+        radix_sort(&stream, &unsorted, 3000, 0..64, &mut sorted, &mut scratch).unwrap();
         unsorted.copy_from(&second).unwrap();
         let mut expected = first;
         expected.sort_unstable();
         assert!(sorted.to_vec().unwrap() == expected);
         // And by another stream.
-        radix_sort_keys(&stream, &unsorted, 3000, 0..64, &mut sorted, &mut scratch).unwrap();
+        radix_sort(&stream, &unsorted, 3000, 0..64, &mut sorted, &mut scratch).unwrap();
         unsorted.fill_zero(&device.stream().unwrap()).unwrap();
         let mut expected = second;
         expected.sort_unstable();
@@ -51,7 +51,7 @@ fn scratch_memory_can_be_used_in_one_stream_after_another() {
         let mut outputs = inputs.each_ref().map(|_| device.alloc(2000).unwrap());
         let mut scratch = RadixSortScratch::for_keys(&device, 2000).unwrap();
         for i in 0..2 {
-            radix_sort_keys(&streams[i], &buffers[i], 2000, 0..64, &mut outputs[i], &mut scratch).unwrap();
+            radix_sort(&streams[i], &buffers[i], 2000, 0..64, &mut outputs[i], &mut scratch).unwrap();
         }
         for (mut input, output) in inputs.into_iter().zip(&outputs) {
             input.sort_unstable();
@@ -68,7 +68,7 @@ fn scratch_memory_can_be_used_in_one_stream_after_another() {
         unique_keys(&streams[1], Keys { keys: &offsets, count: 2001.into() }, out, &mut runs).unwrap();
         let (mut merged, mut total) = (device.alloc::<u64>(4001).unwrap(), device.alloc(1).unwrap());
         let mut merging = MergeScratch::new(&device, 4001).unwrap();
-        merge_keys(
+        merge(
             &streams[0],
             MergeRule::KeepBoth,
             Keys { keys: &outputs[0], count: 2000.into() },
@@ -116,7 +116,7 @@ fn look_ups_in_flight_see_a_tree_as_it_was_before_a_batch_in_another_stream() {
 
         let ones = device.upload(&vec![1_u64; 400]).unwrap();
         let mut updates = UpdateScratch::new(&device, 400).unwrap();
-        tree.apply_on(&writer, &queries, &ones, None, &mut updates).unwrap();
+        tree.apply_on(&writer, Batch::inserts(&queries, &ones), &mut updates).unwrap();
         let report = radix.update_many(&ByteKeysBuf::encode(&all), &vec![1; 400]).unwrap();
         assert_eq!(report.replaced, 400);
         assert!(found.to_vec().unwrap() == all && radix_found.to_vec().unwrap() == all);

@@ -9,7 +9,7 @@ use lanetree_frame::error::check_buffer;
 use lanetree_frame::fixed::pairs::{check_ascending, check_lengths, columns};
 use lanetree_frame::{Buffer, Device, DeviceKind, Error, Nulls, Result, Stream, Validity};
 use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_primitives::{BuildScratch, RadixSortScratch, radix_sort_pairs};
+use lanetree_primitives::{BuildScratch, RadixSortScratch, radix_sort};
 
 /// Options of a map, and its builds.
 ///
@@ -268,7 +268,7 @@ pub(crate) fn sorted<K: AnyKey, V: Word>(
     let device = stream.device();
     let (mut keys, mut values) = (device.alloc(len)?, device.alloc(positions)?);
     let mut scratch = RadixSortScratch::for_pairs(device, len)?;
-    radix_sort_pairs(stream, pairs, len, 0..K::Bits::BITS, (&mut keys, &mut values), &mut scratch)?;
+    radix_sort(stream, pairs, len, 0..K::Bits::BITS, (&mut keys, &mut values), &mut scratch)?;
     Ok((keys, values))
 }
 

@@ -3,12 +3,13 @@
 use crate::places::{TASK, each, is_host, slice, slice_mut};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{Buffer, Result, Stream};
+use lanetree_frame::pointers::{optional, optional_mut};
+use lanetree_frame::{Buffer, Result, Stream, number_matches};
 use lanetree_kernels_multimap::layout::{self, COUNT_BITS};
-use lanetree_kernels_multimap::{GatherArgs, OUTPUTS, ScanArgs, Values, calls};
+use lanetree_kernels_multimap::{GatherArgs, GatherPairsArgs, OUTPUTS, ScanArgs, Values, calls};
 use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::Launch;
-use lanetree_simt::{Global, GlobalMut, WARP};
+use lanetree_simt::WARP;
 
 /// Rows of values: where those of each begin, in a buffer of positions or of places, and their offsets in the output.
 #[derive(Clone, Copy)]
@@ -56,20 +57,23 @@ pub(crate) fn over_outputs(stream: &Stream, outputs: usize) -> Result<Launch<'_>
     launch::over(stream, (outputs as u64).div_ceil(OUTPUTS), WARP, THREADS)
 }
 
-/// Copies the values of rows, of two arrays one after the other, to `out` as far as there is room.
+/// Copies the values of rows, of two arrays one after the other, to `out` as far as there is room. With `numbers`, the room is theirs,
+/// there is as much for values, and the row of each value is written, too.
 pub(crate) fn gather_values<V: Word>(
     stream: &Stream,
     values: (&Buffer<V>, Option<&Buffer<V>>),
     rows: RowsOf<'_>,
-    out: &mut Buffer<V>,
+    (out, numbers): (&mut Buffer<V>, Option<&mut Buffer<u64>>),
 ) -> Result<()> {
     rows.check();
-    if rows.rows == 0 || out.is_empty() {
+    let capacity = numbers.as_ref().map_or(out.len(), |numbers| numbers.len());
+    assert!(out.len() >= capacity);
+    if rows.rows == 0 || capacity == 0 {
         return Ok(());
     }
     if is_host(stream) {
         let (first, second) = (slice(values.0), values.1.map_or(&[][..], slice));
-        let total = rows.total(out.len());
+        let total = rows.total(capacity);
         slice_mut(out)[..total].par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
             each_run(&rows, task * TASK, out.len(), |from, run, position| {
                 for (out, position) in out[from..from + run].iter_mut().zip(position as usize..) {
@@ -80,26 +84,31 @@ pub(crate) fn gather_values<V: Word>(
                 }
             });
         });
-        return Ok(());
+        return numbers.map_or(Ok(()), |numbers| number_matches(stream, rows.offsets, rows.rows, numbers));
     }
-    let outputs = out.len();
-    let args = GatherArgs::<u32, V> {
+    let args = gather_args(stream, values, rows, capacity, (out, numbers))?;
+    // SAFETY: the lengths were checked; the pointers are for this stream.
+    Ok(unsafe { over_outputs(stream, capacity)?.run(calls::gather_values(&args)) }?)
+}
+
+fn gather_args<V: Word>(
+    stream: &Stream,
+    values: (&Buffer<V>, Option<&Buffer<V>>),
+    rows: RowsOf<'_>,
+    capacity: usize,
+    (out, numbers): (&mut Buffer<V>, Option<&mut Buffer<u64>>),
+) -> Result<GatherArgs<V>> {
+    Ok(GatherArgs {
         values: both(stream, values)?,
         begins: rows.begins.read_on(stream)?,
         offsets: rows.offsets.read_on(stream)?,
         rows: rows.rows as u64,
-        capacity: outputs as u64,
+        capacity: capacity as u64,
         out_values: out.write_on(stream)?,
-        key_offsets: Global::null(),
-        keys: Global::null(),
-        places: Global::null(),
-        keys_len: 0,
-        out_keys: GlobalMut::null(),
+        out_rows: optional_mut(numbers, stream)?,
         shift: rows.shift(),
         reserved: 0,
-    };
-    // SAFETY: the lengths were checked; the pointers are for this stream.
-    Ok(unsafe { over_outputs(stream, outputs)?.run(calls::gather_values(&args)) }?)
+    })
 }
 
 /// Copies the pairs of rows to `out`, as far as there is room for keys: there are at least as many values.
@@ -134,20 +143,13 @@ pub(crate) fn gather_pairs<K: AnyKey, V: Word>(
         });
         return Ok(());
     }
-    let args = GatherArgs::<K::Bits, V> {
-        values: both(stream, (values, None))?,
-        begins: rows.begins.read_on(stream)?,
-        offsets: rows.offsets.read_on(stream)?,
-        rows: rows.rows as u64,
-        capacity: capacity as u64,
-        out_values: out_values.write_on(stream)?,
+    let args = GatherPairsArgs::<K::Bits, V> {
+        rows: gather_args(stream, (values, None), rows, capacity, (out_values, None))?,
         key_offsets: keys.offsets.read_on(stream)?,
         keys: keys.keys.read_on(stream)?.cast(),
         places: keys.places.read_on(stream)?,
         keys_len: keys.keys.len() as u64,
         out_keys: out_keys.write_on(stream)?.cast(),
-        shift: rows.shift(),
-        reserved: 0,
     };
     // SAFETY: the lengths were checked; the pointers are for this stream.
     Ok(unsafe { over_outputs(stream, capacity)?.run(calls::gather_pairs(&args)) }?)
@@ -229,7 +231,7 @@ fn both<V: Word>(stream: &Stream, (first, second): (&Buffer<V>, Option<&Buffer<V
     Ok(Values {
         first: first.read_on(stream)?,
         first_len: first.len() as u64,
-        second: lanetree_frame::pointers::optional(second, stream)?,
+        second: optional(second, stream)?,
         second_len: second.map_or(0, Buffer::len) as u64,
     })
 }

@@ -5,7 +5,7 @@ use crate::contents::{Counted, offsets_of, read};
 use crate::gather::over_outputs;
 use crate::places::{each, is_host, slice, slice_mut};
 use crate::{MOST_PAIRS, MultiMap};
-use lanetree_frame::{Buffer, Result, Stream};
+use lanetree_frame::{Batch, Buffer, Result, Stream};
 use lanetree_kernels_multimap::layout::{self, COUNT_BITS, place, room};
 use lanetree_kernels_multimap::{CopyRunsArgs, PlaceRunsArgs, PlanRunsArgs, calls};
 use lanetree_lane_tree::UpdateScratch;
@@ -63,7 +63,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             contents.keys.insert_many(keys, places)?;
         } else {
             let mut scratch = UpdateScratch::new(device, rows)?;
-            contents.keys.apply_on(stream, &keys, &places, None, &mut scratch)?;
+            contents.keys.apply_on(stream, Batch::inserts(&keys, &places), &mut scratch)?;
         }
         contents.used = used;
         contents.len += inserted;

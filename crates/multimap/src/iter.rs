@@ -121,7 +121,7 @@ impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
         let (stream, rows, mut gathered) = (device.stream()?, begins.len(), device.alloc(total)?);
         let (begins, offsets) = (device.upload(&begins)?, device.upload(&offsets)?);
         let rows = RowsOf { begins: &begins, are_places: false, offsets: &offsets, rows };
-        gather_values(&stream, (values, None), rows, &mut gathered)?;
+        gather_values(&stream, (values, None), rows, (&mut gathered, None))?;
         gathered.copy_to(&mut self.values)?;
         Ok(true)
     }

@@ -42,7 +42,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             let (queries, count) = (self.device.upload(&probes[piece.clone()])?, piece.len());
             on.locate_join(&queries, &mut scratch, &mut found.offsets)?;
             if self.make_room(on, count, found)? {
-                on.copy_join(count, &mut scratch, &found.offsets, &mut found.values)?;
+                on.copy_join(count, &mut scratch, &found.offsets, (&mut found.values, None))?;
             }
             Ok(())
         })
@@ -90,7 +90,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             let bounds = (self.device.upload(&lows[piece.clone()])?, self.device.upload(&highs[piece])?);
             on.locate_range_join((&bounds.0, &bounds.1), how, &mut scratch, &mut found.offsets)?;
             if self.make_room(on, count, found)? {
-                on.copy_range_join(count, &scratch, &found.offsets, &mut found.values)?;
+                on.copy_range_join(count, &scratch, &found.offsets, (&mut found.values, None))?;
             }
             Ok(())
         })

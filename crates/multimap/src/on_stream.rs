@@ -12,15 +12,14 @@ use crate::places::{Which, count_values, one_value, spans};
 use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
-use lanetree_kernels_multimap::layout::place;
+use lanetree_kernels_multimap::layout::{MOST_VALUES, place};
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{ScanScratch, exclusive_scan};
+use lanetree_primitives::{ScanScratch, exclusive_scan, exclusive_scan_masked};
 
-/// Scratch memory of look-ups in device form: 16 bytes per query, reusable for the next batch.
+/// Scratch memory of look-ups in device form: 8 bytes per query, reusable for the next batch.
 #[derive(Debug)]
 pub struct Scratch {
     pub(crate) places: Buffer<u64>,
-    counts: Buffer<u64>,
     scan: ScanScratch,
 }
 
@@ -30,16 +29,17 @@ impl Scratch {
     /// # Errors
     /// [`Error::Runtime`] if the device has no room.
     pub fn new(device: &Device, queries: usize) -> Result<Self> {
-        Ok(Self {
-            places: device.alloc(queries)?,
-            counts: device.alloc(queries)?,
-            scan: ScanScratch::new(device, queries)?,
-        })
+        Ok(Self { places: device.alloc(queries)?, scan: ScanScratch::new(device, queries)? })
     }
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.places.bytes() + self.counts.bytes() + self.scan.bytes()
+        self.places.bytes() + self.scan.bytes()
+    }
+
+    /// The prefix sums of the numbers of values of its first places.
+    pub(crate) fn scan_counts(&mut self, stream: &Stream, count: usize, offsets: &mut Buffer<u64>) -> Result<()> {
+        exclusive_scan_masked(stream, &self.places, MOST_VALUES, count, offsets, &mut self.scan)
     }
 }
 
@@ -202,16 +202,14 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let count = queries.len();
         self.check("the offsets' buffer", count + 1, offsets)?;
         self.places(queries, scratch)?;
-        self.check("the scratch memory", count, &scratch.counts)?;
-        count_values(self.stream, &scratch.places, count, &mut scratch.counts)?;
-        exclusive_scan(self.stream, &scratch.counts, count, offsets, &mut scratch.scan)
+        scratch.scan_counts(self.stream, count, offsets)
     }
 
     /// The last step.
     pub(crate) fn copy_all(&self, count: usize, scratch: &Scratch, out: &mut DeviceRows<V>) -> Result<()> {
         self.check("the values' buffer", 0, &out.values)?;
         let rows = RowsOf { begins: &scratch.places, are_places: true, offsets: &out.offsets, rows: count };
-        gather_values(self.stream, (&self.contents.values, None), rows, &mut out.values)
+        gather_values(self.stream, (&self.contents.values, None), rows, (&mut out.values, None))
     }
 
     /// Counts the values of each of `queries` into `counts[i]`; an absent key has 0.
@@ -366,7 +364,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     }
 
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose end is below its start is
-    /// empty. The scratch memory is for at least the pairs that `out` has room for. Uses [`limit`](Self::limit) and
+    /// empty. The scratch memory is for at least as many pairs as `out` has room for keys. Uses [`limit`](Self::limit) and
     /// [`limits`](Self::limits).
     ///
     /// # Errors
@@ -413,6 +411,10 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let capacity = out.keys.len();
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", capacity, &out.values)?;
+        let rows = RowsOf { begins: &scratch.begins, are_places: false, offsets: &out.offsets, rows: starts.len() };
+        if capacity == 0 {
+            return gather_values(self.stream, (&self.contents.values, None), rows, (&mut out.values, None));
+        }
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;
@@ -422,7 +424,6 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             &mut scratch.key_scratch,
             keys,
         )?;
-        let rows = RowsOf { begins: &scratch.begins, are_places: false, offsets: &out.offsets, rows: starts.len() };
         let keys = KeysOf { offsets: &keys.offsets, keys: &keys.keys, places: &keys.values };
         gather_pairs(self.stream, &self.contents.values, rows, keys, (&mut out.keys, &mut out.values))
     }

@@ -13,8 +13,7 @@ use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Buffer, Error, Result, Stream, UpdatePath, UpdateReport};
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{
-    MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, merge_pairs, radix_sort_pairs,
-    select_pairs, sum_by_key,
+    MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, merge, radix_sort, select, sum_by_key,
 };
 
 /// Keys and numbers on a device.
@@ -70,7 +69,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let (first_keys, first_places) = self.contents.list(stream)?;
         let (first, both) = (first_keys.len(), first_keys.len() + second.len);
         let mut merged = Found::new(device, both)?;
-        merge_pairs(
+        merge(
             stream,
             MergeRule::KeepBoth,
             Pairs { keys: &first_keys, values: &first_places, count: first.into() },
@@ -174,7 +173,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let matches = match_values(&stream, &self.contents.values, rows, total, &wanted)?;
         let mut selected = Found::<u64>::new(device, total)?;
         let all = Pairs { keys: &matches.wanted, values: &matches.positions, count: total.into() };
-        select_pairs(&stream, all, &matches.hits, selected.output(), &mut SelectScratch::new(device, total)?)?;
+        select(&stream, all, &matches.hits, selected.output(), &mut SelectScratch::new(device, total)?)?;
         let selected = selected.read()?;
         drop(matches);
         if selected.len == 0 {
@@ -184,7 +183,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let mut scratch = RadixSortScratch::for_pairs(device, selected.len)?;
         let bits = 0..u64::BITS - (batch.values.len() as u64).leading_zeros();
         let unordered = (&selected.keys, &selected.counts);
-        radix_sort_pairs(&stream, unordered, selected.len, bits, (&mut ordered, &mut positions), &mut scratch)?;
+        radix_sort(&stream, unordered, selected.len, bits, (&mut ordered, &mut positions), &mut scratch)?;
 
         let (listed, listed_places) = self.contents.list(&stream)?;
         let (keys, len) = (listed.len(), self.contents.len as usize);
@@ -275,7 +274,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let flags = keep(stream, counts, len)?;
         let mut kept = Found::new(&self.device, len)?;
         let pairs = Pairs { keys, values: numbers, count: len.into() };
-        select_pairs(stream, pairs, &flags, kept.output(), &mut SelectScratch::new(&self.device, len)?)?;
+        select(stream, pairs, &flags, kept.output(), &mut SelectScratch::new(&self.device, len)?)?;
         kept.read()
     }
 
@@ -292,7 +291,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let len = read(&offsets, rows)?;
         let mut values = self.device.alloc(self.options.positions(len as usize))?;
         let rows = RowsOf { begins: places, are_places: true, offsets: &offsets, rows };
-        gather_values(stream, (&self.contents.values, more), rows, &mut values)?;
+        gather_values(stream, (&self.contents.values, more), rows, (&mut values, None))?;
         Ok((values, len))
     }
 }

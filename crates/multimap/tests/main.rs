@@ -272,16 +272,20 @@ fn in_device_form<K: AnyKey, V: Word>(
     let [starts, ends] = [starts, ends].map(|bounds| device.upload(&bounds).unwrap());
     let limits = device.upload(&limits).unwrap();
     let expected_pairs: Vec<(K, V)> = expected.iter().flatten().copied().collect();
-    for capacity in [expected_pairs.len() + 5, expected_pairs.len() / 2] {
-        let mut scratch = RangeScratch::new(device, ranges.len(), capacity).unwrap();
-        let mut out = DeviceRanges::new(device, ranges.len(), capacity).unwrap();
+    let (all, half) = (expected_pairs.len() + 5, expected_pairs.len() / 2);
+    for (capacity, has_keys) in [(all, true), (half, true), (all, false), (half, false)] {
+        let mut scratch = RangeScratch::new(device, ranges.len(), if has_keys { capacity } else { 0 }).unwrap();
+        let mut out = match has_keys {
+            true => DeviceRanges::new(device, ranges.len(), capacity).unwrap(),
+            false => DeviceRanges::without_keys(device, ranges.len(), capacity).unwrap(),
+        };
         on().limits(&limits).limit(33).range(&starts, &ends, &mut scratch, &mut out).unwrap();
         let found = out.offsets.to_vec().unwrap();
         let rows: Vec<Vec<(K, V)>> = expected.iter().map(|row| row.iter().copied().take(33).collect()).collect();
         assert!(found.windows(2).map(|row| row[1] - row[0]).eq(rows.iter().map(|row| row.len() as u64)), "{map:?}");
-        let pairs: Vec<(K, V)> = out.keys.to_vec().unwrap().into_iter().zip(out.values.to_vec().unwrap()).collect();
-        let wanted: Vec<(K, V)> = rows.into_iter().flatten().take(capacity).collect();
-        assert!(pairs[..wanted.len()] == wanted, "{map:?}");
+        let (wanted_keys, wanted): (Vec<K>, Vec<V>) = rows.into_iter().flatten().take(capacity).unzip();
+        assert!(!has_keys || out.keys.to_vec().unwrap()[..wanted.len()] == wanted_keys, "{map:?}");
+        assert!(out.values.to_vec().unwrap()[..wanted.len()] == wanted, "{map:?}");
         let mut counts = device.alloc(ranges.len()).unwrap();
         on().count_range(&starts, &ends, &mut counts, &mut scratch).unwrap();
         on().limits(&limits).count_range(&starts, &ends, &mut counts, &mut scratch).unwrap();

@@ -1,8 +1,12 @@
 //! Pairs on a device, made ready for a bulk build: sorted, and each key once.
 
 use crate::check;
+use crate::input::words_mut;
 use crate::sample::likely_bits;
-use crate::{LOCAL_SORT_FINDINGS, Pairs, PairsMut, RadixSortScratch, RunScratch, local_sort, valued};
+use crate::{
+    LOCAL_SORT_FINDINGS, Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, local_sort, radix_sort,
+    radix_sort_in_place,
+};
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
@@ -119,7 +123,7 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
             .and_then(|bits| {
                 let out = (&mut sorted.0, &mut sorted.1);
                 sort_first_by(stream, bits, len, out, &mut self.findings, |bits, out| {
-                    valued::sort(stream, (keys, values), len, bits, out, sort)
+                    radix_sort(stream, (keys, values), len, bits, out, sort)
                 })
             })
             .and_then(|()| build(self, (&sorted.0, &sorted.1, len)));
@@ -176,7 +180,7 @@ impl<K: AnyKey, V: Value> Distinct<K, V> {
     /// Takes the last one of sorted pairs with equal keys.
     fn take_last(&mut self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
         let Self { keys: distinct_keys, values: distinct_values, count, runs } = self;
-        valued::last(
+        last_by_key(
             stream,
             Pairs { keys, values, count: len.into() },
             PairsMut { keys: distinct_keys, values: distinct_values, count },
@@ -206,7 +210,7 @@ pub fn build_from<K: AnyKey, V: Value, R>(
         let mut sort = sort_scratch::<K, V>(device, len)?;
         let bits = first_bits::<K, V>(&keys, len)?;
         sort_first_by(stream, bits, len, (&mut keys, &mut values), &mut findings, |bits, pairs| {
-            valued::sort_in_place(stream, pairs, len, bits, &mut sort)
+            radix_sort_in_place(stream, pairs, len, bits, &mut sort)
         })?;
         drop(sort);
         order = order_of(stream, &keys, len, &mut findings)?;
@@ -247,7 +251,7 @@ fn sort_first_by<K: AnyKey, V: Value>(
     let width = K::Bits::BITS;
     let from = bits.start;
     by(bits.clone(), (keys, values))?;
-    let Some(words) = valued::words_mut(values).filter(|_| bits != (0..width)) else { return Ok(()) };
+    let Some(words) = words_mut(values).filter(|_| bits != (0..width)) else { return Ok(()) };
     findings.copy_from(&[0; LOCAL_SORT_FINDINGS])?;
     // SAFETY: the sort has checked the buffers, and the findings are as many as they must be.
     unsafe { local_sort(stream, (keys, words), len, from, findings.write_on(stream)?)? };

@@ -1,14 +1,16 @@
 //! What the operations work on.
 
 use bytemuck::Pod;
+use core::any::Any;
 use lanetree_base::Result;
 use lanetree_kernels_primitives as kernels;
+use lanetree_layout::{AnyKey, Value, Word};
 use lanetree_runtime::{Buffer, Stream};
 
 /// How many elements an operation takes from the start of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum Count<'a> {
-    /// So many.
+    /// A number that the host knows.
     Host(usize),
     /// The number that an earlier operation in the same stream has written to a buffer.
     Device {
@@ -57,76 +59,148 @@ impl Count<'_> {
 /// Keys to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a, K> {
-    /// At least as many as `count` can be.
+    /// At least [`Count::at_most`] keys.
     pub keys: &'a Buffer<K>,
-    /// How many of them.
+    /// How many keys are read.
     pub count: Count<'a>,
 }
 
 /// Keys to write.
 #[derive(Debug)]
 pub struct KeysMut<'a, K> {
-    /// Out: as many as the operation may give.
+    /// Out: the largest possible number of results.
     pub keys: &'a mut Buffer<K>,
     /// Out: `[1]` or more; the first element becomes the number of keys.
     pub count: &'a mut Buffer<u64>,
 }
 
-/// Keys and their values, to read.
+/// Keys and their values, to read. Values `()`, a set's, are not read, and take no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs<'a, K, V> {
-    /// At least as many as `count` can be.
+    /// At least [`Count::at_most`] keys.
     pub keys: &'a Buffer<K>,
-    /// As many.
+    /// One value per key.
     pub values: &'a Buffer<V>,
-    /// How many of them.
+    /// How many pairs are read.
     pub count: Count<'a>,
 }
 
 /// Keys and their values, to write.
 #[derive(Debug)]
 pub struct PairsMut<'a, K, V> {
-    /// Out: as many as the operation may give.
+    /// Out: the largest possible number of results.
     pub keys: &'a mut Buffer<K>,
-    /// Out: as many.
+    /// Out: one value per key.
     pub values: &'a mut Buffer<V>,
     /// Out: `[1]` or more; the first element becomes the number of pairs.
     pub count: &'a mut Buffer<u64>,
 }
 
+/// What an operation reads: [`Keys`], or [`Pairs`] of keys and values.
+pub trait Elements: Parts<Key: AnyKey> {
+    /// What the operation writes: [`KeysMut`] or [`PairsMut`].
+    type Output<'a>: PartsMut<Key = Self::Key, Word = Self::Word>;
+}
+
+impl<K: AnyKey> Elements for Keys<'_, K> {
+    type Output<'a> = KeysMut<'a, K>;
+}
+impl<K: AnyKey, V: Value> Elements for Pairs<'_, K, V> {
+    type Output<'a> = PairsMut<'a, K, V>;
+}
+
+pub(crate) use parts::{Parts, PartsMut};
+
+/// What only this crate calls and implements.
+mod parts {
+    use super::{Input, Output};
+    use lanetree_layout::Word;
+
+    /// Elements to read.
+    pub trait Parts: Copy {
+        /// Of the keys.
+        type Key;
+        /// Of the values; of keys without values, one that nothing reads.
+        type Word: Word;
+
+        #[doc(hidden)]
+        fn input(&self) -> Input<'_, Self::Key, Self::Word>;
+    }
+
+    /// Elements to write.
+    pub trait PartsMut {
+        /// As [`Parts::Key`].
+        type Key;
+        /// As [`Parts::Word`].
+        type Word: Word;
+
+        #[doc(hidden)]
+        fn output(&mut self) -> Output<'_, Self::Key, Self::Word>;
+    }
+}
+
+/// The values as words; `None` for a set's values `()`.
+pub(crate) fn words<V: Value>(values: &Buffer<V>) -> Option<&Buffer<V::Word>> {
+    (values as &dyn Any).downcast_ref()
+}
+
+/// As [`words`].
+pub(crate) fn words_mut<V: Value>(values: &mut Buffer<V>) -> Option<&mut Buffer<V::Word>> {
+    (values as &mut dyn Any).downcast_mut()
+}
+
 /// Pairs to read, or keys without values.
 #[derive(Clone, Copy)]
-pub(super) struct Input<'a, K, V> {
+pub struct Input<'a, K, V> {
     pub(super) keys: &'a Buffer<K>,
     pub(super) values: Option<&'a Buffer<V>>,
     pub(super) count: Count<'a>,
 }
 
 /// Pairs to write, or keys without values.
-pub(super) struct Output<'a, K, V> {
+pub struct Output<'a, K, V> {
     pub(super) keys: &'a mut Buffer<K>,
     pub(super) values: Option<&'a mut Buffer<V>>,
     pub(super) count: &'a mut Buffer<u64>,
 }
 
-impl<'a, K, V> From<Keys<'a, K>> for Input<'a, K, V> {
-    fn from(Keys { keys, count }: Keys<'a, K>) -> Self {
-        Self { keys, values: None, count }
+impl<'a, K> Keys<'a, K> {
+    /// As the input of an operation over values of any type.
+    pub(super) fn without_values<W: Word>(self) -> Input<'a, K, W> {
+        Input { keys: self.keys, values: None, count: self.count }
     }
 }
-impl<'a, K, V> From<Pairs<'a, K, V>> for Input<'a, K, V> {
-    fn from(Pairs { keys, values, count }: Pairs<'a, K, V>) -> Self {
-        Self { keys, values: Some(values), count }
+
+impl<K: AnyKey> Parts for Keys<'_, K> {
+    type Key = K;
+    type Word = <() as Value>::Word;
+
+    fn input(&self) -> Input<'_, K, Self::Word> {
+        self.without_values()
     }
 }
-impl<'a, K, V> From<KeysMut<'a, K>> for Output<'a, K, V> {
-    fn from(KeysMut { keys, count }: KeysMut<'a, K>) -> Self {
-        Self { keys, values: None, count }
+impl<K: AnyKey, V: Value> Parts for Pairs<'_, K, V> {
+    type Key = K;
+    type Word = V::Word;
+
+    fn input(&self) -> Input<'_, K, V::Word> {
+        Input { keys: self.keys, values: words(self.values), count: self.count }
     }
 }
-impl<'a, K, V> From<PairsMut<'a, K, V>> for Output<'a, K, V> {
-    fn from(PairsMut { keys, values, count }: PairsMut<'a, K, V>) -> Self {
-        Self { keys, values: Some(values), count }
+impl<K: AnyKey> PartsMut for KeysMut<'_, K> {
+    type Key = K;
+    type Word = <() as Value>::Word;
+
+    fn output(&mut self) -> Output<'_, K, Self::Word> {
+        Output { keys: self.keys, values: None, count: self.count }
+    }
+}
+impl<K: AnyKey, V: Value> PartsMut for PairsMut<'_, K, V> {
+    type Key = K;
+    type Word = V::Word;
+
+    fn output(&mut self) -> Output<'_, K, V::Word> {
+        Output { keys: self.keys, values: words_mut(self.values), count: self.count }
     }
 }
 

@@ -1,16 +1,16 @@
 //! Device-wide operations that the indexes are built from, for callers who need them too.
 //!
-//! * [`exclusive_scan`], [`inclusive_max_scan`]: prefix sums, running maxima;
-//! * [`select_pairs`], [`partition_pairs`]: pairs whose bit is set, alone or followed by the others;
+//! * [`exclusive_scan`], [`exclusive_scan_masked`], [`inclusive_max_scan`]: prefix sums, running maxima;
+//! * [`select`], [`partition`]: elements whose bit is set, alone or followed by the others;
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
-//! * [`merge_pairs`]: two sorted sequences into one, keeping both of equal keys or replacing the first one;
-//!   [`subtract_keys`], [`subtract_pairs`]: one without the keys of the other;
-//! * [`radix_sort_pairs`], [`radix_argsort`]: sorting by any range of the keys' bits;
+//! * [`merge`]: two sorted sequences into one, keeping both of equal keys or replacing the first one; [`subtract`]: one
+//!   without the keys of the other;
+//! * [`radix_sort`], [`radix_sort_in_place`], [`radix_argsort`]: sorting by any range of the keys' bits;
 //! * [`local_sort_pairs`]: the rest of a sort that used only the upper bits;
 //! * [`OperationSort`]: batches of updates, sorted, and folded by key; [`BuildScratch`], [`build_from`]: pairs for a bulk
 //!   build.
 //!
-//! All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
+//! Each takes keys alone ([`Keys`]) or pairs ([`Pairs`]), and gives the same. All are in device form: they allocate nothing, synchronise nothing and may return before the work is done.
 //! Scratch memory is made in advance for a number of elements. It keeps no state between calls, and may be larger than
 //! needed. If the number of results is known only when the work is done, it stays on the device, and can be the
 //! [`Count`] of a later call in the same stream.
@@ -20,7 +20,7 @@
 //!
 //! ```
 //! use lanetree::Device;
-//! use lanetree::primitives::{RadixSortScratch, ScanScratch, exclusive_scan, radix_sort_pairs};
+//! use lanetree::primitives::{RadixSortScratch, ScanScratch, exclusive_scan, radix_sort};
 //!
 //! # fn main() -> lanetree::Result<()> {
 //! let device = Device::host();
@@ -30,7 +30,7 @@
 //! let (mut sorted_keys, mut sorted_values) = (device.alloc(3)?, device.alloc(3)?);
 //! let mut scratch = RadixSortScratch::for_pairs(&device, 3)?;
 //! let sorted = (&mut sorted_keys, &mut sorted_values);
-//! radix_sort_pairs(&stream, (&keys, &values), 3, 0..64, sorted, &mut scratch)?;
+//! radix_sort(&stream, (&keys, &values), 3, 0..64, sorted, &mut scratch)?;
 //! assert_eq!(sorted_values.to_vec()?, [1, 2, 3]);
 //!
 //! let mut offsets = device.alloc(4)?;
@@ -59,25 +59,20 @@ mod select;
 mod slices;
 #[cfg(test)]
 mod test_data;
-#[doc(hidden)]
-pub mod valued;
 
 pub use ahead::{kernel_of_scans, kernels_of_builds, kernels_of_operations};
 pub use build::{BuildScratch, DevicePairs, build_from, check_pairs};
-pub use input::{Count, Keys, KeysMut, Pairs, PairsMut};
+pub use input::{Count, Elements, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]
 pub use lanetree_kernels_primitives::modules::MODULES;
 pub use local_sort::local_sort_pairs;
 pub use local_sort::{LOCAL_SORT_FINDINGS, local_sort, telling_bits};
-pub use merge::{MergeRule, MergeScratch, merge_keys, merge_pairs, subtract_keys, subtract_pairs};
+pub use merge::{MergeRule, MergeScratch, merge, subtract};
 pub use operations::{MOST_OPERATIONS, OPERATION_FINDINGS, OperationSort, UploadedOperations};
-pub use radix_sort::{
-    RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
-    radix_sort_pairs_in_place,
-};
+pub use radix_sort::{RadixSortScratch, SortInput, SortOutput, radix_argsort, radix_sort, radix_sort_in_place};
 pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};
-pub use scan::{ScanScratch, exclusive_scan, inclusive_max_scan};
-pub use select::{SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs};
+pub use scan::{ScanScratch, exclusive_scan, exclusive_scan_masked, inclusive_max_scan};
+pub use select::{SelectScratch, partition, select};
 
 /// Elements of a task of the CPU's own path: enough to outweigh its dispatch.
 const TASK: usize = 1 << 15;

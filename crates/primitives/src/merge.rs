@@ -2,7 +2,7 @@
 
 use super::TASK;
 use super::check;
-use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
+use super::input::{Elements, Input, Keys, Output, PartsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use core::ops::Range;
@@ -33,7 +33,7 @@ impl MergeRule {
     }
 }
 
-/// Scratch memory of [`merge_keys`], [`merge_pairs`], [`subtract_keys`] and [`subtract_pairs`]: 16 bytes for 2816 elements of both sequences.
+/// Scratch memory of [`merge`] and [`subtract`]: 16 bytes for 2816 elements of both sequences.
 #[derive(Debug)]
 pub struct MergeScratch {
     splits: Buffer<u64>,
@@ -56,73 +56,44 @@ impl MergeScratch {
     }
 }
 
-/// Merges two ascending sequences of keys into one, and counts its keys. In the stream's order; may return before it is
-/// done.
+/// Merges two sequences whose keys ascend, [`Keys`] or [`Pairs`](crate::Pairs), into one, and counts its elements. In the
+/// stream's order; may return before it is done.
 ///
-/// The output needs room for both sequences, whatever is replaced, and `scratch` must be made for that many elements.
-/// If a sequence does not ascend, the result is unspecified, but has at most as many keys as the output needs room for.
+/// The output needs room for both sequences, whatever is replaced, and `scratch` must be made for that number of elements.
+/// If a sequence does not ascend, the result is unspecified, but is no longer than the output must be.
 ///
 /// # Errors
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
 /// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
-/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
-pub fn merge_keys<K: AnyKey>(
+/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 elements on.
+pub fn merge<E: Elements>(
     stream: &Stream,
     rule: MergeRule,
-    first: Keys<'_, K>,
-    second: Keys<'_, K>,
-    output: KeysMut<'_, K>,
+    first: E,
+    second: E,
+    mut output: E::Output<'_>,
     scratch: &mut MergeScratch,
 ) -> Result<()> {
-    run::<K, u32>(stream, rule.number(), [first.into(), second.into()], output.into(), scratch)
+    run(stream, rule.number(), [first.input(), second.input()], output.output(), scratch)
 }
 
-/// Merges two sequences of pairs whose keys ascend. Otherwise like [`merge_keys`].
+/// Copies the elements of the first sequence whose keys are not in the second, and counts them: the difference of two
+/// sets. Both sequences ascend; keys of the second may occur more than once. In the stream's order; may return before it
+/// is done.
+///
+/// The output needs room for the first sequence, whatever is dropped, and `scratch` must be made for the elements of both
+/// sequences. If one of them does not ascend, the result is unspecified, but is no longer than the first.
 ///
 /// # Errors
-/// As [`merge_keys`].
-pub fn merge_pairs<K: AnyKey, V: Word>(
+/// As [`merge`].
+pub fn subtract<E: Elements>(
     stream: &Stream,
-    rule: MergeRule,
-    first: Pairs<'_, K, V>,
-    second: Pairs<'_, K, V>,
-    output: PairsMut<'_, K, V>,
+    first: E,
+    second: Keys<'_, E::Key>,
+    mut output: E::Output<'_>,
     scratch: &mut MergeScratch,
 ) -> Result<()> {
-    run(stream, rule.number(), [first.into(), second.into()], output.into(), scratch)
-}
-
-/// Copies the keys of the first sequence that are not in the second, and counts them: the difference of two sets. Both
-/// sequences ascend; keys of the second may occur more than once. In the stream's order; may return before it is done.
-///
-/// The output needs room for the first sequence, whatever is dropped, and `scratch` must be made for as many elements as both
-/// sequences have. If one of them does not ascend, the result is unspecified, but has at most as many keys as the first.
-///
-/// # Errors
-/// As [`merge_keys`].
-pub fn subtract_keys<K: AnyKey>(
-    stream: &Stream,
-    first: Keys<'_, K>,
-    second: Keys<'_, K>,
-    output: KeysMut<'_, K>,
-    scratch: &mut MergeScratch,
-) -> Result<()> {
-    run::<K, u32>(stream, SUBTRACT, [first.into(), second.into()], output.into(), scratch)
-}
-
-/// Copies the pairs of the first sequence whose keys are not in the second, and counts them. Otherwise like
-/// [`subtract_keys`].
-///
-/// # Errors
-/// As [`merge_keys`].
-pub fn subtract_pairs<K: AnyKey, V: Word>(
-    stream: &Stream,
-    first: Pairs<'_, K, V>,
-    second: Keys<'_, K>,
-    output: PairsMut<'_, K, V>,
-    scratch: &mut MergeScratch,
-) -> Result<()> {
-    run(stream, SUBTRACT, [first.into(), second.into()], output.into(), scratch)
+    run(stream, SUBTRACT, [first.input(), second.without_values()], output.output(), scratch)
 }
 
 /// Merges by the rule with this number of the kernels'.
@@ -242,8 +213,8 @@ fn split<K: Ord>(first: &[K], second: &[K], diagonal: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Count;
     use super::super::test_data::{devices, is_thorough, message, poisoned, rng, sorted, stream, written};
+    use super::super::{Count, KeysMut, Pairs, PairsMut};
     use super::*;
 
     /// Sizes around tiles of 2816, balanced and not.
@@ -310,7 +281,7 @@ mod tests {
                     let (room, mut count) = (first.len() + second.len(), poisoned(&device, 2));
                     let (mut keys, mut values) = (poisoned(&device, room + 1), poisoned(&device, room + 1));
                     let len = |pairs: &[(K, V)]| Count::Host(pairs.len());
-                    merge_pairs(
+                    merge(
                         &stream,
                         rule,
                         Pairs { keys: &a, values: &a_values, count: len(&first) },
@@ -334,7 +305,7 @@ mod tests {
                             .collect();
                         count = poisoned(&device, 2);
                         (keys, values) = (poisoned(&device, first.len() + 1), poisoned(&device, first.len() + 1));
-                        subtract_pairs(
+                        subtract(
                             &stream,
                             Pairs { keys: &a, values: &a_values, count: len(&first) },
                             Keys { keys: &b, count: len(&second) },
@@ -348,7 +319,7 @@ mod tests {
                         assert!(pairs == expected, "subtracted: {what}");
 
                         (count, keys) = (poisoned(&device, 2), poisoned(&device, first.len() + 1));
-                        subtract_keys(
+                        subtract(
                             &stream,
                             Keys { keys: &a, count: len(&first) },
                             Keys { keys: &b, count: len(&second) },
@@ -361,7 +332,7 @@ mod tests {
                     }
 
                     (count, keys) = (poisoned(&device, 2), poisoned(&device, room + 1));
-                    merge_keys(
+                    merge(
                         &stream,
                         rule,
                         Keys { keys: &a, count: len(&first) },
@@ -407,7 +378,7 @@ mod tests {
             let mut scratch = MergeScratch::new(&device, 18_000).unwrap();
             let output = PairsMut { keys: &mut out_keys, values: &mut out_values, count: &mut count };
             let rule = MergeRule::SecondReplacesFirst;
-            merge_pairs(&stream(&device), rule, pairs(9000), pairs(2), output, &mut scratch).unwrap();
+            merge(&stream(&device), rule, pairs(9000), pairs(2), output, &mut scratch).unwrap();
             assert_eq!(written(&count, 1), [2]);
             assert_eq!((written(&out_keys, 2), written(&out_values, 2)), (vec![5, 5], vec![0, 1]), "{device}");
         }
@@ -426,7 +397,7 @@ mod tests {
             let pairs = Pairs { keys: &keys, values: &values, count: 9000.into() };
             let output = PairsMut { keys: &mut out_keys, values: &mut out_values, count: &mut count };
             let without = Keys { keys: &subtracted, count: second.len().into() };
-            subtract_pairs(&stream(&device), pairs, without, output, &mut scratch).unwrap();
+            subtract(&stream(&device), pairs, without, output, &mut scratch).unwrap();
             let expected: Vec<u32> = (0..9000).filter(|key| key % 3 != 0).collect();
             assert_eq!(written(&count, 1), [expected.len() as u64]);
             assert!(written(&out_keys, 6000) == expected && written(&out_values, 6000) == expected, "{device}");
@@ -448,7 +419,7 @@ mod tests {
                 let first = Keys { keys: &keys, count };
                 let second = Keys { keys: &keys, count: 5.into() };
                 let output = KeysMut { keys: &mut out, count: &mut found };
-                merge_keys(&stream(&device), rule, first, second, output, &mut scratch).unwrap();
+                merge(&stream(&device), rule, first, second, output, &mut scratch).unwrap();
                 assert_eq!(written(&found, 1), [expected.len() as u64]);
                 assert_eq!(out.to_vec().unwrap()[..expected.len()], expected, "{device}");
             }
@@ -467,7 +438,7 @@ mod tests {
                 let (first, second) =
                     (Keys { keys: &first, count: 7000.into() }, Keys { keys: &second, count: 6000.into() });
                 let output = KeysMut { keys: &mut out, count: &mut count };
-                merge_keys(&stream(&device), rule, first, second, output, &mut scratch).unwrap();
+                merge(&stream(&device), rule, first, second, output, &mut scratch).unwrap();
                 assert!(written(&count, 1)[0] <= 13_000);
             }
         }
@@ -482,7 +453,7 @@ mod tests {
             let (first, second) = (Keys { keys: &keys, count: 3.into() }, Keys { keys: &keys, count: 3.into() });
             let output = KeysMut { keys: &mut out, count: &mut count };
             assert_eq!(
-                message(merge_keys(&stream(&device), MergeRule::KeepBoth, first, second, output, &mut scratch)),
+                message(merge(&stream(&device), MergeRule::KeepBoth, first, second, output, &mut scratch)),
                 "the result keys' buffer holds 5 elements, but 6 are needed; allocate at least 6"
             );
         }

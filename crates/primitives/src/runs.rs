@@ -2,7 +2,7 @@
 
 use super::TASK;
 use super::check;
-use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
+use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut, Parts, PartsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use core::ops::Range;
@@ -10,7 +10,7 @@ use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_base::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::runs::{CARRY_WORDS, RunArgs, tile_len};
-use lanetree_layout::{AnyKey, Word};
+use lanetree_layout::{AnyKey, Value, Word};
 use lanetree_runtime::Launch;
 
 /// Scratch memory of the functions over runs: 24 bytes for 2048 elements.
@@ -50,10 +50,10 @@ impl RunScratch {
 pub fn unique_keys<K: AnyKey>(
     stream: &Stream,
     input: Keys<'_, K>,
-    output: KeysMut<'_, K>,
+    mut output: KeysMut<'_, K>,
     scratch: &mut RunScratch,
 ) -> Result<()> {
-    let (input, output): (Input<'_, K, u32>, Output<'_, K, u32>) = (input.into(), output.into());
+    let (input, output) = (input.input(), output.output());
     if check::is_host(stream) {
         return on_host(stream, input, output, |_| 0);
     }
@@ -63,17 +63,22 @@ pub fn unique_keys<K: AnyKey>(
 }
 
 /// The last pair of each run of equal neighbouring keys, and how many runs there are: after a stable sort by keys, this
-/// is the pair that was last in the input. Otherwise like [`unique_keys`].
+/// is the pair that was last in the input. Of pairs with values `()` only the keys are moved. Otherwise like
+/// [`unique_keys`].
 ///
 /// # Errors
 /// As [`unique_keys`].
-pub fn last_by_key<K: AnyKey, V: Word>(
+pub fn last_by_key<K: AnyKey, V: Value>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
-    output: PairsMut<'_, K, V>,
+    mut output: PairsMut<'_, K, V>,
     scratch: &mut RunScratch,
 ) -> Result<()> {
-    let (input, output): (Input<'_, K, V>, Output<'_, K, V>) = (input.into(), output.into());
+    if !V::IS_SOME {
+        let output = KeysMut { keys: output.keys, count: output.count };
+        return unique_keys(stream, Keys { keys: input.keys, count: input.count }, output, scratch);
+    }
+    let (input, output) = (input.input(), output.output());
     if check::is_host(stream) {
         let (_, values) = reached(stream, &input, &output)?;
         return on_host(stream, input, output, |run| values[run.end - 1]);
@@ -91,14 +96,14 @@ pub fn last_by_key<K: AnyKey, V: Word>(
 pub fn run_lengths<K: AnyKey, L: Word>(
     stream: &Stream,
     input: Keys<'_, K>,
-    output: PairsMut<'_, K, L>,
+    mut output: PairsMut<'_, K, L>,
     scratch: &mut RunScratch,
 ) -> Result<()> {
     let at_most = input.count.at_most();
     if at_most as u64 > L::MAX.widen() {
         return Err(Error::BatchTooLarge { queries: at_most });
     }
-    let (input, output): (Input<'_, K, u32>, Output<'_, K, L>) = (input.into(), output.into());
+    let (input, output) = (input.input(), output.output());
     if check::is_host(stream) {
         return on_host(stream, input, output, |run| L::truncate(run.len() as u64));
     }
@@ -115,10 +120,10 @@ pub fn run_lengths<K: AnyKey, L: Word>(
 pub fn sum_by_key<K: AnyKey, V: Word>(
     stream: &Stream,
     input: Pairs<'_, K, V>,
-    output: PairsMut<'_, K, u64>,
+    mut output: PairsMut<'_, K, u64>,
     scratch: &mut RunScratch,
 ) -> Result<()> {
-    let (input, output): (Input<'_, K, V>, Output<'_, K, u64>) = (input.into(), output.into());
+    let (input, output) = (input.input(), output.output());
     if check::is_host(stream) {
         let (_, values) = reached(stream, &input, &output)?;
         let sum = |run: Range<usize>| values[run].iter().fold(0_u64, |sum, value| sum.wrapping_add(value.widen()));

@@ -2,7 +2,7 @@
 
 use super::TASK;
 use super::check;
-use super::input::{Input, Keys, KeysMut, Output, Pairs, PairsMut};
+use super::input::{Elements, Input, Output, PartsMut};
 use super::launch::{self, state_len};
 use super::native::{self, Writer};
 use core::ops::Range;
@@ -39,67 +39,40 @@ impl SelectScratch {
     }
 }
 
-/// Copies the keys whose bit is set, in their order, to the front of `output`, and counts them.
+/// Copies the elements whose bit is set, [`Keys`] or [`Pairs`](crate::Pairs), in their order, to the front of `output`,
+/// and counts them.
 ///
-/// Bit `i % 32` of `flags[i / 32]` is that of key `i`, as in the hit mask of look-ups; bits past the last key do not
-/// matter. Room for all keys is needed, whatever is selected. In the stream's order; may return before it is done.
+/// Bit `i % 32` of `flags[i / 32]` is that of element `i`, as in the hit mask of look-ups; bits past the last element do
+/// not matter. The output needs room for all elements, whatever is selected. In the stream's order; may return before it
+/// is done.
 ///
 /// # Errors
 /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small;
 /// [`Runtime`](lanetree_base::Error::Runtime) for a buffer of another device than the stream's, and from the launch;
-/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 keys on.
-pub fn select_keys<K: AnyKey>(
+/// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge) from 2^42 elements on.
+pub fn select<E: Elements>(
     stream: &Stream,
-    input: Keys<'_, K>,
+    input: E,
     flags: &Buffer<u32>,
-    output: KeysMut<'_, K>,
+    mut output: E::Output<'_>,
     scratch: &mut SelectScratch,
 ) -> Result<()> {
-    run::<K, u32>(stream, input.into(), flags, output.into(), scratch, false)
+    run(stream, input.input(), flags, output.output(), scratch, false)
 }
 
-/// Copies the pairs whose bit is set. Otherwise like [`select_keys`].
+/// Copies the elements whose bit is set to the front of `output`, followed by all others, both in their order; counts
+/// those whose bit is set. Otherwise like [`select`].
 ///
 /// # Errors
-/// As [`select_keys`].
-pub fn select_pairs<K: AnyKey, V: Word>(
+/// As [`select`].
+pub fn partition<E: Elements>(
     stream: &Stream,
-    input: Pairs<'_, K, V>,
+    input: E,
     flags: &Buffer<u32>,
-    output: PairsMut<'_, K, V>,
+    mut output: E::Output<'_>,
     scratch: &mut SelectScratch,
 ) -> Result<()> {
-    run(stream, input.into(), flags, output.into(), scratch, false)
-}
-
-/// Copies the keys whose bit is set to the front of `output`, followed by all others, both in their order; counts those
-/// whose bit is set. Otherwise like [`select_keys`].
-///
-/// # Errors
-/// As [`select_keys`].
-pub fn partition_keys<K: AnyKey>(
-    stream: &Stream,
-    input: Keys<'_, K>,
-    flags: &Buffer<u32>,
-    output: KeysMut<'_, K>,
-    scratch: &mut SelectScratch,
-) -> Result<()> {
-    run::<K, u32>(stream, input.into(), flags, output.into(), scratch, true)
-}
-
-/// Copies the pairs whose bit is set to the front of `output`, followed by all others, both in their order; counts
-/// those whose bit is set. Otherwise like [`select_keys`].
-///
-/// # Errors
-/// As [`select_keys`].
-pub fn partition_pairs<K: AnyKey, V: Word>(
-    stream: &Stream,
-    input: Pairs<'_, K, V>,
-    flags: &Buffer<u32>,
-    output: PairsMut<'_, K, V>,
-    scratch: &mut SelectScratch,
-) -> Result<()> {
-    run(stream, input.into(), flags, output.into(), scratch, true)
+    run(stream, input.input(), flags, output.output(), scratch, true)
 }
 
 fn run<K: AnyKey, V: Word>(
@@ -178,8 +151,8 @@ fn on_host<K: AnyKey, V: Word>(input: Input<'_, K, V>, flags: &[u32], output: Ou
 
 #[cfg(test)]
 mod tests {
-    use super::super::Count;
     use super::super::test_data::{devices, is_thorough, message, poisoned, rng, stream, words, written};
+    use super::super::{Count, Keys, KeysMut, Pairs, PairsMut};
     use super::*;
     use rand::RngExt;
 
@@ -204,19 +177,21 @@ mod tests {
                     let (selected, others) = (order(true), order(false));
                     let flags = device.upload(&flags).unwrap();
                     let (keys_in, values_in) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-                    for partition in [false, true] {
+                    for others_too in [false, true] {
                         let mut order = selected.clone();
-                        if partition {
+                        if others_too {
                             order.extend(&others);
                         }
-                        let what = format!("{share} of {count} on {device}, partition {partition}");
+                        let what = format!("{share} of {count} on {device}, partition {others_too}");
                         let (mut found, count) = (poisoned(&device, 2), Count::Host(count));
                         let (mut out_keys, mut out_values) =
                             (poisoned(&device, keys.len()), poisoned(&device, keys.len()));
                         let input = Pairs { keys: &keys_in, values: &values_in, count };
                         let output = PairsMut { keys: &mut out_keys, values: &mut out_values, count: &mut found };
-                        let function = if partition { partition_pairs } else { select_pairs };
-                        function(&stream, input, &flags, output, &mut scratch).unwrap();
+                        match others_too {
+                            true => partition(&stream, input, &flags, output, &mut scratch).unwrap(),
+                            false => select(&stream, input, &flags, output, &mut scratch).unwrap(),
+                        }
                         assert_eq!(written(&found, 1), [selected.len() as u64], "{what}");
                         assert!(written(&out_keys, order.len()).iter().eq(order.iter().map(|&i| &keys[i])), "{what}");
                         assert!(
@@ -227,8 +202,10 @@ mod tests {
                         (found, out_keys) = (poisoned(&device, 2), poisoned(&device, keys.len()));
                         let input = Keys { keys: &keys_in, count };
                         let output = KeysMut { keys: &mut out_keys, count: &mut found };
-                        let function = if partition { partition_keys } else { select_keys };
-                        function(&stream, input, &flags, output, &mut scratch).unwrap();
+                        match others_too {
+                            true => partition(&stream, input, &flags, output, &mut scratch).unwrap(),
+                            false => select(&stream, input, &flags, output, &mut scratch).unwrap(),
+                        }
                         assert_eq!(written(&found, 1), [selected.len() as u64], "{what}");
                         assert!(written(&out_keys, order.len()).iter().eq(order.iter().map(|&i| &keys[i])), "{what}");
                     }
@@ -266,12 +243,12 @@ mod tests {
             let mut scratch = SelectScratch::new(&device, 9000).unwrap();
             let odd = (1..2051).step_by(2);
             let output = KeysMut { keys: &mut out, count: &mut found };
-            select_keys(&stream(&device), input, &flags, output, &mut scratch).unwrap();
+            select(&stream(&device), input, &flags, output, &mut scratch).unwrap();
             assert_eq!(written(&found, 1), [1025]);
             assert_eq!(written(&out, 1025), odd.clone().collect::<Vec<u32>>());
             (out, found) = (poisoned(&device, 9000), poisoned(&device, 1));
             let output = KeysMut { keys: &mut out, count: &mut found };
-            partition_keys(&stream(&device), input, &flags, output, &mut scratch).unwrap();
+            partition(&stream(&device), input, &flags, output, &mut scratch).unwrap();
             assert_eq!(written(&found, 1), [1025]);
             assert_eq!(written(&out, 2051), odd.chain((0..2051).step_by(2)).collect::<Vec<u32>>());
         }
@@ -286,7 +263,7 @@ mod tests {
             let output = KeysMut { keys: &mut out, count: &mut count };
             let input = Keys { keys: &keys, count: 33.into() };
             assert_eq!(
-                message(select_keys(&stream(&device), input, &flags, output, &mut scratch)),
+                message(select(&stream(&device), input, &flags, output, &mut scratch)),
                 "the flags' buffer holds 1 element, but 2 are needed; allocate at least 2"
             );
         }

@@ -35,7 +35,7 @@ fn slices<K: Key, V: Word>() {
         let mut scratch = RadixSortScratch::for_pairs(&device, LEN).unwrap();
         let bits = 0..K::Bits::BITS;
         let outputs = (&mut keys_out, &mut values_out);
-        radix_sort_pairs(&stream, (&keys_in, &values_in), LEN, bits, outputs, &mut scratch).unwrap();
+        radix_sort(&stream, (&keys_in, &values_in), LEN, bits, outputs, &mut scratch).unwrap();
         let (sorted, positions) = (keys_out.to_vec().unwrap(), values_out.to_vec().unwrap());
         assert!(sorted.iter().eq(order.iter().map(|&i| &keys[i])), "keys on {device}");
         assert!(positions.iter().eq(order.iter().map(|&i| &values[i])), "values on {device}");
@@ -53,7 +53,7 @@ fn slices<K: Key, V: Word>() {
         let mut scratch = SelectScratch::new(&device, LEN).unwrap();
         let input = Pairs { keys: &keys_in, values: &values_in, count: LEN.into() };
         let output = PairsMut { keys: &mut keys_out, values: &mut values_out, count: &mut count };
-        select_pairs(&stream, input, &flags, output, &mut scratch).unwrap();
+        select(&stream, input, &flags, output, &mut scratch).unwrap();
         let selected: Vec<usize> = (0..LEN).filter(|i| two[i / 32] >> (i % 32) & 1 != 0).collect();
         assert_eq!(count.to_vec().unwrap(), [selected.len() as u64], "{device}");
         let (found, with) = (keys_out.to_vec().unwrap(), values_out.to_vec().unwrap());

@@ -5,7 +5,7 @@ use core::fmt;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Batch, Buffer, Device, DeviceKind, Error, Guarded, KeyWord, Op, OrderedIndex, Result, UpdatePath,
+    AnyKey, Buffer, Device, DeviceKind, Error, Guarded, HostBatch, KeyWord, Op, OrderedIndex, Result, UpdatePath,
     UpdateReport, Word,
 };
 use std::borrow::Cow;
@@ -159,7 +159,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
     /// As [`Group::change`].
     pub(crate) fn apply<'u>(
         &mut self,
-        batches: &[Batch<'_, I>],
+        batches: &[HostBatch<'_, I>],
         undo: impl Fn(usize) -> Result<Cow<'u, [Op<K, I::Value>]>> + Sync,
     ) -> Result<Vec<UpdateReport>>
     where
@@ -187,15 +187,15 @@ pub(crate) fn check_devices(devices: &[Device]) -> Result<()> {
 }
 
 /// Applies a batch. One without operations is not sent.
-fn apply<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &mut I, batch: &Batch<'_, I>) -> Result<UpdateReport> {
+fn apply<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &mut I, batch: &HostBatch<'_, I>) -> Result<UpdateReport> {
     match *batch {
-        Batch::Apply([]) | Batch::Insert([], _) | Batch::Update([], _) | Batch::Remove([]) => {
+        HostBatch::Apply([]) | HostBatch::Insert([], _) | HostBatch::Update([], _) | HostBatch::Remove([]) => {
             Ok(UpdateReport::default())
         }
-        Batch::Apply(ops) => index.apply(ops),
-        Batch::Insert(keys, values) => index.insert_many(keys, values),
-        Batch::Update(keys, values) => index.update_many(keys, values),
-        Batch::Remove(keys) => index.remove_many(keys),
+        HostBatch::Apply(ops) => index.apply(ops),
+        HostBatch::Insert(keys, values) => index.insert_many(keys, values),
+        HostBatch::Update(keys, values) => index.update_many(keys, values),
+        HostBatch::Remove(keys) => index.remove_many(keys),
     }
 }
 
@@ -203,10 +203,10 @@ fn apply<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &mut I, batch: &Batch<'_
 ///
 /// # Errors
 /// [`Error::Runtime`] if main memory has no room for them.
-pub(crate) fn keys_of<'a, K: AnyKey, I: OrderedIndex<Domain = K>>(batch: &Batch<'a, I>) -> Result<Cow<'a, [K]>> {
+pub(crate) fn keys_of<'a, K: AnyKey, I: OrderedIndex<Domain = K>>(batch: &HostBatch<'a, I>) -> Result<Cow<'a, [K]>> {
     Ok(match *batch {
-        Batch::Apply(ops) => Cow::Owned(ops.par_iter().map(|op| *op.key()).try_collect()?),
-        Batch::Insert(keys, _) | Batch::Update(keys, _) | Batch::Remove(keys) => Cow::Borrowed(keys),
+        HostBatch::Apply(ops) => Cow::Owned(ops.par_iter().map(|op| *op.key()).try_collect()?),
+        HostBatch::Insert(keys, _) | HostBatch::Update(keys, _) | HostBatch::Remove(keys) => Cow::Borrowed(keys),
     })
 }
 

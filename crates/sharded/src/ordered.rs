@@ -6,7 +6,7 @@ use crate::route::Route;
 use crate::sharded::Sharded;
 use lanetree_frame::parallel::*;
 use lanetree_frame::{
-    AnyKey, Batch, Buffer, Device, DeviceForm, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result,
+    AnyKey, Buffer, Device, DeviceForm, HostBatch, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges, Result,
     Stream, UpdateReport,
 };
 
@@ -82,19 +82,19 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         self.group().get()?;
         let route = Route::new(self.splitters(), ops.len(), |at| *ops[at].key())?;
         let ops = route.split(ops)?;
-        self.change(&ops.iter().map(|ops| Batch::Apply(&ops[..])).collect::<Vec<_>>())
+        self.change(&ops.iter().map(|ops| HostBatch::Apply(&ops[..])).collect::<Vec<_>>())
     }
     fn insert_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
-        self.change_pairs(keys, values, |keys, values| Batch::Insert(keys, values))
+        self.change_pairs(keys, values, |keys, values| HostBatch::Insert(keys, values))
     }
     fn update_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
-        self.change_pairs(keys, values, |keys, values| Batch::Update(keys, values))
+        self.change_pairs(keys, values, |keys, values| HostBatch::Update(keys, values))
     }
     fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
         self.group().get()?;
         let route = Route::new(self.splitters(), keys.len(), |at| keys[at])?;
         let keys = route.split(keys)?;
-        self.change(&keys.iter().map(|keys| Batch::Remove(&keys[..])).collect::<Vec<_>>())
+        self.change(&keys.iter().map(|keys| HostBatch::Remove(&keys[..])).collect::<Vec<_>>())
     }
     fn restore_order(&mut self) -> Result<bool> {
         Ok(self.group_mut().tidy(I::is_lost, I::restore_order)?.contains(&true))

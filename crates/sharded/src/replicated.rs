@@ -7,8 +7,8 @@ use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, OnStream};
 use lanetree_frame::{
-    AnyKey, Batch, Buffer, Device, DeviceForm, IndexBuilder, KeyRange, Matches, NeighborsOf, Op, OrderedIndex, Ranges,
-    Result, Stream, UpdateReport, Word,
+    AnyKey, Buffer, Device, DeviceForm, HostBatch, IndexBuilder, KeyRange, Matches, NeighborsOf, Op, OrderedIndex,
+    Ranges, Result, Stream, UpdateReport, Word,
 };
 
 /// A copy of an index on each of several devices. Every change is made in all of them, or in none. Each batch of queries is
@@ -94,15 +94,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
     }
 
     /// Gives each copy a batch.
-    fn change(&mut self, batch: Batch<'_, I>) -> Result<UpdateReport> {
+    fn change(&mut self, batch: HostBatch<'_, I>) -> Result<UpdateReport> {
         let copies = self.group.get()?;
         let keys = keys_of(&batch)?;
         let undo = if copies.len() > 1 { undo(&copies[0], &keys)? } else { Undo::Ops(Vec::new()) };
         let same = |_: &I| match batch {
-            Batch::Apply(ops) => Batch::Apply(ops),
-            Batch::Insert(keys, values) => Batch::Insert(keys, values),
-            Batch::Update(keys, values) => Batch::Update(keys, values),
-            Batch::Remove(keys) => Batch::Remove(keys),
+            HostBatch::Apply(ops) => HostBatch::Apply(ops),
+            HostBatch::Insert(keys, values) => HostBatch::Insert(keys, values),
+            HostBatch::Update(keys, values) => HostBatch::Update(keys, values),
+            HostBatch::Remove(keys) => HostBatch::Remove(keys),
         };
         let batches: Vec<_> = copies.iter().map(same).collect();
         let reports = self.group.apply(&batches, |_| undo.ops(&keys))?;
@@ -212,20 +212,20 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
         self.ask(self.len as usize, I::pairs)
     }
     fn apply(&mut self, ops: &[Op<K, I::Value>]) -> Result<UpdateReport> {
-        self.change(Batch::Apply(ops))
+        self.change(HostBatch::Apply(ops))
     }
     fn insert_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
         self.group.get()?;
         check_lengths(keys, values)?;
-        self.change(Batch::Insert(keys, values))
+        self.change(HostBatch::Insert(keys, values))
     }
     fn update_many(&mut self, keys: &[K], values: &[I::Value]) -> Result<UpdateReport> {
         self.group.get()?;
         check_lengths(keys, values)?;
-        self.change(Batch::Update(keys, values))
+        self.change(HostBatch::Update(keys, values))
     }
     fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
-        self.change(Batch::Remove(keys))
+        self.change(HostBatch::Remove(keys))
     }
     fn restore_order(&mut self) -> Result<bool> {
         Ok(self.group.tidy(I::is_lost, I::restore_order)?.contains(&true))

@@ -15,7 +15,7 @@ use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Batch, Device, DeviceKind, IndexBuilder, KeyOf, OrderedIndex, Result, UpdateReport, Word,
+    AnyKey, Device, DeviceKind, HostBatch, IndexBuilder, KeyOf, OrderedIndex, Result, UpdateReport, Word,
 };
 use std::borrow::Cow;
 
@@ -208,7 +208,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     /// Gives each shard its part of a batch.
-    pub(crate) fn change(&mut self, parts: &[Batch<'_, I>]) -> Result<UpdateReport> {
+    pub(crate) fn change(&mut self, parts: &[HostBatch<'_, I>]) -> Result<UpdateReport> {
         let shards = self.parts.group.get()?;
         let keys = parts.iter().map(keys_of).collect::<Result<Vec<_>>>()?;
         // A change in one shard is all or nothing by itself.
@@ -228,7 +228,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &mut self,
         keys: &[K],
         values: &[I::Value],
-        batch: impl for<'a> Fn(&'a [K], &'a [I::Value]) -> Batch<'a, I>,
+        batch: impl for<'a> Fn(&'a [K], &'a [I::Value]) -> HostBatch<'a, I>,
     ) -> Result<UpdateReport> {
         self.parts.group.get()?;
         check_lengths(keys, values)?;

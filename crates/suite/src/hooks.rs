@@ -408,18 +408,25 @@ pub(crate) fn fixed_range<I: FixedIndex>(
             }
         }
         let (offsets, keys, values) = (out.offsets.to_vec()?, out.keys.to_vec()?, out.values.to_vec()?);
-        // Now and then with room for half of the pairs, which are then the first half; and for so many that another kernel copies.
-        for room in [keys.len() / 2, keys.len() + 17 * count] {
+        // Now and then with room for half of the pairs, which are then the first half; for so many that another kernel copies; and
+        // without keys.
+        for (room, has_keys) in [(keys.len() / 2, true), (keys.len() + 130 * count, true), (keys.len(), false)] {
             if count % 2 == 1 {
                 continue;
             }
             let mut other = DeviceRanges { offsets: lender.alloc(count + 1)?, ..DeviceRanges::new(device, count, 0)? };
-            (other.keys, other.values) = (lender.alloc_zeroed(room)?, lender.alloc_zeroed(room)?);
+            let room_of_keys = if has_keys { room } else { 0 };
+            (other.keys, other.values) = (lender.alloc_zeroed(room_of_keys)?, lender.alloc_zeroed(room)?);
             OnStream::new(index, stream).limits(&limits).range(&starts, &ends, &mut scratch, &mut other)?;
             stream.synchronize()?;
             let most = room.min(keys.len());
             assert_eq!(other.offsets.to_vec()?, offsets, "room for {room} of {} pairs", keys.len());
-            assert!(other.keys.to_vec()?[..most] == keys[..most], "keys, with room for {room} of {}", keys.len());
+            let most_keys = most.min(room_of_keys);
+            assert!(
+                other.keys.to_vec()?[..most_keys] == keys[..most_keys],
+                "keys, with room for {room} of {}",
+                keys.len()
+            );
             assert!(other.values.to_vec()?[..most] == values[..most], "values, with room for {room} of {}", keys.len());
         }
         let row = |ends: &[u64]| {

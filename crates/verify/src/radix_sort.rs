@@ -6,10 +6,7 @@ use super::compare::{Output, Sabotage};
 use super::data::{self, Distribution};
 use super::types::with_types;
 use core::ops::Range;
-use lanetree::primitives::{
-    RadixSortScratch, radix_argsort, radix_sort_keys, radix_sort_keys_in_place, radix_sort_pairs,
-    radix_sort_pairs_in_place,
-};
+use lanetree::primitives::{RadixSortScratch, radix_argsort, radix_sort, radix_sort_in_place};
 use lanetree::{AnyKey, Device, DeviceKind, KeyWord, Result, Word};
 use lanetree_base::parallel::*;
 use rand::Rng;
@@ -141,13 +138,13 @@ impl Sort {
         let output = (&mut keys_out.buffer, &mut values_out.buffer);
         let start = Instant::now();
         match self.what {
-            What::Keys => radix_sort_keys(&stream, &keys_in, len, self.bits.clone(), output.0, &mut scratch),
-            What::KeysInPlace => radix_sort_keys_in_place(&stream, output.0, len, self.bits.clone(), &mut scratch),
+            What::Keys => radix_sort(&stream, &keys_in, len, self.bits.clone(), output.0, &mut scratch),
+            What::KeysInPlace => radix_sort_in_place(&stream, output.0, len, self.bits.clone(), &mut scratch),
             What::Pairs => {
                 let input = (&keys_in, &values_in);
-                radix_sort_pairs(&stream, input, len, self.bits.clone(), output, &mut scratch)
+                radix_sort(&stream, input, len, self.bits.clone(), output, &mut scratch)
             }
-            What::PairsInPlace => radix_sort_pairs_in_place(&stream, output, len, self.bits.clone(), &mut scratch),
+            What::PairsInPlace => radix_sort_in_place(&stream, output, len, self.bits.clone(), &mut scratch),
             What::Positions => radix_argsort(&stream, &keys_in, len, self.bits.clone(), output, &mut scratch),
         }?;
         stream.synchronize()?;

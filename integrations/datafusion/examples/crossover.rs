@@ -1,4 +1,4 @@
-//! Measures from where on a look-up costs less than a hash join, and prints the [`Costs`]:
+//! Measures from where on a look-up costs less than a hash join or a nested-loop join, and prints the [`Costs`]:
 //! `cargo run --release -p lanetree-datafusion --example crossover`, with `--features cuda` for a GPU.
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -31,8 +31,12 @@ fn contains(plan: &Arc<dyn ExecutionPlan>, name: &str) -> bool {
     plan.name() == name || plan.children().into_iter().any(|child| contains(child, name))
 }
 
+/// Conditions by which each probe has one row. The second is not seen to be an equality.
+const EQUAL: &str = "t.k = i.k";
+const RANGE: &str = "i.k BETWEEN t.k AND t.k + t.n % 1";
+
 /// The median of the nanoseconds that a join of so many probes with an indexed table of so many rows takes.
-async fn join(device: &Device, costs: Costs, probes: usize, rows: usize) -> Result<f64> {
+async fn join(device: &Device, costs: Costs, on: &str, probes: usize, rows: usize) -> Result<f64> {
     let state = with_index_lookups_on(SessionStateBuilder::new().with_default_features(), device, costs).build();
     let session = SessionContext::new_with_state(state);
     let mut rng = StdRng::seed_from_u64(1);
@@ -45,7 +49,7 @@ async fn join(device: &Device, costs: Costs, probes: usize, rows: usize) -> Resu
     session.register_batch("t", batch(keys)?)?;
     let mut times = Vec::new();
     for _ in 0..RUNS {
-        let query = session.sql("SELECT count(t.n), count(i.n) FROM t JOIN i ON t.k = i.k").await?;
+        let query = session.sql(&format!("SELECT count(t.n), count(i.n) FROM t JOIN i ON {on}")).await?;
         let plan = query.create_physical_plan().await?;
         assert_eq!(contains(&plan, "IndexLookupExec"), costs == Costs::ALWAYS);
         let start = Instant::now();
@@ -62,15 +66,16 @@ async fn main() -> Result<()> {
     let device = Device::best();
     let never = Costs { batch: 1e15, ..Costs::ALWAYS };
     // One row against one: what a query takes by itself.
-    let query = join(&device, never, 1, 1).await?;
+    let query = join(&device, never, EQUAL, 1, 1).await?;
     let mut costs = Costs::ALWAYS;
-    costs.batch = (join(&device, Costs::ALWAYS, 1, 1).await? - query).max(0.0);
+    costs.batch = (join(&device, Costs::ALWAYS, EQUAL, 1, 1).await? - query).max(0.0);
     for (at, size) in SIZES.into_iter().enumerate() {
         let rows = 1 << size;
-        let look_ups = join(&device, Costs::ALWAYS, PROBES, rows).await? - query;
+        let look_ups = join(&device, Costs::ALWAYS, EQUAL, PROBES, rows).await? - query;
         costs.look_up[at] = (look_ups / PROBES as f64 - costs.batch / (1 << 16) as f64).max(0.0);
         // Both build over the table: they differ by their probes.
-        let (few, all) = (join(&device, never, rows, rows).await?, join(&device, never, PROBES, rows).await?);
+        let (few, all) =
+            (join(&device, never, EQUAL, rows, rows).await?, join(&device, never, EQUAL, PROBES, rows).await?);
         costs.hash[at] = ((all - few) / (PROBES - rows) as f64).max(0.0);
         let build = ((few - query) / rows as f64 - costs.hash[at]).max(0.0);
         println!(
@@ -79,6 +84,8 @@ async fn main() -> Result<()> {
         );
         costs.build = if size == 18 { build } else { costs.build };
     }
+    let pairs = join(&device, never, RANGE, 1 << 14, 1 << 14).await? - query;
+    costs.pair = (pairs / (1_u64 << 28) as f64).max(0.0);
     println!("{costs:#?} on {device}");
     Ok(())
 }

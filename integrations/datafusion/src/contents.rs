@@ -164,6 +164,19 @@ impl Shared {
         })
     }
 
+    /// Takes an index away.
+    pub(crate) fn drop_index(&self, name: &str) -> Result<()> {
+        self.change(|Contents { batch, indexes, name: table }| {
+            let mut rest = indexes.clone();
+            rest.retain(|index| index.name != name);
+            if rest.len() == indexes.len() {
+                let names: Vec<_> = indexes.iter().map(|index| index.name.as_str()).collect();
+                return plan_err!("no index {name} to drop: choose one of {}", names.join(", "));
+            }
+            Ok(Contents { batch: batch.clone(), indexes: rest, name: table.clone() })
+        })
+    }
+
     /// Says by which name another process has the same rows.
     pub(crate) fn set_name(&self, name: &str) {
         let named = self.change(|Contents { batch, indexes, .. }| {

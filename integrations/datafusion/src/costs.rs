@@ -7,11 +7,11 @@ pub(crate) const BATCH: usize = 1 << 16;
 /// The sizes of tables that [`Costs`] are of, as powers of two.
 const SIZES: [u32; 4] = [10, 14, 18, 22];
 
-/// Nanoseconds that joins take, by which a look-up in an index is chosen over a hash join, or not.
+/// Nanoseconds that joins take, by which a look-up in an index is chosen over a hash join or a nested-loop join, or not.
 ///
 /// The example `crossover` measures them. The default was measured on two cores that others used, too: for look-ups, a `LaneTree`
-/// on the CPU and the reading of one value for each row that was found; for hash joins, those of DataFusion 55.0 as its package for
-/// Python has them. A machine with a GPU needs its own.
+/// on the CPU and the reading of one value for each row that was found; for hash joins and nested-loop joins, those of DataFusion 55.0
+/// as its package for Python has them. A machine with a GPU needs its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// One batch of up to 2^16 look-ups, beside its probes.
@@ -23,27 +23,48 @@ pub struct Costs {
     pub build: f64,
     /// One row that is looked up in a hash table over 2^10, 2^14, 2^18 or 2^22 rows.
     pub hash: [f64; 4],
+    /// One pair of rows that a nested-loop join tries.
+    pub pair: f64,
 }
 
 impl Costs {
     /// Each join that can be a look-up is one.
-    pub const ALWAYS: Self = Self { batch: 0.0, look_up: [0.0; 4], build: 0.0, hash: [0.0; 4] };
+    pub const ALWAYS: Self = Self { batch: 0.0, look_up: [0.0; 4], build: 0.0, hash: [0.0; 4], pair: 0.0 };
 
     /// What joining so many probes with an indexed table takes.
     pub(crate) fn compare(&self, probes: Precision<usize>, table: usize) -> Comparison {
-        let Some(&probes) = probes.get_value() else { return Comparison(None) };
-        let batches = probes.div_ceil(BATCH) as f64;
-        let look_up = batches * self.batch + probes as f64 * at(&self.look_up, table);
+        let Some(&probes) = probes.get_value() else { return Comparison::default() };
+        let look_up = self.look_ups(probes, table);
         // The engine builds over the smaller side.
         let (small, large) = (probes.min(table), probes.max(table));
         let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small);
-        Comparison(Some((look_up, hash_join)))
+        Comparison { costs: Some((look_up, hash_join)), is_of_ranges: false }
+    }
+
+    /// What joining so many probes with an indexed table takes if each probe is a range.
+    pub(crate) fn compare_ranges(&self, probes: Precision<usize>, table: usize) -> Comparison {
+        let costs = probes.get_value().map(|&probes| {
+            // Both ends are looked up.
+            (2.0 * self.look_ups(probes, table), probes as f64 * table as f64 * self.pair)
+        });
+        Comparison { costs, is_of_ranges: true }
+    }
+
+    fn look_ups(&self, probes: usize, table: usize) -> f64 {
+        let batches = probes.div_ceil(BATCH) as f64;
+        batches * self.batch + probes as f64 * at(&self.look_up, table)
     }
 }
 
 impl Default for Costs {
     fn default() -> Self {
-        Self { batch: 450.0, look_up: [165.0, 153.0, 125.0, 254.0], build: 47.0, hash: [5.0, 7.0, 17.0, 36.0] }
+        Self {
+            batch: 450.0,
+            look_up: [165.0, 153.0, 125.0, 254.0],
+            build: 47.0,
+            hash: [5.0, 7.0, 17.0, 36.0],
+            pair: 2.0,
+        }
     }
 }
 
@@ -58,23 +79,27 @@ fn at(costs: &[f64; 4], rows: usize) -> f64 {
     low + (high - low) * (size - f64::from(SIZES[above - 1])) / step
 }
 
-/// Nanoseconds of a look-up and of a hash join; `None` if it is not known how many probes there are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Comparison(Option<(f64, f64)>);
+/// Nanoseconds of a look-up, and of the join that it is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Comparison {
+    /// `None` if it is not known how many probes there are.
+    costs: Option<(f64, f64)>,
+    /// Whether the other one is a nested-loop join, and not a hash join.
+    is_of_ranges: bool,
+}
 
 impl Comparison {
-    /// If nothing is known, it does: it builds no hash table.
+    /// If nothing is known, it does: it builds no hash table, and tries no pairs.
     pub(crate) fn prefers_look_up(&self) -> bool {
-        self.0.is_none_or(|(look_up, hash_join)| look_up <= hash_join)
+        self.costs.is_none_or(|(look_up, other)| look_up <= other)
     }
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some((look_up, hash_join)) => {
-                write!(f, "cost={:.3} ms, hash_join_cost={:.3} ms", look_up / 1e6, hash_join / 1e6)
-            }
+        let other = if self.is_of_ranges { "nested_loop_cost" } else { "hash_join_cost" };
+        match self.costs {
+            Some((look_up, cost)) => write!(f, "cost={:.3} ms, {other}={:.3} ms", look_up / 1e6, cost / 1e6),
             None => f.write_str("cost=unknown"),
         }
     }
@@ -93,14 +118,24 @@ mod tests {
 
     #[test]
     fn the_smaller_side_is_what_a_hash_join_builds_over() {
-        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 30.0, hash: [2.0; 4] };
+        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], pair: 2.0 };
         let compared = |probes, table| costs.compare(Precision::Exact(probes), table);
-        assert_eq!(compared(100, 1000), Comparison(Some((2000.0, 5000.0))));
-        assert_eq!(compared(1000, 100), Comparison(Some((11_000.0, 5000.0))));
-        assert_eq!(compared(0, 100).0.unwrap().0, 0.0);
+        assert_eq!(compared(100, 1000).costs, Some((2000.0, 5000.0)));
+        assert_eq!(compared(1000, 100).costs, Some((11_000.0, 5000.0)));
+        assert_eq!(compared(0, 100).costs.unwrap().0, 0.0);
         assert!(compared(100, 1000).prefers_look_up() && !compared(1000, 100).prefers_look_up());
         assert!(costs.compare(Precision::Absent, 100).prefers_look_up());
         assert!(Costs::ALWAYS.compare(Precision::Exact(9), 9).prefers_look_up());
         assert_eq!(compared(100, 1000).to_string(), "cost=0.002 ms, hash_join_cost=0.005 ms");
+    }
+
+    #[test]
+    fn a_nested_loop_join_tries_all_pairs() {
+        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 0.0, hash: [0.0; 4], pair: 2.0 };
+        let compared = |probes, table| costs.compare_ranges(Precision::Exact(probes), table);
+        assert_eq!(compared(100, 1000).costs, Some((4000.0, 200_000.0)));
+        assert!(compared(100, 1000).prefers_look_up() && !compared(100, 10).prefers_look_up());
+        assert_eq!(compared(100, 1000).to_string(), "cost=0.004 ms, nested_loop_cost=0.200 ms");
+        assert!(costs.compare_ranges(Precision::Absent, 9).prefers_look_up());
     }
 }

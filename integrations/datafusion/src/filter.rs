@@ -8,7 +8,7 @@ use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, Like, Operator};
 
 /// What one filter asks of the column. Values are of the index's type and not null.
 pub(crate) enum Condition {
@@ -56,8 +56,25 @@ impl Condition {
                     false => Some(Self::Range(Bound::Included(low), Bound::Included(high))),
                 }
             }
+            Expr::Like(Like { negated: false, expr, pattern, escape_char: None, case_insensitive: false })
+                if is_column(expr) =>
+            {
+                let Expr::Literal(pattern, _) = &**pattern else { return None };
+                let prefix = pattern.try_as_str()?.map(prefix_of);
+                prefix.map_or(Some(NOTHING), |prefix| Self::prefix(&prefix?, data_type))
+            }
             _ => None,
         }
+    }
+
+    /// Strings that begin with this one.
+    fn prefix(prefix: &str, data_type: &DataType) -> Option<Self> {
+        let of_type = |text: &str| ScalarValue::from(text).cast_to(data_type).ok();
+        if !data_type.is_string() {
+            return None;
+        }
+        let next = next_prefix(prefix).map_or(Some(Bound::Unbounded), |next| of_type(&next).map(Bound::Excluded));
+        Some(Self::Range(Bound::Included(of_type(prefix)?), next?))
     }
 
     fn comparison(op: Operator, value: ScalarValue) -> Option<Self> {
@@ -72,6 +89,34 @@ impl Condition {
         };
         Some(if is_null { NOTHING } else { condition })
     }
+}
+
+/// What `LIKE` asks a string to begin with, if that is all it asks.
+fn prefix_of(pattern: &str) -> Option<String> {
+    let (mut prefix, mut characters) = (String::new(), pattern.chars());
+    while let Some(character) = characters.next() {
+        match character {
+            '%' => return characters.all(|rest| rest == '%').then_some(prefix),
+            '_' => return None,
+            '\\' => prefix.push(characters.next().filter(|escaped| "%_\\".contains(*escaped))?),
+            other => prefix.push(other),
+        }
+    }
+    None
+}
+
+/// The smallest string above all that begin with this one; `None` if there is none. Strings are ordered by their bytes, which is by
+/// their characters.
+fn next_prefix(prefix: &str) -> Option<String> {
+    let mut next = prefix.to_owned();
+    while let Some(last) = next.pop() {
+        // (The range leaves out what is no character.)
+        if let Some(above) = (last..=char::MAX).nth(1) {
+            next.push(above);
+            return Some(next);
+        }
+    }
+    None
 }
 
 /// What all filters ask of the column together: a range, and a list of values unless any will do.
@@ -196,6 +241,34 @@ mod tests {
         assert_eq!(starts, ends);
         let Bound::Included(starts) = starts else { panic!("values are included") };
         assert_eq!(starts.as_primitive::<datafusion::arrow::datatypes::Int64Type>().values(), &[5, 9]);
+    }
+
+    #[test]
+    fn patterns_that_are_prefixes_are_ranges() {
+        let prefix = |pattern| prefix_of(pattern);
+        assert_eq!(prefix("ab%").as_deref(), Some("ab"));
+        assert_eq!(prefix("%%").as_deref(), Some(""));
+        assert_eq!(prefix(r"a\%\_\\%").as_deref(), Some(r"a%_\"));
+        assert!(["ab", "a_%", "%a", "a%b%", r"a\%", r"a\b%", r"a%\"].into_iter().all(|other| prefix(other).is_none()));
+        assert_eq!(next_prefix("ab").as_deref(), Some("ac"));
+        assert_eq!(next_prefix("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
+        assert_eq!(next_prefix("a\u{10ffff}\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(next_prefix("\u{10ffff}"), None);
+        assert_eq!(next_prefix(""), None);
+
+        let of = |filter: Expr, data_type| Condition::of(&filter, "k", &data_type);
+        for data_type in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View] {
+            let Some(Condition::Range(low, high)) = of(col("k").like(lit("ab%")), data_type.clone()) else {
+                panic!("a range")
+            };
+            let value = |text: &str| ScalarValue::from(text).cast_to(&data_type).unwrap();
+            assert_eq!((low, high), (Bound::Included(value("ab")), Bound::Excluded(value("ac"))));
+        }
+        assert!(of(col("k").like(lit("ab%")), DataType::Int64).is_none());
+        assert!(of(col("k").ilike(lit("ab%")), DataType::Utf8).is_none());
+        assert!(of(col("k").not_like(lit("ab%")), DataType::Utf8).is_none());
+        let nothing = of(col("k").like(lit(ScalarValue::Utf8(None))), DataType::Utf8);
+        assert!(matches!(nothing, Some(Condition::Values(values)) if values.is_empty()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables with an index of Lanetree's, for DataFusion.
 //!
 //! An [`IndexedTable`] is a table in memory with an [`ArrowIndex`](lanetree_arrow::ArrowIndex) on each of some columns. Conditions
-//! on those go through an index (`=`, `IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, and their conjunctions). [`with_index_lookups`] adds
+//! on those go through an index (`=`, `IN`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `LIKE 'prefix%'`, and their conjunctions). [`with_index_lookups`] adds
 //! to a session: joins that look up keys of the other side, and build no hash table, where that costs less; `CREATE INDEX`; and
 //! as-of, range and band joins.
 //!
@@ -35,7 +35,8 @@
 //! columns, the index that finds the fewest rows is asked, and the other conditions are tried on those. An inner join, a left or right join
 //! that keeps the rows of the *other* side, and a semi or anti join that returns rows of the other side, if its only
 //! condition equates the column with an expression over the other side, nothing else restricts the table, and by [`Costs`] it is
-//! cheaper; `EXPLAIN` shows both costs. All others are DataFusion's own, with the same results. The column may have nulls and
+//! cheaper; `EXPLAIN` shows both costs. The same joins but semi and anti joins if their only condition is that the column is `BETWEEN`
+//! two expressions over the other side. All others are DataFusion's own, with the same results. The column may have nulls and
 //! equal values. Columns of floats are scanned: SQL and the index disagree about -0.0.
 //!
 //! # Changes

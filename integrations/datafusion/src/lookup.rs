@@ -27,6 +27,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr, PlanProperties,
 };
 use futures::{StreamExt, stream};
+use lanetree::DeviceKind;
 use lanetree_arrow::Join;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -184,6 +185,7 @@ impl ExecutionPlan for IndexLookupExec {
             probe_rows: labelled().counter("probe_rows", partition),
             probe_batches: labelled().counter("probe_batches", partition),
             lookup_time: labelled().subset_time("lookup_time", partition),
+            bus_bytes: labelled().counter("bus_bytes", partition),
         };
         let state = State { input: Some(input), waiting: Vec::new(), waiting_rows: 0, found: VecDeque::new(), lookup };
         let batches = stream::try_unfold(state, async |mut state| Ok(state.next().await?.map(|batch| (batch, state))));
@@ -239,6 +241,8 @@ struct Lookup {
     probe_rows: Count,
     probe_batches: Count,
     lookup_time: Time,
+    /// Of keys and answers, as arrow has them: 0 where the index is in main memory.
+    bus_bytes: Count,
 }
 
 /// A partition: input that waits to be looked up, and what was found and not yet returned.
@@ -326,6 +330,7 @@ impl Lookup {
                 };
                 let keys = keys_of(key, &batches)?;
                 let mut mask = self.timed(|| self.indexed.index().contains(&keys))?;
+                self.crossed(&[&keys, &mask])?;
                 if mask.null_count() > 0 {
                     // A null is not in the table.
                     mask = prep_null_mask_filter(&mask);
@@ -351,6 +356,7 @@ impl Lookup {
             On::Equal { key, .. } => {
                 let keys = keys_of(key, batches)?;
                 let (probes, rows) = self.timed(|| index.join(&keys, join))?;
+                self.crossed(&[&keys, &probes, &rows])?;
                 reserve(probes.len())?;
                 Ok((probes, rows))
             }
@@ -358,6 +364,7 @@ impl Lookup {
                 let keys = keys_of(key, batches)?;
                 reserve(keys.len())?;
                 let rows = self.timed(|| if *forward { index.successor(&keys) } else { index.predecessor(&keys) })?;
+                self.crossed(&[&keys, &rows])?;
                 let probes = UInt64Array::from_iter_values(0..rows.len() as u64);
                 if join == Join::Left || rows.null_count() == 0 {
                     return Ok((probes, rows));
@@ -375,9 +382,26 @@ impl Lookup {
                 let counts = self.timed(|| index.count_range(bounds().0, bounds().1))?;
                 reserve(sum(&counts).unwrap_or(0) as usize + if join == Join::Left { low.len() } else { 0 })?;
                 let lists = self.timed(|| index.range(bounds().0, bounds().1))?;
+                // Both ends of each list come back, also for the counts; the rows themselves are in main memory.
+                self.crossed(&[&low, &high, &low, &high])?;
+                self.bus_bytes.add(if self.is_beyond_a_bus() { 4 * size_of::<u64>() * low.len() } else { 0 });
                 Ok(pairs_of(&lists, join))
             }
         }
+    }
+
+    fn is_beyond_a_bus(&self) -> bool {
+        self.indexed.index().device().kind() != DeviceKind::Host
+    }
+
+    /// Counts what went to the device or came back.
+    fn crossed(&self, arrays: &[&dyn Array]) -> Result<()> {
+        if self.is_beyond_a_bus() {
+            for array in arrays {
+                self.bus_bytes.add(array.to_data().get_slice_memory_size()?);
+            }
+        }
+        Ok(())
     }
 
     fn timed<T>(&self, look_up: impl FnOnce() -> lanetree_arrow::Result<T>) -> Result<T> {

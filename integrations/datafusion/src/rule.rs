@@ -4,17 +4,19 @@ use crate::functions::{AsOf, Ranges};
 use crate::lookup::IndexLookupExec;
 use crate::scan::IndexedScanExec;
 use crate::shape::{On, Shape};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinSide, NullEquality};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
@@ -22,8 +24,8 @@ use datafusion::physical_plan::{
 use lanetree::Device;
 use std::sync::Arc;
 
-/// Puts an [`IndexLookupExec`] in place of a hash join that an index of an [`IndexedTable`](crate::IndexedTable) can answer, if it
-/// costs less. `EXPLAIN` shows both costs: at the look-up, or at the scan of a table that is not looked up in.
+/// Puts an [`IndexLookupExec`] in place of a join that an index of an [`IndexedTable`](crate::IndexedTable) can answer, if it costs
+/// less: of a hash join or a sort-merge join, or of a nested-loop join whose condition is that an indexed column is between two values. `EXPLAIN` shows both costs: at the look-up, or at the scan of a table that is not looked up in.
 ///
 /// It must run before DataFusion chooses sides and partitions its inputs: [`with_index_lookups`] puts it there.
 #[derive(Debug, Default)]
@@ -82,21 +84,15 @@ impl PhysicalOptimizerRule for IndexLookups {
 impl IndexLookups {
     /// The look-up for a join, or the join with what a look-up would have cost; `None` if there is no look-up for it.
     fn lookup(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(None) };
-        let [(left_key, right_key)] = join.on() else { return Ok(None) };
-        let has_more = join.filter().is_some() || join.null_aware || join.fetch().is_some();
-        if has_more || join.null_equality() != NullEquality::NullEqualsNothing {
-            return Ok(None);
-        }
-        let (left, right) = ((join.left(), left_key), (join.right(), right_key));
-        let mut sides = [join.left().clone(), join.right().clone()];
+        let Some(join) = Candidate::of(node) else { return Ok(None) };
+        let mut sides = join.sides.map(Clone::clone);
         let (mut lookups, mut is_compared) = (Vec::new(), false);
-        for (at, probe_side, probes, table) in [(1, JoinSide::Left, left, right), (0, JoinSide::Right, right, left)] {
-            match lookup_of(join, probe_side, probes, table, &self.costs)? {
+        for (table, probe_side) in [(1, JoinSide::Left), (0, JoinSide::Right)] {
+            match join.lookup(probe_side, &self.costs)? {
                 Some((lookup, comparison)) if comparison.prefers_look_up() => lookups.push(lookup),
                 Some((_, comparison)) => {
-                    if let Some(scan) = sides[at].downcast_ref::<IndexedScanExec>() {
-                        sides[at] = Arc::new(scan.not_looked_up(comparison));
+                    if let Some(scan) = sides[table].downcast_ref::<IndexedScanExec>() {
+                        sides[table] = Arc::new(scan.not_looked_up(comparison));
                         is_compared = true;
                     }
                 }
@@ -112,49 +108,158 @@ impl IndexLookups {
     }
 }
 
-type Side<'a> = (&'a Arc<dyn ExecutionPlan>, &'a PhysicalExprRef);
+/// A join that a look-up may stand for.
+struct Candidate<'a> {
+    sides: [&'a Arc<dyn ExecutionPlan>; 2],
+    join_type: JoinType,
+    condition: Condition<'a>,
+    projection: Option<Vec<usize>>,
+}
 
-/// The join as look-ups of one side in the other, and what it costs.
-fn lookup_of(
-    join: &HashJoinExec,
-    probe_side: JoinSide,
-    (probes, key): Side<'_>,
-    (table, column): Side<'_>,
-    costs: &Costs,
-) -> Result<Option<(IndexLookupExec, Comparison)>> {
-    let (Some(scan), Some(column)) = (table.downcast_ref::<IndexedScanExec>(), column.downcast_ref::<Column>()) else {
-        return Ok(None);
-    };
-    let number = scan.columns().get(column.index());
-    let Some(indexed) = number.and_then(|number| scan.contents().index_on(*number)) else { return Ok(None) };
-    let key_type = match key.data_type(&probes.schema())? {
-        DataType::Dictionary(_, values) => *values,
-        other => other,
-    };
-    let is_same_type = key_type == *indexed.index().data_type();
-    if !scan.is_bare() || !is_same_type || !indexed.is_sql() {
-        return Ok(None);
+enum Condition<'a> {
+    /// Of expressions over each side.
+    Equal([&'a PhysicalExprRef; 2]),
+    /// Anything.
+    Filter(&'a JoinFilter),
+}
+
+impl<'a> Candidate<'a> {
+    fn of(node: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let equal = |on: &'a [(PhysicalExprRef, PhysicalExprRef)], nulls: NullEquality| match on {
+            [(left, right)] if nulls == NullEquality::NullEqualsNothing => Some(Condition::Equal([left, right])),
+            _ => None,
+        };
+        if node.fetch().is_some() {
+            return None;
+        }
+        if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            let is_plain = join.filter().is_none() && !join.null_aware;
+            Some(Self {
+                sides: [join.left(), join.right()],
+                join_type: *join.join_type(),
+                condition: equal(join.on(), join.null_equality()).filter(|_| is_plain)?,
+                projection: join.projection.as_ref().map(|columns| columns.to_vec()),
+            })
+        } else if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
+            Some(Self {
+                sides: [join.left(), join.right()],
+                join_type: join.join_type(),
+                condition: equal(join.on(), join.null_equality()).filter(|_| join.filter().is_none())?,
+                projection: None,
+            })
+        } else {
+            let join = node.downcast_ref::<NestedLoopJoinExec>()?;
+            Some(Self {
+                sides: [join.left(), join.right()],
+                join_type: *join.join_type(),
+                condition: Condition::Filter(join.filter()?),
+                projection: join.projection().as_ref().map(|columns| columns.to_vec()),
+            })
+        }
     }
-    // Probes wait until there are many, which may be never.
-    if probes.boundedness().is_unbounded() {
-        return Ok(None);
+
+    /// The join as look-ups of one side in the other, and what it costs.
+    fn lookup(&self, probe_side: JoinSide, costs: &Costs) -> Result<Option<(IndexLookupExec, Comparison)>> {
+        let [left, right] = self.sides;
+        let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
+        let Some(scan) = table.downcast_ref::<IndexedScanExec>() else { return Ok(None) };
+        let Some((column, condition)) = self.condition.on(probe_side)? else { return Ok(None) };
+        let number = scan.columns().get(column);
+        let Some(indexed) = number.and_then(|number| scan.contents().index_on(*number)) else { return Ok(None) };
+        if !scan.is_bare() || !indexed.is_sql() {
+            return Ok(None);
+        }
+        let keys = match &condition {
+            On::Equal { key, .. } | On::AsOf { key, .. } => vec![key],
+            On::Between { low, high } => vec![low, high],
+        };
+        for key in keys {
+            let key_type = match key.data_type(&probes.schema())? {
+                DataType::Dictionary(_, values) => *values,
+                other => other,
+            };
+            if key_type != *indexed.index().data_type() {
+                return Ok(None);
+            }
+        }
+        // Probes wait until there are many, which may be never.
+        if probes.boundedness().is_unbounded() {
+            return Ok(None);
+        }
+        let schema: SchemaRef = Arc::new(build_join_schema(&left.schema(), &right.schema(), &self.join_type).0);
+        let columns = scan.columns().to_vec();
+        let shape = Shape { join_type: self.join_type, probe_side, schema, condition, columns };
+        if !shape.is_lookup() {
+            return Ok(None);
+        }
+        let output = self.projection.clone().unwrap_or_else(|| (0..shape.schema.fields().len()).collect());
+        let rows = StatisticsContext::new().compute(&**probes, &StatisticsArgs::new())?.num_rows;
+        let table = scan.contents().batch.num_rows();
+        let comparison = match shape.condition {
+            On::Between { .. } => costs.compare_ranges(rows, table),
+            _ => costs.compare(rows, table),
+        };
+        let lookup = IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), output, Some(comparison))?;
+        Ok(Some((lookup, comparison)))
     }
-    let shape = Shape {
-        join_type: *join.join_type(),
-        probe_side,
-        schema: join.join_schema().clone(),
-        condition: On::Equal { key: key.clone(), indexed: column.clone() },
-        columns: scan.columns().to_vec(),
-    };
-    if !shape.is_lookup() {
-        return Ok(None);
+}
+
+impl Condition<'_> {
+    /// What it asks of a column of the table, and which one that is.
+    fn on(&self, probe_side: JoinSide) -> Result<Option<(usize, On)>> {
+        match *self {
+            Self::Equal([left, right]) => {
+                let (key, column) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
+                let Some(indexed) = column.downcast_ref::<Column>() else { return Ok(None) };
+                Ok(Some((indexed.index(), On::Equal { key: key.clone(), indexed: indexed.clone() })))
+            }
+            Self::Filter(filter) => between(filter, probe_side),
+        }
     }
-    let output = match &join.projection {
-        Some(projection) => projection.to_vec(),
-        None => (0..shape.schema.fields().len()).collect(),
+}
+
+/// `column >= low AND column <= high`, in any order and direction, with a column of the table and expressions over the probes.
+fn between(filter: &JoinFilter, probe_side: JoinSide) -> Result<Option<(usize, On)>> {
+    let of_table = |expr: &PhysicalExprRef| {
+        let place = filter.column_indices().get(expr.downcast_ref::<Column>()?.index())?;
+        (place.side != probe_side).then_some(place.index)
     };
-    let statistics = StatisticsContext::new().compute(&**probes, &StatisticsArgs::new())?;
-    let comparison = costs.compare(statistics.num_rows, scan.contents().batch.num_rows());
-    let lookup = IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), output, Some(comparison))?;
-    Ok(Some((lookup, comparison)))
+    let (mut column, mut low, mut high) = (None, None, None);
+    for part in split_conjunction(filter.expression()) {
+        let Some(part) = part.downcast_ref::<BinaryExpr>() else { return Ok(None) };
+        let (number, operator, bound) = match (of_table(part.left()), of_table(part.right())) {
+            (Some(number), None) => (number, Some(*part.op()), part.right()),
+            (None, Some(number)) => (number, part.op().swap(), part.left()),
+            _ => return Ok(None),
+        };
+        let end = match operator {
+            Some(Operator::GtEq) => &mut low,
+            Some(Operator::LtEq) => &mut high,
+            _ => return Ok(None),
+        };
+        if end.is_some() || column.is_some_and(|other| other != number) {
+            return Ok(None);
+        }
+        let Some(bound) = over_probes(bound, filter, probe_side)? else { return Ok(None) };
+        (column, *end) = (Some(number), Some(bound));
+    }
+    Ok(match (column, low, high) {
+        (Some(column), Some(low), Some(high)) => Some((column, On::Between { low, high })),
+        _ => None,
+    })
+}
+
+/// An expression of a filter, over the probes themselves; `None` if it is of the table, too, or has another value each time.
+fn over_probes(expr: &PhysicalExprRef, filter: &JoinFilter, probe_side: JoinSide) -> Result<Option<PhysicalExprRef>> {
+    let mut is_over_probes = true;
+    let over = expr.clone().transform(|node| {
+        is_over_probes &= !node.is_volatile_node();
+        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+        let Some(place) = filter.column_indices().get(column.index()).filter(|place| place.side == probe_side) else {
+            is_over_probes = false;
+            return Ok(Transformed::no(node));
+        };
+        Ok(Transformed::yes(Arc::new(Column::new(column.name(), place.index)) as PhysicalExprRef))
+    })?;
+    Ok(is_over_probes.then_some(over.data))
 }

@@ -75,9 +75,13 @@ impl Shape {
         })
     }
 
-    /// Whether a look-up can stand for the join.
+    /// Whether a look-up can stand for the join. Those that return the probes alone are by equality.
     pub(crate) fn is_lookup(&self) -> bool {
-        self.kind().is_some()
+        match self.kind() {
+            Some(Kind::Pairs(_)) => true,
+            Some(Kind::Filter { .. }) => matches!(self.condition, On::Equal { .. }),
+            None => false,
+        }
     }
 
     /// Where column `at` of the join's schema comes from, given the number of columns of the input.

@@ -50,6 +50,15 @@ impl IndexedTable {
         self.shared.add_index(device, column, column, false, false)
     }
 
+    /// Takes the index of a name away, which is its column's unless `CREATE INDEX` gave it another. The rows stay, and so does the
+    /// index for the queries that were planned with it. (The engine's SQL has no `DROP INDEX`.)
+    ///
+    /// # Errors
+    /// A plan error if there is no such index.
+    pub fn drop_index(&self, name: &str) -> Result<()> {
+        self.shared.drop_index(name)
+    }
+
     /// The index on a column: from its values to numbers of rows. It is that of the current [`IndexedTable::rows`], until rows
     /// are inserted.
     pub fn index(&self, column: &str) -> Option<Arc<ArrowIndex>> {

@@ -10,7 +10,9 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::BuildScratch;
-use lanetree::{Buffer, Cubpt, DeviceKind, Harmonia, OpKind, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia};
+use lanetree::{
+    Batch, Buffer, Cubpt, DeviceKind, Harmonia, OpKind, Pool, Stream, UpdatePath, UpdateReport, cubpt, harmonia,
+};
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
@@ -108,7 +110,7 @@ impl Subject for OfHarmonia {
         sent: &Sent,
         kinds: Option<&Buffer<OpKind>>,
     ) -> lanetree::Result<UpdateReport> {
-        self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)
+        self.0.apply_on(stream, Batch { keys: &sent.device.0, values: &sent.device.1, kinds }, &mut self.1)
     }
 
     fn get_many(&self, keys: &[u64]) -> lanetree::Result<Vec<Option<u64>>> {
@@ -124,7 +126,8 @@ impl Subject for OfCubpt {
         sent: &Sent,
         kinds: Option<&Buffer<OpKind>>,
     ) -> lanetree::Result<UpdateReport> {
-        let report = self.0.apply_on(stream, &sent.device.0, &sent.device.1, kinds, &mut self.1)?;
+        let report =
+            self.0.apply_on(stream, Batch { keys: &sent.device.0, values: &sent.device.1, kinds }, &mut self.1)?;
         self.0.merge_small(stream, &mut self.1)?;
         Ok(report)
     }

@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, Mapping, UpdateScratch};
-use lanetree::{Cubpt, DeviceKind, Pool};
+use lanetree::{Batch, Cubpt, DeviceKind, Pool};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
@@ -197,7 +197,7 @@ fn on_device(
                 if is_sent {
                     sent.send(session)?;
                 }
-                tree.apply_on(&session.stream, &sent.device.0, &sent.device.1, None, &mut scratch)?;
+                tree.apply_on(&session.stream, Batch::inserts(&sent.device.0, &sent.device.1), &mut scratch)?;
                 Ok(())
             },
         )?);

@@ -9,7 +9,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::cubpt::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{Buffer, Cubpt, DeviceKind, OpKind, Pool, Stream};
+use lanetree::{Batch, Buffer, Cubpt, DeviceKind, OpKind, Pool, Stream};
 use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
@@ -176,7 +176,7 @@ struct State<'a> {
 impl State<'_> {
     fn apply(&mut self, is_insert: bool) -> lanetree::Result<()> {
         let kinds = Some(&self.removals).filter(|_| !is_insert);
-        self.index.apply_on(self.stream, &self.keys, &self.values, kinds, &mut self.scratch)?;
+        self.index.apply_on(self.stream, Batch { keys: &self.keys, values: &self.values, kinds }, &mut self.scratch)?;
         self.index.merge_small(self.stream, &mut self.scratch)
     }
 }

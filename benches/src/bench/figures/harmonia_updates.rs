@@ -113,7 +113,7 @@ impl State {
             let before: Vec<u64> = self.words.par_iter().map(|&key| value_of(key)).collect();
             self.values.copy_from(&before)?;
             let (keys, values, kinds) = (&self.keys, &self.values, &self.kinds[1]);
-            self.tree.apply_on(&session.stream, keys, values, Some(kinds), &mut self.scratch)?;
+            self.tree.apply_on(&session.stream, lanetree::Batch::of_kinds(keys, values, kinds), &mut self.scratch)?;
         }
         self.round += 1;
         let (round, count, rank) = (self.round, self.words.len(), keys.shuffled(session.seed));
@@ -195,7 +195,7 @@ fn of_batch(
             // As a caller would: without kinds, all are inserts.
             let kinds = Some(&state.kinds[0]).filter(|_| batch != Batch::Insert);
             let State { tree, keys, values, scratch, .. } = state;
-            state.path = Some(tree.apply_on(&session.stream, keys, values, kinds, scratch)?.path);
+            state.path = Some(tree.apply_on(&session.stream, lanetree::Batch { keys, values, kinds }, scratch)?.path);
             Ok(())
         },
     )?;

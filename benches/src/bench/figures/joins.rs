@@ -13,7 +13,7 @@ use crate::bench::queries::hit_rate;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::primitives::{RadixSortScratch, radix_sort_pairs};
+use lanetree::primitives::{RadixSortScratch, radix_sort};
 use lanetree::{DeviceMatches, JoinScratch, LaneTree, Matches};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
@@ -135,7 +135,7 @@ impl Subject<'_> {
             |(keys, amounts)| session.poison(keys).and_then(|()| session.poison(amounts)),
             |(sorted, values)| {
                 let sorted = (sorted, values);
-                Ok(radix_sort_pairs(&session.stream, (&keys, &amounts), count, 0..64, sorted, &mut scratch)?)
+                Ok(radix_sort(&session.stream, (&keys, &amounts), count, 0..64, sorted, &mut scratch)?)
             },
         )?;
         let mut expected = batch.queries.clone();

@@ -29,6 +29,7 @@ mod cubpt_crossover;
 mod cubpt_inserts;
 mod cubpt_orders;
 mod end_to_end;
+mod files;
 pub(crate) mod first_answer;
 mod harmonia_cpu_updates;
 mod harmonia_hbtree;
@@ -96,6 +97,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &indexes::FIGURE,
     &latency::FIGURE,
     &first_answer::FIGURE,
+    &files::FIGURE,
     &harmonia_ntg::FIGURE,
     &harmonia_ladder::FIGURE,
     &harmonia_hbtree::FIGURE,

@@ -8,8 +8,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::primitives::{
-    MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, ScanScratch, exclusive_scan, merge_pairs,
-    radix_sort_pairs,
+    MergeRule, MergeScratch, Pairs, PairsMut, RadixSortScratch, ScanScratch, exclusive_scan, radix_sort,
 };
 use lanetree::{AnyKey, Key, KeyWord, Word};
 use lanetree_base::parallel::*;
@@ -83,7 +82,7 @@ fn sort<K: Key<Bits = K> + Word, V: Word>(session: &mut Session, data: &Data<u64
         |sorted| session.poison(&mut sorted.0).and_then(|()| session.poison(&mut sorted.1)),
         |(keys, values)| {
             let input = (&input.0, &input.1);
-            Ok(radix_sort_pairs(&session.stream, input, n, width - top..width, (keys, values), &mut scratch)?)
+            Ok(radix_sort(&session.stream, input, n, width - top..width, (keys, values), &mut scratch)?)
         },
     )?;
     let (keys, values) = (sorted.0.to_vec()?, sorted.1.to_vec()?);
@@ -133,7 +132,7 @@ fn merge(session: &mut Session, data: &Data<u64>) -> Result<()> {
             let first = Pairs { keys: &first.0, values: &first.1, count: first.0.len().into() };
             let second = Pairs { keys: &second.0, values: &second.1, count: second.0.len().into() };
             let output = PairsMut { keys, values, count };
-            Ok(merge_pairs(&session.stream, MergeRule::KeepBoth, first, second, output, &mut scratch)?)
+            Ok(lanetree::primitives::merge(&session.stream, MergeRule::KeepBoth, first, second, output, &mut scratch)?)
         },
     )?;
     session.check(&what, "count", &merged.2, 1, u64::MAX, |_| n as u64)?;

@@ -10,7 +10,7 @@ use crate::bench::table::{Clock, Table};
 use core::cell::RefCell;
 use core::fmt::Display;
 use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{Buffer, Harmonia, OpKind, UpdatePath};
+use lanetree::{Batch, Buffer, Harmonia, OpKind, UpdatePath};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -126,7 +126,8 @@ fn inserts<W: BenchWord>(
             let mut batch = batch.borrow_mut();
             if !paths.is_empty() {
                 let (keys, values, removals) = (&batch.keys, &batch.values, &batch.removals);
-                let removed = tree.apply_on(&session.stream, keys, values, Some(removals), &mut scratch.borrow_mut());
+                let removed =
+                    tree.apply_on(&session.stream, Batch::of_kinds(keys, values, removals), &mut scratch.borrow_mut());
                 batch.failed = removed.map(drop).map_err(Into::into);
             }
             batch.next();
@@ -134,7 +135,7 @@ fn inserts<W: BenchWord>(
         |(tree, paths)| {
             let batch = batch.borrow();
             let scratch = &mut scratch.borrow_mut();
-            let report = tree.apply_on(&session.stream, &batch.keys, &batch.values, None, scratch)?;
+            let report = tree.apply_on(&session.stream, Batch::inserts(&batch.keys, &batch.values), scratch)?;
             paths.push(report.path);
             Ok(())
         },

@@ -5,7 +5,7 @@ use crate::bench::data::{Data, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
-use lanetree::primitives::{BuildScratch, Keys, MergeRule, MergeScratch, Pairs, PairsMut, merge_pairs, subtract_pairs};
+use lanetree::primitives::{BuildScratch, Keys, MergeRule, MergeScratch, Pairs, PairsMut, merge, subtract};
 use lanetree::{Buffer, CombineScratch, Device, LaneTree, Pool, Sorted};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
@@ -206,7 +206,7 @@ impl<'a> Combinations<'a> {
             |(keys, values, count)| {
                 let output = PairsMut { keys, values, count };
                 let rule = MergeRule::SecondReplacesFirst;
-                Ok(merge_pairs(&session.stream, rule, first, pairs, output, &mut scratch)?)
+                Ok(merge(&session.stream, rule, first, pairs, output, &mut scratch)?)
             },
         )?;
         session.expect(&"merge", "pairs", out.2.to_vec()?[0], all as u64)?;
@@ -246,7 +246,7 @@ impl<'a> Combinations<'a> {
             |(keys, values, count)| {
                 let without = Keys { keys: pairs.keys, count: pairs.count };
                 let output = PairsMut { keys, values, count };
-                Ok(subtract_pairs(&session.stream, first, without, output, &mut scratch)?)
+                Ok(subtract(&session.stream, first, without, output, &mut scratch)?)
             },
         )?;
         let rest = len - second.both;

@@ -5,7 +5,7 @@ use crate::bench::data::{BenchWord, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::session::Session;
 use lanetree::lane_tree::{BuildScratch, Builder, UpdateScratch};
-use lanetree::{LaneTree, Pool, UpdatePath};
+use lanetree::{Batch, LaneTree, Pool, UpdatePath};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -53,7 +53,7 @@ pub(crate) fn inserts(
         for (before, batch) in batches.iter().enumerate() {
             stream.synchronize()?;
             let start = Instant::now();
-            let path = tree.apply_on(stream, &batch.device.0, &batch.device.1, None, &mut scratch)?.path;
+            let path = tree.apply_on(stream, Batch::inserts(&batch.device.0, &batch.device.1), &mut scratch)?.path;
             let ms = start.elapsed().as_secs_f64() * 1e3;
             if run > 0 {
                 runs_ms[before].push(ms);

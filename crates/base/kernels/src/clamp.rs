@@ -1,7 +1,7 @@
 //! Queries of another integer type than the keys.
 
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, Word, instance, kernel_args};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Clamp`].
@@ -106,11 +106,3 @@ impl Kernel for ClampRanks {
         }
     }
 }
-
-instance!(keys__clamp_ranks, keys, ClampRanks);
-instance!(keys__clamp_u32_u32, keys, Clamp<u32, u32>);
-instance!(keys__clamp_u32_u64, keys, Clamp<u32, u64>);
-instance!(keys__clamp_u32_u128, keys, Clamp<u32, u128>);
-instance!(keys__clamp_u64_u32, keys, Clamp<u64, u32>);
-instance!(keys__clamp_u64_u64, keys, Clamp<u64, u64>);
-instance!(keys__clamp_u64_u128, keys, Clamp<u64, u128>);

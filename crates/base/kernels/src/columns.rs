@@ -1,7 +1,7 @@
 //! Columns as other libraries have them: a byte for each bit of a hit mask, floats for their ordered words.
 
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, instance, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`UnpackBits`].
@@ -174,9 +174,3 @@ impl Kernel for MaskHits {
         }
     }
 }
-
-// In the module `keys`: these, too, are over batches of keys and of what is found of them.
-instance!(keys__unpack_bits, keys, UnpackBits);
-instance!(keys__mask_hits, keys, MaskHits);
-instance!(keys__order_floats_u32, keys, OrderFloats<u32>);
-instance!(keys__order_floats_u64, keys, OrderFloats<u64>);

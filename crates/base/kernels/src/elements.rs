@@ -1,6 +1,6 @@
 //! Elements of an array that have changed, to their places.
 
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, instance, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, kernel_args};
 
 kernel_args! {
     /// Arguments of [`PutElements`].
@@ -41,6 +41,3 @@ impl Kernel for PutElements {
         }
     }
 }
-
-// In the module `keys`, as those of columns.
-instance!(keys__put_elements, keys, PutElements);

@@ -1,8 +1,9 @@
 //! Joins: the bounds of probes, the number of each match's probe, and the rows of probes without a match.
 
+use crate::rows::{AT_ONCE, ROWS_BOUNDS, ROWS_SHARED, STEP, WarpOutputs};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, WarpRows, Word, instance, kernel_args,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args, unroll,
 };
 
 /// The low bound does not belong to the range.
@@ -78,9 +79,6 @@ impl<K: KeyWord> Kernel for Bounds<K> {
     }
 }
 
-/// Matches of a warp.
-pub const MATCHES: u64 = 512;
-
 kernel_args! {
     /// Arguments of [`Numbers`].
     pub struct NumbersArgs {
@@ -95,30 +93,28 @@ kernel_args! {
     }
 }
 
-/// Writes the number of each match's probe: [`MATCHES`] per warp, so one probe with many takes no longer than many with few; any
-/// block of whole warps.
+/// Writes the number of each match's probe: [`OUTPUTS`](crate::rows::OUTPUTS) per warp, so one probe with many takes no longer than
+/// many with few; any block of whole warps.
 #[derive(Debug)]
 pub struct Numbers;
 
 impl Kernel for Numbers {
     type Args = NumbersArgs;
+    const STATIC_SHARED: u32 = ROWS_SHARED;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(ROWS_BOUNDS);
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: numbers of probes, and one past them; outputs are below the capacity.
+        // SAFETY: there are so many probes and offsets; outputs are below the capacity.
         unsafe {
             let total = simt.load(args.offsets, args.count, Hint::ReadOnly).min(args.capacity);
-            let begin = simt.global_index() / u64::from(WARP) * MATCHES;
-            if begin >= total {
-                return;
-            }
-            let end = (begin + MATCHES).min(total);
-            let probes = WarpRows::of(simt, args.offsets, args.count, begin, end);
-            let mut at = begin + u64::from(simt.lane());
-            while at < end {
-                simt.store(args.numbers, at, probes.row(simt, args.offsets, at), Hint::Streaming);
-                at += u64::from(WARP);
-            }
+            let Some(outputs) = WarpOutputs::new(simt, args.offsets, args.count, total) else { return };
+            outputs.each(simt, |at, places| {
+                unroll!(AT_ONCE, step => {
+                    let probes = places[step].map(|place| place.row);
+                    outputs.store(simt, args.numbers, at + STEP * step as u64, probes, [true; 2]);
+                });
+            });
         }
     }
 }
@@ -233,11 +229,3 @@ impl Kernel for Settle {
         }
     }
 }
-
-instance!(keys__bounds_u32, keys, Bounds<u32>);
-instance!(keys__bounds_u64, keys, Bounds<u64>);
-instance!(keys__bounds_u128, keys, Bounds<u128>);
-instance!(keys__numbers, keys, Numbers);
-instance!(keys__put_misses_u32, keys, PutMisses<u32>);
-instance!(keys__put_misses_u64, keys, PutMisses<u64>);
-instance!(keys__settle, keys, Settle);

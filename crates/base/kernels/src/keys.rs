@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 use lanetree_layout::composite_word;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeysRef, Order, Scope, Simt, Word, instance, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeysRef, Order, Scope, Simt, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`Encode`].
@@ -176,14 +176,3 @@ impl<A: Word, B: Word> Kernel for Compose<A, B> {
         }
     }
 }
-
-instance!(keys__compose_u32_u32, keys, Compose<u32, u32>);
-instance!(keys__compose_u32_u64, keys, Compose<u32, u64>);
-instance!(keys__compose_u64_u32, keys, Compose<u64, u32>);
-instance!(keys__compose_u64_u64, keys, Compose<u64, u64>);
-instance!(keys__encode_u32, keys, Encode<u32>);
-instance!(keys__encode_u64, keys, Encode<u64>);
-instance!(keys__encode_u128, keys, EncodeWide);
-instance!(keys__check_offsets_u32, keys, CheckOffsets<u32>);
-instance!(keys__check_offsets_u64, keys, CheckOffsets<u64>);
-instance!(keys__heads, keys, Heads);

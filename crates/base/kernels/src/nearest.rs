@@ -1,7 +1,7 @@
 //! The pairs nearest to each query, one of each in a round: which of the two candidates is taken, and what is searched for next.
 
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Near, Simt, Word, instance, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Near, Simt, Word, kernel_args};
 
 kernel_args! {
     /// Arguments of [`TakeNearest`]. Keys are in the caller's form.
@@ -139,11 +139,3 @@ impl Kernel for AddCounts {
         }
     }
 }
-
-instance!(keys__add_counts, keys, AddCounts);
-instance!(keys__take_nearest_u32_u32, keys, TakeNearest<u32, u32>);
-instance!(keys__take_nearest_u32_u64, keys, TakeNearest<u32, u64>);
-instance!(keys__take_nearest_u64_u32, keys, TakeNearest<u64, u32>);
-instance!(keys__take_nearest_u64_u64, keys, TakeNearest<u64, u64>);
-instance!(keys__take_nearest_u128_u32, keys, TakeNearest<u128, u32>);
-instance!(keys__take_nearest_u128_u64, keys, TakeNearest<u128, u64>);

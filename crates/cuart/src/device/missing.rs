@@ -10,7 +10,7 @@ use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::layout::{LinkType, MAX_FIXED};
 use lanetree_kernels_cuart::update::{CountLeavesArgs, LocateArgs};
 use lanetree_layout::Word;
-use lanetree_primitives::{Keys, KeysMut, partition_keys};
+use lanetree_primitives::{Keys, KeysMut, partition};
 use lanetree_runtime::Stream;
 use lanetree_simt::{Global, GlobalMut};
 
@@ -61,7 +61,7 @@ pub(super) fn find_missing<V: Word>(
     let input = Keys { keys: &scratch.positions, count: count.into() };
     let output = KeysMut { keys: &mut scratch.partitioned, count: &mut scratch.counts };
     // Those that were found come first.
-    partition_keys(stream, input, &scratch.hits, output, &mut scratch.select)?;
+    partition(stream, input, &scratch.hits, output, &mut scratch.select)?;
     let mut found = [0];
     stream.synchronize()?;
     scratch.counts.copy_range_to(0, &mut found)?;

@@ -64,7 +64,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The ranges; their cursors are from [`LocateArgs::cursors`].
         pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
         pub keys: GlobalMut<K>,
         /// Out: their values.
         pub values: GlobalMut<V>,
@@ -130,7 +130,9 @@ unsafe fn copy<S: Simt, K: Word, V: Word>(simt: S, args: &GatherArgs<K, V>, Plac
         let leaf = args.tree.nodes.at(simt, number);
         let key = simt.load(leaf.keys::<K>(), u64::from(slot), Hint::ReadOnly).xor(args.tree.flip);
         let value = simt.load(leaf.values::<V>(), u64::from(slot), Hint::ReadOnly);
-        simt.store(args.keys, at, key, Hint::Streaming);
+        if !args.keys.is_null() {
+            simt.store(args.keys, at, key, Hint::Streaming);
+        }
         simt.store(args.values, at, value, Hint::Streaming);
     }
 }

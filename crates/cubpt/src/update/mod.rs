@@ -10,7 +10,7 @@ use crate::tree::{Tree, full};
 use crate::{Cubpt, merge};
 use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{DeviceKind, Op, OpKind, Result, Stream, UpdatePath, UpdateReport, fold};
+use lanetree_frame::{Batch, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_layout::{AnyKey, Key, Word};
 use lanetree_primitives::UploadedOperations;
 use lanetree_runtime::Buffer;
@@ -18,9 +18,8 @@ use plan::Found;
 use write::Work;
 
 impl<K: Key, V: Word> Cubpt<K, V> {
-    /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
-    /// removal) and, unless all are inserts, `kinds[i]`, which says whether it inserts, updates or removes. The effect is
-    /// as if they were applied one after another.
+    /// Applies a batch of operations in buffers: [`Batch`] says what they consist of. The effect is that of one operation
+    /// after another.
     ///
     /// The batch is sorted, searched and planned while the tree is only read; then the nodes are written, layer by layer
     /// from the leaves, by several threads per node or a thread per key ([`Mapping`](crate::Mapping)). Leaves that removals make too small (below a quarter of the fanout) are merged at the
@@ -31,7 +30,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     ///
     /// ```
     /// use lanetree::cubpt::UpdateScratch;
-    /// use lanetree::{Cubpt, Device, OpKind, Pool};
+    /// use lanetree::{Batch, Cubpt, Device, OpKind, Pool};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Pool::new(&Device::emulated()).device();
@@ -40,7 +39,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     /// // Insert 2, remove 3.
     /// let (keys, values) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?);
     /// let kinds = device.upload(&[OpKind::INSERT, OpKind::REMOVE])?;
-    /// let report = tree.apply_on(&device.stream()?, &keys, &values, Some(&kinds), &mut scratch)?;
+    /// let report = tree.apply_on(&device.stream()?, Batch::of_kinds(&keys, &values, &kinds), &mut scratch)?;
     /// assert_eq!((report.inserted, report.removed), (1, 1));
     /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(10), Some(20), None]);
     /// # Ok(())
@@ -60,20 +59,18 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     pub fn apply_on(
         &mut self,
         stream: &Stream,
-        keys: &Buffer<K>,
-        values: &Buffer<V>,
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.tree.check()?;
-        scratch.sort.begin_batch(&self.device, stream, keys, values, kinds)?;
-        if keys.is_empty() {
+        scratch.sort.begin_batch(&self.device, stream, batch)?;
+        if batch.keys.is_empty() {
             return Ok(UpdateReport::default());
         }
         self.merge_small(stream, scratch)?;
         let full = self.full();
         let tree = self.tree.get()?;
-        let found = Found::search(stream, scratch, tree, (keys, kinds), full)?;
+        let found = Found::search(stream, scratch, tree, batch, full)?;
         let Found { inserted, replaced, removed, unmatched, .. } = found;
         let report = |path| UpdateReport { inserted, replaced, removed, unmatched, path };
         let len = tree.len + inserted - removed;
@@ -81,7 +78,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             if replaced == 0 {
                 return Ok(report(UpdatePath::Unchanged));
             }
-            self.tree.change(|tree| write::replace(stream, scratch, values, tree, &found))?;
+            self.tree.change(|tree| write::replace(stream, scratch, batch.values, tree, &found))?;
             return Ok(report(UpdatePath::InPlace));
         }
         if len == 0 {
@@ -92,7 +89,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         let plan = plan::plan(stream, scratch, tree, found.leaves, full)?;
         let work = Work::prepare(stream, scratch, self.tree.get_mut()?, plan, small, (full, len))?;
         stream.synchronize()?;
-        self.tree.change(|tree| work.write(stream, scratch, values, tree, len))?;
+        self.tree.change(|tree| work.write(stream, scratch, batch.values, tree, len))?;
         Ok(report(UpdatePath::Moved))
     }
 
@@ -126,8 +123,8 @@ impl<K: Key, V: Word> Cubpt<K, V> {
         if self.device.kind() != DeviceKind::Host {
             let device = self.device.clone();
             let mut scratch = UpdateScratch::new(&device, count)?;
-            let UploadedOperations { keys, values, kinds } = UploadedOperations::new(&device, count, op)?;
-            return self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch);
+            let ops = UploadedOperations::new(&device, count, op)?;
+            return self.apply_on(&device.stream()?, ops.batch(), &mut scratch);
         }
         let old = self.sorted_pairs()?;
         let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;

@@ -7,7 +7,7 @@ use crate::storage::Storage;
 use crate::tree::Tree;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
-use lanetree_frame::{OpKind, Result, Stream};
+use lanetree_frame::{Batch, Result, Stream};
 use lanetree_kernels_cubpt::{ExpandArgs, SearchArgs, TouchArgs, TouchedNodes, calls};
 use lanetree_layout::Key;
 use lanetree_primitives::{Pairs, PairsMut, RunScratch, ScanScratch, exclusive_scan, last_by_key};
@@ -145,17 +145,17 @@ impl Found {
     ///
     /// # Errors
     /// [`UnknownKinds`](lanetree_frame::Error::UnknownKinds); [`Runtime`](lanetree_frame::Error::Runtime).
-    pub(super) fn search<K: Key>(
+    pub(super) fn search<K: Key, V: Copy>(
         stream: &Stream,
         scratch: &mut UpdateScratch<K>,
         tree: &Tree,
-        (keys, kinds): (&Buffer<K>, Option<&Buffer<OpKind>>),
+        batch: Batch<'_, K, V>,
         full: u64,
     ) -> Result<Self> {
-        let (device, count) = (scratch.device(), keys.len());
+        let (device, count) = (scratch.device(), batch.keys.len());
         loop {
             scratch.findings.fill_zero(stream)?;
-            scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, SORT)?;
+            scratch.sort.sort(stream, batch, &mut scratch.findings, SORT)?;
             let words = || device.alloc::<u32>(count);
             let [mut leaves, mut changes, mut indexes] = [words()?, words()?, words()?];
             let (mut nets, mut sums) = (device.alloc(count)?, device.alloc(count + 1)?);

@@ -15,7 +15,7 @@ use lanetree_frame::{Error, Result, Stream};
 use lanetree_kernels_cubpt::layout::{INNER, LEAF};
 use lanetree_kernels_cubpt::{ChangeArgs, LayerChanges, calls};
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{Keys, KeysMut, SelectScratch, select_keys};
+use lanetree_primitives::{Keys, KeysMut, SelectScratch, select};
 use lanetree_runtime::{Buffer, Launch};
 use lanetree_simt::{Global, GlobalMut, LaunchShape};
 
@@ -178,7 +178,7 @@ fn small_leaves<K: Key>(
         let (mut selected, mut found) = (device.alloc(touched)?, device.alloc(1)?);
         let keys = Keys { keys: &leaves.touched.numbers, count: touched.into() };
         let output = KeysMut { keys: &mut selected, count: &mut found };
-        select_keys(stream, keys, small, output, &mut SelectScratch::new(&device, touched)?)?;
+        select(stream, keys, small, output, &mut SelectScratch::new(&device, touched)?)?;
         list.copy_from_buffer(stream, 0, &selected, 0..count as usize)?;
     }
     Ok(list)

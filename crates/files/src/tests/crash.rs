@@ -3,8 +3,9 @@
 use crate::disk::Step;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// What a thread has done to disks.
@@ -13,6 +14,8 @@ struct Trace {
     steps: Vec<Done>,
     /// The number of the step that fails, and whether all after it fail, too.
     fails: Option<(usize, bool)>,
+    /// The number of the step at which the process is killed.
+    kills: Option<usize>,
 }
 
 thread_local! {
@@ -35,6 +38,9 @@ enum Done {
 pub(crate) fn before(step: Step<'_>) -> io::Result<()> {
     TRACE.with_borrow_mut(|trace| {
         let number = trace.steps.len();
+        if trace.kills == Some(number) {
+            kill_in(step);
+        }
         trace.steps.push(match step {
             Step::Create(path) => Done::Create(path.to_owned()),
             Step::Write { path, at, bytes } => Done::Write(path.to_owned(), at, bytes.to_vec()),
@@ -52,6 +58,20 @@ pub(crate) fn before(step: Step<'_>) -> io::Result<()> {
     })
 }
 
+/// Kills the process before a step that this thread does from here on; if it is a write, when half of it is done.
+pub(crate) fn kill_at(step: usize) {
+    TRACE.set(Trace { kills: Some(step), ..Trace::default() });
+}
+
+fn kill_in(step: Step<'_>) -> ! {
+    if let Step::Write { path, at, bytes } = step {
+        File::options().write(true).open(path).unwrap().write_all_at(&bytes[..bytes.len() / 2], at).unwrap();
+    }
+    // SAFETY: ends the process.
+    unsafe { libc::raise(libc::SIGKILL) };
+    unreachable!("nothing is done after this signal");
+}
+
 /// The number of steps since the last call of [`failing`] or [`PowerCuts::begin`].
 pub(crate) fn steps() -> usize {
     TRACE.with_borrow(|trace| trace.steps.len())
@@ -59,7 +79,7 @@ pub(crate) fn steps() -> usize {
 
 /// Runs something in which a step fails. Returns the result, and whether there was such a step.
 pub(crate) fn failing<T>(step: usize, all_after: bool, run: impl FnOnce() -> T) -> (T, bool) {
-    TRACE.set(Trace { steps: Vec::new(), fails: Some((step, all_after)) });
+    TRACE.set(Trace { fails: Some((step, all_after)), ..Trace::default() });
     let result = run();
     let count = steps();
     TRACE.take();

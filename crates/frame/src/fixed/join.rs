@@ -5,7 +5,8 @@ use lanetree_base::join_steps::{check_validity, put_misses, settle_hits};
 use lanetree_base::parallel::*;
 use lanetree_base::{JoinKind, Matches, Result};
 use lanetree_layout::AnyKey;
-use lanetree_primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch, select_keys, select_pairs};
+use lanetree_primitives as primitives;
+use lanetree_primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
 
 /// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 17 bytes for each.
@@ -131,7 +132,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         if kind == JoinKind::Inner {
             let pairs = Pairs { keys: numbers, values: ranks, count: count.into() };
             let output = PairsMut { keys: &mut out.probes, values: &mut out.rows, count: &mut out.count };
-            return select_pairs(stream, pairs, hits, output, select);
+            return primitives::select(stream, pairs, hits, output, select);
         }
         out.probes.copy_from_buffer(stream, 0, numbers, 0..count)?;
         out.count.copy_from_buffer(stream, 0, numbers, count..count + 1)?;
@@ -150,7 +151,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ) -> Result<()> {
         self.find_probes(probes, scratch, count, out)?;
         let input = Keys { keys: &scratch.numbers, count: probes.len().into() };
-        select_keys(self.stream, input, &scratch.hits, KeysMut { keys: out, count }, &mut scratch.select)
+        primitives::select(self.stream, input, &scratch.hits, KeysMut { keys: out, count }, &mut scratch.select)
     }
 
     /// Checks what all joins are made of, and finds which probes are present, and the number of each one's pair unless no rows are

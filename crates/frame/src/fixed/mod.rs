@@ -264,7 +264,8 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     ///
     /// # Safety
     /// The stream may read the rows' cursors, which are of the index's current state, and offsets, with no more pairs in a row than
-    /// follow its cursor, and write the pairs of the window, in memory that the device can reach.
+    /// follow its cursor, and write the pairs of the window, in memory that the device can reach. Keys are not wanted if their pointer
+    /// is null.
     unsafe fn launch_gather(
         &self,
         stream: &Stream,

@@ -10,13 +10,13 @@ use lanetree_base::room::zeroed;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
-use lanetree_simt::{GatherRows, Global};
+use lanetree_simt::{GatherRows, Global, GlobalMut};
 
 /// Pairs of a task of the CPU's that copies.
 const COPY: usize = 1 << 15;
 
 /// The average pairs of short ranges, and the length of a part of a range among them.
-const SHORT: usize = 16;
+const SHORT: usize = 128;
 const SHORT_PART: u64 = 4 * PART;
 
 /// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
@@ -52,9 +52,9 @@ pub struct DeviceRanges<K, V> {
     /// Out: one more than there are ranges; the last one is the number of pairs found, even if that exceeds the
     /// capacity.
     pub offsets: Buffer<u64>,
-    /// Out: the keys. Its length is the capacity: pairs beyond it are not written.
+    /// Out: the keys; empty if they are not wanted of ranges. Its length is the capacity: pairs beyond it are not written.
     pub keys: Buffer<K>,
-    /// Out: the values; at least as long as the keys.
+    /// Out: the values; at least as long as the keys. Without keys, its length is the capacity.
     pub values: Buffer<V>,
 }
 
@@ -66,6 +66,21 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
     pub fn new(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
         let offsets = ranges.saturating_add(1);
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(capacity)?, values: device.alloc(capacity)? })
+    }
+
+    /// Room for the values of as many pairs, without their keys, of ranges and of joins by ranges: memory is what limits
+    /// these, and keys are most of what they write.
+    ///
+    /// # Errors
+    /// As [`DeviceRanges::new`].
+    pub fn without_keys(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
+        let offsets = ranges.saturating_add(1);
+        Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(0)?, values: device.alloc(capacity)? })
+    }
+
+    /// Pairs for which there is room.
+    fn capacity(&self) -> usize {
+        if self.keys.is_empty() { self.values.len() } else { self.keys.len() }
     }
 }
 
@@ -83,9 +98,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in ascending order of their keys. A range whose
     /// end is below its start is empty. Uses [`limit`](Self::limit) and [`limits`](Self::limits).
     ///
-    /// Three steps, one after another on the stream: locate, prefix sums, copy. Ranges of about 16 pairs
-    /// or less and longer ones are copied by different kernels; the capacity of `out` decides which. Ranges of thousands of pairs
-    /// are copied in parts, side by side.
+    /// Three steps, one after another on the stream: locate, prefix sums, copy. Short ranges and longer ones are copied by different
+    /// kernels; the capacity of `out` decides which. Ranges of thousands of pairs are copied in parts, side by side.
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
@@ -232,7 +246,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &RangeScratch,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
-        if count == 0 || out.keys.is_empty() {
+        let capacity = out.capacity();
+        if count == 0 || capacity == 0 {
             return Ok(());
         }
         if self.stream.device().kind() == DeviceKind::Host {
@@ -240,16 +255,23 @@ impl<I: FixedIndex> OnStream<'_, I> {
             let cursors = &scratch.cursors.as_slice().expect("a buffer of the host")[..count];
             let offsets = &out.offsets.as_slice().expect("a buffer of the host")[..=count];
             let keys = out.keys.as_mut_slice().expect("a buffer of the host");
-            let values = out.values.as_mut_slice().expect("a buffer of the host");
+            let values = &mut out.values.as_mut_slice().expect("a buffer of the host")[..capacity];
+            let mut unwanted;
+            let keys = if keys.is_empty() {
+                unwanted = zeroed(capacity)?;
+                &mut unwanted[..]
+            } else {
+                keys
+            };
             copy_rows(tree, cursors, offsets, keys, values);
             return Ok(());
         }
-        let capacity = out.keys.len();
         let (cursors, offsets) = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
         // Of short ranges there are few parts, so that their groups take a small part of the time.
         let part = if capacity / count <= SHORT { SHORT_PART } else { PART };
         let rows = rows_of((cursors, offsets), count, 0..capacity as u64, part);
-        let pairs = (out.keys.write_on(self.stream)?.cast(), out.values.write_on(self.stream)?);
+        let keys = if out.keys.is_empty() { GlobalMut::null() } else { out.keys.write_on(self.stream)?.cast() };
+        let pairs = (keys, out.values.write_on(self.stream)?);
         // SAFETY: cursors and offsets are those of this tree, written just now for that many ranges; the outputs have
         // room for `capacity` pairs; the pointers are for this stream.
         unsafe { self.index.launch_gather(self.stream, &rows, capacity, pairs) }

@@ -6,7 +6,8 @@ use super::{FixedIndex, OnStream, Uses};
 use lanetree_base::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
 use lanetree_base::{Closed, JoinBounds, JoinKind, Result, number_matches};
 use lanetree_layout::{AnyKey, KeyWord, Value};
-use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select_keys};
+use lanetree_primitives as primitives;
+use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device};
 
 /// Scratch memory of joins by ranges: 25 bytes and two keys per probe, reusable for the next batch.
@@ -75,6 +76,14 @@ impl<K: AnyKey, V: Value> DeviceRangeMatches<K, V> {
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
     pub fn new(device: &Device, probes: usize, capacity: usize) -> Result<Self> {
         Ok(Self { pairs: DeviceRanges::new(device, probes, capacity)?, probes: device.alloc(capacity)? })
+    }
+
+    /// Room for the values of as many matches, without their keys: see [`DeviceRanges::without_keys`].
+    ///
+    /// # Errors
+    /// As [`DeviceRangeMatches::new`].
+    pub fn without_keys(device: &Device, probes: usize, capacity: usize) -> Result<Self> {
+        Ok(Self { pairs: DeviceRanges::without_keys(device, probes, capacity)?, probes: device.alloc(capacity)? })
     }
 }
 
@@ -160,7 +169,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
             settle(stream, valid, count, settled)?;
             settle_hits(stream, None, count, kind == JoinKind::Anti, hits)?;
             let output = KeysMut { keys: &mut out.probes, count: &mut out.pairs.offsets };
-            return select_keys(stream, Keys { keys: numbers, count: count.into() }, hits, output, select);
+            return primitives::select(stream, Keys { keys: numbers, count: count.into() }, hits, output, select);
         }
         self.check_ranges(count, &out.pairs)?;
         self.locate_first(count, bounds, ranges)?;

@@ -103,7 +103,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The ranges; their cursors are from [`RangeArgs::cursors`].
         pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
         pub keys: GlobalMut<K>,
         /// Out: their values.
         pub values: GlobalMut<V>,
@@ -147,7 +147,9 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Gather<K, V, F, G>
                 let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
                 let key = simt.load(key_at, u64::from(slot), Hint::ReadOnly).xor(tree.flip);
                 let value = simt.load(value_at, u64::from(slot), Hint::ReadOnly);
-                simt.store(args.keys, at, key, Hint::Streaming);
+                if !args.keys.is_null() {
+                    simt.store(args.keys, at, key, Hint::Streaming);
+                }
                 simt.store(args.values, at, value, Hint::Streaming);
                 slot += G;
                 at += u64::from(G);

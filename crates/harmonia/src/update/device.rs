@@ -10,7 +10,7 @@ use crate::Harmonia;
 use crate::build::Regions;
 use crate::launch;
 use lanetree_frame::pointers::optional_mut;
-use lanetree_frame::{Error, OpKind, Result};
+use lanetree_frame::{Batch, Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::leaf_lanes;
 use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, MOVE_SLOTS, RebuildArgs, apply_warps};
@@ -21,9 +21,8 @@ use lanetree_simt::WARP;
 use plan::{FINDINGS, Findings};
 
 impl<K: Key, V: Word> Harmonia<K, V> {
-    /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored
-    /// for a removal) and, unless all are inserts, `kinds[i]`, which says whether it inserts, updates or removes.
-    /// There is one operation per key, and the effect is as if they were applied one after another.
+    /// Applies a batch of operations in buffers: [`Batch`] says what they consist of. The effect is that of one operation
+    /// after another.
     ///
     /// The batch is sorted and each operation finds its leaf. If the leaves have room, or the leaves of one node
     /// together have room (with fanouts up to 16), they are rewritten in place. Otherwise the tree is rebuilt from its
@@ -45,18 +44,16 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     pub fn apply_on(
         &mut self,
         stream: &Stream,
-        keys: &Buffer<K>,
-        values: &Buffer<V>,
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<UpdateReport> {
-        let count = keys.len();
+        let count = batch.keys.len();
         self.whole.check()?;
-        scratch.sort.begin_batch(&self.device, stream, keys, values, kinds)?;
+        scratch.sort.begin_batch(&self.device, stream, batch)?;
         if count == 0 {
             return Ok(UpdateReport::default());
         }
-        let found = self.find_changes(stream, keys, values, kinds, scratch)?;
+        let found = self.find_changes(stream, batch, scratch)?;
         let UpdateReport { inserted, replaced, removed, .. } = found.report;
         let path = if inserted + replaced + removed == 0 {
             UpdatePath::Unchanged
@@ -64,7 +61,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             self.apply_in_place(stream, &found, scratch)?;
             UpdatePath::InPlace
         } else {
-            self.rebuild(stream, &found, values, count, scratch)?;
+            self.rebuild(stream, &found, batch.values, count, scratch)?;
             UpdatePath::Rebuilt
         };
         Ok(UpdateReport { path, ..found.report })
@@ -79,8 +76,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         self.whole.check()?;
         let device = self.device.clone();
         let mut scratch = UpdateScratch::new(&device, count)?;
-        let UploadedOperations { keys, values, kinds } = UploadedOperations::new(&device, count, op)?;
-        self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch)
+        let ops = UploadedOperations::new(&device, count, op)?;
+        self.apply_on(&device.stream()?, ops.batch(), &mut scratch)
     }
 
     /// Applies changes that fit.

@@ -8,7 +8,7 @@ use core::ops::Range;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::parcel::Sender;
-use lanetree_frame::{Batch, Guarded, Mirror, Result, fold};
+use lanetree_frame::{Guarded, HostBatch, Mirror, Result, fold};
 use lanetree_kernels_harmonia::layout::leaf_bytes;
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, Device, Stream};
@@ -51,18 +51,18 @@ impl<K: Key, V: Word> Mirror for Harmonia<K, V> {
         self.to_device(device)
     }
 
-    fn change(&mut self, batch: Batch<'_, Self>) -> Result<(UpdateReport, Self::Written)> {
+    fn change(&mut self, batch: HostBatch<'_, Self>) -> Result<(UpdateReport, Self::Written)> {
         let changes = match batch {
-            Batch::Apply(ops) => fold(ops.len(), |i| ops[i]),
-            Batch::Insert(keys, values) => {
+            HostBatch::Apply(ops) => fold(ops.len(), |i| ops[i]),
+            HostBatch::Insert(keys, values) => {
                 check_lengths(keys, values)?;
                 fold(keys.len(), |i| Op::Insert(keys[i], values[i]))
             }
-            Batch::Update(keys, values) => {
+            HostBatch::Update(keys, values) => {
                 check_lengths(keys, values)?;
                 fold(keys.len(), |i| Op::Update(keys[i], values[i]))
             }
-            Batch::Remove(keys) => fold(keys.len(), |i| Op::Remove(keys[i])),
+            HostBatch::Remove(keys) => fold(keys.len(), |i| Op::Remove(keys[i])),
         };
         let applied = host::apply(self, &changes?)?;
         Ok((applied.report, applied))

@@ -84,11 +84,8 @@ mod tests {
             let (mut left, mut own, mut pipelines_at, mut device_at) = (queries, 0, 0.0, 0.0);
             let mut with_device = true;
             while left > 0 {
-                let next = if with_device && device_at <= pipelines_at {
-                    pace.next(left, 1 << 21, TUNING.of((9, 0)))
-                } else {
-                    0
-                };
+                let next =
+                    if with_device && device_at <= pipelines_at { pace.next(left, 1 << 21, &TUNING.0[0].1) } else { 0 };
                 with_device &= device_at > pipelines_at || next > 0;
                 if next > 0 {
                     left -= next;

@@ -110,7 +110,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The ranges; their cursors are from [`LocateArgs::cursors`].
         pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
         pub keys: GlobalMut<K>,
         /// Out: their values.
         pub values: GlobalMut<V>,
@@ -253,7 +253,7 @@ impl Chunks {
 /// from `at` to `end` of the outputs; none if these are equal.
 ///
 /// # Safety
-/// The tree has so many pairs from the cursor on, and the outputs these places.
+/// The tree has so many pairs from the cursor on, and the outputs these places; keys are not wanted if their output is null.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,
@@ -339,7 +339,9 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
                 if new[i] && to < end {
                     let (line, slot) = (here / u64::from(CHUNKS), here % u64::from(CHUNKS));
                     let value = tree.value(simt, line as u32, slot as u32, value);
-                    simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
+                    if !to_keys.is_null() {
+                        simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
+                    }
                     values::store(simt, to_values, to, value, Hint::Streaming);
                 }
             }

@@ -14,7 +14,7 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::slice;
 use lanetree_frame::fixed::{self, FixedIndex, HostForm, Iter, Searches, Side, compact, copied};
-use lanetree_frame::{Buffer, Device, Join, KeyRange, Matches, Op, OpKind, Result, Stream, UpdateReport};
+use lanetree_frame::{Batch, Buffer, Device, Join, KeyRange, Matches, Op, Result, Stream, UpdateReport};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
 
@@ -314,12 +314,12 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.change(ops.len(), |i| ops[i])
     }
 
-    /// Applies a batch whose operations are on the device: operation `i` inserts `keys[i]`, unless there are `kinds` and `kinds[i]`
-    /// is 2, which removes it (0 inserts, 1 changes nothing). Otherwise like [`LaneTree::apply_on`].
+    /// Applies a batch of operations in buffers. Each inserts its key ([`OpKind::INSERT`](lanetree_frame::OpKind::INSERT)) or removes it
+    /// ([`OpKind::REMOVE`](lanetree_frame::OpKind::REMOVE)); an `OpKind::UPDATE` changes nothing. Otherwise like [`LaneTree::apply_on`].
     ///
     /// ```
     /// use lanetree::lane_tree::UpdateScratch;
-    /// use lanetree::{Device, LaneSet, OpKind};
+    /// use lanetree::{Batch, Device, LaneSet, OpKind};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Device::emulated();
@@ -327,7 +327,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// let mut scratch = UpdateScratch::new(&device, 2)?;
     /// // Insert 2, remove 3.
     /// let (keys, kinds) = (device.upload(&[2, 3])?, device.upload(&[OpKind::INSERT, OpKind::REMOVE])?);
-    /// let report = set.apply_on(&device.stream()?, &keys, Some(&kinds), &mut scratch)?;
+    /// let report = set.apply_on(&device.stream()?, Batch::keys_of_kinds(&keys, &kinds), &mut scratch)?;
     /// assert_eq!((report.inserted, report.removed), (1, 1));
     /// assert_eq!(set.keys()?, [1, 2]);
     /// # Ok(())
@@ -339,11 +339,10 @@ impl<K: AnyKey> LaneSet<K> {
     pub fn apply_on(
         &mut self,
         stream: &Stream,
-        keys: &Buffer<K>,
-        kinds: Option<&Buffer<OpKind>>,
+        Batch { keys, values: (), kinds }: Batch<'_, K>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
-        self.tree.apply_on(stream, keys, &none(keys)?, kinds, scratch)
+        self.tree.apply_on(stream, Batch { keys, values: &none(keys)?, kinds }, scratch)
     }
 }
 

@@ -5,7 +5,9 @@ use super::{are_copied, distributions, validate, wide_distributions};
 use crate::{LaneTree, UpdateScratch};
 use core::ops::Bound;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
-use lanetree_frame::{Buffer, Bytes16, Device, Error, KeyRange, Op, Stream, UpdatePath, UpdateReport, apply_to_map};
+use lanetree_frame::{
+    Batch, Buffer, Bytes16, Device, Error, KeyRange, Op, Stream, UpdatePath, UpdateReport, apply_to_map,
+};
 use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, record_words};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Failure, Pool};
@@ -480,7 +482,7 @@ fn a_tree_that_is_rebuilt_stays_in_its_pool() {
     let pool = Pool::new(&device);
     // The stream is of the device itself.
     let (mut both, stream, keys, values, mut scratch) = full_tree_and_buffers(&pool.device(), &device);
-    let report = both.tree.apply_on(&stream, &keys, &values, None, &mut scratch).unwrap();
+    let report = both.tree.apply_on(&stream, Batch::inserts(&keys, &values), &mut scratch).unwrap();
     assert_eq!(report.path, UpdatePath::Rebuilt);
     let in_use = pool.stats().in_use as u64;
     assert!(in_use >= both.tree.stats().bytes(), "the pool has lent {in_use} bytes");
@@ -491,7 +493,7 @@ fn a_tree_that_could_not_be_rebuilt_is_what_it_was() {
     let failed = Failure::at_every_point(
         |device| full_tree_and_buffers(device, device),
         |(both, stream, keys, values, scratch)| {
-            both.tree.apply_on(stream, keys, values, None, scratch).map(|report| {
+            both.tree.apply_on(stream, Batch::inserts(keys, values), scratch).map(|report| {
                 assert_eq!(report.path, UpdatePath::Rebuilt);
             })
         },

@@ -4,7 +4,9 @@ use super::batches::{Pair, batches_into, batches_of};
 use super::{distributed, distributions, every_distribution, wide_distributions};
 use crate::{BuildScratch, LaneSet, UpdateScratch};
 use lanetree_frame::fixed::{CombineScratch, DeviceMatches, DeviceRanges, JoinScratch, RangeScratch, Sorted};
-use lanetree_frame::{AnyKey, BatchOrder, Bytes16, Device, DeviceKind, Error, F64, KeyRange, Op, OpKind, UpdatePath};
+use lanetree_frame::{
+    AnyKey, Batch, BatchOrder, Bytes16, Device, DeviceKind, Error, F64, KeyRange, Op, OpKind, UpdatePath,
+};
 use lanetree_runtime::Failure;
 use std::collections::BTreeSet;
 
@@ -190,7 +192,7 @@ fn sets_are_changed_in_both_forms() {
         let (stream, mut scratch) = (device.stream().unwrap(), UpdateScratch::new(&device, 4).unwrap());
         let (keys, kinds) =
             (device.upload(&[6, 8]).unwrap(), device.upload(&[OpKind::REMOVE, OpKind::INSERT]).unwrap());
-        let applied = set.apply_on(&stream, &keys, Some(&kinds), &mut scratch);
+        let applied = set.apply_on(&stream, Batch::keys_of_kinds(&keys, &kinds), &mut scratch);
         if device.kind() == DeviceKind::Host {
             assert!(matches!(applied, Err(Error::NoUpdates { .. })), "{applied:?}");
         } else {

@@ -41,7 +41,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     fn list_divided(
         &self,
         stream: &Stream,
-        batch: Batch<'_, K, V>,
+        batch: Batch<'_, K, &Buffer<V>>,
         count: usize,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<List> {
@@ -86,7 +86,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     pub(super) fn divide(
         &mut self,
         stream: &Stream,
-        batch: Batch<'_, K, V>,
+        batch: Batch<'_, K, &Buffer<V>>,
         found: &Findings,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<bool> {

@@ -17,7 +17,7 @@ use crate::tuning::TUNING;
 use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
-use lanetree_frame::{Buffer, DeviceKind, Op, OpKind, Result, Stream, UpdatePath, UpdateReport, fold};
+use lanetree_frame::{Batch, Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
     CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, MOVE_WARPS, NodeChangesArgs,
@@ -34,18 +34,9 @@ const SHIFT_THREADS: u64 = 1 << 18;
 /// Warps that plan nodes, at most: enough for all multiprocessors. How many nodes there are is known only there.
 const PLAN_WARPS: u64 = 1 << 13;
 
-/// A batch on a device.
-#[derive(Clone, Copy)]
-struct Batch<'a, K, V> {
-    keys: &'a Buffer<K>,
-    values: &'a Buffer<V>,
-    kinds: Option<&'a Buffer<OpKind>>,
-}
-
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Applies a batch whose operations are on the device. Operation `i` consists of `keys[i]`, `values[i]` (ignored for a
-    /// removal) and, unless all are inserts, `kinds[i]`, which says whether it inserts, updates or removes. The effect is
-    /// as if they were applied one after another.
+    /// Applies a batch of operations in buffers: [`Batch`] says what they consist of. The effect is that of one operation
+    /// after another.
     ///
     /// The batch is sorted and planned while the tree is only read. Buckets that have room for their operations are then changed one
     /// by one; a node with a bucket that has none is rewritten in its own buckets or, if these are too few, in new ones. A node that
@@ -61,7 +52,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///
     /// ```
     /// use lanetree::lane_tree::UpdateScratch;
-    /// use lanetree::{Device, LaneTree, OpKind, Pool};
+    /// use lanetree::{Batch, Device, LaneTree, OpKind, Pool};
     ///
     /// # fn main() -> lanetree::Result<()> {
     /// let device = Pool::new(&Device::emulated()).device();
@@ -70,7 +61,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// // Insert 2, remove 3.
     /// let (keys, values) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?);
     /// let kinds = device.upload(&[OpKind::INSERT, OpKind::REMOVE])?;
-    /// let report = tree.apply_on(&device.stream()?, &keys, &values, Some(&kinds), &mut scratch)?;
+    /// let report = tree.apply_on(&device.stream()?, Batch::of_kinds(&keys, &values, &kinds), &mut scratch)?;
     /// assert_eq!((report.inserted, report.removed), (1, 1));
     /// assert_eq!(tree.get_many(&[1, 2, 3])?, [Some(10), Some(20), None]);
     /// # Ok(())
@@ -89,18 +80,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     pub fn apply_on(
         &mut self,
         stream: &Stream,
-        keys: &Buffer<K>,
-        values: &Buffer<V>,
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
         self.parts.check()?;
-        scratch.sort.begin_batch(&self.device, stream, keys, values, kinds)?;
-        if keys.is_empty() {
+        scratch.sort.begin_batch(&self.device, stream, batch)?;
+        if batch.keys.is_empty() {
             return Ok(UpdateReport::default());
         }
-        ahead::load(&self.device, || ahead::of_changes::<K, V>(keys.len()));
-        let batch = Batch { keys, values, kinds };
+        ahead::load(&self.device, || ahead::of_changes::<K, V>(batch.keys.len()));
         let found = loop {
             self.plan(stream, batch, scratch)?;
             let words = scratch.findings.to_vec()?;
@@ -135,7 +123,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 
     /// Sorts a batch and finds out what it does, which nodes are to be rewritten, and which of these must be split: in the
     /// stream's order.
-    fn plan(&self, stream: &Stream, batch: Batch<'_, K, V>, scratch: &mut UpdateScratch<K>) -> Result<()> {
+    fn plan(&self, stream: &Stream, batch: Batch<'_, K, &Buffer<V>>, scratch: &mut UpdateScratch<K>) -> Result<()> {
         let count = batch.keys.len();
         let parts = self.parts.get()?;
         let leaf_nodes = parts.shape.leaf_nodes as usize;
@@ -144,7 +132,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         scratch.marks.fill_zero(stream)?;
         scratch.found.fill_zero(stream)?;
         scratch.findings.fill_zero(stream)?;
-        scratch.sort.sort(stream, batch.keys, batch.kinds, &mut scratch.findings, SORTED_AT)?;
+        scratch.sort.sort(stream, batch, &mut scratch.findings, SORTED_AT)?;
         let folded = match (batch.kinds, scratch.sort.folded()) {
             (Some(_), Some(folded)) => folded.read_on(stream)?,
             _ => Global::null(),
@@ -193,7 +181,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The batch that is in the scratch memory.
     fn changes(
         stream: &Stream,
-        Batch { keys, values, .. }: Batch<'_, K, V>,
+        Batch { keys, values, .. }: Batch<'_, K, &Buffer<V>>,
         scratch: &UpdateScratch<K>,
     ) -> Result<Changes<K::Bits, V>> {
         Ok(Changes {
@@ -212,7 +200,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     fn changes_of_lines(
         &self,
         stream: &Stream,
-        batch: Batch<'_, K, V>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<LineChangesArgs<K::Bits, V>> {
         let findings = scratch.findings.write_on(stream)?;
@@ -234,7 +222,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     fn changes_of_nodes(
         &self,
         stream: &Stream,
-        batch: Batch<'_, K, V>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<NodeChangesArgs<K::Bits, V>> {
         let findings = scratch.findings.write_on(stream)?;
@@ -285,7 +273,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     fn write(
         &mut self,
         stream: &Stream,
-        batch: Batch<'_, K, V>,
+        batch: Batch<'_, K, &Buffer<V>>,
         found: &Findings,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
@@ -336,7 +324,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     fn rebuild(
         &mut self,
         stream: &Stream,
-        batch: Batch<'_, K, V>,
+        batch: Batch<'_, K, &Buffer<V>>,
         len: u64,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<()> {
@@ -378,8 +366,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if self.device.kind() != DeviceKind::Host {
             let device = self.device.clone();
             let mut scratch = UpdateScratch::new(&device, count)?;
-            let UploadedOperations { keys, values, kinds } = UploadedOperations::new(&device, count, op)?;
-            return self.apply_on(&device.stream()?, &keys, &values, kinds.as_ref(), &mut scratch);
+            let ops = UploadedOperations::new(&device, count, op)?;
+            return self.apply_on(&device.stream()?, ops.batch(), &mut scratch);
         }
         let old = self.sorted_pairs()?;
         let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;

@@ -2,8 +2,9 @@
 
 use crate::{
     Compact, CompactArgs, CopyRuns, CopyRunsArgs, CountArgs, CountKept, CountKeptArgs, CountValues, First, FirstArgs,
-    Gather, GatherArgs, Keep, KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack, PackArgs, PlaceRuns,
-    PlaceRunsArgs, PlanRuns, PlanRunsArgs, RemovePairs, RemovePairsArgs, Scan, ScanArgs, SpanArgs, Spans,
+    Gather, GatherArgs, GatherPairs, GatherPairsArgs, Keep, KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack,
+    PackArgs, PlaceRuns, PlaceRunsArgs, PlanRuns, PlanRunsArgs, RemovePairs, RemovePairsArgs, Scan, ScanArgs, SpanArgs,
+    Spans,
 };
 use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
@@ -42,13 +43,13 @@ pub fn first<V: Word>(args: &FirstArgs<V>) -> Call<'_> {
 }
 
 /// The kernel that copies the values of rows.
-pub fn gather_values<V: Word>(args: &GatherArgs<u32, V>) -> Call<'_> {
-    Call::new(entry_by_words!(V => Gather<u32, V, false>), args)
+pub fn gather_values<V: Word>(args: &GatherArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => Gather<V>), args)
 }
 
 /// The kernel that copies the pairs of rows.
-pub fn gather_pairs<K: KeyWord, V: Word>(args: &GatherArgs<K, V>) -> Call<'_> {
-    Call::new(entry_by_words!(K: KeyWord, V => Gather<K, V, true>), args)
+pub fn gather_pairs<K: KeyWord, V: Word>(args: &GatherPairsArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => GatherPairs<K, V>), args)
 }
 
 /// The kernel that copies runs.

@@ -1,9 +1,7 @@
 //! Outputs in rows: the search for the row of an output.
 
+pub use lanetree_kernels_base::rows::OUTPUTS;
 use lanetree_simt::{Global, Hint, Simt, WARP, WarpRows};
-
-/// Outputs of a warp.
-pub const OUTPUTS: u64 = 512;
 
 /// Steps of a warp, each with an output per lane.
 pub(crate) const STEPS: u64 = OUTPUTS / WARP as u64;

@@ -324,3 +324,37 @@ fn a_map_that_was_changed_in_place_is_joined_by_keys_and_says_that_ranges_need_i
         assert!(ranges(&map).unwrap().iter().map(|(_, value)| value).eq([1497, 1498, 1499, 1500, 1501, 1502, 9000]));
     }
 }
+
+/// What writes two rows at once may not where the caller's memory begins at no multiple of their size, nor beside a row that is not
+/// there for want of room.
+#[test]
+fn rows_go_to_memory_that_begins_anywhere() {
+    for device in [Device::host(), Device::emulated()] {
+        let (keys, values): (Vec<u32>, Vec<u32>) = (0..1400).map(|i| (i / 700, i)).unzip();
+        let map = MultiMap::build(&device, &keys, &values).unwrap();
+        let (stream, probes) = (device.stream().unwrap(), device.upload(&[1_u32, 5, 0]).unwrap());
+        let mut scratch = JoinScratch::new(&device, 3).unwrap();
+        let (expected_rows, expected) = expected((&keys, &values), &[1, 5, 0], JoinKind::Left, |_| true);
+        for (skipped, room) in [(0, 1401), (1, 1401), (1, 1000), (0, 999), (2, 513)] {
+            let (mut rows, mut numbers) = (vec![u128::MAX; 400], vec![u128::MAX; 800]);
+            let start = (rows.as_mut_ptr().cast::<u32>().wrapping_add(skipped), numbers.as_mut_ptr().cast::<u64>());
+            // SAFETY: so many elements, and nothing else uses them before the buffers are gone.
+            let buffers = unsafe {
+                (device.buffer_from_raw(start.0, room), device.buffer_from_raw(start.1.wrapping_add(skipped), room))
+            };
+            let mut out = DeviceJoin {
+                rows: buffers.0.unwrap(),
+                probes: buffers.1.unwrap(),
+                ..DeviceJoin::new(&device, 3, 0).unwrap()
+            };
+            map.on(&stream).kind(JoinKind::Left).join(&probes, &mut scratch, &mut out).unwrap();
+            assert_eq!(out.count.to_vec().unwrap(), [1401], "{device}");
+            let what = format!("{device}, {skipped} skipped, room for {room}");
+            assert!(out.rows.to_vec().unwrap() == expected_rows.rows[..room], "{what}");
+            assert!(out.probes.to_vec().unwrap() == expected[..room], "{what}");
+            drop(out);
+            let all: Vec<u32> = rows.iter().flat_map(|word| (0..4).map(move |i| (word >> (32 * i)) as u32)).collect();
+            assert!(all[..skipped].iter().chain(&all[skipped + room..]).all(|&word| word == u32::MAX), "{what}");
+        }
+    }
+}

@@ -2,15 +2,14 @@
 
 use super::{OnStream, Scratch};
 use crate::gather::{RowsOf, gather_values};
-use crate::places::{Which, count_values, one_value};
+use crate::places::{Which, one_value};
 use lanetree_frame::fixed::{self, Uses};
 use lanetree_frame::join_steps::{check_validity, put_misses, settle_hits};
-use lanetree_frame::{Buffer, Device, JoinKind, Result, number_matches};
+use lanetree_frame::{Buffer, Device, JoinKind, Result};
 use lanetree_kernels_multimap::layout::place;
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::exclusive_scan;
 
-/// Scratch memory of joins in device form: 33 bytes per probe, reusable for the next batch.
+/// Scratch memory of joins in device form: 25 bytes per probe, reusable for the next batch.
 #[derive(Debug)]
 pub struct JoinScratch<V> {
     pub(crate) lookups: Scratch,
@@ -112,7 +111,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// Joins `probes` with the map: a row for each value of each probe's key, in the order of the probes, and of a key in the order in
     /// which its values were inserted. Uses [`kind`](Self::kind), of which [`JoinKind`] says what other rows there are,
     /// [`valid`](Self::valid), and [`miss`](Self::miss): the row of a probe without a match in a left join. [`JoinScratch::hits`] says
-    /// which probes have one. Up to seven steps, one after another on the stream. With room for no rows it counts them.
+    /// which probes have one. Up to six steps, one after another on the stream. With room for no rows it counts them.
     ///
     /// ```
     /// use lanetree::multimap::{DeviceJoin, JoinScratch};
@@ -150,8 +149,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the buffer of the rows", out.probes.len(), &out.rows)?;
         self.locate_join(probes, scratch, &mut out.offsets)?;
         out.count.copy_from_buffer(self.stream, 0, &out.offsets, count..count + 1)?;
-        self.copy_join(count, scratch, &out.offsets, &mut out.rows)?;
-        number_matches(self.stream, &out.offsets, count, &mut out.probes)
+        self.copy_join(count, scratch, &out.offsets, (&mut out.rows, Some(&mut out.probes)))
     }
 
     /// Whether the join that is asked for has rows of the map's side.
@@ -171,7 +169,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the scratch memory", count, &scratch.lookups.places)?;
         check_validity(stream, self.options.valid, count)?;
         scratch.is_of_probes = false;
-        let (hits, Scratch { places, counts, scan }) = (&mut scratch.hits, &mut scratch.lookups);
+        let (hits, places) = (&mut scratch.hits, &mut scratch.lookups.places);
         // One row past all values.
         let is_left = self.options.kind == JoinKind::Left;
         let miss = if is_left { place(self.contents.values.len() as u64, 1) } else { 0 };
@@ -180,25 +178,24 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             settle_hits(stream, self.options.valid, count, false, hits)?;
             put_misses(stream, hits, count, None, places, miss)?;
         }
-        count_values(stream, places, count, counts)?;
-        exclusive_scan(stream, counts, count, offsets, scan)
+        scratch.lookups.scan_counts(stream, count, offsets)
     }
 
-    /// Copies the rows of probes that were located.
+    /// Copies the rows of probes that were located, and writes the number of the probe of each if that is wanted.
     pub(crate) fn copy_join(
         &self,
         count: usize,
         scratch: &mut JoinScratch<V>,
         offsets: &Buffer<u64>,
-        rows: &mut Buffer<V>,
+        (rows, probes): (&mut Buffer<V>, Option<&mut Buffer<u64>>),
     ) -> Result<()> {
         let (values, Scratch { places, .. }) = (&self.contents.values, &scratch.lookups);
         let found = RowsOf { begins: places, are_places: true, offsets, rows: count };
         if self.options.kind != JoinKind::Left {
-            return gather_values(self.stream, (values, None), found, rows);
+            return gather_values(self.stream, (values, None), found, (rows, probes));
         }
         let miss = (&mut scratch.miss, None);
         one_value(self.stream, &scratch.nowhere, 1, (values, Which::First), miss, self.options.miss())?;
-        gather_values(self.stream, (values, Some(&scratch.miss)), found, rows)
+        gather_values(self.stream, (values, Some(&scratch.miss)), found, (rows, probes))
     }
 }

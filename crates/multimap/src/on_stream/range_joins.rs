@@ -5,9 +5,9 @@ use crate::gather::{RowsOf, gather_values};
 use crate::places::spans;
 use lanetree_frame::fixed::{Side, Uses, numbers};
 use lanetree_frame::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
-use lanetree_frame::{Buffer, Closed, Device, JoinBounds, JoinKind, Result, number_matches};
+use lanetree_frame::{Buffer, Closed, Device, JoinBounds, JoinKind, Result};
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select_keys};
+use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select};
 
 /// Scratch memory of joins by ranges in device form: 65 bytes and three keys per probe, reusable for the next batch.
 #[derive(Debug)]
@@ -108,13 +108,12 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
             settle_hits(stream, None, count, kind == JoinKind::Anti, &mut scratch.hits)?;
             let output = KeysMut { keys: &mut out.probes, count: &mut out.count };
             let numbers = Keys { keys: &scratch.numbers, count: count.into() };
-            return select_keys(stream, numbers, &scratch.hits, output, &mut scratch.select);
+            return select(stream, numbers, &scratch.hits, output, &mut scratch.select);
         }
         self.check("the buffer of the rows", out.probes.len(), &out.rows)?;
         self.locate_range_join(bounds, how, scratch, &mut out.offsets)?;
         out.count.copy_from_buffer(stream, 0, &out.offsets, count..count + 1)?;
-        self.copy_range_join(count, scratch, &out.offsets, &mut out.rows)?;
-        number_matches(stream, &out.offsets, count, &mut out.probes)
+        self.copy_range_join(count, scratch, &out.offsets, (&mut out.rows, Some(&mut out.probes)))
     }
 
     /// Finds where the rows of each probe are, and their offsets.
@@ -160,16 +159,16 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         settle(stream, valid, count, Settled { counts, is_left, cursors, hits: Some(hits) })
     }
 
-    /// Copies the rows of probes that were located.
+    /// Copies the rows of probes that were located, and writes the number of the probe of each if that is wanted.
     pub(crate) fn copy_range_join(
         &self,
         count: usize,
         scratch: &RangeJoinScratch<K, V>,
         offsets: &Buffer<u64>,
-        rows: &mut Buffer<V>,
+        (rows, probes): (&mut Buffer<V>, Option<&mut Buffer<u64>>),
     ) -> Result<()> {
         let found = RowsOf { begins: &scratch.ranges.begins, are_places: false, offsets, rows: count };
         let miss = (self.options.kind == JoinKind::Left).then_some(&scratch.miss.0);
-        gather_values(self.stream, (&self.contents.values, miss), found, rows)
+        gather_values(self.stream, (&self.contents.values, miss), found, (rows, probes))
     }
 }

@@ -8,7 +8,7 @@ use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
 use lanetree_base::parallel::*;
-use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Op, OpKind, Result, Stream, Value};
+use lanetree_base::{AnyKey, Batch, Buffer, Device, DeviceKind, Error, KeyWord, Op, OpKind, Result, Stream, Value};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs};
 use range::SortRange;
@@ -110,10 +110,9 @@ impl<K: AnyKey> OperationSort<K> {
         &mut self,
         device: &Device,
         stream: &Stream,
-        keys: &Buffer<K>,
-        values: &Buffer<V>,
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
     ) -> Result<()> {
+        let Batch { keys, values, kinds } = batch;
         self.again = None;
         if device.kind() == DeviceKind::Host {
             return Err(Error::NoUpdates { device: device.to_string() });
@@ -153,11 +152,10 @@ impl<K: AnyKey> OperationSort<K> {
     /// # Errors
     /// [`Error::OutputLength`] for buffers that are too small; [`Error::Runtime`] if there is no room for kinds, and from the
     /// launches.
-    pub fn sort(
+    pub fn sort<V>(
         &mut self,
         stream: &Stream,
-        keys: &Buffer<K>,
-        kinds: Option<&Buffer<OpKind>>,
+        Batch { keys, kinds, .. }: Batch<'_, K, V>,
         findings: &mut Buffer<u64>,
         at: usize,
     ) -> Result<()> {
@@ -255,6 +253,11 @@ impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
             false => Some(device.upload(&all().map(|op| op.kind()).try_collect()?)?),
         };
         Ok(Self { keys: device.upload(&keys)?, values: device.upload(&values)?, kinds })
+    }
+
+    /// The operations as a batch.
+    pub fn batch(&self) -> Batch<'_, K, &Buffer<V>> {
+        Batch { keys: &self.keys, values: &self.values, kinds: self.kinds.as_ref() }
     }
 }
 

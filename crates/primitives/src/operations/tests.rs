@@ -1,7 +1,7 @@
 //! Folded kinds against a model.
 
 use super::{OPERATION_FINDINGS, OperationSort};
-use lanetree_base::{Device, Error, NetChange, Op, fold};
+use lanetree_base::{Batch, Device, Error, NetChange, Op, fold};
 
 /// Sorts and folds, and returns the last operation of each key.
 fn folded(sort: &mut OperationSort<i64>, ops: &[Op<i64, u32>]) -> Result<Vec<(i64, u32, u32)>, Error> {
@@ -12,7 +12,7 @@ fn folded(sort: &mut OperationSort<i64>, ops: &[Op<i64, u32>]) -> Result<Vec<(i6
     let mut found = vec![0; OPERATION_FINDINGS];
     for _ in 0..2 {
         let mut findings = device.alloc_zeroed(OPERATION_FINDINGS)?;
-        sort.sort(&stream, &keys, Some(&kinds), &mut findings, 0)?;
+        sort.sort(&stream, Batch::keys_of_kinds(&keys, &kinds), &mut findings, 0)?;
         stream.synchronize()?;
         findings.copy_to(&mut found)?;
         if sort.check(&found)? {
@@ -70,14 +70,14 @@ fn a_batch_that_came_to_no_end_says_nothing_of_the_next() {
     // Sorted by a few bits, which are not enough; the device fails before they are sorted once more.
     let keys = device.upload(&(0..2000_i64).rev().collect::<Vec<_>>()).unwrap();
     let values = device.upload(&vec![0_u32; 2000]).unwrap();
-    sort.begin_batch(&device, &stream, &keys, &values, None).unwrap();
+    sort.begin_batch(&device, &stream, Batch::inserts(&keys, &values)).unwrap();
     let mut findings = device.alloc_zeroed(OPERATION_FINDINGS).unwrap();
-    sort.sort(&stream, &keys, None, &mut findings, 0).unwrap();
+    sort.sort(&stream, Batch::insert_keys(&keys), &mut findings, 0).unwrap();
     assert!(!sort.check(&findings.to_vec().unwrap()).unwrap());
     // Keys that differ elsewhere, and in another order there.
     let ops: Vec<Op<i64, u32>> = (0..500).map(|i| Op::Insert((i64::from(i) * 37 % 500) << 40, i)).collect();
     let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>()).unwrap();
-    sort.begin_batch(&device, &stream, &keys, &values, None).unwrap();
+    sort.begin_batch(&device, &stream, Batch::inserts(&keys, &values)).unwrap();
     let actual = folded(&mut sort, &ops).unwrap();
     assert!(actual.into_iter().map(|operation| operation.0).eq((0..500).map(|i| i << 40)));
 }

@@ -32,6 +32,15 @@ impl<K: KeyWord, V: Word> Arrays<K, V> {
         let (output, other) = if passes.is_multiple_of(2) { (own, spare) } else { (spare, own) };
         Self { input: (own.0.as_const(), own.1.as_const()), output, spare: other }
     }
+
+    /// The keys' arrays alone.
+    pub(super) fn keys(&self) -> Arrays<K, u32> {
+        Arrays {
+            input: (self.input.0, Global::null()),
+            output: (self.output.0, GlobalMut::null()),
+            spare: (self.spare.0, GlobalMut::null()),
+        }
+    }
 }
 
 /// Where a sort counts.

@@ -1,24 +1,26 @@
 //! A stable radix sort.
 //!
-//! [`radix_sort_keys`] and [`radix_sort_pairs`] leave their input as it is and write the sorted elements to other
-//! buffers of the caller's; [`radix_argsort`] uses the elements' positions as values. The passes, one per 8 bits,
-//! alternate between the output and the scratch memory such that the last one ends in the output, so no number of
-//! passes needs a copy.
+//! [`radix_sort`] leaves its input as it is and writes the sorted elements to other buffers of the caller's;
+//! [`radix_sort_in_place`] does not, and takes less memory; [`radix_argsort`] uses the elements' positions as values.
+//! The passes, one per 8 bits, alternate between the output and the scratch memory such that the last one ends in the
+//! output, so out of place no number of passes needs a copy.
 
 mod launch;
 mod native;
+mod sortable;
 #[cfg(test)]
 mod tests;
 
 use core::ops::Range;
 use lanetree_base::error::same_device;
-use lanetree_base::pointers::optional;
+use lanetree_base::pointers::optional_mut;
 use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Word};
 use lanetree_kernels_primitives::radix_sort::{Digits, MAX_PASSES, MAX_PORTION, RADIX};
 use lanetree_simt::{Global, GlobalMut};
 pub(crate) use launch::is_small;
 use launch::{Arrays, Counters, Sort, smallest_tile};
 pub(super) use native::sort_pairs as sort_on_host;
+pub use sortable::{SortInput, SortOutput};
 
 /// Words before the states: a counter per pass, and padding so that the states begin on a line of their own.
 const TICKETS: usize = 64;
@@ -89,8 +91,11 @@ impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
     }
 }
 
-/// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted`. In the stream's order; may
-/// return before it is done. Allocates nothing, but on the host.
+/// Sorts the first `len` elements of `input` by their keys' bits in `bits`, stably, into `sorted`. In the stream's order;
+/// may return before it is done. Allocates nothing, but on the host.
+///
+/// The input is either keys, a `&Buffer<K>`, or pairs, `(&Buffer<K>, &Buffer<V>)`; `sorted` is the same, but mutable, and
+/// has room for `len` elements. The scratch memory of a sort of pairs is for values of their type.
 ///
 /// Bits are those of the key's order-preserving word ([`AnyKey::encode`]), 0 the least significant: `0..64`
 /// sorts `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits, or part of 8,
@@ -99,168 +104,135 @@ impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
 /// # Errors
 /// [`Error::BitRange`]; [`Error::OutputLength`] for a buffer or scratch memory that is too small;
 /// [`Error::Runtime`] for a buffer of another device than the stream's, and from the launches.
-pub fn radix_sort_keys<K: AnyKey, V: Word>(
+pub fn radix_sort<W: Word, I: SortInput<W>>(
     stream: &Stream,
-    keys: &Buffer<K>,
+    input: I,
     len: usize,
     bits: Range<u32>,
-    sorted: &mut Buffer<K>,
-    scratch: &mut RadixSortScratch<K, V>,
+    sorted: I::Output<'_>,
+    scratch: &mut RadixSortScratch<I::Key, W>,
 ) -> Result<()> {
-    let passes = check::<K>(&bits)?;
-    require(stream, "the keys' buffer", len, keys)?;
-    require(stream, "the sorted keys' buffer", len, sorted)?;
-    if stream.device().kind() == DeviceKind::Host {
-        let (keys, sorted) = (keys.as_slice().unwrap_or(&[]), sorted.as_mut_slice().unwrap_or(&mut []));
-        sorted[..len].copy_from_slice(&keys[..len]);
-        return native::sort_keys(&mut sorted[..len], bits);
-    }
-    scratch.require(stream, len, passes > 1, false)?;
-    let arrays = Arrays {
-        input: (bits_of(stream, keys)?, Global::null()),
-        output: (bits_of_mut(stream, sorted)?, GlobalMut::null()),
-        spare: (bits_of_mut(stream, &mut scratch.keys)?, GlobalMut::null()),
-    };
-    // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-    unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays) }
-}
-
-/// Sorts the first `len` pairs of a key and a value by the keys' bits in `bits`, stably, into `sorted`. Otherwise like
-/// [`radix_sort_keys`].
-///
-/// # Errors
-/// As [`radix_sort_keys`].
-pub fn radix_sort_pairs<K: AnyKey, V: Word>(
-    stream: &Stream,
-    (keys, values): (&Buffer<K>, &Buffer<V>),
-    len: usize,
-    bits: Range<u32>,
-    sorted: (&mut Buffer<K>, &mut Buffer<V>),
-    scratch: &mut RadixSortScratch<K, V>,
-) -> Result<()> {
-    require(stream, "the values' buffer", len, values)?;
-    sort_pairs(stream, (keys, Some(values)), len, bits, sorted, scratch, MAX_PORTION)
+    let (keys, values) = input.parts();
+    let values = values.map_or(Values::None, Values::Given);
+    sort(stream, (keys, values), len, bits, sorted.parts(), scratch, MAX_PORTION)
 }
 
 /// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted.0`, and writes the position of each in
-/// `keys` to `sorted.1`. Otherwise like [`radix_sort_keys`]. No positions are read: the first pass generates them.
+/// `keys` to `sorted.1`. Otherwise like [`radix_sort`]. No positions are read: the first pass generates them.
 ///
 /// # Errors
-/// [`Error::PositionWidth`] for more keys than `V` can number; as [`radix_sort_keys`].
+/// [`Error::PositionWidth`] for more keys than `V` can number; as [`radix_sort`].
 pub fn radix_argsort<K: AnyKey, V: Word>(
     stream: &Stream,
     keys: &Buffer<K>,
     len: usize,
     bits: Range<u32>,
-    sorted: (&mut Buffer<K>, &mut Buffer<V>),
+    (sorted, positions): (&mut Buffer<K>, &mut Buffer<V>),
     scratch: &mut RadixSortScratch<K, V>,
 ) -> Result<()> {
     if len.saturating_sub(1) as u64 > V::MAX.widen() {
         return Err(Error::PositionWidth { elements: len, bits: V::BITS });
     }
-    sort_pairs(stream, (keys, None), len, bits, sorted, scratch, MAX_PORTION)
+    sort(stream, (keys, Values::Positions), len, bits, (sorted, Some(positions)), scratch, MAX_PORTION)
 }
 
-/// Sorts the first `len` of `keys` in place. Otherwise like [`radix_sort_keys`]. It takes less memory, but an odd
-/// number of passes ends in the scratch memory and is copied back.
+/// Sorts the first `len` elements where they are: keys, a `&mut Buffer<K>`, or pairs, `(&mut Buffer<K>, &mut Buffer<V>)`.
+/// Otherwise like [`radix_sort`]. It takes less memory, but an odd number of passes ends in the scratch memory and is
+/// copied back.
 ///
 /// # Errors
-/// As [`radix_sort_keys`].
-pub fn radix_sort_keys_in_place<K: AnyKey, V: Word>(
+/// As [`radix_sort`].
+pub fn radix_sort_in_place<W: Word, O: SortOutput<W>>(
     stream: &Stream,
-    keys: &mut Buffer<K>,
+    elements: O,
     len: usize,
     bits: Range<u32>,
-    scratch: &mut RadixSortScratch<K, V>,
+    scratch: &mut RadixSortScratch<O::Key, W>,
 ) -> Result<()> {
-    let passes = check::<K>(&bits)?;
+    let (keys, mut values) = elements.parts();
+    let passes = check::<O::Key>(&bits)?;
     require(stream, "the keys' buffer", len, keys)?;
-    if stream.device().kind() == DeviceKind::Host {
-        return native::sort_keys(&mut keys.as_mut_slice().unwrap_or(&mut [])[..len], bits);
+    if let Some(values) = &values {
+        require(stream, "the values' buffer", len, values)?;
     }
-    scratch.require(stream, len, true, false)?;
+    if stream.device().kind() == DeviceKind::Host {
+        let keys = &mut keys.as_mut_slice().unwrap_or(&mut [])[..len];
+        return match values {
+            None => native::sort_keys(keys, bits),
+            Some(values) => native::sort_pairs(keys, &mut values.as_mut_slice().unwrap_or(&mut [])[..len], bits),
+        };
+    }
+    let has_values = values.is_some();
+    scratch.require(stream, len, true, has_values)?;
     if bits.is_empty() {
         return Ok(());
     }
     let passes = if is_small(len) { 0 } else { passes };
-    let own = (bits_of_mut(stream, keys)?, GlobalMut::null());
-    let arrays = Arrays::in_place(own, (bits_of_mut(stream, &mut scratch.keys)?, GlobalMut::null()), passes);
+    let own = (bits_of_mut(stream, keys)?, optional_mut(values.as_deref_mut(), stream)?);
+    let arrays = Arrays::in_place(own, scratch.spare(stream, has_values)?, passes);
     // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-    unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.keys(&arrays)? };
+    unsafe { scratch.run(stream, len, bits, MAX_PORTION, &arrays, has_values)? };
     if !passes.is_multiple_of(2) {
         keys.copy_from_buffer(stream, 0, &scratch.keys, 0..len)?;
+        if let Some(values) = values {
+            values.copy_from_buffer(stream, 0, &scratch.values, 0..len)?;
+        }
     }
     Ok(())
 }
 
-/// Sorts the first `len` pairs in place. Otherwise like [`radix_sort_keys_in_place`].
-///
-/// # Errors
-/// As [`radix_sort_keys`].
-pub fn radix_sort_pairs_in_place<K: AnyKey, V: Word>(
-    stream: &Stream,
-    (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
-    len: usize,
-    bits: Range<u32>,
-    scratch: &mut RadixSortScratch<K, V>,
-) -> Result<()> {
-    let passes = check::<K>(&bits)?;
-    require(stream, "the keys' buffer", len, keys)?;
-    require(stream, "the values' buffer", len, values)?;
-    if stream.device().kind() == DeviceKind::Host {
-        let keys = keys.as_mut_slice().unwrap_or(&mut []);
-        let values = values.as_mut_slice().unwrap_or(&mut []);
-        return native::sort_pairs(&mut keys[..len], &mut values[..len], bits);
-    }
-    scratch.require(stream, len, true, true)?;
-    if bits.is_empty() {
-        return Ok(());
-    }
-    let passes = if is_small(len) { 0 } else { passes };
-    let own = (bits_of_mut(stream, keys)?, values.write_on(stream)?);
-    let spare = (bits_of_mut(stream, &mut scratch.keys)?, scratch.values.write_on(stream)?);
-    let arrays = Arrays::in_place(own, spare, passes);
-    // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-    unsafe { scratch.sort(stream, len, bits, MAX_PORTION)?.pairs(&arrays)? };
-    if !passes.is_multiple_of(2) {
-        keys.copy_from_buffer(stream, 0, &scratch.keys, 0..len)?;
-        values.copy_from_buffer(stream, 0, &scratch.values, 0..len)?;
-    }
-    Ok(())
+/// The values of a sort's input.
+enum Values<'a, V> {
+    None,
+    Given(&'a Buffer<V>),
+    /// The keys' positions.
+    Positions,
 }
 
-/// Sorts pairs, or keys with their positions, in portions of a limited number of elements.
-fn sort_pairs<K: AnyKey, V: Word>(
+/// Sorts keys alone, with values or with their positions, in portions of a limited number of elements. There are sorted
+/// values unless there are no values.
+fn sort<K: AnyKey, V: Word>(
     stream: &Stream,
-    (keys, values): (&Buffer<K>, Option<&Buffer<V>>),
+    (keys, values): (&Buffer<K>, Values<'_, V>),
     len: usize,
     bits: Range<u32>,
-    (sorted_keys, sorted_values): (&mut Buffer<K>, &mut Buffer<V>),
+    (sorted_keys, sorted_values): (&mut Buffer<K>, Option<&mut Buffer<V>>),
     scratch: &mut RadixSortScratch<K, V>,
     portion: u64,
 ) -> Result<()> {
     let passes = check::<K>(&bits)?;
     require(stream, "the keys' buffer", len, keys)?;
+    if let Values::Given(values) = values {
+        require(stream, "the values' buffer", len, values)?;
+    }
     require(stream, "the sorted keys' buffer", len, sorted_keys)?;
-    require(stream, "the sorted values' buffer", len, sorted_values)?;
+    if let Some(values) = &sorted_values {
+        require(stream, "the sorted values' buffer", len, values)?;
+    }
     if stream.device().kind() == DeviceKind::Host {
         let sorted_keys = &mut sorted_keys.as_mut_slice().unwrap_or(&mut [])[..len];
-        let sorted_values = &mut sorted_values.as_mut_slice().unwrap_or(&mut [])[..len];
         sorted_keys.copy_from_slice(&keys.as_slice().unwrap_or(&[])[..len]);
+        let Some(sorted_values) = sorted_values else { return native::sort_keys(sorted_keys, bits) };
+        let sorted_values = &mut sorted_values.as_mut_slice().unwrap_or(&mut [])[..len];
         match values {
-            Some(values) => sorted_values.copy_from_slice(&values.as_slice().unwrap_or(&[])[..len]),
-            None => native::number(sorted_values),
+            Values::Given(values) => sorted_values.copy_from_slice(&values.as_slice().unwrap_or(&[])[..len]),
+            _ => native::number(sorted_values),
         }
         return native::sort_pairs(sorted_keys, sorted_values, bits);
     }
-    scratch.require(stream, len, passes > 1, passes > 1)?;
+    let has_values = sorted_values.is_some();
+    scratch.require(stream, len, passes > 1, passes > 1 && has_values)?;
+    let values = match values {
+        Values::Given(values) => values.read_on(stream)?,
+        Values::None | Values::Positions => Global::null(),
+    };
     let arrays = Arrays {
-        input: (bits_of(stream, keys)?, optional(values, stream)?),
-        output: (bits_of_mut(stream, sorted_keys)?, sorted_values.write_on(stream)?),
-        spare: (bits_of_mut(stream, &mut scratch.keys)?, scratch.values.write_on(stream)?),
+        input: (bits_of(stream, keys)?, values),
+        output: (bits_of_mut(stream, sorted_keys)?, optional_mut(sorted_values, stream)?),
+        spare: scratch.spare(stream, has_values)?,
     };
     // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-    unsafe { scratch.sort(stream, len, bits, portion)?.pairs(&arrays) }
+    unsafe { scratch.run(stream, len, bits, portion, &arrays, has_values) }
 }
 
 /// The number of passes over a range of bits.
@@ -288,6 +260,30 @@ impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
         require(stream, "the radix sort's scratch memory", 0, &self.states)?;
         require(stream, "the radix sort's spare-key buffer", if spare_keys { len } else { 0 }, &self.keys)?;
         require(stream, "the radix sort's spare-value buffer", if spare_values { len } else { 0 }, &self.values)
+    }
+
+    /// The spare buffers.
+    fn spare(&mut self, stream: &Stream, has_values: bool) -> Result<(GlobalMut<K::Bits>, GlobalMut<V>)> {
+        let values = Some(&mut self.values).filter(|_| has_values);
+        Ok((bits_of_mut(stream, &mut self.keys)?, optional_mut(values, stream)?))
+    }
+
+    /// Sorts pairs, or keys alone.
+    ///
+    /// # Safety
+    /// The arrays are long enough, and for the stream.
+    unsafe fn run(
+        &mut self,
+        stream: &Stream,
+        len: usize,
+        bits: Range<u32>,
+        portion: u64,
+        arrays: &Arrays<K::Bits, V>,
+        has_values: bool,
+    ) -> Result<()> {
+        let sort = self.sort(stream, len, bits, portion)?;
+        // SAFETY: the caller's promise about the arrays; the counters are this sort's.
+        unsafe { if has_values { sort.pairs(arrays) } else { sort.keys(&arrays.keys()) } }
     }
 
     /// A sort that uses the counters, which it clears.

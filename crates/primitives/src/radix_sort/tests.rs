@@ -81,8 +81,8 @@ fn check<K: AnyKey, V: Word>(device: &Device, shape: Shape, len: usize, bits: Ra
     let mut keys_out = upload(device, &vec![K::default(); len]);
     let mut values_out = upload(device, &vec![V::default(); len]);
 
-    let pairs = (&keys_in, Some(&values_in));
-    sort_pairs(&stream, pairs, len, bits.clone(), (&mut keys_out, &mut values_out), &mut scratch, portion).unwrap();
+    let (pairs, output) = ((&keys_in, Values::Given(&values_in)), (&mut keys_out, Some(&mut values_out)));
+    sort(&stream, pairs, len, bits.clone(), output, &mut scratch, portion).unwrap();
     assert_eq!(sorted(&keys_out), expected, "keys of pairs, {name}");
     assert_eq!(sorted(&values_out), expected_values, "values, {name}");
     assert_eq!(sorted(&keys_in), input, "the input of {name}");
@@ -94,15 +94,15 @@ fn check<K: AnyKey, V: Word>(device: &Device, shape: Shape, len: usize, bits: Ra
     assert_eq!(sorted(&values_out), positions, "positions, {name}");
 
     keys_out = upload(device, &vec![K::default(); len]);
-    radix_sort_keys(&stream, &keys_in, len, bits.clone(), &mut keys_out, &mut scratch).unwrap();
+    radix_sort(&stream, &keys_in, len, bits.clone(), &mut keys_out, &mut scratch).unwrap();
     assert_eq!(sorted(&keys_out), expected, "keys, {name}");
 
-    radix_sort_pairs_in_place(&stream, (&mut keys_in, &mut values_in), len, bits.clone(), &mut scratch).unwrap();
+    radix_sort_in_place(&stream, (&mut keys_in, &mut values_in), len, bits.clone(), &mut scratch).unwrap();
     assert_eq!(sorted(&keys_in), expected, "keys of pairs in place, {name}");
     assert_eq!(sorted(&values_in), expected_values, "values in place, {name}");
 
     keys_in.copy_range_from(0, &input).unwrap();
-    radix_sort_keys_in_place(&stream, &mut keys_in, len, bits, &mut scratch).unwrap();
+    radix_sort_in_place(&stream, &mut keys_in, len, bits, &mut scratch).unwrap();
     assert_eq!(sorted(&keys_in), expected, "keys in place, {name}");
 }
 
@@ -187,7 +187,7 @@ fn scratch_memory_is_used_again() {
     for len in [20_000, 100, 9000] {
         let input: Vec<u32> = keys(Shape::Random, len);
         let mut output = device.alloc(len).unwrap();
-        radix_sort_keys(&stream, &device.upload(&input).unwrap(), len, 20..29, &mut output, &mut scratch).unwrap();
+        radix_sort(&stream, &device.upload(&input).unwrap(), len, 20..29, &mut output, &mut scratch).unwrap();
         let expected: Vec<u32> = order(&input, &(20..29)).into_iter().map(|i| input[i]).collect();
         assert_eq!(output.to_vec().unwrap(), expected, "{len}");
     }
@@ -200,8 +200,7 @@ fn what_cannot_be_sorted_is_refused_with_the_numbers() {
     let keys = device.upload(&[3_u32, 1, 2]).unwrap();
     let mut out = device.alloc::<u32>(3).unwrap();
     let mut scratch = RadixSortScratch::<u32>::for_keys(&device, 2).unwrap();
-    let mut sort =
-        |len, bits| radix_sort_keys(&stream, &keys, len, bits, &mut out, &mut scratch).unwrap_err().to_string();
+    let mut sort = |len, bits| radix_sort(&stream, &keys, len, bits, &mut out, &mut scratch).unwrap_err().to_string();
     assert_eq!(sort(3, 0..33), "bits 0..33 of a key of 32 bits: start at or before the end, and end at 32 or before");
     #[expect(clippy::reversed_empty_ranges, reason = "that is the error")]
     let reversed = sort(3, 9..8);
@@ -213,9 +212,9 @@ fn what_cannot_be_sorted_is_refused_with_the_numbers() {
     );
 
     let mut one_pass = RadixSortScratch::<u32>::for_one_pass(&device, 3).unwrap();
-    radix_sort_keys(&stream, &keys, 3, 0..8, &mut out, &mut one_pass).unwrap();
+    radix_sort(&stream, &keys, 3, 0..8, &mut out, &mut one_pass).unwrap();
     assert_eq!(out.to_vec().unwrap(), [1, 2, 3]);
-    let error = radix_sort_keys(&stream, &keys, 3, 0..9, &mut out, &mut one_pass).unwrap_err();
+    let error = radix_sort(&stream, &keys, 3, 0..9, &mut out, &mut one_pass).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the radix sort's spare-key buffer holds 0 elements, but 3 are needed; allocate at least 3"
@@ -223,5 +222,5 @@ fn what_cannot_be_sorted_is_refused_with_the_numbers() {
 
     let elsewhere = Device::emulated();
     let mut foreign = elsewhere.alloc::<u32>(3).unwrap();
-    assert!(radix_sort_keys(&stream, &keys, 3, 0..8, &mut foreign, &mut one_pass).is_err());
+    assert!(radix_sort(&stream, &keys, 3, 0..8, &mut foreign, &mut one_pass).is_err());
 }

@@ -64,7 +64,7 @@ kernel_args! {
         pub array: ArrayRef<K, V>,
         /// The ranges; their cursors are from [`LocateArgs::cursors`].
         pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order.
+        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
         pub keys: GlobalMut<K>,
         /// Out: their values.
         pub values: GlobalMut<V>,
@@ -91,7 +91,9 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
                 let from = part.cursor + part.skip + (at - part.at);
                 let key = simt.load(args.array.keys, from, Hint::ReadOnly).xor(args.array.flip);
                 let value = simt.load(args.array.values, from, Hint::ReadOnly);
-                simt.store(args.keys, at, key, Hint::Streaming);
+                if !args.keys.is_null() {
+                    simt.store(args.keys, at, key, Hint::Streaming);
+                }
                 simt.store(args.values, at, value, Hint::Streaming);
                 at += u64::from(G);
             }

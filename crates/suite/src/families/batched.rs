@@ -10,8 +10,8 @@ use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
 use core::fmt::Debug;
 use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading, PsaScratch, QuerySort};
 use lanetree::{
-    AnyKey, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op, OpKind,
-    Result, Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
+    AnyKey, Batch, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op,
+    OpKind, Result, Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
 use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::FixedIndex;
@@ -35,8 +35,7 @@ pub trait Batched: FixedIndex<Value: Word> {
     fn apply_on(
         &mut self,
         stream: &Stream,
-        pairs: (&Buffer<Self::Key>, &Buffer<Self::Value>),
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, Self::Key, &Buffer<Self::Value>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport>;
 
@@ -78,11 +77,10 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
     fn apply_on(
         &mut self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
-        self.apply_on(stream, keys, values, kinds, scratch)
+        self.apply_on(stream, batch, scratch)
     }
 
     fn check_structure(&self) {
@@ -147,16 +145,15 @@ impl<K: Key, V: Word> Batched for Cubpt<K, V> {
     fn apply_on(
         &mut self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
         // What batches before have left small: now, or by the batch itself. A merge that fails has changed no pairs, so the batch has
         // not taken place.
-        if keys.len() % 2 == 1 {
+        if batch.keys.len() % 2 == 1 {
             self.merge_small(stream, scratch)?;
         }
-        self.apply_on(stream, keys, values, kinds, scratch)
+        self.apply_on(stream, batch, scratch)
     }
 
     fn check_structure(&self) {
@@ -174,11 +171,10 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
     fn apply_on(
         &mut self,
         stream: &Stream,
-        (keys, values): (&Buffer<K>, &Buffer<V>),
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport> {
-        self.apply_on(stream, keys, values, kinds, scratch)
+        self.apply_on(stream, batch, scratch)
     }
 
     fn scan(&self, stream: &Stream, starts: &[K], limit: u32) -> Option<Result<Vec<FixedPairs<Self>>>> {
@@ -337,7 +333,8 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
                 Change::Insert => None,
                 _ => Some(upload_kinds(&lender, ops)?),
             };
-            Ok(index.apply_on(stream, (&keys, &values), kinds.as_ref(), &mut self.scratch)?.into())
+            let batch = Batch { keys: &keys, values: &values, kinds: kinds.as_ref() };
+            Ok(index.apply_on(stream, batch, &mut self.scratch)?.into())
         };
         Some(apply())
     }

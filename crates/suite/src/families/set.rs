@@ -6,7 +6,7 @@ use crate::lent::Lender;
 use crate::model::Range;
 use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
-use lanetree::{AnyKey, Device, DeviceKind, Op, Result, Stream};
+use lanetree::{AnyKey, Batch, Device, DeviceKind, Op, Result, Stream};
 use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::{CombineScratch, Sorted};
 
@@ -134,7 +134,8 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
             let lender = Lender::new(&device);
             let kinds = if change == Change::Insert { None } else { Some(lender.upload(&kinds)?) };
             let keys = lender.upload(&keys)?;
-            return Ok(self.set.apply_on(&self.stream, &keys, kinds.as_ref(), &mut self.scratch)?.into());
+            let batch = Batch { keys: &keys, values: (), kinds: kinds.as_ref() };
+            return Ok(self.set.apply_on(&self.stream, batch, &mut self.scratch)?.into());
         }
         let op = |op: &Op<K, u64>| match *op {
             Op::Insert(key, _) => Op::Insert(key, ()),

@@ -6,7 +6,7 @@ use crate::compare::{Output, Sabotage};
 use crate::data::{self, Distribution};
 use core::time::Duration;
 use lanetree::primitives::{BuildScratch, OPERATION_FINDINGS, OperationSort};
-use lanetree::{AnyKey, Device, OpKind, Result, Value};
+use lanetree::{AnyKey, Batch, Device, OpKind, Result, Value};
 use rand::RngExt;
 use std::time::Instant;
 
@@ -40,7 +40,7 @@ pub(crate) fn fold<K: AnyKey>(device: &Device, len: usize, seed: u64, sabotage: 
         let start = Instant::now();
         loop {
             let mut findings = device.alloc_zeroed(OPERATION_FINDINGS)?;
-            sort.sort(&stream, &keys, Some(&kinds), &mut findings, 0)?;
+            sort.sort(&stream, Batch::keys_of_kinds(&keys, &kinds), &mut findings, 0)?;
             findings.copy_to(&mut found)?;
             if sort.check(&found)? {
                 break;

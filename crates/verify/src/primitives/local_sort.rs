@@ -6,7 +6,7 @@ use crate::compare::{Difference, Sabotage};
 use crate::data::{self, Distribution};
 use core::ops::Range;
 use core::time::Duration;
-use lanetree::primitives::{RadixSortScratch, local_sort_pairs, radix_sort_pairs};
+use lanetree::primitives::{RadixSortScratch, local_sort_pairs, radix_sort};
 use lanetree::{AnyKey, Device, KeyWord, Result, Word};
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ fn sort<K: AnyKey, V: Word>(
     let from = bits.start;
     let start = Instant::now();
     let to = (&mut out_keys.buffer, &mut out_values.buffer);
-    radix_sort_pairs(&stream, (&input.0, &input.1), len, bits, to, &mut scratch)?;
+    radix_sort(&stream, (&input.0, &input.1), len, bits, to, &mut scratch)?;
     let pairs = (&mut out_keys.buffer, &mut out_values.buffer);
     local_sort_pairs(&stream, pairs, len, from, &mut found.buffer)?;
     stream.synchronize()?;

@@ -4,9 +4,7 @@ use super::{differs, output};
 use crate::answer::Answer;
 use crate::compare::Sabotage;
 use crate::data::{self, Distribution};
-use lanetree::primitives::{
-    Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge_keys, merge_pairs, subtract_keys, subtract_pairs,
-};
+use lanetree::primitives::{Keys, KeysMut, MergeRule, MergeScratch, Pairs, PairsMut, merge, subtract};
 use lanetree::{AnyKey, Device, Result, Word};
 use rand::Rng;
 use std::time::Instant;
@@ -64,7 +62,7 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
     let rule = if REPLACE { MergeRule::SecondReplacesFirst } else { MergeRule::KeepBoth };
     let (n, m) = (first.len().into(), second.len().into());
     let start = Instant::now();
-    merge_pairs(
+    merge(
         &stream,
         rule,
         Pairs { keys: &a, values: &a_values, count: n },
@@ -72,7 +70,7 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
         PairsMut { keys: &mut out_keys.buffer, values: &mut out_values.buffer, count: &mut found.buffer },
         &mut scratch,
     )?;
-    merge_keys(
+    merge(
         &stream,
         rule,
         Keys { keys: &a, count: n },
@@ -81,14 +79,14 @@ pub(crate) fn run<K: AnyKey, V: Word, const REPLACE: bool>(
         &mut scratch,
     )?;
     if REPLACE {
-        subtract_pairs(
+        subtract(
             &stream,
             Pairs { keys: &a, values: &a_values, count: n },
             Keys { keys: &b, count: m },
             PairsMut { keys: &mut out_rest.0.buffer, values: &mut out_rest.1.buffer, count: &mut out_rest.2.buffer },
             &mut scratch,
         )?;
-        subtract_keys(
+        subtract(
             &stream,
             Keys { keys: &a, count: n },
             Keys { keys: &b, count: m },

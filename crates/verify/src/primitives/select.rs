@@ -4,9 +4,7 @@ use super::{differs, output};
 use crate::answer::Answer;
 use crate::compare::Sabotage;
 use crate::data::{self, Distribution};
-use lanetree::primitives::{
-    Keys, KeysMut, Pairs, PairsMut, SelectScratch, partition_keys, partition_pairs, select_keys, select_pairs,
-};
+use lanetree::primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch, partition, select};
 use lanetree::{AnyKey, Device, Result, Word};
 use rand::Rng;
 use std::time::Instant;
@@ -52,11 +50,11 @@ pub(crate) fn run<K: AnyKey, V: Word, const PARTITION: bool>(
     let to_alone = KeysMut { keys: &mut out_alone.buffer, count: &mut count_alone.buffer };
     let start = Instant::now();
     if PARTITION {
-        partition_pairs(&stream, pairs, &flags, to_pairs, &mut scratch)?;
-        partition_keys(&stream, alone, &flags, to_alone, &mut scratch)?;
+        partition(&stream, pairs, &flags, to_pairs, &mut scratch)?;
+        partition(&stream, alone, &flags, to_alone, &mut scratch)?;
     } else {
-        select_pairs(&stream, pairs, &flags, to_pairs, &mut scratch)?;
-        select_keys(&stream, alone, &flags, to_alone, &mut scratch)?;
+        select(&stream, pairs, &flags, to_pairs, &mut scratch)?;
+        select(&stream, alone, &flags, to_alone, &mut scratch)?;
     }
     stream.synchronize()?;
     let time = start.elapsed();

@@ -49,6 +49,26 @@ async fn inserted_rows_are_found_by_filters_and_joins() {
 }
 
 #[tokio::test]
+async fn a_dropped_index_is_asked_nothing_and_leaves_the_rows() {
+    let session = session();
+    let (schema, batches) = table(&[Some(1), Some(2), Some(2)], &DataType::Int64, true);
+    let indexed = IndexedTable::new(&Device::best(), schema, &batches, "k").unwrap();
+    session.register_table("i", Arc::new(indexed.clone())).unwrap();
+    run(&session, "CREATE INDEX by_a ON i (a)").await.unwrap();
+    let sql = "SELECT a FROM i WHERE k = 2 ORDER BY a";
+    let before = run(&session, sql).await.unwrap();
+    assert!(plan(&session, sql).await.contains("index=k"));
+    indexed.drop_index("k").unwrap();
+    assert!(!plan(&session, sql).await.contains("index=k"));
+    assert_eq!(run(&session, sql).await.unwrap(), before);
+    assert_eq!(indexed.indexed_columns(), ["a"]);
+    let again = indexed.drop_index("k").unwrap_err().to_string();
+    assert!(again.contains("no index k to drop: choose one of by_a"), "{again}");
+    run(&session, "CREATE INDEX k ON i (k)").await.unwrap();
+    assert!(plan(&session, sql).await.contains("index=k"));
+}
+
+#[tokio::test]
 async fn an_overwrite_leaves_the_new_rows_alone() {
     let session = session();
     let (schema, batches) = table(&[Some(1), Some(2)], &DataType::Int64, true);

@@ -27,13 +27,16 @@ fn session(costs: Costs) -> SessionContext {
 #[tokio::test]
 async fn the_join_that_costs_less_is_chosen_and_explained() {
     // A look-up is as dear as five rows of a hash join.
-    let session = session(Costs { batch: 0.0, look_up: [500_000.0; 4], build: 0.0, hash: [100_000.0; 4] });
+    let session =
+        session(Costs { batch: 0.0, look_up: [500_000.0; 4], build: 0.0, hash: [100_000.0; 4], pair: 20_000.0 });
     let (few, many) = ("SELECT * FROM few JOIN i ON few.k = i.k", "SELECT * FROM many JOIN i ON many.k = i.k");
     let explained = plan(&session, few).await;
     assert!(explained.contains("cost=5.000 ms, hash_join_cost=10.000 ms"), "{explained}");
     let explained = plan(&session, many).await;
     assert!(explained.contains("HashJoinExec") && !explained.contains("IndexLookupExec"), "{explained}");
     assert!(explained.contains("not looked up: cost=500.000 ms, hash_join_cost=100.000 ms"), "{explained}");
+    let explained = plan(&session, "SELECT * FROM few JOIN i ON i.k BETWEEN few.k AND few.k + 1").await;
+    assert!(explained.contains("cost=10.000 ms, nested_loop_cost=20.000 ms"), "{explained}");
     assert_eq!(rows(&session, many).await.unwrap().len(), 1004);
     assert_eq!(rows(&session, few).await.unwrap().len(), 14);
 }

@@ -4,6 +4,7 @@ mod changes;
 mod choice;
 mod functions;
 mod parts;
+mod slt;
 mod tpch;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
@@ -20,7 +21,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use lanetree::Device;
+use lanetree::{Device, DeviceKind};
 use lanetree_datafusion::{Costs, IndexedTable, with_index_lookups_on};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -205,6 +206,66 @@ async fn joins_have_the_results_of_hash_joins() {
     }
 }
 
+/// Joins by ranges of numbers that are look-ups.
+const RANGES: [&str; 7] = [
+    "SELECT * FROM t JOIN i ON i.k BETWEEN t.k - 3 AND t.k + 2",
+    "SELECT i.s, t.a FROM i JOIN t ON t.k + 2 >= i.k AND i.k >= t.k - 3",
+    "SELECT * FROM t LEFT JOIN i ON i.k BETWEEN t.k - 1 AND t.k + t.a / 10",
+    "SELECT i.a, t.k FROM i RIGHT JOIN t ON i.k <= t.k + 3 AND i.k >= t.k",
+    "SELECT * FROM t LEFT JOIN i ON i.k BETWEEN t.k + 1 AND t.k - 1",
+    "SELECT count(*), sum(i.a) FROM t JOIN i ON i.k BETWEEN t.a - 5 AND t.a + 5",
+    "SELECT t.a, i.a FROM t JOIN i ON i.k BETWEEN t.k AND t.k + 9 ORDER BY t.a DESC, i.a LIMIT 7",
+];
+
+/// Joins by ranges that are not.
+const OTHER_RANGES: [&str; 8] = [
+    "SELECT * FROM t RIGHT JOIN i ON i.k BETWEEN t.k - 3 AND t.k + 2",
+    "SELECT * FROM t JOIN i ON i.k > t.k AND i.k <= t.k + 2",
+    "SELECT * FROM t JOIN i ON i.k >= t.k",
+    "SELECT * FROM t JOIN i ON i.k BETWEEN t.k AND t.k + 2 AND i.k >= t.a",
+    "SELECT * FROM t JOIN i ON i.k BETWEEN t.k AND t.k + i.a",
+    "SELECT * FROM t JOIN i ON i.k >= i.a - t.a AND i.k >= t.k AND i.k <= t.k + 2",
+    "SELECT * FROM t JOIN i ON i.a BETWEEN t.k AND t.k + 2",
+    "SELECT t.a FROM t WHERE EXISTS (SELECT 1 FROM i WHERE i.k BETWEEN t.k AND t.k + 2)",
+];
+
+#[tokio::test]
+async fn ranges_have_the_results_of_nested_loops() {
+    let sessions = Sessions::with_tables(70, &DataType::Int64);
+    for index in ["i", "j"] {
+        let name = |sql: &&str| sql.replace(" i ", &format!(" {index} ")).replace("i.", &format!("{index}."));
+        for sql in RANGES.iter().map(name) {
+            let plan = sessions.check(&sql).await;
+            assert!(plan.contains("IndexLookupExec") && !plan.contains("NestedLoopJoinExec"), "{sql}\n{plan}");
+        }
+        for sql in OTHER_RANGES.iter().map(name) {
+            let plan = sessions.check(&sql).await;
+            assert!(!plan.contains("IndexLookupExec"), "{sql}\n{plan}");
+        }
+    }
+    for (seed, data_type) in types().iter().enumerate() {
+        let sessions = Sessions::with_tables(71 + seed as u64, data_type);
+        let plan = sessions.check("SELECT * FROM t LEFT JOIN j ON j.k BETWEEN t.k AND t.k").await;
+        assert!(plan.contains("IndexLookupExec") || matches!(data_type, DataType::Dictionary(..)), "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn sort_merge_joins_are_looked_up() {
+    let sessions = Sessions::with_tables(80, &DataType::Int64);
+    for session in [&sessions.lookups, &sessions.plain] {
+        session.sql("SET datafusion.optimizer.prefer_hash_join = false").await.unwrap();
+    }
+    for sql in LOOKUPS {
+        let plan = sessions.check(sql).await;
+        assert!(plan.contains("IndexLookupExec") && !plan.contains("SortMergeJoin"), "{sql}\n{plan}");
+    }
+    for sql in OTHERS {
+        let plan = sessions.check(sql).await;
+        assert!(!plan.contains("IndexLookupExec"), "{sql}\n{plan}");
+    }
+}
+
 #[tokio::test]
 async fn two_indexed_tables_are_joined_by_the_larger_index() {
     let sessions = Sessions::with_tables(7, &DataType::Int64);
@@ -310,6 +371,28 @@ async fn conditions_have_the_results_of_filters() {
     }
 }
 
+#[tokio::test]
+async fn prefixes_have_the_results_of_filters() {
+    for (seed, data_type) in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View].iter().enumerate() {
+        let sessions = Sessions::with_tables(90 + seed as u64, data_type);
+        for condition in ["k LIKE '1%'", "k LIKE '3%' AND k > '31'", "k LIKE 'x%'", "k LIKE NULL"] {
+            let plan = sessions.check(&format!("SELECT * FROM j WHERE {condition}")).await;
+            assert!(!plan.contains("FilterExec"), "{condition}\n{plan}");
+        }
+        for condition in [
+            "k LIKE '%'",
+            "k LIKE '%1'",
+            "k LIKE '1_'",
+            "k NOT LIKE '1%'",
+            "k ILIKE '1%'",
+            "s LIKE 'row 1%'",
+            r"k LIKE '1\%'",
+        ] {
+            sessions.check(&format!("SELECT * FROM j WHERE {condition}")).await;
+        }
+    }
+}
+
 /// `v(7)` as a constant of the type.
 fn constants(condition: &str, data_type: &DataType) -> String {
     let name = match data_type {
@@ -390,6 +473,7 @@ async fn metrics_tell_rows_batches_and_the_device() {
     assert_eq!((metrics.output_rows(), sum("probe_rows")), (Some(90), 90));
     assert!((1..=3).contains(&sum("probe_batches")));
     assert!(sum("lookup_time") > 0);
+    assert_eq!(sum("bus_bytes") > 0, Device::best().kind() != DeviceKind::Host);
     let labelled = metrics.iter().find(|metric| metric.value().name() == "probe_rows").unwrap();
     assert_eq!(labelled.labels()[0].name(), "device");
     assert_eq!(labelled.labels()[0].value(), Device::best().to_string());

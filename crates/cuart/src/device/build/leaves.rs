@@ -10,7 +10,7 @@ use lanetree_kernels_cuart::build::leaves::{LeavesArgs, NumbersArgs};
 use lanetree_kernels_cuart::calls;
 use lanetree_kernels_cuart::layout::{Link, LinkType, MAX_FIXED};
 use lanetree_layout::Word;
-use lanetree_primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort_pairs};
+use lanetree_primitives::{Pairs, PairsMut, RadixSortScratch, RunScratch, last_by_key, radix_sort};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{Global, KeysRef};
 
@@ -109,7 +109,7 @@ fn sorted<V: Word>(
     let (mut sorted, mut sorted_values) = (device.alloc(len)?, device.alloc(len)?);
     let bits = 64 - 8 * width as u32..64;
     let mut scratch = RadixSortScratch::for_pairs(device, len)?;
-    radix_sort_pairs(stream, (&numbers, values), len, bits, (&mut sorted, &mut sorted_values), &mut scratch)?;
+    radix_sort(stream, (&numbers, values), len, bits, (&mut sorted, &mut sorted_values), &mut scratch)?;
     drop(scratch);
     let (mut last_values, mut count) = (device.alloc(len)?, device.alloc(1)?);
     let pairs = Pairs { keys: &sorted, values: &sorted_values, count: len.into() };

@@ -6,8 +6,9 @@ use lanetree_base::error::same_device;
 use lanetree_base::parallel::*;
 use lanetree_base::{DeviceKind, Error, Result};
 use lanetree_layout::{AnyKey, Value};
+use lanetree_primitives as primitives;
 use lanetree_primitives::{
-    BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, check_pairs, valued,
+    BuildScratch, DevicePairs, Keys, MergeRule, MergeScratch, Pairs, PairsMut, SelectScratch, check_pairs,
 };
 use lanetree_runtime::{Buffer, Device, Stream};
 
@@ -247,7 +248,7 @@ impl<K: AnyKey, V: Value> Work<K, V> {
         let second = Pairs { keys, values, count: len.into() };
         let output = PairsMut { keys: result_keys, values: result_values, count };
         let scratch = merge.reserve(all, || MergeScratch::new(device, all))?;
-        valued::merge(stream, MergeRule::SecondReplacesFirst, first, second, output, scratch)?;
+        primitives::merge(stream, MergeRule::SecondReplacesFirst, first, second, output, scratch)?;
         number(count)
     }
 
@@ -266,7 +267,7 @@ impl<K: AnyKey, V: Value> Work<K, V> {
         let second = Keys { keys, count: len.into() };
         let output = PairsMut { keys: result_keys, values: result_values, count };
         let scratch = merge.reserve(all, || MergeScratch::new(device, all))?;
-        valued::subtract(stream, first, second, output, scratch)?;
+        primitives::subtract(stream, first, second, output, scratch)?;
         number(count)
     }
 
@@ -311,7 +312,7 @@ impl<K: AnyKey, V: Value> Work<K, V> {
         let all = result.reserve(len, || room(device, len))?;
         let scratch = select.reserve(len, || SelectScratch::new(device, len))?;
         let output = PairsMut { keys: &mut all.0, values: &mut all.1, count };
-        valued::partition(stream, pairs, hits, output, scratch)?;
+        primitives::partition(stream, pairs, hits, output, scratch)?;
         // They come after those that both have, and go to where the copies were, which are few.
         let rest = number(count)?..len;
         let (keys, values) = first.reserve(len, || room(device, len))?;
@@ -360,7 +361,7 @@ fn selected<K: AnyKey, V: Value>(
     let len = pairs.count.at_most();
     let (keys, values) = result.reserve(len, || room(device, len))?;
     let scratch = select.reserve(len, || SelectScratch::new(device, len))?;
-    valued::select(stream, pairs, hits, PairsMut { keys, values, count }, scratch)?;
+    primitives::select(stream, pairs, hits, PairsMut { keys, values, count }, scratch)?;
     number(count)
 }
 

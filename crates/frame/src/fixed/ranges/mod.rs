@@ -209,7 +209,7 @@ pub(super) trait Pieces: FixedIndex {
             false => (to.keys.write_on(&slot.stream)?.cast(), to.values.write_on(&slot.stream)?),
         };
         // So few ranges have the device to themselves, and long ones get wider groups.
-        let expected = if count < SMALL_PAIRS[1] { count * 32 } else { count };
+        let expected = if count < SMALL_PAIRS[1] { count * 256 } else { count };
         let (cursors, offsets) = (slot.scratch.cursors.read_on(&slot.stream)?, slot.offsets.read_on(&slot.stream)?);
         let rows = rows_of((cursors, offsets), count, 0..room as u64, self.staging().ranges.sizes.part);
         // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are

@@ -7,7 +7,7 @@ use crate::launch;
 use core::ops::Range;
 use lanetree_frame::fixed::bits;
 use lanetree_frame::pointers::optional;
-use lanetree_frame::{OpKind, Result};
+use lanetree_frame::{Batch, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::update::{Changes, LocateArgs, PlanArgs, is_by_node};
 use lanetree_layout::{Key, Word};
@@ -49,16 +49,14 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     pub(super) fn find_changes(
         &self,
         stream: &Stream,
-        keys: &Buffer<K>,
-        values: &Buffer<V>,
-        kinds: Option<&Buffer<OpKind>>,
+        batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K, V>,
     ) -> Result<Findings<K::Bits, V>> {
-        let count = keys.len();
+        let (values, count) = (batch.values, batch.keys.len());
         loop {
             // By few bits first, which is likely to be enough; if it is not, the following kernels do nothing.
             scratch.findings.fill_zero(stream)?;
-            scratch.sort.sort(stream, keys, kinds, &mut scratch.findings, ORDER.start)?;
+            scratch.sort.sort(stream, batch, &mut scratch.findings, ORDER.start)?;
             self.locate(stream, values, count, scratch)?;
             download(stream, scratch)?;
             if scratch.sort.check(&scratch.found[ORDER])? {

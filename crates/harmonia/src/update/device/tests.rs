@@ -5,7 +5,7 @@ use super::super::{Op, UpdatePath, UpdateReport};
 use super::UpdateScratch;
 use crate::BuildScratch;
 use crate::Harmonia;
-use lanetree_frame::{Device, Error, Key, KeyWord, OpKind, Word, apply_to_map};
+use lanetree_frame::{Batch, Device, Error, Key, KeyWord, OpKind, Word, apply_to_map};
 use lanetree_kernels_harmonia::layout::FANOUTS;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -92,7 +92,7 @@ fn follows_the_model<K: Key, V: Word>(fanout: u32, fill: f64, seed: u64) -> Vec<
             let kinds: Vec<OpKind> = ops.iter().map(Op::kind).collect();
             let (keys, values) = (device.upload(&touched).unwrap(), device.upload(&values).unwrap());
             let kinds = device.upload(&kinds).unwrap();
-            tree.apply_on(&stream, &keys, &values, Some(&kinds), &mut scratch).unwrap()
+            tree.apply_on(&stream, Batch::of_kinds(&keys, &values, &kinds), &mut scratch).unwrap()
         };
         assert_eq!(UpdateReport { path: UpdatePath::Unchanged, ..report }, expected, "batch {batch} of seed {seed}");
         paths.push(report.path);
@@ -160,7 +160,9 @@ fn follows_the_model_in_any_order<K: Key, V: Word>(fanout: u32) {
         let kinds =
             (batch != 3).then(|| device.upload(&kinds.iter().copied().map(OpKind::from).collect::<Vec<_>>()).unwrap());
         sorted_by.insert(scratch.sort.bits(keys.len()).len());
-        let report = tree.apply_on(&stream, &buffers.0, &buffers.1, kinds.as_ref(), &mut scratch).unwrap();
+        let report = tree
+            .apply_on(&stream, Batch { keys: &buffers.0, values: &buffers.1, kinds: kinds.as_ref() }, &mut scratch)
+            .unwrap();
         assert_eq!(UpdateReport { path: UpdatePath::Unchanged, ..report }, expected, "batch {batch} of {}", K::NAME);
         agrees(&tree, &model, &keys);
     }
@@ -187,7 +189,7 @@ fn a_key_that_is_written_a_thousand_times_is_replaced_in_place() {
         let values: Vec<u64> = (0..1500).map(|i| i + 90_000).collect();
         let buffers = (device.upload(&batch).unwrap(), device.upload(&values).unwrap());
         let mut scratch = UpdateScratch::new(&device, 1500).unwrap();
-        let report = tree.apply_on(&stream, &buffers.0, &buffers.1, None, &mut scratch).unwrap();
+        let report = tree.apply_on(&stream, Batch::inserts(&buffers.0, &buffers.1), &mut scratch).unwrap();
         assert_eq!((report.replaced, report.path), (500, UpdatePath::InPlace), "fanout {fanout}");
         assert_eq!(tree.get_many(&[2100, 0, 7, 10_479]).unwrap(), [Some(91_499), Some(90_000), Some(7), Some(91_497)]);
         tree.check_structure();
@@ -212,12 +214,12 @@ fn kinds_that_are_none_are_counted_and_nothing_changes() {
         ),
     ] {
         let kinds = device.upload(&kinds.map(OpKind::from)).unwrap();
-        let error = tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap_err();
+        let error = tree.apply_on(&stream, Batch::of_kinds(&keys, &keys, &kinds), &mut scratch).unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert_eq!(tree.get_many(&[1, 2, 3, 8, 9]).unwrap(), [Some(1), Some(2), Some(3), None, None]);
     }
     let kinds = device.upload(&[0, 1, 0, 2].map(OpKind::from)).unwrap();
-    let report = tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
+    let report = tree.apply_on(&stream, Batch::of_kinds(&keys, &keys, &kinds), &mut scratch).unwrap();
     assert_eq!((report.inserted, report.replaced, report.removed), (2, 1, 1));
 }
 
@@ -248,7 +250,7 @@ fn memory_stays_bounded_over_many_batches() {
         let (keys, kinds): (Vec<u32>, Vec<OpKind>) =
             (0..8).map(|_| (rng.random_range(0..400_u32) * 25, OpKind::from(2 * rng.random_range(0..2_u32)))).unzip();
         let (keys, kinds) = (device.upload(&keys).unwrap(), device.upload(&kinds).unwrap());
-        tree.apply_on(&stream, &keys, &keys, Some(&kinds), &mut scratch).unwrap();
+        tree.apply_on(&stream, Batch::of_kinds(&keys, &keys, &kinds), &mut scratch).unwrap();
         let bytes = tree.stats().bytes() + scratch.bytes() as u64;
         if batch == 150 {
             most = bytes;
@@ -265,17 +267,17 @@ fn wrong_buffers_are_refused_and_nothing_changes() {
     let mut tree = Harmonia::build(&device, &[1_u64, 2], &[1_u64, 2]).unwrap();
     let mut scratch = UpdateScratch::new(&device, 2).unwrap();
     let (three, two) = (device.upload(&[1_u64, 3, 4]).unwrap(), device.upload(&[1_u64, 2]).unwrap());
-    let error = tree.apply_on(&stream, &three, &two, None, &mut scratch).unwrap_err();
+    let error = tree.apply_on(&stream, Batch::inserts(&three, &two), &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "the values' buffer holds 2 elements, but 3 are needed; allocate at least 3");
-    let error = tree.apply_on(&stream, &three, &three, None, &mut scratch).unwrap_err();
+    let error = tree.apply_on(&stream, Batch::inserts(&three, &three), &mut scratch).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the scratch memory of updates holds 2 elements, but 3 are needed; allocate at least 3"
     );
     let foreign = Device::emulated().upload(&[9_u64]).unwrap();
-    assert!(matches!(tree.apply_on(&stream, &foreign, &two, None, &mut scratch), Err(Error::Runtime(_))));
+    assert!(matches!(tree.apply_on(&stream, Batch::inserts(&foreign, &two), &mut scratch), Err(Error::Runtime(_))));
     let kinds = device.upload(&[OpKind::INSERT]).unwrap();
-    let error = tree.apply_on(&stream, &two, &two, Some(&kinds), &mut scratch).unwrap_err();
+    let error = tree.apply_on(&stream, Batch::of_kinds(&two, &two, &kinds), &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "the kinds' buffer holds 1 element, but 2 are needed; allocate at least 2");
     assert_eq!(tree.get_many(&[1, 2, 3]).unwrap(), [Some(1), Some(2), None]);
     tree.whole.change(|()| -> lanetree_frame::Result<()> { Err(Error::Lost { reason: "a test".into() }) }).unwrap_err();

@@ -1,0 +1,67 @@
+//! A batch of operations in buffers.
+
+use crate::{Buffer, OpKind};
+
+/// A batch of operations in buffers, as the `apply_on` of an index takes it. Operation `i` consists of `keys[i]`, of
+/// `values[i]` if the index has values, and of `kinds[i]`. The effect is that of one operation after another, in this
+/// order: of several with the same key, the last one decides.
+///
+/// The number of operations is `keys.len()`. The other buffers have at least this number of elements, and all of them are
+/// on the device of the index; `apply_on` checks both. Keys may be in any order.
+///
+/// ```
+/// use lanetree::lane_tree::UpdateScratch;
+/// use lanetree::{Batch, Device, LaneTree, OpKind};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let device = Device::emulated();
+/// let stream = device.stream()?;
+/// let mut tree = LaneTree::build(&device, &[1_u64, 3], &[10_u32, 30])?;
+/// let mut scratch = UpdateScratch::new(&device, 2)?;
+/// let (keys, values) = (device.upload(&[2, 3])?, device.upload(&[20, 0])?);
+///
+/// // Insert 2, remove 3.
+/// let kinds = device.upload(&[OpKind::INSERT, OpKind::REMOVE])?;
+/// let report = tree.apply_on(&stream, Batch::of_kinds(&keys, &values, &kinds), &mut scratch)?;
+/// assert_eq!((report.inserted, report.removed), (1, 1));
+///
+/// // Insert both: 2 has its value already, which is replaced.
+/// let report = tree.apply_on(&stream, Batch::inserts(&keys, &values), &mut scratch)?;
+/// assert_eq!((report.inserted, report.replaced), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a, K, Values = ()> {
+    /// `[operations]`: the keys.
+    pub keys: &'a Buffer<K>,
+    /// `[operations]`, a `&Buffer<V>`: the values to be written. A removal does not read its own, which can be anything.
+    /// `()` for a set, which has no values.
+    pub values: Values,
+    /// `[operations]`: what each operation does. `None`: all insert, and replace the value of a key that is present.
+    pub kinds: Option<&'a Buffer<OpKind>>,
+}
+
+impl<'a, K, V> Batch<'a, K, &'a Buffer<V>> {
+    /// Inserts all pairs, or replaces the values of keys that are present.
+    pub fn inserts(keys: &'a Buffer<K>, values: &'a Buffer<V>) -> Self {
+        Self { keys, values, kinds: None }
+    }
+
+    /// Operations of any kind.
+    pub fn of_kinds(keys: &'a Buffer<K>, values: &'a Buffer<V>, kinds: &'a Buffer<OpKind>) -> Self {
+        Self { keys, values, kinds: Some(kinds) }
+    }
+}
+
+impl<'a, K> Batch<'a, K> {
+    /// Inserts all keys into a set.
+    pub fn insert_keys(keys: &'a Buffer<K>) -> Self {
+        Self { keys, values: (), kinds: None }
+    }
+
+    /// Operations of any kind on a set.
+    pub fn keys_of_kinds(keys: &'a Buffer<K>, kinds: &'a Buffer<OpKind>) -> Self {
+        Self { keys, values: (), kinds: Some(kinds) }
+    }
+}
