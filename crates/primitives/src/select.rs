@@ -39,7 +39,7 @@ impl SelectScratch {
     }
 }
 
-/// Copies the elements whose bit is set, [`Keys`] or [`Pairs`](crate::Pairs), in their order, to the front of `output`,
+/// Copies the elements whose bit is set, [`Keys`](crate::Keys) or [`Pairs`](crate::Pairs), in their order, to the front of `output`,
 /// and counts them.
 ///
 /// Bit `i % 32` of `flags[i / 32]` is that of element `i`, as in the hit mask of look-ups; bits past the last element do
