@@ -25,7 +25,7 @@ impl JoinKind {
         matches!(self, Self::Inner | Self::Left)
     }
 
-    /// How many rows a probe with so many matches has.
+    /// How many rows a probe with `matches` matches has.
     pub fn rows(self, matches: u64) -> u64 {
         match self {
             Self::Inner => matches,

@@ -49,7 +49,7 @@ impl Parcel {
         size_of_val(&*self.words)
     }
 
-    /// Most elements of so many words of 8 bytes.
+    /// Most elements of `words` words of 8 bytes.
     pub const fn most(words: usize) -> usize {
         // A word has the numbers of two elements.
         (MOST_WORDS - LINE) * 2 / (2 * words + 1)

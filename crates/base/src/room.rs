@@ -4,7 +4,7 @@
 use crate::{Error, Result};
 use lanetree_runtime::{self as runtime, Device, MemoryInfo};
 
-/// The error of main memory that has no room for so many bytes.
+/// The error of main memory that has no room for the bytes that were requested.
 pub fn out_of_memory(requested: u128) -> Error {
     let host = Device::host();
     let MemoryInfo { free, total } = host.memory().unwrap_or_default();
@@ -24,7 +24,7 @@ pub fn check_free(bytes: u128) -> Result<()> {
     }
 }
 
-/// An empty vector with room for so many elements.
+/// An empty vector with room for `len` elements.
 ///
 /// # Errors
 /// [`Error::Runtime`] if there is no memory.
@@ -34,7 +34,7 @@ pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
     Ok(all)
 }
 
-/// Makes room for so many more elements. A vector that has no room at least doubles.
+/// Makes room for `more` further elements. A vector that has no room at least doubles.
 ///
 /// # Errors
 /// As [`with_room`].

@@ -122,7 +122,7 @@ impl Header {
         Ok(Self { magic, flags, names, widths, number, note, string_bytes: 0 })
     }
 
-    /// Of byte strings, which have so many bytes together.
+    /// Of byte strings, which have `string_bytes` bytes together.
     fn of_strings<V: Value>(pairs: u64, string_bytes: u64) -> Self {
         let (names, widths) = ([STRINGS_NAME, V::NAME], [size_of::<u64>() as u64, V::BYTES as u64]);
         let note = [0; NOTE.end - NOTE.start];

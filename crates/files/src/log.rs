@@ -472,7 +472,7 @@ fn begin<K: AnyKey, V: Value>(folder: &Path, generation: u64, first: u64, batche
     file.commit()
 }
 
-/// Bytes of so many operations, padded.
+/// Bytes of `count` operations, padded.
 fn body_len<K: AnyKey, V: Value>(count: u64) -> u64 {
     (count * (1 + size_of::<K>() + V::BYTES) as u64).next_multiple_of(BATCH_ALIGNMENT)
 }

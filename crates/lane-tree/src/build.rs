@@ -222,7 +222,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         LaneTree { device, options, simd: Simd::detect(), parts, staging: Staging::default(), words: PhantomData }
     }
 
-    /// Checks the options, and loads the kernels of a build of so many pairs, which the device sorts or not.
+    /// Checks the options, and loads the kernels of a build of `len` pairs, which the device sorts or not.
     fn begin(&self, device: &Device, len: usize, sorts: bool) -> Result<()> {
         let Options { fill, table_nodes } = self.options;
         // Written so that a fill of NaN is also rejected.

@@ -22,7 +22,7 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 /// Warps for parts that are not one node, where there are not fewer parts: enough for all multiprocessors.
 const OTHERS_WARPS: usize = 1 << 13;
 
-/// A tree that is not full has memory for one in so many buckets more, for nodes that need others.
+/// A tree that is not full has spare buckets, one for each `MORE` buckets, for nodes that need others.
 const MORE: u32 = 16;
 
 /// No nodes that are split: parts are of all pairs.
@@ -240,7 +240,7 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     Ok(Some(built))
 }
 
-/// Memory for a tree of so many nodes of the lowest level and buckets.
+/// Memory for a tree of `leaf_nodes` nodes of the lowest level and `lines` buckets.
 pub(crate) fn room<K: KeyWord, V: Value>(
     device: &Device,
     options: Options,
@@ -280,7 +280,7 @@ pub(crate) struct UpperScratch<K> {
 }
 
 impl<K: KeyWord> UpperScratch<K> {
-    /// For a tree of so many nodes of the lowest level.
+    /// For a tree of `leaf_nodes` nodes of the lowest level.
     pub(crate) fn new(device: &Device, leaf_nodes: usize, options: Options) -> Result<Self> {
         let has_levels = leaf_nodes > options.table_nodes as usize;
         let parts = if has_levels { leaf_nodes.div_ceil(HALVES_CHILDREN as usize) } else { 0 };
@@ -305,7 +305,7 @@ pub(crate) fn read<T: bytemuck::Pod + Default>(from: &Buffer<T>, at: usize) -> R
     Ok(one[0])
 }
 
-/// The most nodes that levels above so many have; or, if the table leads to these, how many these are: there is room for
+/// The most nodes that the levels above `leaf_nodes` nodes have; or `leaf_nodes`, if the table leads to these: there is room for
 /// their first keys.
 fn most_upper<K: KeyWord>(leaf_nodes: usize, table_nodes: usize) -> usize {
     if leaf_nodes <= table_nodes {

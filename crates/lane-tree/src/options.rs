@@ -58,7 +58,7 @@ fn most_table_nodes(shared_bytes_per_block: u32) -> u32 {
     (prefixes / 16 * 4).clamp(1, TABLE_NODES)
 }
 
-/// The most nodes of each level above so many of the lowest.
+/// The most nodes of each level above `leaf_nodes` of the lowest.
 pub(crate) fn upper_levels<K: KeyWord>(leaf_nodes: usize) -> impl Iterator<Item = usize> {
     let first = leaf_nodes.div_ceil(HALVES_CHILDREN as usize) * most_of_part::<K>();
     successors(Some(first), |nodes| Some(nodes.div_ceil(exact_children::<K>() as usize)))

@@ -4,12 +4,12 @@ use lanetree_frame::ByCard;
 
 /// What is fastest on a card.
 pub(crate) struct Tuning {
-    /// Fewest threads of a block of queries, if there are so many: each block copies the table.
+    /// Fewest threads of a block of queries, unless the batch has fewer queries: each block copies the table.
     pub(crate) block_threads: u64,
-    /// Where a batch would have more than one in so many nodes rewritten, and [a few](FEW_NODES), the tree is rebuilt: that takes a
+    /// Where a batch would rewrite more than one node of this number, and [a few](FEW_NODES), the tree is rebuilt: that takes a
     /// third longer, but leaves buckets with more room to the batches that follow.
     most_listed: u64,
-    /// Likewise, where more than one in so many nodes would be split.
+    /// Likewise, where it would split more than one node of this number.
     most_split: u64,
 }
 
@@ -23,12 +23,12 @@ pub(crate) const TUNING: ByCard<Tuning> = ByCard(&[((9, 0), HOPPER)]);
 const HOPPER: Tuning = Tuning { block_threads: 512, most_listed: 2, most_split: 5 };
 
 impl Tuning {
-    /// The most nodes of so many that are rewritten.
+    /// The most nodes that a batch rewrites, of a tree with `leaf_nodes`.
     pub(crate) const fn most_listed(&self, leaf_nodes: u64) -> u64 {
         leaf_nodes / self.most_listed + FEW_NODES
     }
 
-    /// The most nodes of so many that are split.
+    /// The most nodes that a batch splits, of a tree with `leaf_nodes`.
     pub(crate) const fn most_split(&self, leaf_nodes: u64) -> u64 {
         leaf_nodes / self.most_split + FEW_NODES
     }

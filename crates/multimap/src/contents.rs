@@ -75,7 +75,7 @@ pub(crate) struct Found<K> {
 }
 
 impl<K: AnyKey> Found<K> {
-    /// Room for so many.
+    /// Room for `most` values.
     pub(crate) fn new(device: &Device, most: usize) -> Result<Self> {
         Ok(Self { keys: device.alloc(most)?, numbers: device.alloc(most)?, count: device.alloc(1)? })
     }

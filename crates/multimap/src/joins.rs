@@ -135,7 +135,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Ok(all)
     }
 
-    /// Makes room for the rows of so many probes, if the join has rows.
+    /// Makes room for the rows of `probes` probes, if the join has rows.
     fn make_room(&self, on: &OnStream<'_, K, V>, probes: usize, found: &mut DeviceRows<V>) -> Result<bool> {
         let has_rows = on.has_rows();
         if has_rows {

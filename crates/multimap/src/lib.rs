@@ -29,7 +29,7 @@
 //! Keys may have 16 bytes, as a LaneTree's.
 //!
 //! # Memory
-//! Bytes per pair, with random keys of so many values each ([`MultiMap::stats`] has the parts); a map whose keys have one value
+//! Bytes per pair, with random keys, by the number of values of a key ([`MultiMap::stats`] has the parts); a map whose keys have one value
 //! each is better a [`LaneTree`]:
 //!
 //! | keys, values | 1 | 4 | 16 |

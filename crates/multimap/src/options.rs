@@ -31,7 +31,7 @@ impl<K> Options<K> {
         Err(Error::OptionValue { what: "room for values", value: self.room.to_string(), allowed: "0 to 16" })
     }
 
-    /// The length of the values' buffer of a map that is built over so many pairs.
+    /// The length of the values' buffer of a map that is built over `pairs` pairs.
     pub(crate) fn positions(&self, pairs: usize) -> usize {
         pairs.saturating_add((pairs as f64 * self.room).ceil() as usize)
     }

@@ -5,7 +5,7 @@ use lanetree_base::{KeyWord, Value, Word};
 use lanetree_kernels_primitives::calls;
 use lanetree_simt::Entry;
 
-/// Those of a sort of so many elements and, unless it is of keys alone, of the local sort after it.
+/// The kernels of a sort of `len` elements and, unless it is of keys alone, of the local sort after it.
 fn sort_kernels<K: KeyWord, V: Word>(len: usize, values: bool) -> Vec<&'static Entry> {
     let mut kernels = match is_small(len) {
         true => vec![calls::small_sort_entry::<K, V>(values)],
@@ -17,12 +17,12 @@ fn sort_kernels<K: KeyWord, V: Word>(len: usize, values: bool) -> Vec<&'static E
     kernels
 }
 
-/// The kernels of an [`OperationSort`](crate::OperationSort) of so many operations, unless they have kinds.
+/// The kernels of an [`OperationSort`](crate::OperationSort) of `count` operations, unless they have kinds.
 pub fn kernels_of_operations<K: KeyWord>(count: usize) -> Vec<&'static Entry> {
     sort_kernels::<K, u32>(count, true)
 }
 
-/// The kernels that sort so many pairs for a build: [`BuildScratch`](crate::BuildScratch).
+/// The kernels that sort `len` pairs for a build: [`BuildScratch`](crate::BuildScratch).
 pub fn kernels_of_builds<K: KeyWord, V: Value>(len: usize) -> Vec<&'static Entry> {
     sort_kernels::<K, V::Word>(len, V::IS_SOME)
 }

@@ -219,7 +219,7 @@ impl<K: AnyKey, V: Word> Base<K, V> {
         self.slots.iter().for_each(Slot::quiesce);
     }
 
-    /// Slots, at least so many, for batches on a device.
+    /// Slots, at least `count`, for batches on a device.
     fn make_slots(&mut self, count: usize, home: &Device) -> Result<()> {
         while self.slots.len() < count {
             self.slots.push(Slot::new(&self.device, home)?);

@@ -154,7 +154,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         Bounds { count: starts.len(), starts, ends, limits, limit }
     }
 
-    /// Checks that there is room for the offsets of so many ranges, and as many values as keys.
+    /// Checks that there is room for the offsets of `count` ranges, and as many values as keys.
     pub(super) fn check_ranges(&self, count: usize, out: &DeviceRanges<I::Key, I::Value>) -> Result<()> {
         self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
         self.check("the keys' buffer", 0, &out.keys)?;

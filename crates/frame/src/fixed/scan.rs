@@ -1,4 +1,4 @@
-//! Scans: the first pairs from each key on, so many of each.
+//! Scans: the first pairs from each key on, up to a limit for each key.
 
 use super::on_stream::{Uses, bits};
 use super::{FixedIndex, OnStream, TASK, View};

@@ -37,7 +37,7 @@ impl List {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Lists the nodes that are split, of which there are so many. Waits for the stream.
+    /// Lists the nodes that are split. Waits for the stream.
     fn list_divided(
         &self,
         stream: &Stream,

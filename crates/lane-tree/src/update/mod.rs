@@ -246,7 +246,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         })
     }
 
-    /// Launches the changes of buckets, and of nodes that are listed and not split, of which there are at most so many. Records
+    /// Launches the changes of buckets, and of nodes that are listed and not split, at most `most_nodes`. Records
     /// keep the ranks of before.
     ///
     /// # Safety
@@ -320,7 +320,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Filling::new::<K::Bits, V>(self.divided_fill())
     }
 
-    /// Rebuilds the tree of the pairs that there are after a batch, so many. After an error it is what it was.
+    /// Rebuilds the tree from the `len` pairs that there are after a batch. After an error the tree is what it was.
     fn rebuild(
         &mut self,
         stream: &Stream,

@@ -6,7 +6,7 @@ use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::layout::{lines_in_words, words_of_lines};
 use lanetree_layout::{AnyKey, Value};
 
-/// Where buckets have no room, they get memory for one in so many more than they need: all are copied there.
+/// Where buckets have no room, they get memory for one spare bucket in this many: all are copied there.
 const MORE: u64 = 4;
 
 /// Where more than one in so many buckets would have no node, and there is no room for more buckets, the tree is rebuilt; where there
@@ -24,7 +24,7 @@ pub(super) struct NewLines {
 }
 
 impl NewLines {
-    /// Notes them. There is room for so many buckets.
+    /// Notes them. There is room for these buckets.
     pub(super) fn add_to<K>(self, shape: &mut Shape<K>) {
         shape.lines += self.new as u32;
         shape.unused += self.old as u32;

@@ -38,7 +38,7 @@ fn expected<K: AnyKey, V: Word>(
     (out, numbers)
 }
 
-/// The bits of a mask of so many elements, from a bit on.
+/// `len` bits of a mask, from a bit on.
 fn words(len: usize, from: usize, bit: impl Fn(usize) -> bool) -> Vec<u32> {
     let mut words = vec![0x5a5a_5a5a; (from + len).div_ceil(32)];
     for i in 0..len {

@@ -139,7 +139,7 @@ impl<K: AnyKey> OperationSort<K> {
         Ok(())
     }
 
-    /// The bits of its keys by which a batch of so many operations is sorted next.
+    /// The bits of its keys by which a batch of `count` operations is sorted next.
     pub fn bits(&self, count: usize) -> Range<u32> {
         self.again.clone().unwrap_or_else(|| self.range.bits(count))
     }

@@ -58,7 +58,7 @@ impl Counters {
     }
 }
 
-/// Whether a sort of so many elements takes one launch.
+/// Whether a sort of `len` elements takes one launch.
 pub(crate) fn is_small(len: usize) -> bool {
     len <= SMALL_SORT as usize
 }
