@@ -1,5 +1,6 @@
 //! Files of every version, as they were written when it was the newest.
 
+use super::killed::without_children;
 use crate::{Durability, FromFile, Load, Log, Save, read_pairs, read_strings, types_of, write_pairs, write_strings};
 use lanetree_cuart::Cuart;
 use lanetree_frame::{AnyKey, ByteKeysBuf, Bytes16, Device, F32, F64, KeyWord, Op, Value};
@@ -143,6 +144,7 @@ fn an_index_of_a_golden_file_answers_as_one_of_its_pairs() {
 
 #[test]
 fn a_golden_log_is_replayed_and_written_byte_for_byte() {
+    let _alone = without_children();
     let ((golden, write), folder) = (golden_log(), tempfile::tempdir().unwrap());
     write(folder.path());
     for name in ["0.base", "0.log"] {

@@ -4,11 +4,21 @@ use super::crash::kill_at;
 use super::kinds::KINDS;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::{env, fs};
 
 /// Tells the child which kind of file it saves, where, and the step at which it is killed.
 const CHILD: &str = "LANETREE_FILES_KILLED";
+
+/// Until a child runs its own program it has all files of this process, locked ones too: whose log is closed and opened in that time
+/// finds it open elsewhere.
+static CHILDREN: RwLock<()> = RwLock::new(());
+
+/// No process is started until this is dropped.
+pub(crate) fn without_children() -> RwLockReadGuard<'static, ()> {
+    CHILDREN.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[test]
 fn a_process_killed_at_any_step_of_a_save_leaves_the_old_file_or_the_new_one() {
@@ -30,7 +40,12 @@ fn a_process_killed_at_any_step_of_a_save_leaves_the_old_file_or_the_new_one() {
             let mut child = Command::new(env::current_exe().unwrap());
             child.args(["--exact", &own_name(), "--test-threads=1"]);
             child.env(CHILD, format!("{number} {step} {}", path.display()));
-            let output = child.output().unwrap();
+            child.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let started = {
+                let _alone = CHILDREN.write().unwrap_or_else(PoisonError::into_inner);
+                child.spawn().unwrap()
+            };
+            let output = started.wait_with_output().unwrap();
             let is_killed = output.status.signal() == Some(libc::SIGKILL);
             assert!(is_killed || output.status.success(), "{name}, step {step}: {output:?}");
             let text = String::from_utf8_lossy(&output.stdout);

@@ -2,6 +2,7 @@
 
 use super::crash::{PowerCuts, failing, steps};
 use super::damage::largest_allocation;
+use super::killed::without_children;
 use crate::Durability::{Synced, Unsynced};
 use crate::{Compacted, Compaction, Durability, Error, Log, Opened, Result, Section};
 use lanetree_frame::{Device, Op, apply_to_map};
@@ -113,6 +114,7 @@ fn act(log: &mut Log<u64, u32>, beside: &mut Beside, act: Act) -> Result<()> {
 
 #[test]
 fn a_log_replays_its_batches_and_goes_on() {
+    let _alone = without_children();
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("log");
     let mut log = create(&folder).unwrap();
@@ -150,6 +152,7 @@ fn a_log_replays_its_batches_and_goes_on() {
 
 #[test]
 fn after_a_power_cut_at_any_step_all_synced_batches_are_there() {
+    let _alone = without_children();
     let folder = tempfile::tempdir().unwrap();
     let cuts = PowerCuts::begin(folder.path());
     let mut log = create(folder.path()).unwrap();
@@ -197,6 +200,7 @@ fn after_a_power_cut_at_any_step_all_synced_batches_are_there() {
 
 #[test]
 fn a_log_whose_disk_fails_at_any_step_loses_nothing_that_was_synced() {
+    let _alone = without_children();
     for (all_after, compacts) in [(false, false), (false, true), (true, false), (true, true)] {
         for step in 0.. {
             let folder = tempfile::tempdir().unwrap();
@@ -262,6 +266,7 @@ fn four(folder: &Path, durability: Durability) -> (Vec<u8>, Vec<usize>) {
 
 #[test]
 fn a_damaged_middle_is_an_error_and_a_damaged_end_is_cut_off() {
+    let _alone = without_children();
     for durability in [Synced, Unsynced] {
         let folder = tempfile::tempdir().unwrap();
         let (mut bytes, starts) = four(folder.path(), durability);
@@ -292,6 +297,7 @@ fn a_damaged_middle_is_an_error_and_a_damaged_end_is_cut_off() {
 
 #[test]
 fn a_log_of_any_shorter_length_is_cut_off_at_a_batch() {
+    let _alone = without_children();
     let folder = tempfile::tempdir().unwrap();
     let (bytes, starts) = four(folder.path(), Synced);
     for len in 0..bytes.len() {
@@ -311,6 +317,7 @@ fn a_log_of_any_shorter_length_is_cut_off_at_a_batch() {
 
 #[test]
 fn numbers_of_operations_that_the_file_has_no_bytes_for_allocate_nothing() {
+    let _alone = without_children();
     let folder = tempfile::tempdir().unwrap();
     let (mut bytes, starts) = four(folder.path(), Synced);
     // The last batch: of the others it is an error.
@@ -343,6 +350,7 @@ proptest! {
         // Batches, after which the log is opened again or compacted.
         batches in prop::collection::vec((prop::collection::vec(op(), 0..30), 0..4), 0..8),
     ) {
+        let _alone = without_children();
         let folder = tempfile::tempdir().unwrap();
         let (keys, values): (Vec<_>, Vec<_>) = base.iter().map(|(&key, &value)| (key, value)).unzip();
         let mut expected = base;
@@ -367,6 +375,7 @@ proptest! {
 
 #[test]
 fn batches_are_appended_while_another_thread_compacts() {
+    let _alone = without_children();
     let folder = tempfile::tempdir().unwrap();
     let mut log = create(folder.path()).unwrap();
     while log.next_batch() < 60 {
