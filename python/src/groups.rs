@@ -9,7 +9,8 @@ use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, report};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{
-    AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, UpdateReport, Word, compose_on,
+    AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, UpdateReport, Word,
+    compose_on,
 };
 use lanetree_frame::parallel::*;
 use lanetree_primitives::BuildScratch;
