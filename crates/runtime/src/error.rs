@@ -118,12 +118,12 @@ crate::errors! {
             device: String,
         },
 
-        /// Host memory could not be page-locked for a device.
+        /// Host memory could not be pinned for a device.
         #[error(
             "cannot page-lock {bytes} bytes of host memory for {device}: {reason}; raise the limit of locked memory (`ulimit -l`), free host memory, or go on without pinning: an index then copies through staging memory"
         )]
         CannotPin {
-            /// Bytes that were to be page-locked.
+            /// Bytes that were to be pinned.
             bytes: usize,
             /// The device that was to read them.
             device: String,
