@@ -209,6 +209,12 @@ impl WarpOutputs {
         places
     }
 
+    /// Per thread. Whether an output that a body was given, or one some steps further on, is not past the last one.
+    #[inline(always)]
+    pub fn has(&self, output: u64) -> bool {
+        output < self.end
+    }
+
     /// Per thread. Writes what belongs to an output and to the next one, of those that are there: one access if both are.
     ///
     /// # Safety
@@ -222,7 +228,7 @@ impl WarpOutputs {
         pair: [T; 2],
         [is_first, is_second]: [bool; 2],
     ) {
-        let (is_first, is_second) = (is_first && at < self.end, is_second && at + 1 < self.end);
+        let (is_first, is_second) = (is_first && self.has(at), is_second && self.has(at + 1));
         // A caller's memory may begin at any element.
         let is_aligned = to.as_ptr().addr().is_multiple_of(2 * T::BYTES);
         // SAFETY: outputs before the end; both are at a multiple of their size, as the first of them has an even number.

@@ -100,7 +100,10 @@ impl<V: Word> GatherArgs<V> {
             // Without a branch around any, all loads go out together.
             unroll!(AT_ONCE, step => {
                 unroll!(2, i => {
-                    let (array, element, is_there) = self.values.at(positions[step][i], self.offsets.cast());
+                    // Past the last output a position is of any row, and its value may never have been written.
+                    let is_output = outputs.has(at + STEP * step as u64 + i as u64);
+                    let position = if is_output { positions[step][i] } else { u64::MAX };
+                    let (array, element, is_there) = self.values.at(position, self.offsets.cast());
                     values[step][i] = simt.load(array, element, Hint::EvictFirst);
                     are_there[step][i] = is_there;
                 });
