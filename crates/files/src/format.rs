@@ -4,6 +4,7 @@ use crate::disk::Replacement;
 use crate::error::{Error, Result, Section, check_checksum, damaged, io_error};
 use bytemuck::Pod;
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crc32c::{crc32c, crc32c_append};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{make_room, with_room, zeroed};
@@ -444,6 +445,17 @@ pub(crate) fn read_names(file: &dyn ReadAt) -> Result<[String; 2]> {
     read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL | STRINGS)).map(|header| names_in(&header))
 }
 
+/// A piece of a section that is to be read, or has been.
+struct Piece<'a> {
+    section: usize,
+    /// Where it is in the file.
+    offset: u64,
+    checksum: u32,
+    out: &'a mut [u8],
+    /// What is done with its bytes when they are known to be right.
+    then: &'a (dyn Fn(&[u8]) + Sync),
+}
+
 /// A file of pairs whose header and length have been checked.
 pub(crate) struct Reader<'a> {
     file: &'a dyn ReadAt,
@@ -497,9 +509,8 @@ impl<'a> Reader<'a> {
 
     /// Reads and checks all pairs, for which there is room: keys ascend, strictly unless they may occur several times.
     pub(crate) fn read<K: AnyKey, V: Value>(&self, keys: &mut [K], values: &mut [V]) -> Result<()> {
-        self.read_section(0, bytes_of_mut(keys))?;
-        self.read_section(1, bytes_of_mut(values))?;
-        check_order(keys, 0, self.has_several())
+        self.read_window(0, (keys, values), None)?;
+        self.check_windows()
     }
 
     /// [`Reader::read`], in main memory.
@@ -532,11 +543,27 @@ impl<'a> Reader<'a> {
         (keys, values): (&mut [K], &mut [V]),
         before: Option<K>,
     ) -> Result<Option<K>> {
-        self.read_part(0, first * size_of::<K>(), bytes_of_mut(keys))?;
-        self.read_part(1, first * V::BYTES, bytes_of_mut(values))?;
-        check_order(keys, first, self.has_several())?;
+        let ascend = |keys: &[K]| keys.windows(2).all(|pair| self.ascend(pair));
+        // The CPU's caches still have what a thread has read.
+        let pieces_ascend = AtomicBool::new(true);
+        let of_keys = |bytes: &[u8]| {
+            if !bytemuck::try_cast_slice(bytes).is_ok_and(ascend) {
+                pieces_ascend.store(false, Relaxed);
+            }
+        };
+        let of_values = |_: &[u8]| {};
+        let parts = [first * size_of::<K>(), first * V::BYTES];
+        let mut pieces = self.pieces(0, parts[0], bytes_of_mut(keys), &of_keys)?;
+        pieces.extend(self.pieces(1, parts[1], bytes_of_mut(values), &of_values)?);
+        self.read_pieces(pieces)?;
+        // Pieces whose borders are not keys' have not been looked at, and an error names the first key.
+        let per_piece = PIECE / size_of::<K>();
+        let borders = (per_piece..keys.len()).step_by(per_piece);
+        if !pieces_ascend.into_inner() || !borders.into_iter().all(|at| ascend(&keys[at - 1..=at])) {
+            self.check_order(keys, first)?;
+        }
         match (before, keys.first()) {
-            (Some(before), Some(&key)) if before >= key => Err(out_of_order(first, before, key)),
+            (Some(before), Some(&key)) if !self.ascend(&[before, key]) => Err(out_of_order(first, before, key)),
             _ => Ok(keys.last().copied()),
         }
     }
@@ -581,30 +608,62 @@ impl<'a> Reader<'a> {
 
     /// Reads and checks a section, for which there is room.
     fn read_section(&self, section: usize, out: &mut [u8]) -> Result<()> {
-        self.read_part(section, 0, out)?;
+        self.read_pieces(self.pieces(section, 0, out, &|_| {})?)?;
         self.check_padding(section)
     }
 
-    /// Reads and checks a part of a section, whole pieces of it unless it is the last part. Each thread reads a piece and computes
-    /// its checksum while it has the piece in its cache.
-    fn read_part(&self, section: usize, from: usize, out: &mut [u8]) -> Result<()> {
+    /// Whether two keys may follow each other.
+    fn ascend<K: AnyKey>(&self, pair: &[K]) -> bool {
+        pair[0] < pair[1] || self.has_several() && pair[0] == pair[1]
+    }
+
+    /// # Errors
+    /// [`Error::Damaged`] unless keys ascend, strictly or not. The first one is the file's key `first`.
+    fn check_order<K: AnyKey>(&self, keys: &[K], first: usize) -> Result<()> {
+        match keys.par_windows(2).with_min_len(KEYS_AT_ONCE).position_first(|pair| !self.ascend(pair)) {
+            Some(at) => Err(out_of_order(first + at + 1, keys[at], keys[at + 1])),
+            None => Ok(()),
+        }
+    }
+
+    /// The pieces of a part of a section, which begins with a whole one.
+    fn pieces<'b>(
+        &self,
+        section: usize,
+        from: usize,
+        out: &'b mut [u8],
+        then: &'b (dyn Fn(&[u8]) + Sync),
+    ) -> Result<Vec<Piece<'b>>> {
         debug_assert!(from.is_multiple_of(PIECE));
-        let (name, place) = &self.places.sections[section];
+        let place = &self.places.sections[section].1;
         let before: u64 = self.places.sections[..section].iter().map(|(_, place)| pieces(place)).sum();
         let first = before as usize + from / PIECE;
-        let at_once = self.file.reads_at_once();
-        if at_once {
+        if self.file.reads_at_once() {
             self.file.read_exact_at(out, place.start + from as u64).map_err(io_error("reading the file"))?;
         }
-        let read_piece = |(number, piece): (usize, &mut [u8])| {
-            let offset = place.start + (from + number * PIECE) as u64;
+        let mut all = with_room(out.len().div_ceil(PIECE))?;
+        all.extend(out.chunks_mut(PIECE).enumerate().map(|(number, out)| Piece {
+            section,
+            offset: place.start + (from + number * PIECE) as u64,
+            checksum: word_at(&self.table, 4 * (first + number)),
+            out,
+            then,
+        }));
+        Ok(all)
+    }
+
+    /// Each thread reads a piece, computes its checksum and does what is to be done then, while it has the piece in its cache.
+    fn read_pieces(&self, pieces: Vec<Piece<'_>>) -> Result<()> {
+        let at_once = self.file.reads_at_once();
+        let read = |piece: Piece<'_>| {
             if !at_once {
-                self.file.read_exact_at(piece, offset).map_err(io_error("reading the file"))?;
+                self.file.read_exact_at(piece.out, piece.offset).map_err(io_error("reading the file"))?;
             }
-            check_checksum(*name, offset, word_at(&self.table, 4 * (first + number)), piece)
+            check_checksum(self.places.sections[piece.section].0, piece.offset, piece.checksum, piece.out)?;
+            (piece.then)(piece.out);
+            Ok(())
         };
-        let all = out.par_chunks_mut(PIECE).enumerate().map(read_piece).try_collect()?;
-        all.into_iter().collect()
+        pieces.into_par_iter().map(read).try_collect()?.into_iter().collect()
     }
 
     fn check_padding(&self, section: usize) -> Result<()> {
@@ -614,17 +673,6 @@ impl<'a> Reader<'a> {
         self.file.read_exact_at(padding, place.end).map_err(io_error("reading the file"))?;
         check_zeros(*name, place.end, padding)
     }
-}
-
-/// # Errors
-/// [`Error::Damaged`] unless keys ascend, strictly or not. The first one is the file's key `first`.
-fn check_order<K: AnyKey>(keys: &[K], first: usize, may_be_equal: bool) -> Result<()> {
-    let ascend = |pair: &[K]| pair[0] < pair[1] || may_be_equal && pair[0] == pair[1];
-    if keys.par_windows(2).with_min_len(KEYS_AT_ONCE).all(ascend) {
-        return Ok(());
-    }
-    let at = keys.windows(2).position(|pair| !ascend(pair)).expect("not all keys ascend") + 1;
-    Err(out_of_order(first + at, keys[at - 1], keys[at]))
 }
 
 /// The error of the file's key `at`.
