@@ -52,7 +52,7 @@ const VERSION: u32 = 1;
 /// Sections begin at multiples of this, and headers have this length.
 pub(crate) const ALIGNMENT: u64 = 4096;
 /// Bytes of a checksum.
-const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = 1 << 20;
 /// Bytes that are written at a time: whole pieces that caches hold.
 const WRITTEN: usize = 4 * PIECE;
 /// Pairs of a window: whole pieces, whatever the types are.
@@ -445,12 +445,10 @@ pub(crate) fn read_names(file: &dyn ReadAt) -> Result<[String; 2]> {
     read_header(file, len_of(file)?, (MAGIC, Section::Header, SEVERAL | STRINGS)).map(|header| names_in(&header))
 }
 
-/// A piece of a section that is to be read, or has been.
+/// A piece that is to be read.
 struct Piece<'a> {
     section: usize,
-    /// Where it is in the file.
-    offset: u64,
-    checksum: u32,
+    number: usize,
     out: &'a mut [u8],
     /// What is done with its bytes when they are known to be right.
     then: &'a (dyn Fn(&[u8]) + Sync),
@@ -543,11 +541,12 @@ impl<'a> Reader<'a> {
         (keys, values): (&mut [K], &mut [V]),
         before: Option<K>,
     ) -> Result<Option<K>> {
+        const { assert!(PIECE.is_multiple_of(size_of::<K>())) };
         let ascend = |keys: &[K]| keys.windows(2).all(|pair| self.ascend(pair));
         // The CPU's caches still have what a thread has read.
         let pieces_ascend = AtomicBool::new(true);
         let of_keys = |bytes: &[u8]| {
-            if !bytemuck::try_cast_slice(bytes).is_ok_and(ascend) {
+            if !ascend(bytemuck::cast_slice(bytes)) {
                 pieces_ascend.store(false, Relaxed);
             }
         };
@@ -556,10 +555,9 @@ impl<'a> Reader<'a> {
         let mut pieces = self.pieces(0, parts[0], bytes_of_mut(keys), &of_keys)?;
         pieces.extend(self.pieces(1, parts[1], bytes_of_mut(values), &of_values)?);
         self.read_pieces(pieces)?;
-        // Pieces whose borders are not keys' have not been looked at, and an error names the first key.
         let per_piece = PIECE / size_of::<K>();
-        let borders = (per_piece..keys.len()).step_by(per_piece);
-        if !pieces_ascend.into_inner() || !borders.into_iter().all(|at| ascend(&keys[at - 1..=at])) {
+        let mut borders = (per_piece..keys.len()).step_by(per_piece);
+        if !pieces_ascend.into_inner() || !borders.all(|at| ascend(&keys[at - 1..=at])) {
             self.check_order(keys, first)?;
         }
         match (before, keys.first()) {
@@ -613,7 +611,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether two keys may follow each other.
-    fn ascend<K: AnyKey>(&self, pair: &[K]) -> bool {
+    pub(crate) fn ascend<K: AnyKey>(&self, pair: &[K]) -> bool {
         pair[0] < pair[1] || self.has_several() && pair[0] == pair[1]
     }
 
@@ -635,35 +633,48 @@ impl<'a> Reader<'a> {
         then: &'b (dyn Fn(&[u8]) + Sync),
     ) -> Result<Vec<Piece<'b>>> {
         debug_assert!(from.is_multiple_of(PIECE));
-        let place = &self.places.sections[section].1;
-        let before: u64 = self.places.sections[..section].iter().map(|(_, place)| pieces(place)).sum();
-        let first = before as usize + from / PIECE;
         if self.file.reads_at_once() {
-            self.file.read_exact_at(out, place.start + from as u64).map_err(io_error("reading the file"))?;
+            let offset = self.places.sections[section].1.start + from as u64;
+            self.file.read_exact_at(out, offset).map_err(io_error("reading the file"))?;
         }
         let mut all = with_room(out.len().div_ceil(PIECE))?;
-        all.extend(out.chunks_mut(PIECE).enumerate().map(|(number, out)| Piece {
-            section,
-            offset: place.start + (from + number * PIECE) as u64,
-            checksum: word_at(&self.table, 4 * (first + number)),
-            out,
-            then,
-        }));
+        let pieces = out.chunks_mut(PIECE).zip(from / PIECE..);
+        all.extend(pieces.map(|(out, number)| Piece { section, number, out, then }));
         Ok(all)
     }
 
     /// Each thread reads a piece, computes its checksum and does what is to be done then, while it has the piece in its cache.
     fn read_pieces(&self, pieces: Vec<Piece<'_>>) -> Result<()> {
-        let at_once = self.file.reads_at_once();
         let read = |piece: Piece<'_>| {
-            if !at_once {
-                self.file.read_exact_at(piece.out, piece.offset).map_err(io_error("reading the file"))?;
+            if self.file.reads_at_once() {
+                self.check_piece(piece.section, piece.number, piece.out)?;
+            } else {
+                self.read_piece(piece.section, piece.number, piece.out)?;
             }
-            check_checksum(self.places.sections[piece.section].0, piece.offset, piece.checksum, piece.out)?;
             (piece.then)(piece.out);
             Ok(())
         };
         pieces.into_par_iter().map(read).try_collect()?.into_iter().collect()
+    }
+
+    /// How many bytes a section has.
+    pub(crate) fn section_len(&self, section: usize) -> usize {
+        let place = &self.places.sections[section].1;
+        (place.end - place.start) as usize
+    }
+
+    /// Reads and checks a section's piece.
+    pub(crate) fn read_piece(&self, section: usize, number: usize, out: &mut [u8]) -> Result<()> {
+        let offset = self.places.sections[section].1.start + (number * PIECE) as u64;
+        self.file.read_exact_at(out, offset).map_err(io_error("reading the file"))?;
+        self.check_piece(section, number, out)
+    }
+
+    fn check_piece(&self, section: usize, number: usize, bytes: &[u8]) -> Result<()> {
+        let (name, place) = &self.places.sections[section];
+        let before: u64 = self.places.sections[..section].iter().map(|(_, place)| pieces(place)).sum();
+        let checksum = word_at(&self.table, 4 * (before as usize + number));
+        check_checksum(*name, place.start + (number * PIECE) as u64, checksum, bytes)
     }
 
     fn check_padding(&self, section: usize) -> Result<()> {
@@ -676,7 +687,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The error of the file's key `at`.
-fn out_of_order<K: AnyKey>(at: usize, before: K, key: K) -> Error {
+pub(crate) fn out_of_order<K: AnyKey>(at: usize, before: K, key: K) -> Error {
     let offset = ALIGNMENT + (at * size_of::<K>()) as u64;
     damaged(Section::Keys, offset, "a key", (format!("above the one before it, {before}"), key))
 }

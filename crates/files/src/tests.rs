@@ -296,12 +296,12 @@ fn hb_trees_of_every_structure_are_filled_window_by_window() {
 }
 
 #[test]
-fn pairs_reach_a_device_window_by_window_and_are_checked() {
+fn pairs_reach_a_device_piece_by_piece_and_are_checked() {
     use crate::format::Reader;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let device = Device::emulated();
-    // Three windows, of which the last one is not full, and slots that are used again.
+    // 42 pieces, of which the last ones are not full, and slots that are used again.
     let len = (5 << 20) + 3;
     for len in [0, 1, 4096, len] {
         let keys: Vec<u32> = (0..len).map(|i| 3 * i).collect();
@@ -313,20 +313,22 @@ fn pairs_reach_a_device_window_by_window_and_are_checked() {
         crate::upload::pairs(&reader, &device, &mut buffers).unwrap();
         assert!(buffers.0.as_slice().unwrap() == keys && buffers.1.as_slice().unwrap() == values, "{len} pairs");
     }
-    // In a file whose checksums are right, a key of the second window's beginning is not above the one before it.
-    let mut keys: Vec<u32> = (0..len).collect();
-    keys[2 << 20] = (2 << 20) - 1;
-    let header = Header::of::<u32, u32>(MAGIC, 0, u64::from(len)).unwrap();
-    let mut writer = Writer::begin(&path, header).unwrap();
-    writer.push([bytemuck::cast_slice(&keys), bytemuck::cast_slice(&keys)]).unwrap();
-    writer.finish().unwrap();
-    let file = crate::open(&path).unwrap();
-    let reader = Reader::new::<u32, u32>(&file).unwrap();
-    let mut buffers = (device.alloc::<u32>(len as usize).unwrap(), device.alloc::<u32>(len as usize).unwrap());
-    let error = crate::upload::pairs(&reader, &device, &mut buffers).unwrap_err();
-    let offset_of_key = 4096 + (4 << 21);
-    assert!(
-        matches!(error, Error::Damaged { section: Section::Keys, offset, .. } if offset == offset_of_key),
-        "{error}"
-    );
+    // In a file whose checksums are right, a key is not above the one before it: within a piece, and where one begins.
+    for wrong in [(2 << 20) + 5, 2 << 20] {
+        let mut keys: Vec<u32> = (0..len).collect();
+        keys[wrong as usize] = wrong - 1;
+        let header = Header::of::<u32, u32>(MAGIC, 0, u64::from(len)).unwrap();
+        let mut writer = Writer::begin(&path, header).unwrap();
+        writer.push([bytemuck::cast_slice(&keys), bytemuck::cast_slice(&keys)]).unwrap();
+        writer.finish().unwrap();
+        let file = crate::open(&path).unwrap();
+        let reader = Reader::new::<u32, u32>(&file).unwrap();
+        let mut buffers = (device.alloc::<u32>(len as usize).unwrap(), device.alloc::<u32>(len as usize).unwrap());
+        let error = crate::upload::pairs(&reader, &device, &mut buffers).unwrap_err();
+        let offset_of_key = 4096 + 4 * u64::from(wrong);
+        assert!(
+            matches!(error, Error::Damaged { section: Section::Keys, offset, .. } if offset == offset_of_key),
+            "{error}"
+        );
+    }
 }
