@@ -36,7 +36,8 @@ trait AnyMap: Send + Sync {
         asked: &Asked<'_>,
         stream: &lanetree::Stream,
     ) -> PyResult<Joined>;
-    /// Offsets and values of the pairs between the bounds of probes in host memory; without rows those of a semi-join.
+    /// Offsets and values of the pairs between the bounds of probes in host memory; without `has_rows`, as a semi-join
+    /// has them.
     fn rows_between(&self, bounds: [In<'_>; 2], by: By, has_rows: bool) -> PyResult<Found>;
     /// The value of each key that was inserted first, or last, and whether there is one.
     fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
@@ -75,7 +76,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         Ok(if self.floats { ordered(keys).into() } else { keys.into() })
     }
 
-    /// Keys on the device as the map has them; those of an array in host memory are copied there.
+    /// Keys on the device, in the form that the map has them; keys in host memory are copied there.
     fn with_keys<R>(
         &self,
         keys: In<'_>,

@@ -150,9 +150,9 @@ impl<K: AnyKey> JoinBounds<K> {
     }
 }
 
-/// Writes the number of each match's probe, as far as there is room: the other column of a join, beside the rows, of whose `probes`
-/// probes the matches are between `offsets[i]` and `offsets[i + 1]`, ascending from 0. Runs in the stream's order and may return before it
-/// is done. Allocates nothing.
+/// Writes the probe column of a join: `numbers[j]` becomes the number of the probe of match `j`, for as many matches as
+/// `numbers` has elements. The matches of probe `i`, of `probes` probes, are from `offsets[i]` to `offsets[i + 1]`;
+/// offsets ascend from 0. Runs in the stream's order and may return before it is done. Allocates nothing.
 ///
 /// ```
 /// use lanetree::{Device, number_matches};

@@ -238,9 +238,9 @@ pub enum Duplicates {
     Refuse,
 }
 
-/// Clears the bits of a hit mask whose queries are null: those of `hits` where bit `offset + i` of the validity bitmap, the lowest
-/// bit of each word first, is not set. So a null query is answered null by all calls that write hit masks; its value is any. Runs
-/// in the stream's order and may return before it is done. Allocates nothing.
+/// Clears the bits of null queries in a hit mask: bit `i` of `hits` where bit `offset + i` of the validity bitmap, the
+/// lowest bit of each word first, is 0. So all calls that write hit masks report a null query as not found; its value
+/// is unspecified. Runs in the stream's order and may return before it is done. Allocates nothing.
 ///
 /// ```
 /// use lanetree::{Device, LaneTree, mask_hits};

@@ -119,7 +119,7 @@ impl<T: Pod> Buffer<T> {
             this.disown();
         }
         let start = this.start;
-        // SAFETY: `this` is not reused. What it owns beside the memory is dropped here.
+        // SAFETY: `this` is not reused. What it owns in addition to the memory is dropped here.
         unsafe {
             core::ptr::drop_in_place(&raw mut this.device);
             core::ptr::drop_in_place(&raw mut this.uses);

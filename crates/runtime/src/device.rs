@@ -36,8 +36,8 @@ pub enum DeviceKind {
     Emulated,
 }
 
-/// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0. An emulated device has those of its
-/// [`Card`] that decide how kernels are launched.
+/// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0. An emulated device has
+/// the properties of its [`Card`] that decide how kernels are launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {

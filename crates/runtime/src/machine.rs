@@ -1,8 +1,7 @@
 //! What every kind of device can do: the seam between the public types and the three machines.
 //!
-//! Memory is addresses and bytes here; types, lengths and ownership belong to the public types above.
-//! The default methods are those of memory that the CPU can reach, which the host and the emulator
-//! share; CUDA replaces them all.
+//! Memory is addresses and bytes here; types, lengths and ownership belong to the public types above. The default
+//! methods are for memory that the CPU can reach, and are used by the host and the emulator; CUDA replaces them all.
 
 use crate::host_memory;
 use crate::{DeviceKind, Error, Failure, MemoryInfo, Properties, Result};

@@ -11,7 +11,7 @@ pub enum Simd {
     Portable,
     /// AVX2, with BMI1, BMI2 and POPCNT.
     Avx2,
-    /// AVX-512F and AVX-512BW, beside those of AVX2.
+    /// AVX-512F and AVX-512BW, in addition to the instructions of AVX2.
     Avx512,
 }
 
@@ -154,7 +154,7 @@ pub trait Compare: Copy {
     fn equal<W: KeyWord>(self, words: &[W], word: W) -> u32;
 }
 
-/// Words are those of 64 bytes.
+/// `words` are 64 bytes in all.
 #[inline(always)]
 fn check<W>(words: &[W]) {
     assert_eq!(size_of_val(words), Line::BYTES);

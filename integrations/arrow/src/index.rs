@@ -104,7 +104,7 @@ impl ArrowIndex {
         each!(&self.tree, tree => tree.device())
     }
 
-    /// How many rows are in the index: those of the column that are not null.
+    /// The number of rows in the index: of the column's rows that are not null.
     pub fn len(&self) -> u64 {
         each!(&self.tree, tree => tree.len())
     }
@@ -134,7 +134,8 @@ impl ArrowIndex {
         each!(&self.tree, tree => tree.bytes())
     }
 
-    /// Bytes of main memory that it takes beside those: 8 for each row, and 8 for each value if one has several rows.
+    /// Bytes of main memory that it takes, in addition to [`bytes`](Self::bytes): 8 for each row, and 8 for each value
+    /// if one has several rows.
     pub fn host_bytes(&self) -> u64 {
         each!(&self.tree, tree => tree.host_bytes())
     }
@@ -202,10 +203,10 @@ impl ArrowIndex {
         Ok(nullable(rows, probes.nulls()))
     }
 
-    /// The rows of each range of values, in the order of their values; those of one value ascend. Range `i` is from `starts[i]`
-    /// to `ends[i]`; without bounds on both sides, there is one range. A range that ends before it starts is empty, as in SQL. A
-    /// null bound makes a null list. A single range is a part of the index's own memory, not copied. Returns when the results are
-    /// complete.
+    /// The rows of each range of values, in the order of their values; the row numbers of one value ascend. Range `i`
+    /// is from `starts[i]` to `ends[i]`; without bounds on both sides, there is one range. A range that ends before it
+    /// starts is empty, as in SQL. A null bound makes a null list. A single range is a part of the index's own memory,
+    /// not copied. Returns when the results are complete.
     ///
     /// ```
     /// use arrow_array::{Array, Int64Array, UInt64Array, cast::AsArray};

@@ -36,7 +36,7 @@ pub(crate) struct Typed<T> {
 struct Order {
     /// Where the rows of each key begin, and the end of the last; none if each key has one row.
     starts: Option<Vec<u64>>,
-    /// Row numbers; those of one key ascend.
+    /// Row numbers, in the order of their keys; the rows of one key ascend.
     rows: ScalarBuffer<u64>,
 }
 

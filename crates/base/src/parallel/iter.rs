@@ -380,7 +380,7 @@ pub struct MinLen<P> {
     min_len: usize,
 }
 
-// SAFETY: numbers are those of the items.
+// SAFETY: an item keeps its number.
 unsafe impl<P: Parallel> Parallel for MinLen<P> {
     type Item = P::Item;
     type Part = P::Part;
@@ -405,7 +405,7 @@ pub struct Map<P, F> {
     f: F,
 }
 
-// SAFETY: numbers are those of the items.
+// SAFETY: an item keeps its number.
 unsafe impl<P: Parallel, R: Send, F: Fn(P::Item) -> R + Sync> Parallel for Map<P, F> {
     type Item = R;
     type Part = MapPart<P::Part, F>;
@@ -453,7 +453,7 @@ impl<I: Iterator, R, F: Fn(I::Item) -> R> Iterator for MapPart<I, F> {
 #[derive(Debug)]
 pub struct Enumerate<P>(P);
 
-// SAFETY: numbers are those of the items.
+// SAFETY: an item keeps its number.
 unsafe impl<P: Parallel> Parallel for Enumerate<P> {
     type Item = (usize, P::Item);
     type Part = core::iter::Zip<Range<usize>, P::Part>;
@@ -475,7 +475,7 @@ unsafe impl<P: Parallel> Parallel for Enumerate<P> {
 #[derive(Debug)]
 pub struct Zip<A, B>(A, B);
 
-// SAFETY: numbers are those of both.
+// SAFETY: an item's number is the same in both.
 unsafe impl<A: Parallel, B: Parallel> Parallel for Zip<A, B> {
     type Item = (A::Item, B::Item);
     type Part = core::iter::Zip<A::Part, B::Part>;

@@ -33,8 +33,8 @@ pub enum Ties {
 
 /// What an as-of look-up asks: of all keys in the query's group, the nearest one on a side, within a distance.
 ///
-/// Keys of one group have the same first key, if they are [`Composite`](lanetree_layout::Composite); all other keys are of one
-/// group. The semantics are those of `pandas.merge_asof`, `by` being the first key and `on` the second.
+/// [`Composite`](lanetree_layout::Composite) keys with the same first key are a group; keys of other types are all in
+/// one group. The result is the same as of `pandas.merge_asof` with the first key as `by` and the second as `on`.
 ///
 /// ```
 /// use lanetree::{AsOf, Composite, Device, LaneTree};

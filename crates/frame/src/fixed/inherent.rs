@@ -61,7 +61,8 @@ macro_rules! inherent_basics {
                 $crate::fixed::FixedIndex::bytes(self)
             }
 
-            /// Bytes of main memory that the index takes beside those of its device: 0, since it is on its device as a whole.
+            /// Bytes of main memory that the index takes, in addition to its device memory: 0, since the whole index is
+            /// on its device.
             pub fn host_bytes(&self) -> u64 {
                 0
             }
@@ -182,8 +183,8 @@ macro_rules! inherent_basics {
                 $crate::OrderedIndex::insert_many(self, keys, values)
             }
 
-            /// Replaces the values of those of `keys` that are present; absent keys stay absent. If a key is in the batch more
-            /// than once, its last value is kept. All or nothing; returns when it is done.
+            /// Replaces the values of the keys in `keys` that are present; absent keys stay absent. If a key is in the
+            /// batch more than once, its last value is kept. All or nothing; returns when it is done.
             ///
             /// # Errors
             /// As [`insert_many`](Self::insert_many).
@@ -191,7 +192,7 @@ macro_rules! inherent_basics {
                 $crate::OrderedIndex::update_many(self, keys, values)
             }
 
-            /// Removes those of `keys` that are present, with their values. All or nothing; returns when it is done.
+            /// Removes the keys in `keys` that are present, with their values. All or nothing; returns when it is done.
             ///
             /// # Errors
             /// As [`apply`](Self::apply).

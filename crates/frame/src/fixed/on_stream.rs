@@ -172,8 +172,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self
     }
 
-    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of
-    /// [`JoinKind::Inner`] by default.
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The
+    /// default is [`JoinKind::Inner`].
     #[must_use]
     pub fn kind(mut self, kind: JoinKind) -> Self {
         self.options.kind = kind;

@@ -33,7 +33,7 @@ const LARGER: u64 = 4;
 /// Keys and values.
 type Room<K, V> = Held<(Buffer<K>, Buffer<V>)>;
 
-/// What a combination takes beside the second side's pairs.
+/// The working memory of a combination, apart from the second side's pairs.
 #[derive(Debug)]
 struct Work<K, V> {
     device: Device,

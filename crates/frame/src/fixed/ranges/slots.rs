@@ -55,8 +55,8 @@ impl<K: AnyKey> Locating<K> {
         self.staged_ends.len()
     }
 
-    /// Makes room for bounds in main memory, and keeps those of the first `filled` ranges. Memory grows in powers of
-    /// two, and never shrinks.
+    /// Makes room for bounds in main memory, and keeps the bounds of the first `filled` ranges. Memory grows in powers
+    /// of two, and never shrinks.
     pub(in crate::fixed) fn reserve_bounds(&mut self, device: &Device, ranges: usize, filled: usize) -> Result<()> {
         if self.room() < ranges {
             let ranges = ranges.next_power_of_two();
@@ -66,7 +66,7 @@ impl<K: AnyKey> Locating<K> {
         Ok(())
     }
 
-    /// Makes room for the same number of limits as bounds, and keeps those of the first `filled` ranges.
+    /// Makes room for the same number of limits as bounds, and keeps the limits of the first `filled` ranges.
     pub(in crate::fixed) fn reserve_limits(&mut self, device: &Device, filled: usize) -> Result<()> {
         let room = self.room();
         if self.staged_limits.len() < room {
