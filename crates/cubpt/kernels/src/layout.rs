@@ -256,7 +256,7 @@ impl NodeMut {
             }
         }
         if lane < HEAD / 4 {
-            // SAFETY: the caller's; the head has so many words.
+            // SAFETY: the caller's; `lane` is a word of the head.
             unsafe { simt.store(self.head(), u64::from(lane), word, Hint::Default) };
         }
     }
