@@ -3,7 +3,7 @@
 use crate::{Buffer, OpKind};
 
 /// A batch of operations in buffers, as the `apply_on` of an index takes it. Operation `i` consists of `keys[i]`, of
-/// `values[i]` if the index has values, and of `kinds[i]`. The effect is that of one operation after another, in this
+/// `values[i]` if the index has values, and of `kinds[i]`. The effect is as if the operations were applied one after another, in this
 /// order: of several with the same key, the last one decides.
 ///
 /// The number of operations is `keys.len()`. The other buffers have at least this number of elements, and all of them are

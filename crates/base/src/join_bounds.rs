@@ -275,7 +275,8 @@ mod tests {
             for skipped in [0, 1] {
                 let mut memory = vec![u128::MAX; 600];
                 let words: &mut [u64] = bytemuck::cast_slice_mut(&mut memory);
-                // SAFETY: so many elements, and nothing else uses them before the buffer is gone.
+                // SAFETY: the vector has 1001 elements from there on, and nothing else uses them before the buffer is
+                // gone.
                 let mut numbers = unsafe { device.buffer_from_raw(words[skipped..].as_mut_ptr(), 1001) }.unwrap();
                 number_matches(&stream, &offsets, 4, &mut numbers).unwrap();
                 numbers.into_raw().unwrap();

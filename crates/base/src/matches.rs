@@ -44,8 +44,8 @@ impl Matches {
         Ok(matches)
     }
 
-    /// Makes these the matches of so many probes, in the memory that is there: `find` writes the number of the pair of each, or
-    /// [`Matches::NO_ROW`], over anything. After an error there are none.
+    /// Makes these the matches of `probes` probes, and reuses their memory: `find` writes the number of the pair of
+    /// each, or [`Matches::NO_ROW`], over anything. After an error there are none.
     ///
     /// # Errors
     /// As [`Matches::of_rows`]; the errors of `find`.
@@ -137,8 +137,8 @@ impl Matches {
     }
 }
 
-/// Gives a vector so many elements, of any value. New memory is zero as it comes from the system, so that nobody writes it
-/// twice.
+/// Gives a vector `len` elements, of unspecified values. New memory is zero as it comes from the system, so that nobody
+/// writes it twice.
 fn set_len(vector: &mut Vec<u64>, len: usize) -> Result<()> {
     if vector.capacity() < len {
         // First, since both may be large.

@@ -96,8 +96,9 @@ impl<V: Word> Cuart<V> {
     /// [`Cuart::pair`] give the same without copying keys.
     ///
     /// # Errors
-    /// On the host [`Error::Runtime`] if main memory has no room for the results. On a device those of [`Cuart::lower_bound_many`]: a device finds neighbours by ranks, so call
-    /// [`Cuart::compact`] after keys were inserted or removed.
+    /// On the host [`Error::Runtime`] if main memory has no room for the results. On a device the errors of
+    /// [`Cuart::lower_bound_many`]: a device finds neighbours by ranks, so call [`Cuart::compact`] after keys were
+    /// inserted or removed.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
         let tree = self.parts()?;

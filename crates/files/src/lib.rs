@@ -94,9 +94,10 @@ pub trait Load<Of = of::Index> {
 
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
-    /// Takes the memory of the pairs on the device beside the index. For a GPU they go through pinned memory of at most 64 MiB (of
-    /// keys and values of 8 bytes): the next ones are read while some are copied. From a source that is better read at once
-    /// ([`ReadAt::reads_at_once`]) they take their own memory in main memory. An HB+-tree's pairs go from the file into its leaves, window by window, and take no other memory.
+    /// Takes device memory for the pairs, in addition to the index. For a GPU they go through pinned memory of at most
+    /// 64 MiB (of keys and values of 8 bytes): the next ones are read while some are copied. A source that is better
+    /// read at once ([`ReadAt::reads_at_once`]) takes main memory for all pairs. An HB+-tree's pairs go from the file
+    /// into its leaves, window by window, and take no other memory.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
@@ -252,7 +253,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
         self.prepare(path.as_ref())?.commit().map(drop)
     }
 
-    /// Writes them beside the file at the path.
+    /// Writes them to a temporary file in the folder of the path.
     fn prepare(&self, path: &Path) -> Result<Replacement> {
         let (keys, values) = (&*self.keys, &*self.values);
         if keys.len() != values.len() {
@@ -288,7 +289,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
 /// Reads the pairs of a file, in ascending order of their keys.
 ///
 /// # Errors
-/// As [`Load::load`], without those of a build.
+/// As [`Load::load`], without the errors of a build.
 pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>, Vec<V>)> {
     reader_of::<K, V>(&open(path)?)?.to_vecs()
 }

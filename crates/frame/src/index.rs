@@ -218,7 +218,7 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// [`FixedIndex::launch_get`](crate::fixed::FixedIndex::launch_get), tuned for sorted queries if they are.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// The errors of the launch.
     ///
     /// # Safety
     /// The safety contract of that method: the stream may read `count` queries and write as many results.
@@ -237,7 +237,7 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// [`FixedIndex::launch_rank`](crate::fixed::FixedIndex::launch_rank), of the upper bound or of the lower one.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// The errors of the launch.
     ///
     /// # Safety
     /// The safety contract of that method: the stream may read `count` queries and write as many results.
@@ -254,7 +254,7 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// at or above it.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// The errors of the launch.
     ///
     /// # Safety
     /// The safety contract of that method: the stream may read `count` queries and write as many results.

@@ -59,8 +59,8 @@ impl Default for LookUp {
     }
 }
 
-/// A tree's queries on a stream, in device form: those of the frame ([`fixed::OnStream`], to which it derefs), and how they are
-/// tuned.
+/// A tree's queries on a stream, in device form: the frame's queries ([`fixed::OnStream`], to which it derefs), and how
+/// they are tuned.
 #[derive(Debug)]
 pub struct OnStream<'a, K: Key, V: Word>(fixed::OnStream<'a, Harmonia<K, V>>);
 
@@ -114,7 +114,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self(self.0.hits(hits))
     }
 
-    /// The value that queries without a pair get; by default the one of which all bits are set.
+    /// The value that queries without a pair get; by default the value with all bits set.
     #[must_use]
     pub fn miss(self, miss: V) -> Self {
         Self(self.0.miss(miss))

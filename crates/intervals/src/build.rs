@@ -13,8 +13,8 @@ impl<K: AnyKey> IntervalIndex<K> {
     /// Builds an index over the intervals from `starts[i]` to `ends[i]`, both inclusive, in any order. The row of an interval is
     /// its number `i`.
     ///
-    /// Intervals are copied to the device and sorted there. On the way the build takes about four times the memory of the starts
-    /// and ends, beside the index.
+    /// Intervals are copied to the device and sorted there. Meanwhile the build takes about four times the memory of
+    /// the starts and ends, in addition to the index.
     ///
     /// ```
     /// use lanetree::{Device, IntervalIndex};
@@ -92,7 +92,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
             drop(scratch);
             ended_below(stream, &sorted, len)?
         };
-        // Then stably by starts, so that those of one start descend by end.
+        // Then stably by starts, so that intervals with the same start descend by end.
         let (mut sorted, mut positions) = (device.alloc(len)?, device.alloc(len)?);
         {
             let (mut turned, mut turned_order) = (device.alloc(len)?, device.alloc(len)?);

@@ -79,8 +79,8 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
 
     /// Builds a map over pairs in any order. Values of equal keys are in the order of the input.
     ///
-    /// The pairs are copied to the device and sorted there, which takes the memory of the pairs three times. Then, beside the map,
-    /// it is a key and 8 bytes for each pair, and 16 bytes for each distinct key.
+    /// The pairs are copied to the device and sorted there, which takes the memory of the pairs three times. After
+    /// that, in addition to the map, a key and 8 bytes per pair, and 16 bytes per distinct key.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no map has; [`Error::TooManyValues`]

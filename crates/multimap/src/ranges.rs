@@ -14,8 +14,8 @@ use lanetree_layout::{AnyKey, Word};
 type Bounds<'a, K> = (&'a [K], &'a [K], Option<&'a [u64]>);
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
-    /// The pairs of each range of keys, in ascending order of the keys, those of one key in the order in which they were
-    /// inserted. A range's limit is a number of pairs, and may end among the values of a key.
+    /// The pairs of each range of keys, in ascending order of the keys; pairs with the same key in the order in which
+    /// they were inserted. A range's limit is a number of pairs, and may end among the values of a key.
     ///
     /// # Errors
     /// As [`MultiMap::lower_bound_many`]; [`Error::ReversedRange`].

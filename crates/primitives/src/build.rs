@@ -36,7 +36,7 @@ struct Distinct<K, V> {
     runs: RunScratch,
 }
 
-/// Keys and values on a device, of which the first so many are pairs.
+/// Keys and values on a device, and the number of pairs: the first elements of both buffers.
 pub type DevicePairs<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>, usize);
 
 impl<K: AnyKey, V: Value> BuildScratch<K, V> {
@@ -92,8 +92,8 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
     /// kernels. `build` is given pairs for the stream.
     ///
     /// # Errors
-    /// As [`BuildScratch::check`]; [`OutputLength`](Error::OutputLength) for scratch memory that is too small; those of
-    /// `build`.
+    /// As [`BuildScratch::check`]; [`OutputLength`](Error::OutputLength) for scratch memory that is too small; the
+    /// errors of `build`.
     pub fn unsorted<R>(
         &mut self,
         stream: &Stream,
@@ -134,7 +134,7 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
     /// As [`BuildScratch::unsorted`], for pairs in ascending order of their keys.
     ///
     /// # Errors
-    /// As [`BuildScratch::check`]; [`NotSorted`](Error::NotSorted); those of `build`.
+    /// As [`BuildScratch::check`]; [`NotSorted`](Error::NotSorted); the errors of `build`.
     pub fn sorted<R>(
         &mut self,
         stream: &Stream,
@@ -194,8 +194,9 @@ impl<K: AnyKey, V: Value> Distinct<K, V> {
 /// from the stream's device, which is free when `build` is called.
 ///
 /// # Errors
-/// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of another
-/// device than the stream's, and if the device has no room; [`TooManyElements`](Error::TooManyElements); those of `build`.
+/// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of
+/// another device than the stream's, and if the device has no room; [`TooManyElements`](Error::TooManyElements); the
+/// errors of `build`.
 pub fn build_from<K: AnyKey, V: Value, R>(
     stream: &Stream,
     (mut keys, mut values): (Buffer<K>, Buffer<V>),
@@ -317,7 +318,7 @@ mod tests {
         let random: Vec<u64> = (0..len).map(|_| rng.next_u64() & !1).collect();
         // Every other one again.
         let twice = (0..len).map(|i| random[i / 2]).collect();
-        // All but one are small, and so many agree in their upper bits that they are no short runs.
+        // All but one are small, so most agree in their upper bits, and runs are long.
         let mut crowded: Vec<u64> = (0..len).map(|_| rng.random_range(0..1 << 40)).collect();
         crowded[len / 2..].iter_mut().for_each(|key| *key = 77 << 20 | (*key & 0xff));
         crowded[300] = u64::MAX;

@@ -124,12 +124,12 @@ pub(crate) trait Machine: Any + Send + Sync {
         // SAFETY: the caller's contract is that of `host_memory::free`.
         unsafe { host_memory::free(at, bytes) }
     }
-    /// Tells that of an allocation, which a pool holds, the first `bytes` are a buffer now.
+    /// Says that the first `bytes` of an allocation, which a pool holds, are a buffer now.
     ///
     /// # Safety
     /// `at` comes from [`Machine::alloc`] of the same machine with at least as many bytes, and nobody uses them.
     unsafe fn lend(&self, _at: NonNull<u8>, _bytes: usize) {}
-    /// Tells that of an allocation, which a pool holds, nothing is a buffer any more.
+    /// Says that no part of an allocation, which a pool holds, is a buffer any more.
     fn take_back(&self, _at: NonNull<u8>) {}
     /// Takes memory that is not of this machine's allocations as a buffer: an error if the machine cannot reach it.
     ///

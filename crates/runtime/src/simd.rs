@@ -138,7 +138,7 @@ impl Avx512 {
     }
 }
 
-/// Comparisons of the words of 64 bytes with a word, unsigned: bit `i` of what comes out is that of word `i`. The bytes may lie
+/// Comparisons of the words of 64 bytes with a word, unsigned: bit `i` of the result is for word `i`. The bytes may lie
 /// anywhere.
 ///
 /// # Panics

@@ -33,7 +33,7 @@ pub(crate) struct Queue {
     machine: Arc<dyn Machine>,
     raw: RawStream,
     owned: bool,
-    /// Never 0, and never that of another queue of the process.
+    /// Never 0, and never the same for two queues of the process.
     id: u64,
     fence: Mutex<Fence>,
     /// Pieces of work that it was given. A buffer's next user, who has the buffer to itself, sees all that were given

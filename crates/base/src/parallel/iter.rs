@@ -35,7 +35,7 @@ pub unsafe trait Parallel: Sync + Sized {
     /// are dropped.
     unsafe fn part(&self, range: Range<usize>) -> Self::Part;
 
-    /// In parts of at least so many items, unless there are fewer.
+    /// In parts of at least `min_len` items, unless there are fewer in all.
     fn with_min_len(self, min_len: usize) -> MinLen<Self> {
         MinLen { items: self, min_len }
     }
@@ -121,7 +121,7 @@ pub unsafe trait Parallel: Sync + Sized {
                 part.set_len(0);
             }
         });
-        // SAFETY: so many have been moved there.
+        // SAFETY: `len` items have been moved there.
         unsafe { all.set_len(len) };
         Ok(all)
     }

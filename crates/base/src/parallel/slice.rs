@@ -42,7 +42,7 @@ pub trait ParallelSlice<T> {
     where
         T: Send;
 
-    /// So many elements that follow one another, from each element on that has so many.
+    /// All windows of `len` adjacent elements, overlapping, from the first element on.
     ///
     /// # Panics
     /// If the number is 0.

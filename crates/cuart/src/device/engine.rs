@@ -33,8 +33,8 @@ pub enum UpdateEngine {
     /// as large, stays in the cache and is never full. 16 MiB. [`ChangeScratch::one_table`](crate::ChangeScratch::one_table)
     /// has the paper's one table instead.
     HashTable,
-    /// The highest operation of each leaf in an array beside the tree, 8 bytes for each leaf, by an atomic maximum;
-    /// then the same second stage. 8 bytes for each operation.
+    /// The number of the last operation of each leaf, by an atomic maximum, in an array of 8 bytes per leaf next to the
+    /// tree; then the same second stage. 8 bytes per operation.
     Stamps,
     /// One stage, for 32-bit values: the leaf has room for the operation's number above the value, so an atomic maximum
     /// of both together keeps the last operation's value. Takes no memory. Not for trees with keys of more than 32
@@ -274,8 +274,8 @@ fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &UpdateBatch<'_, V>,
     let first_stamp = stamps.next;
     stamps.next += batch.count as u64;
     let args = StampArgs { locate, stamps: stamps.buffer.write_on(stream)?, firsts: stamps.firsts, first_stamp };
-    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, hit
-    // mask for them, and a stamp for each leaf, none of which is above those of the batch.
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, a hit
+    // mask for them, and a stamp for each leaf, none of which is above the batch's stamps.
     unsafe { over(stream, batch.count)?.run(calls::stamp(words, &args))? };
     Ok(first_stamp)
 }

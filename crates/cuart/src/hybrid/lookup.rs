@@ -1,7 +1,7 @@
 //! Point look-ups and neighbours.
 
 use super::split::Long;
-use super::{Hybrid, beside};
+use super::{Hybrid, concurrently};
 use crate::native::task;
 use crate::parts::Parts;
 use crate::{Cuart, Neighbor};
@@ -19,7 +19,7 @@ impl<V: Word> Hybrid<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors
-    /// Those of the device: see [`Cuart::get_many`].
+    /// The errors of the device: see [`Cuart::get_many`].
     pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
         let keys = keys.into();
         let mut out = filled(None, keys.len())?;
@@ -61,7 +61,7 @@ impl<V: Word> Hybrid<V> {
             DeviceKind::Host => device.get_many_into(keys, out),
             _ => device.get_short_across(keys, self.max, out),
         };
-        let (outcome, found) = beside(short, || get_long(host, keys, places));
+        let (outcome, found) = concurrently(short, || get_long(host, keys, places));
         outcome?;
         let found = found?;
         out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
@@ -112,7 +112,7 @@ impl<V: Word> Hybrid<V> {
     /// Asks both trees, and adds.
     pub(super) fn sums(&self, ask: impl Fn(&Cuart<V>) -> Result<Vec<u64>> + Sync) -> Result<Vec<u64>> {
         let (device, host) = self.trees()?;
-        let (short, long) = beside(|| ask(device), || ask(host));
+        let (short, long) = concurrently(|| ask(device), || ask(host));
         short?.into_par_iter().zip(long?).map(|(short, long)| short.saturating_add(long)).try_collect()
     }
 
@@ -123,7 +123,7 @@ impl<V: Word> Hybrid<V> {
         is_nearer: impl Fn(&[u8], &[u8]) -> bool + Sync,
     ) -> Result<Vec<Neighbor<V>>> {
         let (device, host) = self.trees()?;
-        let (short, long) = beside(|| ask(device), || ask(host));
+        let (short, long) = concurrently(|| ask(device), || ask(host));
         let nearer = |(short, long): (Neighbor<V>, Neighbor<V>)| match (&short, &long) {
             (Some((short_key, _)), Some((long_key, _))) if !is_nearer(short_key, long_key) => long,
             (None, _) => long,

@@ -1,6 +1,6 @@
-//! Ranges and prefixes: those of both trees, merged.
+//! Ranges and prefixes: the pairs of both trees, merged.
 
-use super::{Hybrid, beside};
+use super::{Hybrid, concurrently};
 use crate::range::{RangesPart, joined, prefix_sides, sides};
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteRange, ByteRanges, Sides};
@@ -51,7 +51,7 @@ impl<V: Word> Hybrid<V> {
 
     fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
         let (device, host) = self.trees()?;
-        let (short, long) = beside(|| device.collect_many(ranges), || host.collect_many(ranges));
+        let (short, long) = concurrently(|| device.collect_many(ranges), || host.collect_many(ranges));
         let (short, long) = (short?, long?);
         if long.values.is_empty() {
             return Ok(short);

@@ -31,7 +31,8 @@ macro_rules! inherent_basics {
             /// ```
             ///
             /// # Errors
-            /// Those of the build; [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for the pairs, too.
+            /// The errors of the build; [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for the
+            /// pairs, too.
             pub fn build_pairs(
                 device: &$crate::Device,
                 pairs: impl IntoIterator<Item = ($k, $v)>,
@@ -410,8 +411,9 @@ macro_rules! inherent_forms {
             }
 
             /// Joins `probes` with the index as of them: for each the value, such as a row number, of the pair that
-            /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with [`Ties::Both`]($crate::fixed::Ties::Both),
-            /// that of the smaller key first. [`JoinKind`]($crate::JoinKind) says what other rows there are.
+            /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with
+            /// [`Ties::Both`]($crate::fixed::Ties::Both), the value of the smaller key first.
+            /// [`JoinKind`]($crate::JoinKind) says what other rows there are.
             ///
             /// ```
             #[doc = concat!("use lanetree::{AsOf, Device, Join, ", stringify!($index), ", Ties, no_row};")]

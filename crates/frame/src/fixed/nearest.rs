@@ -86,9 +86,9 @@ struct Asked {
 }
 
 impl<I: FixedIndex> OnStream<'_, I> {
-    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not, within
-    /// the distance and the group that `how` says. Those of query `i` are from `out.offsets[i]` to `out.offsets[i + 1]`. Of two that
-    /// are equally near, the one below is first, unless `how` says otherwise.
+    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or
+    /// not, within the distance and the group that `how` says. The pairs of query `i` are from `out.offsets[i]` to
+    /// `out.offsets[i + 1]`. Of two that are equally near, the one below is first, unless `how` says otherwise.
     ///
     /// A round of look-ups finds one pair of each query: two launches for one side, three for both. There are `k` rounds, or as many
     /// as the index has pairs if these are fewer.
@@ -125,8 +125,9 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.find_rounds(queries, asked, k.min(self.index.len()), scratch, out)
     }
 
-    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of their keys. A
-    /// range whose end is below its start is empty. Those of range `i` are from `out.offsets[i]` to `out.offsets[i + 1]`.
+    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of
+    /// their keys. A range whose end is below its start is empty. The pairs of range `i` are from `out.offsets[i]` to
+    /// `out.offsets[i + 1]`.
     ///
     /// A round of look-ups finds one pair of each range, in two launches; there are `k` rounds, or as many as the index has pairs if
     /// these are fewer. The first pairs of ranges are copied at once: [`limit`](Self::limit).

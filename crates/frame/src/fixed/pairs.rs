@@ -70,7 +70,7 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
     /// # Errors
     /// [`Error::Runtime`] where main memory has no room.
     pub fn merge((keys, values): (&[B], &[V]), changes: &[(B, NetChange<V>)]) -> Result<(Self, UpdateReport)> {
-        // Parts begin at every so many of the longer list.
+        // Parts begin at equal distances in the longer list.
         let begins_at = |part: usize| match keys.len() > changes.len() {
             true => keys.get(part * TASK).copied(),
             false => changes.get(part * TASK).map(|change| change.0),

@@ -18,7 +18,7 @@ use lanetree_frame::{Batch, Buffer, Device, Join, KeyRange, Matches, Op, Result,
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
 
-/// An ordered set of keys `K`, on a device: beside [`LaneTree`] what std's `BTreeSet` is beside `BTreeMap`.
+/// An ordered set of keys `K`, on a device: to [`LaneTree`] what std's `BTreeSet` is to `BTreeMap`.
 ///
 /// It is a LaneTree without values: a bucket of 64 bytes holds 16 keys of 32 bits, 8 of 64, or 4 of 128. So it takes about half of
 /// a map's memory, and look-ups have fewer buckets to read.
@@ -90,7 +90,8 @@ impl<K: AnyKey> LaneSet<K> {
         FixedIndex::bytes(&self.tree)
     }
 
-    /// Bytes of main memory that the set takes beside those of its device: 0, since it is on its device as a whole.
+    /// Bytes of main memory that the set takes, in addition to its device memory: 0, since the whole set is on its
+    /// device.
     pub fn host_bytes(&self) -> u64 {
         0
     }

@@ -73,9 +73,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             count: batch.keys.len() as u64,
             words: words.write_on(stream)?,
         };
-        // SAFETY: the nodes of the tree, of which so many are split.
+        // SAFETY: the nodes are the tree's, and there is room for all that are split.
         unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
-        // Those of the end are of all.
+        // The last entry's words are the totals.
         let mut all = [0; DIVIDED_WORDS as usize];
         words.copy_range_to(count * all.len(), &mut all)?;
         let [pairs, parts, lines] = Divided::sums(all);

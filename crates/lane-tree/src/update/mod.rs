@@ -151,7 +151,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             tally: findings.byte_add(TALLY as u64 * 8),
             unsorted,
         };
-        // SAFETY: the scratch memory is for so many operations; the tree is borrowed.
+        // SAFETY: the scratch memory is for `count` operations; the tree is borrowed.
         unsafe { over_queries(stream, count, SEARCH_THREADS, 0, &args.tree)?.run(calls::search::<_, V>(&args))? };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {

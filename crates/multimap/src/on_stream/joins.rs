@@ -94,7 +94,7 @@ impl<V: Word> DeviceJoin<V> {
 }
 
 impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
-    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of [`JoinKind::Inner`] by default.
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The default is [`JoinKind::Inner`].
     #[must_use]
     pub fn kind(mut self, kind: JoinKind) -> Self {
         self.options.kind = kind;

@@ -33,7 +33,7 @@ fn check<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
         return true;
     }
     assert_eq!(found[1], 1, "{name}");
-    // The same pairs still, and those of equal keys in their order.
+    // The same pairs still, and pairs with equal keys in their original order.
     order.sort_by_key(|&i| keys[i as usize]);
     assert_eq!(order, expected, "{name}");
     false

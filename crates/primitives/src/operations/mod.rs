@@ -1,4 +1,4 @@
-//! Operations of a batch of updates: sorted by their keys, and those of each key folded into the last one.
+//! Operations of a batch of updates: sorted by their keys, and the operations of each key folded into the last one.
 
 mod range;
 

@@ -97,9 +97,9 @@ impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
 /// The input is either keys, a `&Buffer<K>`, or pairs, `(&Buffer<K>, &Buffer<V>)`; `sorted` is the same, but mutable, and
 /// has room for `len` elements. The scratch memory of a sort of pairs is for values of their type.
 ///
-/// Bits are those of the key's order-preserving word ([`AnyKey::encode`]), 0 the least significant: `0..64`
-/// sorts `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits, or part of 8,
-/// take one pass over the elements.
+/// Bits are numbered in the key's order-preserving word ([`AnyKey::encode`]), 0 the least significant: `0..64` sorts
+/// `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits, or part of 8, take one
+/// pass over the elements.
 ///
 /// # Errors
 /// [`Error::BitRange`]; [`Error::OutputLength`] for a buffer or scratch memory that is too small;
