@@ -714,7 +714,7 @@ class Index(_Ordered):
         direction, tolerance, allow_exact_matches
             As in :meth:`asof`.
         ties : {"backward", "forward", "both"}, default "backward"
-            As in :meth:`asof`. With "both" a probe has a row for each of two pairs that are equally near, that of the smaller key first.
+            As in :meth:`asof`. With "both" a probe has a row for each of two pairs that are equally near, the row of the smaller key first.
             For probes in host memory.
         valid, stream, progress
             As in :meth:`join`.

@@ -118,7 +118,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         }
     }
 
-    /// The rows of a join of so many probes on the device. Waits, to learn how many there are.
+    /// The rows of a join of `probes` probes on the device. Waits, to learn how many there are.
     fn joined(
         &self,
         probes: usize,

@@ -119,7 +119,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))
     }
 
-    /// The pairs that rounds of look-ups find for so many queries. Waits, to learn how many there are.
+    /// The pairs that rounds of look-ups find for `count` queries. Waits, to learn how many there are.
     pub(crate) fn rounds(
         &self,
         count: usize,

@@ -120,7 +120,7 @@ pub enum Error {
     Pairs {
         /// The number and the checksums that the file has.
         written: String,
-        /// Those of what was read.
+        /// The columns that were read.
         read: String,
     },
 

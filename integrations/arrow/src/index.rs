@@ -94,7 +94,7 @@ impl ArrowIndex {
         Ok(Self { data_type, rows: column.len(), tree })
     }
 
-    /// The type of the column's values: of a dictionary, that of what it stands for.
+    /// The type of the column's values: for a dictionary, the type of the dictionary's values.
     pub fn data_type(&self) -> &DataType {
         &self.data_type
     }

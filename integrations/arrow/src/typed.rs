@@ -41,7 +41,7 @@ struct Order {
 }
 
 impl Order {
-    /// From the number of each row's key, of so many keys.
+    /// From each row's number and its key's number, of `keys` keys.
     fn new(keys: usize, key_of_each: &[u64], rows: &[u64]) -> Result<Self> {
         let mut ordered = filled(0, rows.len())?;
         if keys == rows.len() {

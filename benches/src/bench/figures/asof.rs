@@ -1,4 +1,4 @@
-//! As-of look-ups of LaneTree by composite keys, beside predecessors of the same keys.
+//! As-of look-ups of LaneTree by composite keys, compared with predecessors of the same keys.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Data, Order, mix};
@@ -13,7 +13,7 @@ use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "asof",
-    about: "LaneTree: as-of look-ups within groups, beside predecessors",
+    about: "LaneTree: as-of look-ups within groups, compared with predecessors",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,

@@ -118,7 +118,7 @@ fn compare(
     let (mut pbi, mut palm) = (none, none);
     let mut rows = Vec::new();
     for (index, threads) in [("pbi", 1), ("palm", 2), ("palm", 4), ("palm", rayon::current_num_threads())] {
-        // Built by all threads; then those of the row.
+        // Built by all threads; then the row's number of threads.
         let options = Options { order: order as usize, fill: 1.0, threads };
         // Into a new tree each time, whose memory is prepared.
         let reports: Vec<Report> = session.repeat_self_timed(|| {

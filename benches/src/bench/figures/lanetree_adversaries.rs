@@ -1,5 +1,5 @@
-//! LaneTree over keys that are made to defeat it, and batches of new keys that are: sizes and rates beside those of uniform
-//! keys, and of Harmonia.
+//! LaneTree over keys that are made to defeat it, and batches of new keys that are: sizes and rates compared with
+//! uniform keys, and with Harmonia.
 
 use crate::bench::batches::{Sent, Spread, batch, keys};
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, RATE, SIZE};
@@ -54,10 +54,10 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Device,
     notes: &[
-        "Random order. x harmonia: the rate over that of a Harmonia over the same keys, for the same queries. x uniform: over",
-        "that of the same call where keys are uniform. bytes/key: of a map with equal keys, bytes per pair; x uniform's: over",
-        "those of as many uniform keys (pairs). Inserts: by the CPU's clock, from the call to its return, the sort included;",
-        "\"after\": so many batches of the same size that came before.",
+        "Random order. x harmonia: the rate over the rate of a Harmonia over the same keys, for the same queries. x uniform: over",
+        "the rate of the same call on uniform keys. bytes/key: of a map with equal keys, bytes per pair; x uniform's: over",
+        "the bytes of the same number of uniform keys (pairs). Inserts: by the CPU's clock, from the call to its return, the sort included;",
+        "\"after\": the number of batches of the same size that came before.",
     ],
     summary: Some(summary),
 };
@@ -139,8 +139,8 @@ fn of_keys(session: &mut Session, data: &Data<u64>, uniform: &mut Uniform) -> Re
                 lower_bounds(session, &what, &batch, |out| other().lower_bound(&queries, out))?,
             ));
         }
-        for (operation, (timing, checksum), (beside, _)) in measured {
-            let x_harmonia = beside.median_ms / timing.median_ms;
+        for (operation, (timing, checksum), (of_harmonia, _)) in measured {
+            let x_harmonia = of_harmonia.median_ms / timing.median_ms;
             let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
             let rate = *uniform.rates.entry((operation, misses)).or_insert(row.giga_per_second);
             let x_uniform = row.giga_per_second / rate;
@@ -191,12 +191,12 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let first = timed(&mut out, &|out, scratch| on().miss(miss()).first(&queries, out, scratch))?;
     let right = |i: usize| first_of(batch.origins[i].rank());
     let firsts = session.check(&what, "first values", &out.0, count, miss(), right)?;
-    let beside = timed(&mut out, &|out, _| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
+    let of_harmonia = timed(&mut out, &|out, _| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
     session.check(&what, "values", &out.0, count, miss(), right)?;
     let counting = timed(&mut out, &|out, scratch| on().count(&queries, out, scratch))?;
     let right = |i: usize| pairs.places(batch.origins[i].rank()).len() as u64;
     let counts = session.check(&what, "counts", &out.0, count, u64::MAX, right)?;
-    let x_harmonia = beside.median_ms / first.median_ms;
+    let x_harmonia = of_harmonia.median_ms / first.median_ms;
     let row = label(Row::new(TABLE.name, "multimap", "first", count, first, firsts), session);
     session.push(row.with("x_harmonia", x_harmonia));
     let row = label(Row::new(TABLE.name, "multimap", "count", count, counting, counts), session);
@@ -264,7 +264,7 @@ fn summary(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
     };
     let any = |_: &Row| true;
     let is_insert = |row: &Row| row.operation == "insert";
-    worst("most bytes, over those of uniform keys; at most 2 is wanted", "bytes_x_uniform", &any, |a, b| a > b)?;
+    worst("most bytes, over the bytes of uniform keys; at most 2 is wanted", "bytes_x_uniform", &any, |a, b| a > b)?;
     worst("slowest look-ups, over Harmonia's; at least 0.5 is wanted", "x_harmonia", &any, |a, b| a < b)?;
     worst("slowest batches, over uniform ones; at least 0.33 is wanted", "x_uniform", &is_insert, |a, b| a < b)
 }

@@ -1,5 +1,5 @@
-//! The update phase as Harmonia's paper has it (section 3.2): the CPU applies a batch, then the device's copy is brought in
-//! sync; beside batches that the device applies itself. For Harmonia and CuART.
+//! The update phase as Harmonia's paper has it (section 3.2): the CPU applies a batch, then the device's copy is
+//! brought in sync; compared with batches that the device applies itself. For Harmonia and CuART.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, OPERATION, RATIO, THREADS, power};
 use crate::bench::cuart::data::keys as byte_keys;

@@ -90,7 +90,7 @@ impl<W: BenchWord, L: Structure> Subject<W, L> {
         self.look_up_count(session, section, side, what, 1 << session.plan.queries)
     }
 
-    /// [`Subject::look_up`], of batches of so many queries.
+    /// [`Subject::look_up`], of batches of `count` queries.
     ///
     /// # Errors
     /// As [`measure_count`].

@@ -254,7 +254,7 @@ fn bad_calls_are_errors() {
     assert!(matches!(error, Error::OutOfRange { len: 18, buffer_len: 16, .. }), "{error}");
 }
 
-/// Ranges between any two strings, against those of the map.
+/// Ranges between any two strings, compared with the map's.
 fn check_ranges<V: Word>(subject: &Subject<V>, bounds: &[(Vec<u8>, Vec<u8>)], limit: usize) {
     let upload = |keys: Vec<&[u8]>| KeyBuffers::upload(&subject.device, &keys).unwrap();
     let starts = upload(bounds.iter().map(|(start, _)| &start[..]).collect());
