@@ -176,7 +176,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
             self.with_keys(ends, stream, |ends| {
                 let mut firsts = device.alloc(count).map_err(raise_runtime)?;
                 let mut lasts = device.alloc(count).map_err(raise_runtime)?;
-                bounds.on_stream(stream, (starts, ends), (&mut firsts, &mut lasts)).map_err(raise)?;
+                bounds.on_stream(stream, starts, ends, &mut firsts, &mut lasts).map_err(raise)?;
                 call(&firsts, &lasts)
             })
         })

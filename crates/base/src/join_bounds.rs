@@ -112,8 +112,10 @@ impl<K: AnyKey> JoinBounds<K> {
     pub fn on_stream(
         &self,
         stream: &Stream,
-        (lows, highs): (&Buffer<K>, &Buffer<K>),
-        (firsts, lasts): (&mut Buffer<K>, &mut Buffer<K>),
+        lows: &Buffer<K>,
+        highs: &Buffer<K>,
+        firsts: &mut Buffer<K>,
+        lasts: &mut Buffer<K>,
     ) -> Result<()> {
         let count = lows.len();
         check_bounds(count, highs.len())?;

@@ -52,10 +52,11 @@ impl<V: Word> Cuart<V> {
         Ok(out)
     }
 
-    /// As [`Cuart::get_many`], into memory that is there already: one place for each key.
+    /// The value of each key into a slice: `out[i]` becomes the value of key `i`, or `None` if it is absent. Returns
+    /// when the results are complete.
     ///
     /// # Errors
-    /// As [`Cuart::get_many`], and [`Error::OutputLength`] unless there is one place for each.
+    /// As [`Cuart::get_many`]; [`Error::OutputLength`] unless `out` has one element per key.
     pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
         let keys = keys.into();
         if out.len() != keys.len() {

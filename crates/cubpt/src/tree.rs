@@ -85,7 +85,7 @@ impl Tree {
             let (keys, values) = (staging.buffer_of(device, keys)?, staging.buffer_of(device, values)?);
             // Not kept for the tree's batches: it may have none.
             drop(staging);
-            let pairs = (&keys, &values, keys.len());
+            let pairs = DevicePairs { keys: &keys, values: &values, len: keys.len() };
             return Self::build_on(&device.stream()?, device, (order, fill, mapping), pairs);
         }
         let levels = Self::plan(order, fill, keys.len() as u64)?;
@@ -111,7 +111,7 @@ impl Tree {
         stream: &Stream,
         device: &Device,
         (order, fill, mapping): Shape,
-        (keys, values, len): DevicePairs<'_, K, V>,
+        DevicePairs { keys, values, len }: DevicePairs<'_, K, V>,
     ) -> Result<Self> {
         let len = len as u64;
         let levels = Self::plan(order, fill, len)?;

@@ -106,7 +106,9 @@ pub trait Load<Of = of::Index> {
         self.load_from(device, &open(path)?)
     }
 
-    /// As [`Load::load`], wherever the bytes of the file are.
+    /// Builds an index on a device, with the builder's options, over the pairs of a file whose bytes `file` reads: on
+    /// disk, in memory, or in an object store. Takes the same memory as [`Load::load`], and verifies the same
+    /// checksums. Returns when the index is complete.
     ///
     /// # Errors
     /// As [`Load::load`].
@@ -116,7 +118,7 @@ pub trait Load<Of = of::Index> {
 /// Loads an index that has no builder, or with the builder's default options: `LaneSet` (with the feature `lane-tree`) and
 /// `MultiMap` (with the feature `multimap`), which loads files of indexes, too.
 pub trait FromFile: Sized {
-    /// As [`Load::load`].
+    /// Loads an index onto a device from the file at a path. Returns when it is complete. Takes the same memory as [`Load::load`].
     ///
     /// # Errors
     /// As [`Load::load`].
@@ -124,7 +126,7 @@ pub trait FromFile: Sized {
         Self::load_from(device, &open(path)?)
     }
 
-    /// As [`Load::load_from`].
+    /// Loads an index onto a device from a file whose bytes `file` reads, wherever they are. Otherwise like [`FromFile::load`].
     ///
     /// # Errors
     /// As [`Load::load`].

@@ -368,7 +368,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
-        check_pairs(stream, (pairs.0, pairs.1, len))?;
+        check_pairs(stream, pairs.0, pairs.1, len)?;
         let Shape { fanout, per_leaf, .. } = self.shape;
         let builder = Self::builder().fanout(fanout).fill(f64::from(per_leaf) / f64::from(fanout));
         builder.build_sorted_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_sorted(stream.device())?)

@@ -38,10 +38,12 @@ impl<K: AnyKey> IntervalIndex<K> {
 }
 
 impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
-    /// As [`IntervalIndex::build`], with the row of each interval, which is any number.
+    /// Builds an index over the intervals from `starts[i]` to `ends[i]`, both inclusive, in any order, whose rows are
+    /// `rows[i]`: any numbers, which may repeat. Queries give these instead of the intervals' numbers. Otherwise like
+    /// [`IntervalIndex::build`].
     ///
     /// # Errors
-    /// As [`IntervalIndex::build`]; [`Error::OutputLength`] unless there are as many rows as starts.
+    /// As [`IntervalIndex::build`]; [`Error::OutputLength`] unless there is one row per interval.
     pub fn build_with_rows(device: &Device, starts: &[K], ends: &[K], rows: &[V]) -> Result<Self> {
         if rows.len() != starts.len() {
             return Err(Error::OutputLength { what: "`rows`", expected: starts.len(), actual: rows.len() });
@@ -88,7 +90,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let ended = {
             let mut sorted = device.alloc(len)?;
             let mut scratch = RadixSortScratch::for_pairs(device, len)?;
-            radix_argsort(stream, ends, len, 0..K::Bits::BITS, (&mut sorted, &mut order), &mut scratch)?;
+            radix_argsort(stream, ends, len, 0..K::Bits::BITS, &mut sorted, &mut order, &mut scratch)?;
             drop(scratch);
             ended_below(stream, &sorted, len)?
         };

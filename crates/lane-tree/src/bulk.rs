@@ -78,8 +78,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             nodes: 0,
         };
         let args = CutArgs {
-            keys: pairs.0.read_on(stream)?.cast::<K::Bits>(),
-            len: pairs.2 as u64,
+            keys: pairs.keys.read_on(stream)?.cast::<K::Bits>(),
+            len: pairs.len as u64,
             parts: parts as u64,
             reach: filling.reach() as u32,
             reserved: 0,
@@ -123,8 +123,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     /// What both passes have in common.
     fn args(&self, stream: &Stream) -> Result<NodesArgs<K::Bits, V>> {
         Ok(NodesArgs {
-            keys: self.pairs.0.read_on(stream)?.cast::<K::Bits>(),
-            values: self.pairs.1.read_on(stream)?,
+            keys: self.pairs.keys.read_on(stream)?.cast::<K::Bits>(),
+            values: self.pairs.values.read_on(stream)?,
             cuts: self.cuts.read_on(stream)?,
             parts: self.parts as u64,
             divided: self.divided,
@@ -223,7 +223,7 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     pairs: DevicePairs<'_, K, V>,
 ) -> Result<Option<Parts<K::Bits>>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
-    let len = pairs.2;
+    let len = pairs.len;
     let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_DIVIDED, filling.parts(len))?;
     let Some((leaf_nodes, lines)) = planned.total()? else { return Ok(None) };
     let lines = line_count(lines, len as u64)?;

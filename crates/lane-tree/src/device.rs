@@ -17,6 +17,7 @@ use lanetree_kernels_lane_tree::{
     ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
+use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Launch;
 use lanetree_simt::{GatherRows, Global, GlobalMut, LaunchShape, WARP};
 
@@ -244,8 +245,9 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     }
 
     unsafe fn build_like(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
-        check_pairs(stream, (keys, values, len))?;
-        let mut tree = Builder::of(self.options).build_distinct_on(stream, (keys, values, len))?;
+        check_pairs(stream, keys, values, len)?;
+        let pairs = DevicePairs { keys, values, len };
+        let mut tree = Builder::of(self.options).build_distinct_on(stream, pairs)?;
         tree.simd = self.simd;
         Ok(tree)
     }

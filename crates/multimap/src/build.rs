@@ -55,7 +55,9 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
         self
     }
 
-    /// As [`lane_tree::Builder::table_nodes`](lanetree_lane_tree::Builder::table_nodes), of the tree of keys.
+    /// Most nodes of the tree of keys that its top table leads to, from 1 to 16384, the default; with more, there is a
+    /// level above. Kernels copy the table to shared memory: 8 KiB and 4 bytes per node. See
+    /// [`lane_tree::Builder::table_nodes`](lanetree_lane_tree::Builder::table_nodes).
     #[must_use]
     pub fn table_nodes(mut self, nodes: u32) -> Self {
         self.options.tree = self.options.tree.table_nodes(nodes);

@@ -100,7 +100,9 @@ impl Device {
         Self::emulated_with_seed(0)
     }
 
-    /// As [`Device::emulated`]; the seed chooses the order in which the emulator lets threads and streams run.
+    /// A new emulated device (feature `emulator`), as the smallest card that is supported ([`Card::SMALLEST`]). The
+    /// seed chooses the order in which the emulator lets threads and streams run: the same seed gives the same order,
+    /// other seeds may find other races.
     #[cfg(feature = "emulator")]
     pub fn emulated_with_seed(seed: u64) -> Self {
         Self::of(Arc::new(Emulated::new(seed, Card::SMALLEST)))

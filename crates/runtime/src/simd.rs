@@ -121,7 +121,7 @@ impl Avx512 {
         if is_available { Avx2::new().map(Self) } else { None }
     }
 
-    /// That of AVX2, which is a part of it.
+    /// The proof that AVX2 is available, which AVX-512 implies.
     #[inline(always)]
     pub fn avx2(self) -> Avx2 {
         self.0
@@ -144,13 +144,13 @@ impl Avx512 {
 /// # Panics
 /// For words of more or fewer bytes.
 pub trait Compare: Copy {
-    /// Those below the word.
+    /// Which of `words` are less than `word`.
     fn below<W: KeyWord>(self, words: &[W], word: W) -> u32;
 
-    /// Those that are not above the word.
+    /// Which of `words` are at most `word`.
     fn upto<W: KeyWord>(self, words: &[W], word: W) -> u32;
 
-    /// Those equal to the word.
+    /// Which of `words` equal `word`.
     fn equal<W: KeyWord>(self, words: &[W], word: W) -> u32;
 }
 

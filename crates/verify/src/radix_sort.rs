@@ -145,7 +145,9 @@ impl Sort {
                 radix_sort(&stream, input, len, self.bits.clone(), output, &mut scratch)
             }
             What::PairsInPlace => radix_sort_in_place(&stream, output, len, self.bits.clone(), &mut scratch),
-            What::Positions => radix_argsort(&stream, &keys_in, len, self.bits.clone(), output, &mut scratch),
+            What::Positions => {
+                radix_argsort(&stream, &keys_in, len, self.bits.clone(), output.0, output.1, &mut scratch)
+            }
         }?;
         stream.synchronize()?;
         let time = start.elapsed();

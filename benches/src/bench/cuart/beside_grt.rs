@@ -129,7 +129,7 @@ impl HostGrt {
                 let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
                 let values = out.arrays[0].cast();
                 // SAFETY: staged queries of the width, and room for their results.
-                Ok(unsafe { self.grt.get_raw(stream, (queries, packed.count()), values, out.hits, 0) }?)
+                Ok(unsafe { self.grt.get_raw(stream, queries, packed.count(), values, out.hits, 0) }?)
             },
             collect: &|piece, out| {
                 let values = piece.array::<u32>(0);

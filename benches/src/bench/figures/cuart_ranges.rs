@@ -252,7 +252,7 @@ impl Subject {
             |(values, lens)| {
                 // SAFETY: in the session's stream.
                 let bounds = unsafe { (grt::queries(session, &starts)?, grt::queries(session, &ends)?) };
-                Ok(grt.range(&session.stream, bounds, pairs / count, values, lens)?)
+                Ok(grt.range(&session.stream, bounds.0, bounds.1, pairs / count, values, lens)?)
             },
         )?;
         let checksum = session.check(&"GRT, range", "values", &out.0, pairs, 0, |i| batch.values[i])?;

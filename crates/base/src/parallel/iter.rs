@@ -373,7 +373,7 @@ impl<P: Parallel> Iterator for PartIter<'_, P> {
     }
 }
 
-/// See [`Parallel::with_min_len`].
+/// The items of a loop, in parts of a least length: what [`Parallel::with_min_len`] returns.
 #[derive(Debug)]
 pub struct MinLen<P> {
     items: P,
@@ -398,7 +398,7 @@ unsafe impl<P: Parallel> Parallel for MinLen<P> {
     }
 }
 
-/// See [`Parallel::map`].
+/// The items of a loop after a function: what [`Parallel::map`] returns.
 #[derive(Debug)]
 pub struct Map<P, F> {
     items: P,
@@ -449,7 +449,7 @@ impl<I: Iterator, R, F: Fn(I::Item) -> R> Iterator for MapPart<I, F> {
     }
 }
 
-/// See [`Parallel::enumerate`].
+/// The items of a loop with their numbers: what [`Parallel::enumerate`] returns.
 #[derive(Debug)]
 pub struct Enumerate<P>(P);
 
@@ -471,7 +471,7 @@ unsafe impl<P: Parallel> Parallel for Enumerate<P> {
     }
 }
 
-/// See [`Parallel::zip`].
+/// The items of two loops in pairs: what [`Parallel::zip`] returns.
 #[derive(Debug)]
 pub struct Zip<A, B>(A, B);
 

@@ -134,7 +134,7 @@ impl<V: Word> Grt<V> {
         }
         let (keys, values) = (queries.keys(stream)?, values.write_on(stream)?);
         // SAFETY: queries are as `Queries` says, results are long enough; all pointers are for this stream.
-        unsafe { self.get_raw(stream, (keys, queries.len()), values, hits, miss) }
+        unsafe { self.get_raw(stream, keys, queries.len(), values, hits, miss) }
     }
 
     /// As [`Grt::get`], of `count` queries and into memory that someone else keeps.
@@ -149,7 +149,8 @@ impl<V: Word> Grt<V> {
     pub unsafe fn get_raw(
         &self,
         stream: &Stream,
-        (queries, count): (KeysRef, usize),
+        queries: KeysRef,
+        count: usize,
         values: GlobalMut<V>,
         hits: GlobalMut<u32>,
         miss: V,
@@ -174,7 +175,8 @@ impl<V: Word> Grt<V> {
     pub fn range(
         &self,
         stream: &Stream,
-        (starts, ends): (Queries<'_>, Queries<'_>),
+        starts: Queries<'_>,
+        ends: Queries<'_>,
         limit: usize,
         values: &mut Buffer<V>,
         lens: &mut Buffer<u64>,

@@ -3,6 +3,7 @@
 mod memory;
 
 pub(super) use memory::Memory;
+use memory::Ordering;
 
 use super::batch::UpdateBatch;
 use super::over;
@@ -139,8 +140,8 @@ fn order<V: Word>(
     }
     let skip = if tree.root.kind().is_node() { tree.root.span().min(8) } else { 0 };
     batch.keys.heads(stream, skip, &mut ordering.heads)?;
-    let sorted = (&mut ordering.sorted, &mut ordering.picks);
-    radix_argsort(stream, &ordering.heads, batch.count, 32 - ORDER_BITS..32, sorted, &mut ordering.sort)?;
+    let Ordering { heads, sorted, picks, sort, .. } = ordering;
+    radix_argsort(stream, heads, batch.count, 32 - ORDER_BITS..32, sorted, picks, sort)?;
     Ok(ordering.picks.read_on(stream)?)
 }
 
@@ -311,8 +312,8 @@ fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &UpdateBatch<'_, V>,
     // hit mask for them.
     unsafe { over(stream, batch.count)?.run(calls::locate(tree.query_words(), &args))? };
     let sorting = memory.sorting.as_mut().expect("an engine that sorts");
-    let links = (&mut sorting.links, &mut sorting.operations);
-    radix_argsort(stream, &memory.links, batch.count, 0..64, links, &mut sorting.sort)?;
+    let (links, operations) = (&mut sorting.links, &mut sorting.operations);
+    radix_argsort(stream, &memory.links, batch.count, 0..64, links, operations, &mut sorting.sort)?;
     let pairs = Pairs { keys: &sorting.links, values: &sorting.operations, count: batch.count.into() };
     let last =
         PairsMut { keys: &mut sorting.last_links, values: &mut sorting.last_operations, count: &mut sorting.count };

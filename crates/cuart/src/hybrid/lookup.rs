@@ -35,10 +35,11 @@ impl<V: Word> Hybrid<V> {
         collected(self.get_many(keys)?.iter().map(Option::is_some))
     }
 
-    /// As [`Hybrid::get_many`], into memory that is there already: one place for each key.
+    /// The value of each key into a slice: `out[i]` becomes the value of key `i`, or `None` if it is absent. Returns
+    /// when the results are complete.
     ///
     /// # Errors
-    /// As [`Hybrid::get_many`], and [`Error::OutputLength`] unless there are as many places.
+    /// As [`Hybrid::get_many`]; [`Error::OutputLength`] unless `out` has one element per key.
     pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
         let keys = keys.into();
         if out.len() != keys.len() {

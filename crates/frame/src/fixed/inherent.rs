@@ -273,7 +273,8 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::get_many(self, keys)
             }
 
-            /// As [`get_many`](Self::get_many), into a slice: `out[i]` is for `keys[i]`.
+            /// The value of each key, into a slice: `out[i]` becomes the value of `keys[i]`, or `None` if it is absent.
+            /// Keys may repeat, in any order. Returns when the results are complete.
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless `out` has one element per

@@ -184,17 +184,15 @@ impl<I: FixedIndex> OnStream<'_, I> {
         let (count, stream) = (queries.len(), self.stream);
         self.check_scratch(count, queries, scratch)?;
         let NearestScratch { lows, highs, below, above, .. } = scratch;
-        JoinBounds::within(how.distance()).on_stream(stream, (queries, queries), (lows, highs))?;
+        JoinBounds::within(how.distance()).on_stream(stream, queries, queries, lows, highs)?;
         if asked.has_below {
             let closed = if how.is_strict() { Closed::Left } else { Closed::Both };
-            let sides = (&mut below.far, &mut below.sought);
-            JoinBounds::of_ranges(closed).on_stream(stream, (lows, queries), sides)?;
+            JoinBounds::of_ranges(closed).on_stream(stream, lows, queries, &mut below.far, &mut below.sought)?;
         }
         if asked.has_above {
             // A key that equals the query is on one side only.
             let closed = if how.is_strict() || asked.has_below { Closed::Right } else { Closed::Both };
-            let sides = (&mut above.sought, &mut above.far);
-            JoinBounds::of_ranges(closed).on_stream(stream, (queries, highs), sides)?;
+            JoinBounds::of_ranges(closed).on_stream(stream, queries, highs, &mut above.sought, &mut above.far)?;
         }
         self.count_sides(count, asked, scratch, offsets)?;
         Ok(asked)
@@ -211,8 +209,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ) -> Result<Asked> {
         let asked = Asked { k, has_below: true, has_above: false, ties_above: false };
         self.check_scratch(starts.len(), starts, scratch)?;
-        let sides = (&mut scratch.below.far, &mut scratch.below.sought);
-        JoinBounds::of_ranges(Closed::Both).on_stream(self.stream, (starts, ends), sides)?;
+        let SideScratch { far, sought, .. } = &mut scratch.below;
+        JoinBounds::of_ranges(Closed::Both).on_stream(self.stream, starts, ends, far, sought)?;
         self.count_sides(starts.len(), asked, scratch, offsets)?;
         Ok(asked)
     }
@@ -245,7 +243,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         }
         let counts = match (asked.has_below, asked.has_above) {
             (true, true) => {
-                add_counts(stream, count, (&below.left, &above.left), k, &mut ranges.counts)?;
+                add_counts(stream, count, &below.left, &above.left, k, &mut ranges.counts)?;
                 &ranges.counts
             }
             (true, false) => &below.left,

@@ -155,7 +155,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.check("the scratch memory", count, &scratch.lows)?;
         check_validity(stream, valid, count)?;
         let RangeJoinScratch { lows: firsts, highs: lasts, ranges, numbers, hits, select, all, first } = scratch;
-        bounds.on_stream(stream, (lows, highs), (firsts, lasts))?;
+        bounds.on_stream(stream, lows, highs, firsts, lasts)?;
         let bounds = (&*firsts, &*lasts);
         if kind == JoinKind::Inner && valid.is_none() {
             self.range_first(count, bounds, ranges, &mut out.pairs)?;

@@ -117,8 +117,8 @@ pub fn radix_sort<W: Word, I: SortInput<W>>(
     sort(stream, (keys, values), len, bits, sorted.parts(), scratch, MAX_PORTION)
 }
 
-/// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted.0`, and writes the position of each in
-/// `keys` to `sorted.1`. Otherwise like [`radix_sort`]. No positions are read: the first pass generates them.
+/// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted`, and writes the position of each in
+/// `keys` to `positions`. Otherwise like [`radix_sort`]. No positions are read: the first pass generates them.
 ///
 /// # Errors
 /// [`Error::PositionWidth`] for more keys than `V` can number; as [`radix_sort`].
@@ -127,7 +127,8 @@ pub fn radix_argsort<K: AnyKey, V: Word>(
     keys: &Buffer<K>,
     len: usize,
     bits: Range<u32>,
-    (sorted, positions): (&mut Buffer<K>, &mut Buffer<V>),
+    sorted: &mut Buffer<K>,
+    positions: &mut Buffer<V>,
     scratch: &mut RadixSortScratch<K, V>,
 ) -> Result<()> {
     if len.saturating_sub(1) as u64 > V::MAX.widen() {

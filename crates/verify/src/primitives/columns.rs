@@ -176,8 +176,8 @@ pub(crate) fn join_bounds<K: AnyKey>(
         let (firsts, lasts) = bounds.on_host(&lows, &highs)?;
         let (mut to_firsts, mut to_lasts) = (output(device, "lows", len, len)?, output(device, "highs", len, len)?);
         let start = Instant::now();
-        let out = (&mut to_firsts.buffer, &mut to_lasts.buffer);
-        bounds.on_stream(&stream, (&on_device.0, &on_device.1), out)?;
+        let (firsts_out, lasts_out) = (&mut to_firsts.buffer, &mut to_lasts.buffer);
+        bounds.on_stream(&stream, &on_device.0, &on_device.1, firsts_out, lasts_out)?;
         stream.synchronize()?;
         time += start.elapsed();
         difference = difference.or(differs(to_firsts, &firsts, sabotage)?).or(differs(to_lasts, &lasts, sabotage)?);

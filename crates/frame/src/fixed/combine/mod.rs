@@ -133,7 +133,7 @@ fn on<I: FixedIndex>(
         Made::Pairs(len) => len,
         Made::Index(built) => return Ok(built),
     };
-    let (keys, values, len) = scratch.result(len);
+    let pairs = scratch.result(len);
     // SAFETY: as in `alone`.
-    unsafe { index.build_like(stream, (keys, values), len) }
+    unsafe { index.build_like(stream, (pairs.keys, pairs.values), pairs.len) }
 }

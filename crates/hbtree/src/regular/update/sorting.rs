@@ -44,7 +44,7 @@ pub(super) fn sort_on_device<'a, K: Key, C: InnerOnDevice<K>>(
     let own = &mut keys[..count];
     own.par_iter_mut().with_min_len(TASK).enumerate().for_each(|(i, own)| *own = key(i));
     device_keys.upload_async(stream, 0, keys, 0..count)?;
-    radix_argsort(stream, device_keys, count, 0..K::Bits::BITS, (sorted, device_order), scratch)?;
+    radix_argsort(stream, device_keys, count, 0..K::Bits::BITS, sorted, device_order, scratch)?;
     // The order is on its way back during the descent, if the device can do both.
     device_order.download_async(stream, 0..count, order, 0)?;
     let mut scratch = C::scratch(device, count)?;
