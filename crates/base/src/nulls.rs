@@ -1,6 +1,6 @@
 //! Columns with nulls: validity bitmaps as Arrow has them.
 
-use crate::join_steps::settle_hits;
+use crate::join_steps::{DeviceValidity, settle_hits};
 use crate::room::with_room;
 use crate::{Error, JoinRows, Matches, Result};
 use core::fmt;
@@ -268,7 +268,7 @@ pub fn mask_hits(
     count: usize,
     hits: &mut Buffer<u32>,
 ) -> Result<()> {
-    settle_hits(stream, Some((valid, offset)), count, false, hits)
+    settle_hits(stream, Some(DeviceValidity { bitmap: valid, offset }), count, false, hits)
 }
 
 #[cfg(test)]

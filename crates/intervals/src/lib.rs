@@ -33,7 +33,8 @@
 //! * A build: two radix sorts, two trees, and a pass for the links, all on the device; a build waits for the device. An index does not
 //!   change: build it again.
 //!
-//! Beside the two trees, an interval takes its end, its row, and 5 bytes or so ([`IntervalIndex::bytes`] has the sum).
+//! In addition to the two trees, an interval takes its end, its row, and 5 bytes or so ([`IntervalIndex::bytes`] has
+//! the sum).
 
 mod build;
 mod on_stream;

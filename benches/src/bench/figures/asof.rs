@@ -145,7 +145,7 @@ fn by<K: AnyKey>(
                 predecessor = row.giga_per_second;
             }
             let ratio = row.giga_per_second / predecessor;
-            let row = row.on(session.device_name()).over(keys.len(), (bits, "u32"), "uniform");
+            let row = row.on(session.device_name()).over(keys.len(), bits, "u32", "uniform");
             let row = row.with("order", order.name()).with("hit_rate", present as f64 / count as f64);
             session.push(row.with("x_predecessor", ratio));
         }

@@ -116,7 +116,7 @@ fn push(
     without: Option<f64>,
 ) {
     let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
-    let mut row = row.over(len, ("u64", "u64"), "uniform").with("bytes_moved", bytes as u64);
+    let mut row = row.over(len, "u64", "u64", "uniform").with("bytes_moved", bytes as u64);
     row.set("ceiling_giga_per_second", ceiling.map(|ms| batch as f64 / ms / 1e6));
     row.set("x_without", without);
     session.push(row);

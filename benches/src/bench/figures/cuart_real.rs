@@ -359,7 +359,7 @@ impl Rows<'_> {
             _ => None,
         };
         let row = row
-            .over(n, (key, u32::NAME), source)
+            .over(n, key, u32::NAME, source)
             .with("ratio_to_baseline", ratio)
             .with("threads", (device == "cpu").then(rayon::current_num_threads))
             .with("order", "random")

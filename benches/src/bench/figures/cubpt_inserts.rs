@@ -156,7 +156,7 @@ fn compare(
         let checksum = Checksum::of(&of_batch, miss(), 0);
         let row = Row::new(TABLE.name, index, "insert", batch.len(), timing, checksum);
         let row = row.on(if threads.is_some() { "host" } else { session.device_name() });
-        let row = row.over(sorted.len(), ("u64", "u64"), "uniform").with("order", order).with("spread", spread.name());
+        let row = row.over(sorted.len(), "u64", "u64", "uniform").with("order", order).with("spread", spread.name());
         let row = row.with("threads", threads).with("timed", timed);
         session.push(row.with("over_pbi", over_pbi).with("over_palm", over_palm));
     }

@@ -260,7 +260,7 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
             let row = Row::new(TABLE.name, competitor.name, change.name(), count, timing, checksums[change as usize]);
             let row = row
                 .on(competitor.device.unwrap_or("cpu"))
-                .over(keys.len(), (keys.name(), keys.name()), "uniform")
+                .over(keys.len(), keys.name(), keys.name(), "uniform")
                 .with("threads", rayon::current_num_threads())
                 .with("fanout", competitor.fanout)
                 .with("fill", competitor.fill)

@@ -157,7 +157,7 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
         let operation = if way == HOST { "get_many_or" } else { "get" };
         let row = Row::new(TABLE.name, "harmonia", operation, count, timing, checksum)
             .on(session.device_name())
-            .over(keys.len(), (keys.name(), keys.name()), "uniform")
+            .over(keys.len(), keys.name(), keys.name(), "uniform")
             .with("fanout", stats.fanout)
             .with("hit_rate", 1.0)
             .with("footprint_bytes", stats.bytes())

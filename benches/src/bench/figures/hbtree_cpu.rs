@@ -208,7 +208,7 @@ impl<W: BenchWord> Comparison<W> {
         let name = self.keys.name();
         let row = Row::new(TABLE.name, index, operation, measured.count, measured.timing, measured.checksum)
             .on("cpu")
-            .over(self.keys.len(), (name, name), "uniform");
+            .over(self.keys.len(), name, name, "uniform");
         let row = row.with("threads", rayon::current_num_threads()).with("footprint_bytes", bytes);
         Ok(row.with("bytes_per_key", bytes as f64 / self.keys.len() as f64))
     }

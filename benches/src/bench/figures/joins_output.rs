@@ -99,7 +99,7 @@ fn push(
     (timing, checksum): (Timing, Checksum),
 ) {
     let row = Row::new(figure, index, operation, batch, timing, checksum).on(session.device_name());
-    let row = row.over(n, ("u64", "u32"), "uniform").with("order", order.name()).with("found", rows as u64);
+    let row = row.over(n, "u64", "u32", "uniform").with("order", order.name()).with("found", rows as u64);
     let ceiling = session.ceilings.copy.map(|copy| batch as f64 * copy / bytes as f64);
     session.push(row.with("bytes_moved", bytes as u64).with("ceiling_giga_per_second", ceiling));
 }

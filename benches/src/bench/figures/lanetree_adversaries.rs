@@ -171,7 +171,7 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let harmonia = Harmonia::builder().build_sorted(&session.device, &data.keys, &firsts)?;
     let bytes = map.stats().bytes();
     let label = |row: Row, session: &Session| {
-        let row = row.on(session.device_name()).over(len, ("u64", "u64"), format!("{}, multi-map", pairs.name()));
+        let row = row.on(session.device_name()).over(len, "u64", "u64", format!("{}, multi-map", pairs.name()));
         let row = row.with("bytes_per_key", bytes as f64 / len as f64);
         row.with("bytes_x_uniform", bytes as f64 / even as f64)
     };
@@ -246,7 +246,7 @@ fn batches(session: &mut Session, size: u32) -> Result<()> {
             let row = Row::new(TABLE.name, "lanetree", "insert", count, timing, checksum).on(session.device_name());
             let (rate, bytes) = *uniform.entry(before).or_insert((row.giga_per_second, bytes_per_key));
             let x_uniform = row.giga_per_second / rate;
-            let row = row.over(len, ("u64", "u64"), "uniform").with("fill", FILL).with("spread", spread.name());
+            let row = row.over(len, "u64", "u64", "uniform").with("fill", FILL).with("spread", spread.name());
             let row = row.with("batches_before", before as u64).with("path", path);
             let row = row.with("x_uniform", x_uniform).with("bytes_per_key", bytes_per_key);
             session.push(row.with("bytes_x_uniform", bytes_per_key / bytes));

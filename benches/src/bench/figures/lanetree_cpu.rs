@@ -230,7 +230,7 @@ fn in_turns<W: BenchWord>(
     for Times { who, ms, last } in times {
         let row = Row::new(TABLE.name, who.index(), "get_many_into", count, Timing::of(ms), last)
             .on("cpu")
-            .over(keys.len(), (name, name), "uniform")
+            .over(keys.len(), name, name, "uniform")
             .with("threads", pool.current_num_threads());
         let bytes = indexes.bytes(who);
         let mut row = row

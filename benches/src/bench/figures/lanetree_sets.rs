@@ -72,7 +72,7 @@ impl<W: BenchWord> Subject<'_, W> {
     fn push(&self, session: &mut Session, call: Call, (timing, checksum): (Timing, Checksum), tree: &Timing) {
         let Call { operation, order, misses, count } = call;
         let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
-        let mut row = row.over(self.data.len(), (<W as AnyKey>::NAME, "none"), &*self.data.source);
+        let mut row = row.over(self.data.len(), <W as AnyKey>::NAME, "none", &*self.data.source);
         row.set("bytes_per_key", self.set.bytes() as f64 / self.data.len() as f64);
         row.set("x_tree", tree.median_ms / row.timing.median_ms);
         row.set("order", order.name());

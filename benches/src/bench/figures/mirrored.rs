@@ -276,7 +276,7 @@ fn push<I: Subject>(
     row.set("ratio_to_baseline", baseline.unwrap_or(ms) / ms);
     let row = row
         .on(if way.name() == "CPU" { "cpu" } else { session.device_name() })
-        .over(keys.len(), (keys.name(), keys.name()), "uniform")
+        .over(keys.len(), keys.name(), keys.name(), "uniform")
         .with("way", way.name())
         .with("threads", rayon::current_num_threads());
     session.push(row);

@@ -98,7 +98,7 @@ impl Subject {
 
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
         let row = Row::new(TABLE.name, "multimap", operation, batch, timing, checksum).on(session.device_name());
-        let row = row.over(self.pairs.len(), ("u64", "u64"), self.pairs.name());
+        let row = row.over(self.pairs.len(), "u64", "u64", self.pairs.name());
         let bytes = self.map.stats().bytes() as f64 / self.pairs.len() as f64;
         row.with("bytes_per_key", bytes).with("bytes_x_lanetree", bytes / self.lanetree)
     }

@@ -53,7 +53,8 @@ pub(crate) fn gathers(session: &mut Session, section: &'static str, bytes: u64) 
         let checksum = session.check_slice(&what, "sums", &sums, 0..sums.len(), u64::MAX, expected)?;
         let mut row = Row::new(section, "ceiling", "gather 64 B", count, timing, checksum).on("cpu").over(
             lines.len(),
-            ("line", "64 B"),
+            "line",
+            "64 B",
             "uniform",
         );
         row.set("in_flight", ahead);

@@ -185,7 +185,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// nothing.
     #[must_use]
     pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        self.options.valid = Some((valid, offset));
+        self.options.valid = Some(DeviceValidity { bitmap: valid, offset });
         self
     }
 

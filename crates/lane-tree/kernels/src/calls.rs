@@ -1,4 +1,5 @@
-//! The choice of a kernel by its words. Beside each call is its entry (`get_entry` of `get`), by which it is loaded ahead.
+//! The choice of a kernel by its words. Next to each call is a function that returns its entry (`get_entry` for `get`),
+//! by which it is loaded ahead.
 
 use crate::{
     CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Gather,
