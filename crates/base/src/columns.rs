@@ -34,7 +34,7 @@ pub enum FloatOrder {
 }
 
 impl FloatOrder {
-    /// The key of a number.
+    /// The key that stands for a number: keys compare as this order compares the numbers.
     pub fn key<N: Float>(self, number: N) -> N::Key {
         number.key(self)
     }

@@ -81,7 +81,7 @@ impl<'a> Validity<'a> {
         Ok(rows)
     }
 
-    /// The elements of a column that are there.
+    /// The elements of a column that are not null, in their order.
     ///
     /// # Errors
     /// [`Error::OutputLength`] unless the column has one element per bit; [`Error::Runtime`] if main memory has no room for them.
@@ -157,7 +157,7 @@ impl<'a> Validity<'a> {
         Ok(to)
     }
 
-    /// Checks that a column has one element per bit.
+    /// Checks that a column of `len` elements has one element per bit of the bitmap.
     ///
     /// # Errors
     /// [`Error::OutputLength`] if not.
@@ -201,7 +201,8 @@ pub enum NullOrder {
 }
 
 impl NullOrder {
-    /// The key of one that may be null.
+    /// The key of an element that may be null: a composite key, in which null is before or after all other keys, as the
+    /// order says.
     pub fn key<K: Key>(self, key: Option<K>) -> Composite<u32, K> {
         match key {
             Some(key) => Composite::new((self == Self::First).into(), key),

@@ -33,7 +33,7 @@ impl<V: Word> Cuart<V> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Whether each of `keys` is present.
+    /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Cuart::get_many`].

@@ -66,7 +66,8 @@ impl<V: Word> Cuart<V> {
         self.collect_many(&prefix_sides(prefixes)?)
     }
 
-    /// How many pairs each range has.
+    /// The number of pairs of each range, in the order of the ranges, without copying pairs. Returns when the results
+    /// are complete.
     ///
     /// # Errors
     /// As [`Cuart::range_many`].
@@ -74,7 +75,8 @@ impl<V: Word> Cuart<V> {
         self.counts(&sides(ranges)?)
     }
 
-    /// How many keys begin with each prefix.
+    /// The number of keys that begin with each prefix, in the order of the prefixes. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`Cuart::prefix_many`].

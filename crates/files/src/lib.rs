@@ -275,7 +275,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
         write(path, header, [bytes_of(keys), bytes_of(values)])
     }
 
-    /// Reads a file, of an index or of a multi-map.
+    /// Reads all pairs of a file, of an index or of a multi-map, into main memory, and verifies its checksums.
     ///
     /// # Errors
     /// As [`read_pairs`].

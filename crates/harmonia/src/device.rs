@@ -120,7 +120,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self(self.0.miss(miss))
     }
 
-    /// Ranges have at most the first `limit` pairs.
+    /// Limits each range of [`range`](fixed::OnStream::range) to its first `limit` pairs.
     #[must_use]
     pub fn limit(self, limit: u64) -> Self {
         Self(self.0.limit(limit))

@@ -104,7 +104,7 @@ pub struct PsaScratch<K: Key, V: Word> {
 }
 
 impl<K: Key, V: Word> PsaScratch<K, V> {
-    /// For batches of up to that many queries.
+    /// Memory on `device` for batches of up to `queries` queries, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).

@@ -21,7 +21,7 @@ pub struct Scratch<K> {
 }
 
 impl<K: AnyKey> Scratch<K> {
-    /// Enough for `points` points.
+    /// Memory on `device` for batches of up to `points` points, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room.

@@ -26,7 +26,7 @@ pub struct Kept<K> {
 }
 
 impl<K: Key> Kept<K> {
-    /// Room for all of `rows` rows.
+    /// Room on `device` for a semi-join of `rows` rows that all match, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree::Error::Runtime) if the device has no room, here and below from its driver.

@@ -198,7 +198,7 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
 }
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
-    /// The builder, which has the options.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
@@ -211,7 +211,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Self::builder().build(device, keys, values)
     }
 
-    /// [`MultiMap::build`] of pairs.
+    /// Builds a map over pairs in any order; the values of a key keep their order. Copies keys and values apart first;
+    /// otherwise like [`MultiMap::build`].
     ///
     /// # Errors
     /// As [`Builder::build`].

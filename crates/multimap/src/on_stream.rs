@@ -24,7 +24,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Enough for `queries` queries.
+    /// Memory on `device` for batches of up to `queries` queries, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room.

@@ -74,7 +74,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         copy_to(&found.values, &mut out.values)
     }
 
-    /// How many pairs each range of keys has.
+    /// The number of pairs of each range of keys, in the order of the ranges: every value counts. Returns when the
+    /// results are complete.
     ///
     /// # Errors
     /// As [`MultiMap::range_many`].

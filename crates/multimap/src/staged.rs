@@ -30,7 +30,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Ok(counts)
     }
 
-    /// Whether each key is present.
+    /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`MultiMap::get_all_many`].

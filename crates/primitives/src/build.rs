@@ -48,7 +48,7 @@ pub struct DevicePairs<'a, K, V> {
 }
 
 impl<K: AnyKey, V: Value> BuildScratch<K, V> {
-    /// For builds of up to `len` unsorted pairs.
+    /// Memory on `device` for builds of up to `len` unsorted pairs, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
@@ -61,7 +61,8 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
         Ok(scratch)
     }
 
-    /// For builds from any number of sorted pairs.
+    /// Memory on `device` for builds from any number of sorted pairs: a few words. A build whose pairs have equal keys
+    /// allocates room for the distinct ones.
     ///
     /// # Errors
     /// [`Runtime`](Error::Runtime) if the device has no room.
@@ -86,7 +87,7 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
             })
     }
 
-    /// Checks what a build is given.
+    /// Checks the buffers that a build is given, and that this scratch memory is on the stream's device.
     ///
     /// # Errors
     /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of

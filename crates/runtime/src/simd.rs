@@ -32,7 +32,7 @@ impl Simd {
         }
     }
 
-    /// The widest that this CPU has.
+    /// The widest vector instructions that this CPU has.
     pub fn detect() -> Self {
         *Self::ALL.iter().rfind(|simd| simd.is_available()).expect("`Portable` is always available")
     }

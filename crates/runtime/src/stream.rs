@@ -404,7 +404,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// Of a shape, in a stream.
+    /// A launch of blocks and threads of this shape, in this stream. Nothing runs before a call is given to it.
     pub const fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
         Self { stream, shape }
     }

@@ -153,7 +153,7 @@ impl ArrowIndex {
         Ok(nullable(rows, probes.nulls()))
     }
 
-    /// Whether each probe has a row; null for a null.
+    /// Whether each probe's value has a row in the index, in the order of the probes; null for a null probe.
     ///
     /// # Errors
     /// As [`ArrowIndex::get`].

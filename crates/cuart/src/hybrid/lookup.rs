@@ -27,7 +27,7 @@ impl<V: Word> Hybrid<V> {
         Ok(out)
     }
 
-    /// Whether each of `keys` is present.
+    /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Hybrid::get_many`].
@@ -74,7 +74,7 @@ impl<V: Word> Hybrid<V> {
         Ok(())
     }
 
-    /// Ranks keys: how many keys are below each.
+    /// The rank of each key: how many of the index's keys are below it. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Cuart::lower_bound_many`].
@@ -83,7 +83,7 @@ impl<V: Word> Hybrid<V> {
         self.sums(|tree| tree.lower_bound_many(keys))
     }
 
-    /// Ranks keys: how many keys are at or below each.
+    /// How many of the index's keys are at or below each key. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Cuart::upper_bound_many`].

@@ -149,7 +149,7 @@ impl<V: Word> HybridBuilder<V> {
 }
 
 impl<V: Word> Hybrid<V> {
-    /// Options for building other than default trees.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> HybridBuilder<V> {
         HybridBuilder::default()
     }
@@ -218,7 +218,8 @@ impl<V: Word> Hybrid<V> {
         self.device.is_compact() && self.host.is_compact()
     }
 
-    /// [`Cuart::compact`] of both trees.
+    /// Compacts both trees ([`Cuart::compact`]): ranks, ranges and neighbours need it after short keys were inserted or
+    /// removed. Returns by how many bytes both trees have become smaller.
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room: both trees have the same pairs as before. [`Error::Lost`].

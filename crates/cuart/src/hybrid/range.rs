@@ -27,7 +27,8 @@ impl<V: Word> Hybrid<V> {
         self.collect_many(&prefix_sides(prefixes.into())?)
     }
 
-    /// How many pairs each range has.
+    /// The number of pairs of each range, in the order of the ranges, without copying pairs. Returns when the results
+    /// are complete.
     ///
     /// # Errors
     /// As [`Hybrid::range_many`].
@@ -35,7 +36,8 @@ impl<V: Word> Hybrid<V> {
         self.counts(&sides(ranges)?)
     }
 
-    /// How many keys begin with each prefix.
+    /// The number of keys that begin with each prefix, in the order of the prefixes. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`Hybrid::range_many`].

@@ -90,7 +90,7 @@ impl<V: Word> Cuart<V> {
         self.update_each(keys, values, None)
     }
 
-    /// Removes the keys that are present.
+    /// Removes the keys in `keys` that are present, with their values. Returns when it is done.
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room for the free lists: the tree is unchanged. On a device as

@@ -70,17 +70,17 @@ pub struct NeighborSearch<B> {
 }
 
 impl AsOf {
-    /// The neighbour on this side.
+    /// As-of look-ups that find the neighbour on this side of the query, of any distance, equal keys included.
     pub fn new(direction: Direction) -> Self {
         Self { direction, ..Self::default() }
     }
 
-    /// The last key at or below the query.
+    /// As-of look-ups that find the last key at or below the query.
     pub fn backward() -> Self {
         Self::new(Direction::Backward)
     }
 
-    /// The first key at or above the query.
+    /// As-of look-ups that find the first key at or above the query.
     pub fn forward() -> Self {
         Self::new(Direction::Forward)
     }

@@ -309,7 +309,7 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::get_many_pinned(self, keys, miss, values, hits)
             }
 
-            /// Whether each of `keys` is present.
+            /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many).

@@ -40,7 +40,7 @@ pub struct Iter<'a, I: FixedIndex> {
 }
 
 impl<'a, I: FixedIndex> Iter<'a, I> {
-    /// Over all of an index's pairs.
+    /// An iterator over all of an index's pairs, in ascending order of their keys.
     pub fn new(index: &'a I) -> Self {
         Self::of_ranks(index, 0..index.len())
     }

@@ -72,7 +72,7 @@ pub struct DeviceMatches {
 }
 
 impl DeviceMatches {
-    /// Room for the matches of `probes` probes.
+    /// Room for the matches of `probes` probes: 16 bytes per probe, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.

@@ -55,7 +55,7 @@ pub struct NearestScratch<K, V> {
 }
 
 impl<K: AnyKey, V: Value> NearestScratch<K, V> {
-    /// Enough for `queries` queries.
+    /// Memory on `device` for batches of up to `queries` queries, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.

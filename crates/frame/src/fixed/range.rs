@@ -28,7 +28,7 @@ pub struct RangeScratch {
 }
 
 impl RangeScratch {
-    /// Enough for `ranges` ranges.
+    /// Memory on `device` for batches of up to `ranges` ranges, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.

@@ -25,7 +25,7 @@ pub struct RangeJoinScratch<K> {
 }
 
 impl<K: AnyKey> RangeJoinScratch<K> {
-    /// Enough for `probes` probes.
+    /// Memory on `device` for joins of up to `probes` probes, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.

@@ -51,7 +51,7 @@ impl<K: AnyKey> LaneSet<K> {
         &self.tree
     }
 
-    /// The builder, which has the options.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> SetBuilder<K> {
         SetBuilder::default()
     }
@@ -197,7 +197,8 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.lower_bound_many(keys)
     }
 
-    /// The number of keys at or below each of `keys`.
+    /// How many of the set's keys are at or below each of `keys`, in the order of `keys`. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -205,7 +206,7 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.upper_bound_many(keys)
     }
 
-    /// The last key at or below each of `keys`.
+    /// The set's last key at or below each of `keys`; `None` if there is none. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -213,7 +214,7 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.neighbor_many(keys, &Searches::any(Side::Upper), |key, ()| key)
     }
 
-    /// The first key at or above each of `keys`.
+    /// The set's first key at or above each of `keys`; `None` if there is none. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -257,7 +258,8 @@ impl<K: AnyKey> LaneSet<K> {
         Ok(self.tree.range_many(ranges)?.into())
     }
 
-    /// How many keys each range has.
+    /// The number of keys of each range, in the order of the ranges, without copying keys. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`LaneSet::range_many`].
@@ -298,7 +300,7 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.change(keys.len(), |i| Op::Insert(keys[i], ()))
     }
 
-    /// Removes the keys that are there.
+    /// Removes the keys in `keys` that are present. All or nothing; returns when it is done.
     ///
     /// # Errors
     /// As [`LaneSet::insert_many`].

@@ -43,7 +43,7 @@ pub struct RadixSortScratch<K: AnyKey, V: Word = u32> {
 }
 
 impl<K: AnyKey> RadixSortScratch<K> {
-    /// For sorts of up to `len` keys without values.
+    /// Memory on `device` for sorts of up to `len` keys without values, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room; [`Error::TooManyElements`].

@@ -51,7 +51,7 @@ impl<'a, K, V> Sorted<&'a [K], &'a [V]> {
 }
 
 impl<'a, K: Pod> Sorted<&'a Buffer<K>> {
-    /// The first `len` keys of a buffer.
+    /// The first `len` keys of a buffer, which ascend, as the second side of a combination.
     pub fn keys_on(keys: &'a Buffer<K>, len: usize) -> Self {
         Self { keys, values: (), len }
     }

@@ -82,7 +82,7 @@ fn room<K: AnyKey, V: Value>(device: &Device, len: usize) -> Result<(Buffer<K>, 
 }
 
 impl<K: AnyKey, V: Value> CombineScratch<K, V> {
-    /// For combinations on this device.
+    /// Scratch memory for combinations on this device: little at first; each call makes it as large as it needs.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
