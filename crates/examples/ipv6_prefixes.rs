@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!(found, ["a search engine", "an encyclopedia", "nobody", "the link itself"]);
 
-    // Addresses that were seen, and how often; then those of one network, in order.
+    // Addresses that were seen, and how often; then the addresses of one network, in order.
     let mut seen = LaneTree::build(&device, &asked, &[7_u64, 1, 2, 40])?;
     seen.insert_many(&[key("2001:4860:4860::8844")?, key("2001:4860::1")?], &[3, 5])?;
     let network = key("2001:4860::")?;

@@ -1,4 +1,4 @@
-"""Look-ups beside what else Python has: on a GPU torch and CuPy, on the CPU NumPy, pandas, polars and DuckDB where they are installed.
+"""Look-ups compared with other libraries for Python: on a GPU torch and CuPy, on the CPU NumPy, pandas, polars and DuckDB where they are installed.
 
     python python/benches/lookups.py --json lookups.json            # the GPU, if there is one
     python python/benches/lookups.py --device cpu --json cpu.json

@@ -58,7 +58,7 @@ def columns(
 
 
 def _with_validity(array: ArrayLike, dtype: np.dtype[Any] | None, what: str) -> tuple[ArrayLike, npt.NDArray[np.bool_] | None]:
-    """A column, and which elements are there, unless all are; nulls are those of Arrow, and None in a list."""
+    """A column, and which elements are there, unless all are; an element is missing if it is null in Arrow, or None in a list."""
     if isinstance(getattr(array, "dtype", None), np.dtype) and array.dtype.kind in "iu":
         # A Series of pandas has none then, and gives no column of Arrow without pyarrow.
         return array, None
@@ -92,7 +92,7 @@ def without_nulls(nulls: str, *given: tuple[ArrayLike | None, str]) -> list[Any]
         return made
     for array, (_, what) in zip(made, given):
         if array is not None and len(array) != masks[0].size:
-            raise errors.LengthMismatch(f"{what} have {len(array)} elements beside a column of {masks[0].size}: give one of each per row")
+            raise errors.LengthMismatch(f"{what} have {len(array)} elements, but the column has {masks[0].size}: give one of each per row")
     rows = np.flatnonzero(np.logical_and.reduce(masks))
     return [rows if array is None else array[rows] for array in made]
 

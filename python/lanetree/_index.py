@@ -44,7 +44,7 @@ class UpdateReport(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """The pairs of a batch of ranges, in compressed sparse rows: those of range ``i`` are ``offsets[i]:offsets[i + 1]``."""
+    """The pairs of a batch of ranges, in compressed sparse rows: the pairs of range ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
     offsets: Any
     keys: Any
@@ -714,7 +714,7 @@ class Index(_Ordered):
         direction, tolerance, allow_exact_matches
             As in :meth:`asof`.
         ties : {"backward", "forward", "both"}, default "backward"
-            As in :meth:`asof`. With "both" a probe has a row for each of two pairs that are equally near, that of the smaller key first.
+            As in :meth:`asof`. With "both" a probe has a row for each of two pairs that are equally near, the row of the smaller key first.
             For probes in host memory.
         valid, stream, progress
             As in :meth:`join`.
@@ -813,7 +813,7 @@ class Index(_Ordered):
     def range_last(self, starts: ArrayLike, ends: ArrayLike, k: int, *, inclusive: Inclusive = "both", stream: Any = None) -> Ranges:
         """The last pairs of each range, at most `k` of each, in descending order of their keys.
 
-        A call makes `k` rounds of look-ups. The first pairs of ranges are those of :meth:`range` with a limit.
+        A call makes `k` rounds of look-ups. For the first pairs of ranges, use :meth:`range` with a limit.
 
         Parameters
         ----------

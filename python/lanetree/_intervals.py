@@ -18,7 +18,7 @@ from ._progress import Progress
 
 
 class IntervalRows(NamedTuple):
-    """The intervals of a batch of probes, in compressed sparse rows: those of probe ``i`` are ``offsets[i]:offsets[i + 1]``."""
+    """The intervals of a batch of probes, in compressed sparse rows: the intervals of probe ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
     offsets: Any
     #: Of a probe the most specific one first: the one that starts last, of these the one that ends first.

@@ -33,7 +33,7 @@ class Probes:
     _numbers: npt.NDArray[np.int64] | None
 
     def __init__(self, valid: ArrayLike | None, nulls: str | None, *given: tuple[ArrayLike, np.dtype[Any], str]) -> None:
-        """Each column is given with its dtype and its name. With `nulls`, those of columns are keys, and not left out."""
+        """Each column is given with its dtype and its name. With `nulls`, null elements of columns are keys; otherwise they are left out."""
         columns: list[Any] = []
         masks = []
         for array, dtype, what in given:
@@ -53,7 +53,7 @@ class Probes:
                 raise ValueError(f"{what} have {column.ndim} dimensions, where one is needed")
             if column.size != self.size:
                 kind = errors.BoundLengths if what == "the highs" else errors.LengthMismatch
-                raise kind(f"{what} have {column.size} elements beside {self.size} of {given[0][2]}: give one of each per row")
+                raise kind(f"{what} have {column.size} elements, but {given[0][2]} have {self.size}: give one of each per row")
         if valid is not None:
             masks.append(_mask(valid, self.size))
         present = np.logical_and.reduce(masks) if masks else None

@@ -20,7 +20,7 @@ from ._progress import Progress
 
 
 class ValueRows(NamedTuple):
-    """The values of a batch of keys, in compressed sparse rows: those of key ``i`` are ``offsets[i]:offsets[i + 1]``."""
+    """The values of a batch of keys, in compressed sparse rows: the values of key ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
     offsets: Any
     values: Any
@@ -285,7 +285,7 @@ class MultiIndex(Keyed):
         progress: Progress = None,
     ) -> Any:
         """Joins ranges with the pairs whose keys are in them: a row for each value, in the order of the keys, and of one key in that in
-        which its values were inserted. The columns are those of :meth:`join`; otherwise like :meth:`Index.range_join`.
+        which its values were inserted. The columns are named as in :meth:`join`; otherwise like :meth:`Index.range_join`.
         """
         return self._join_between(lows, highs, how, (_closed(inclusive), None), valid, stream, progress)
 

@@ -1,6 +1,6 @@
 """The exceptions of lanetree: one class per kind, under :class:`Error`.
 
-The names and messages are those of the Rust library. A kind that Python has a class for is that, too: ``OutOfMemory`` is a
+Names and messages are the same as in the Rust library. A kind that Python has a class for is that, too: ``OutOfMemory`` is a
 ``MemoryError``, ``LengthMismatch`` a ``ValueError``.
 """
 

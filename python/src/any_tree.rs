@@ -110,9 +110,9 @@ pub(crate) trait AnyTree: Send + Sync {
     ) -> PyResult<Between>;
     /// Offsets, keys and values of the pairs between the bounds of probes in host memory.
     fn rows_between(&self, bounds: [In<'_>; 2], by: By) -> PyResult<Found>;
-    /// The pairs that are nearest to each query, at most so many.
+    /// The pairs that are nearest to each query, at most `k`.
     fn k_nearest(&self, queries: In<'_>, k: u64, how: &AsOf, stream: &lanetree::Stream) -> PyResult<Found>;
-    /// The last pairs of each range, at most so many, in descending order.
+    /// The last pairs of each range, at most `k`, in descending order.
     fn range_last(&self, bounds: [In<'_>; 2], closed: [bool; 2], k: u64, stream: &lanetree::Stream) -> PyResult<Found>;
     fn apply(
         &mut self,

@@ -19,8 +19,9 @@ pub(crate) struct Device {
     ordinal: i32,
     /// Buffers of its memory for the next results.
     cache: Arc<Cache>,
-    /// Streams whose handles live as long as the process: the default ones, and those of torch, which never frees them. One object
-    /// each, so that it knows of all work in the stream. Those of all handles of the device.
+    /// Streams whose handles live as long as the process: the default streams, and the streams of torch, which never
+    /// frees them. One object per stream, shared by all handles of the device, so that it knows of all work in the
+    /// stream.
     streams: Arc<Mutex<HashMap<usize, Py<Stream>>>>,
 }
 

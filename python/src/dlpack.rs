@@ -332,7 +332,8 @@ unsafe extern "C" fn delete_versioned(it: *mut Versioned) {
 /// Deletes a tensor that nobody has taken: a consumer renames the capsule.
 unsafe extern "C" fn delete_capsule(capsule: *mut pyo3::ffi::PyObject) {
     use pyo3::ffi::{PyCapsule_GetPointer, PyCapsule_IsValid};
-    // SAFETY: a capsule of `dlpack_export`, which has these names or those of taken ones.
+    // SAFETY: a capsule of `dlpack_export`, which has one of these names or, once it was consumed, a name of a used
+    // capsule.
     unsafe {
         if PyCapsule_IsValid(capsule, MANAGED[0].as_ptr()) == 1 {
             delete_managed(PyCapsule_GetPointer(capsule, MANAGED[0].as_ptr()).cast());

@@ -50,7 +50,7 @@ impl HostSlice {
         }
     }
 
-    /// The elements as words of their size, or as so many of nothing.
+    /// The elements as words of their size, or, without a size, as units.
     fn read<'a, T: Pod>(self) -> PyResult<&'a [T]> {
         // SAFETY: that many elements of this size, aligned; the array is held by the caller of the call.
         Ok(unsafe { core::slice::from_raw_parts(self.start_of()?, self.len) })

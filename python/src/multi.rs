@@ -36,7 +36,8 @@ trait AnyMap: Send + Sync {
         asked: &Asked<'_>,
         stream: &lanetree::Stream,
     ) -> PyResult<Joined>;
-    /// Offsets and values of the pairs between the bounds of probes in host memory; without rows those of a semi-join.
+    /// Offsets and values of the pairs between the bounds of probes in host memory; without `has_rows`, as a semi-join
+    /// has them.
     fn rows_between(&self, bounds: [In<'_>; 2], by: By, has_rows: bool) -> PyResult<Found>;
     /// The value of each key that was inserted first, or last, and whether there is one.
     fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()>;
@@ -75,7 +76,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         Ok(if self.floats { ordered(keys).into() } else { keys.into() })
     }
 
-    /// Keys on the device as the map has them; those of an array in host memory are copied there.
+    /// Keys on the device, in the form that the map has them; keys in host memory are copied there.
     fn with_keys<R>(
         &self,
         keys: In<'_>,
@@ -117,7 +118,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         }
     }
 
-    /// The rows of a join of so many probes on the device. Waits, to learn how many there are.
+    /// The rows of a join of `probes` probes on the device. Waits, to learn how many there are.
     fn joined(
         &self,
         probes: usize,
@@ -175,7 +176,7 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
             self.with_keys(ends, stream, |ends| {
                 let mut firsts = device.alloc(count).map_err(raise_runtime)?;
                 let mut lasts = device.alloc(count).map_err(raise_runtime)?;
-                bounds.on_stream(stream, (starts, ends), (&mut firsts, &mut lasts)).map_err(raise)?;
+                bounds.on_stream(stream, starts, ends, &mut firsts, &mut lasts).map_err(raise)?;
                 call(&firsts, &lasts)
             })
         })

@@ -94,7 +94,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             let mut firsts = device.alloc::<K>(count).map_err(raise_runtime)?;
             let mut lasts = device.alloc::<K>(count).map_err(raise_runtime)?;
             let bounds = JoinBounds::of_ranges(crate::types::closed(closed));
-            bounds.on_stream(stream, (starts, ends), (&mut firsts, &mut lasts)).map_err(raise)?;
+            bounds.on_stream(stream, starts, ends, &mut firsts, &mut lasts).map_err(raise)?;
             call(&firsts, &lasts)
         };
         self.with_keys(starts, |starts| self.with_keys(ends, |ends| with_both(starts, ends), stream), stream)
@@ -119,7 +119,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         Ok(Found::Device(Box::new((offsets, Memory::new(key_words(out.keys)), V::memory(out.values)))))
     }
 
-    /// The pairs that rounds of look-ups find for so many queries. Waits, to learn how many there are.
+    /// The pairs that rounds of look-ups find for `count` queries. Waits, to learn how many there are.
     pub(crate) fn rounds(
         &self,
         count: usize,

@@ -180,9 +180,9 @@ impl Tree {
         self.with(py, stream, |tree, stream| tree.get(queries, results, stream))
     }
 
-    /// [`Tree::get`] of a device's array that is taken in the same call, with new memory for its results: values of so many bytes, unless
-    /// these are 0, which are found, and how many queries there are. `None` for an array that is not taken so, or whose elements are not
-    /// of the type of that number.
+    /// [`Tree::get`] of a device's array that is taken in the same call, with new memory for its results: values of a
+    /// number of bytes (none if it is 0), the hit mask, and the number of queries. `None` for an array that is not
+    /// taken so, or whose elements are not of the type of that number.
     #[expect(clippy::too_many_arguments, reason = "called by the front end alone")]
     fn get_of(
         &self,

@@ -1,4 +1,4 @@
-"""As-of look-ups and joins beside pandas, polars and DuckDB, on random tables with duplicates, nulls, NaNs and empty groups."""
+"""As-of look-ups and joins compared with pandas, polars and DuckDB, on random tables with duplicates, nulls, NaNs and empty groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals beside a plain loop, and joins by ranges beside masks."""
+"""Intervals compared with a plain loop, and joins by ranges compared with masks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 //! `imports`, a step of `ci`: no circle of imports among the files and folders of a crate.
 //!
-//! A crate is read from the bottom up only if imports have a direction. So of two modules beside each other, each with
+//! A crate is read from the bottom up only if imports have a direction. So of two modules in the same parent, each with
 //! all that is in its folder, at most one imports from the other, directly or through others. A module and those inside
 //! it belong together, and may import each other. Tests do not count. Packages need no check: cargo refuses circles.
 
@@ -248,7 +248,7 @@ struct Circle {
     imports: Vec<Import>,
 }
 
-/// All circles among modules that lie beside each other.
+/// All circles among modules of the same parent.
 fn circles(imports: &BTreeSet<Import>) -> Vec<Circle> {
     // Each import leads from one of two modules with the same parent to the other.
     let mut graph: BTreeMap<&[String], BTreeMap<&[String], Vec<&Import>>> = BTreeMap::new();

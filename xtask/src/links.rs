@@ -13,7 +13,7 @@ fn files(endings: &[&str]) -> BTreeMap<PathBuf, String> {
         for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
             let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
             let is_hidden = name.starts_with('.') && name != ".github";
-            // The README stands beside the package, too, as a link.
+            // The README is in the package's folder, too, as a link.
             if entry.file_type().unwrap().is_symlink() {
                 continue;
             }
@@ -40,7 +40,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The targets of a text's links, without those of the web.
+/// The targets of a text's links, except links to the web.
 fn targets(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(text) {

@@ -46,7 +46,7 @@ const EXAMPLES: &str = "Examples:
 enum Task {
     /// Say what this machine has, what is missing, and the command that fixes it
     Doctor(doctor::Options),
-    /// Compile the kernels to PTX, beside their sources: crates/*/kernels/ptx
+    /// Compile the kernels to PTX, next to their sources: crates/*/kernels/ptx
     Ptx(ptx::Options),
     /// Check every kernel against the oracle (arguments are lanetree-verify's: try `verify --help`)
     #[command(disable_help_flag = true)]

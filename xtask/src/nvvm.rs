@@ -42,7 +42,8 @@ impl Generator for Nvvm {
     }
 }
 
-/// The kernel crates that are compiled by groups of instances: LLVM 7 takes more than linear time for a whole one of so many.
+/// The kernel crates that are compiled by groups of instances: LLVM 7's time grows faster than the number of instances
+/// that are compiled at once.
 const GROUPED: [&str; 1] = ["lane-tree"];
 
 /// A kernel crate's list of instances.

@@ -87,7 +87,7 @@ fn choose(all: &[Source], only: Option<&str>) -> Result<Vec<Source>> {
         Some(only) if chosen.is_empty() => {
             let known: Vec<_> = all.iter().map(|source| source.name.as_str()).collect();
             let known = known.join(", ");
-            Err(Failure::CannotRun(format!("no kernel crate crates/{only}/kernels; there are those of: {known}")))
+            Err(Failure::CannotRun(format!("no kernel crate crates/{only}/kernels; there are: {known}")))
         }
         _ => Ok(chosen),
     }

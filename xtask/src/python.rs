@@ -20,7 +20,7 @@ pub(crate) struct Options {
 
 /// What builds and checks the wheel.
 const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "twine"];
-/// What the tests import, beside the wheel and what it depends on.
+/// What the tests import, in addition to the wheel and what it depends on.
 const TESTS: [&str; 10] =
     ["duckdb", "hypothesis", "ipykernel", "matplotlib", "mypy", "nbclient", "pandas", "polars", "pyarrow", "pytest"];
 

@@ -15,7 +15,7 @@ pub(crate) struct Options {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// Those of `verify`.
+/// The options of `verify`.
 #[derive(Args, Default)]
 pub(crate) struct VerifyOptions {
     /// Runs the program under this tool of compute-sanitizer; of the GPU a sample, unless the arguments say otherwise. Comes

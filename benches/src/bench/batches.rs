@@ -7,7 +7,7 @@ use lanetree::cubpt::Mapping;
 use lanetree::{Buffer, DeviceKind, PinnedBuffer, Stream};
 use lanetree_base::parallel::*;
 
-/// Where the keys of a batch lie among those of the tree.
+/// Where the keys of a batch lie among the tree's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spread {
     /// Anywhere.
@@ -78,7 +78,7 @@ pub(crate) fn of_paper(kind: DeviceKind, size: u32) -> usize {
 pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> Vec<u64> {
     let is_new = |key: &u64| sorted.binary_search(key).is_err();
     let uniform = |most: u64, count: usize| {
-        // Other places than those of the tree's keys.
+        // Places that no key of the tree has.
         let key = move |place: usize| key(seed, (1 << 40) + place);
         let of_most = move |place: usize| (u128::from(key(place)) * u128::from(most) / u128::from(MOST)) as u64;
         let mut keys: Vec<u64> = (0..count + count / 8 + 64)
@@ -131,7 +131,7 @@ pub(crate) fn batch(seed: u64, sorted: &[u64], count: usize, spread: Spread) -> 
 /// Pairs in pinned memory, and room for them on the device.
 pub(crate) struct Sent {
     /// Sends the values while the keys are sorted: whoever needs them waits for it.
-    beside: Stream,
+    for_values: Stream,
     host: (PinnedBuffer<u64>, PinnedBuffer<u64>),
     pub(crate) device: (Buffer<u64>, Buffer<u64>),
 }
@@ -146,16 +146,16 @@ impl Sent {
         };
         let host = (pinned(keys)?, pinned(&values(keys))?);
         let room = || session.device.alloc(keys.len());
-        let mut sent = Self { beside: session.device.stream()?, host, device: (room()?, room()?) };
+        let mut sent = Self { for_values: session.device.stream()?, host, device: (room()?, room()?) };
         sent.send(session)?;
         Ok(sent)
     }
 
-    /// Sends them: the keys in the session's stream, the values beside that.
+    /// Sends them: the keys in the session's stream, the values in another stream at the same time.
     pub(crate) fn send(&mut self, session: &Session) -> Result<()> {
         let len = self.host.0.len();
         self.device.0.upload_async(&session.stream, 0, &self.host.0, 0..len)?;
-        Ok(self.device.1.upload_async(&self.beside, 0, &self.host.1, 0..len)?)
+        Ok(self.device.1.upload_async(&self.for_values, 0, &self.host.1, 0..len)?)
     }
 }
 

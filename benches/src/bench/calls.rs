@@ -33,10 +33,9 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Of batches of `count` queries that follow one another through a pool of them. `call` looks up those of a
-    /// range; `value` is what it should find, `word` makes a number of that, which is
-    /// `miss` where there is none. An element of every output is
-    /// checked, and the last output as a whole.
+    /// Measures batches of `count` queries, taken from a pool one after another. `call` looks up the queries of a
+    /// range; `value` is what it should find, `word` makes a number from that, which is `miss` where there is none. An
+    /// element of every output is checked, and the last output as a whole.
     ///
     /// # Errors
     /// Of a call; [`Wrong`](crate::bench::error::Error::Wrong) with the first difference.

@@ -12,7 +12,7 @@ pub(crate) struct Ceilings {
     pub(crate) gathers: Vec<(Chunk, u64, f64)>,
 }
 
-/// The bytes of the table that stands for a tree of so many: rounded up to a power of two.
+/// The bytes of the table that stands for a tree of `tree_bytes`: rounded up to a power of two.
 pub(crate) fn table_bytes(tree_bytes: u64) -> u64 {
     tree_bytes.next_power_of_two().max(1 << 10)
 }
@@ -29,13 +29,13 @@ pub(crate) struct Lookups {
     pub(crate) leaf_bytes: u64,
 }
 
-/// Of so many things, those that at least one of `count` uniform draws is.
+/// The expected number of distinct items, out of `of`, that `count` uniform draws hit.
 pub(crate) fn touched(count: f64, of: f64) -> f64 {
     of * -(-count / of.max(1.0)).exp_m1()
 }
 
 impl Ceilings {
-    /// Gathers of chunks from a table of so many bytes, rounded up to a power of two, if they were measured.
+    /// Gathers of chunks from a table of `bytes`, rounded up to a power of two, if they were measured.
     pub(crate) fn of_gathers(&self, chunk: Chunk, bytes: u64) -> Option<f64> {
         let footprint = table_bytes(bytes);
         let measured = self.gathers.iter().find(|&&(own, table, _)| own == chunk && table == footprint);
@@ -53,9 +53,9 @@ impl Ceilings {
         self.copy.map(|copy| count * copy / bytes)
     }
 
-    /// The most ranges, in 10^9 per second, that the hardware could do: so many of so many pairs in all, anywhere in
-    /// a tree of `n` pairs. Both bounds are read and an offset is written, each pair is written, and those that lie
-    /// in any of the ranges are read once: however many ranges share one, it may come from a cache.
+    /// The most ranges, in 10^9 per second, that the hardware could do: `count` ranges with `pairs` pairs in all,
+    /// anywhere in a tree of `n` pairs. Both bounds are read, an offset is written, and each pair is written. Each
+    /// distinct pair is read once, since a pair that several ranges share may come from a cache.
     pub(crate) fn of_ranges(&self, count: u64, pairs: u64, n: u64, pair_bytes: u64) -> Option<f64> {
         let read = touched(pairs as f64, n as f64);
         let bytes = (count * (pair_bytes + size_of::<u64>() as u64)) as f64 + (pairs as f64 + read) * pair_bytes as f64;

@@ -66,7 +66,7 @@ impl<W: BenchWord> Data<W> {
 
     /// Says in a row what is looked up in: these pairs.
     pub(crate) fn label(&self, row: Row) -> Row {
-        row.over(self.len(), (<W as AnyKey>::NAME, <W as AnyKey>::NAME), &*self.source)
+        row.over(self.len(), <W as AnyKey>::NAME, <W as AnyKey>::NAME, &*self.source)
     }
 
     /// A batch of `count` queries in ascending order: each the key of a rank, uniform over the ranks;

@@ -293,7 +293,7 @@ mod tests {
         let is_whole =
             |row: &&Row| row.extra("sorted_bits").is_some() && row.text("child_region") == Some("prefix sum");
         assert!(rows.iter().all(|row| row.extra("all_ms").is_some() == is_whole(&row)));
-        // Each sum is that of the same values, whatever their order.
+        // Each sum is over the same values, whatever their order.
         assert!(rows.iter().all(|row| row.checksum.sum == rows[0].checksum.sum && row.checksum.misses == 0));
     }
 
@@ -382,7 +382,7 @@ mod tests {
         let of = |rows: &[Row], section: &str, index: &str| {
             rows.iter().filter(|row| row.section == section && row.index == index).count()
         };
-        // By width: values of 64 and 32 bits, and without a table where there is one. GRT beside each.
+        // By width: values of 64 and 32 bits, and without a table where there is one. GRT with each.
         assert_eq!((of(&rows, "cuart-lookups", "cuart"), of(&rows, "cuart-lookups", "grt")), (10, 5));
         assert_eq!((of(&rows, "cuart-lanes", "cuart"), of(&rows, "cuart-builds", "cuart")), (20, 7));
         assert_eq!(of(&rows, "cuart-batches", "cuart"), 0, "batches are larger than the plan's");
@@ -397,7 +397,7 @@ mod tests {
         run(&mut session, "cuart-inserts", 8);
         let rows = &session.report.record.rows;
         assert_eq!((of(rows, "cuart-updates", "cuart"), of(rows, "cuart-inserts", "cuart")), (22, 4));
-        // Of 8 and 32 bytes, beside CuART's.
+        // Of 8 and 32 bytes, as many as CuART's.
         assert_eq!((of(rows, "cuart-updates", "grt"), of(rows, "cuart-lookups", "grt")), (2, 2));
     }
 
@@ -411,8 +411,8 @@ mod tests {
         let of =
             |section: &str, index: &str| rows.iter().filter(|row| row.section == section && row.index == index).count();
         // Keys of 32 bytes from 1 to 16 threads, and of the other widths; of each kernels alone; and by size.
-        let beside = ["cuart", "grt", "grt-words"].map(|index| of("cuart-beside-grt", index));
-        assert_eq!(beside, [5 + 1 + 3 * 2 + 2; 3]);
+        let compared = ["cuart", "grt", "grt-words"].map(|index| of("cuart-compared-grt", index));
+        assert_eq!(compared, [5 + 1 + 3 * 2 + 2; 3]);
         // Four widths, look-ups and four engines.
         assert_eq!(of("cuart-update-sizes", "cuart"), 4 * 5);
         let host = ["cuart", "grt"].map(|index| of("cuart-updates-host", index));
@@ -547,8 +547,8 @@ mod tests {
         let (alone, through_both) = on_both("hbtree-balance");
         assert_eq!(alone + through_both, (1 + 2 * 3 + 2) * 2 * 2 * 5);
         assert_eq!(on_both("hbtree-large"), (2, 3));
-        // The CPU alone with both numbers of children and both widths, and beside each of three throttles; four strategies of
-        // both widths, two searches of three buckets, and two splits by three throttles.
+        // The CPU alone with both numbers of children and both widths, and with each of three throttles; four
+        // strategies of both widths, two searches of three buckets, and two splits by three throttles.
         assert_eq!(on_both("hbtree-paper"), (2 * 2 + 3, 2 * 4 + 2 * 3 + 3 * 2));
         // The regular tree is measured as often.
         let of_regular = |section: &str, device: &str| {

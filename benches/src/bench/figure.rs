@@ -84,7 +84,7 @@ impl Takes {
 pub(crate) enum Run {
     /// By itself.
     Alone(fn(&mut Session, &Request) -> Result<()>),
-    /// Over keys that it is given: those of a file, or uniform ones.
+    /// Over keys that it is given: a file's keys, or uniform ones.
     OverKeys(At, fn(&mut Session, Keys) -> Result<()>),
     /// As a part.
     Part(Part),

@@ -1,4 +1,4 @@
-//! Random gathers from tables of the trees' sizes: what any figure can ask for that is measured beside them.
+//! Random gathers from tables of the trees' sizes: any figure can measure them for comparison.
 
 use super::ceilings::table_bytes;
 use super::data::mix;

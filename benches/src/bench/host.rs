@@ -92,7 +92,7 @@ fn numa_nodes() -> Option<u64> {
     Some(names.filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count() as u64)
 }
 
-/// The sizes of the caches of the highest level, those of several CPUs once.
+/// The total size of the caches of the highest level; a cache that several CPUs share counts once.
 fn last_caches() -> Option<u64> {
     let mut caches = BTreeSet::new();
     for cpu in fs::read_dir("/sys/devices/system/cpu").ok()?.flatten() {

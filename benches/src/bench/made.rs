@@ -15,7 +15,7 @@ impl Making {
         Self { began: SystemTime::now(), start: Instant::now(), built }
     }
 
-    /// Ends as the run does, which has given so many rows.
+    /// The record's facts at the end of a run that gave `rows` rows.
     pub(crate) fn end(self, rows: usize) -> Made {
         Made {
             arguments: without_file(std::env::args().skip(1)),

@@ -1,4 +1,4 @@
-//! Pairs of a multi-map, in order, and where those of each key are.
+//! Pairs of a multi-map, in order, and where each key's pairs are.
 
 use super::data::{Data, value_of};
 use core::ops::Range;
@@ -7,9 +7,9 @@ use lanetree_base::parallel::*;
 /// How many values keys have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// Each key so many.
+    /// Each key has this number of values.
     Each(usize),
-    /// One key so many, and each other one.
+    /// One key has this number of values, each other key has one.
     OfOne(usize),
 }
 

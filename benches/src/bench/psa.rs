@@ -31,8 +31,7 @@ pub(crate) fn psa_sort<W: BenchWord>(session: &Session, queries: &Buffer<W>, bit
         &mut out,
         |out| session.poison(&mut out.0).and_then(|()| session.poison(&mut out.1)),
         |(keys, positions)| {
-            let sorted = (keys, positions);
-            Ok(radix_argsort(&session.stream, queries, count, width - bits..width, sorted, &mut scratch)?)
+            Ok(radix_argsort(&session.stream, queries, count, width - bits..width, keys, positions, &mut scratch)?)
         },
     )?;
     let sort = session.runs_kernels().then_some(timing);

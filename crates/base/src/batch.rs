@@ -3,7 +3,7 @@
 use crate::{Buffer, OpKind};
 
 /// A batch of operations in buffers, as the `apply_on` of an index takes it. Operation `i` consists of `keys[i]`, of
-/// `values[i]` if the index has values, and of `kinds[i]`. The effect is that of one operation after another, in this
+/// `values[i]` if the index has values, and of `kinds[i]`. The effect is as if the operations were applied one after another, in this
 /// order: of several with the same key, the last one decides.
 ///
 /// The number of operations is `keys.len()`. The other buffers have at least this number of elements, and all of them are
@@ -48,19 +48,20 @@ impl<'a, K, V> Batch<'a, K, &'a Buffer<V>> {
         Self { keys, values, kinds: None }
     }
 
-    /// Operations of any kind.
+    /// Operations of any kinds: operation `i` does what `kinds[i]` says with `keys[i]` and `values[i]`. A removal's
+    /// value is not read. As many values and kinds as keys.
     pub fn of_kinds(keys: &'a Buffer<K>, values: &'a Buffer<V>, kinds: &'a Buffer<OpKind>) -> Self {
         Self { keys, values, kinds: Some(kinds) }
     }
 }
 
 impl<'a, K> Batch<'a, K> {
-    /// Inserts all keys into a set.
+    /// Inserts all of `keys` into a set.
     pub fn insert_keys(keys: &'a Buffer<K>) -> Self {
         Self { keys, values: (), kinds: None }
     }
 
-    /// Operations of any kind on a set.
+    /// Operations of any kinds on a set: operation `i` does what `kinds[i]` says with `keys[i]`. As many kinds as keys.
     pub fn keys_of_kinds(keys: &'a Buffer<K>, kinds: &'a Buffer<OpKind>) -> Self {
         Self { keys, values: (), kinds: Some(kinds) }
     }

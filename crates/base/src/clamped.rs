@@ -8,8 +8,8 @@ use lanetree_layout::AnyKey;
 /// reach so far. No query passes through a float.
 ///
 /// What a call answers for the nearest key is then corrected for the queries that it stands for: [`Clamped::ranks`],
-/// [`Clamped::predecessors`] and [`Clamped::successors`] do so. All other answers, those of look-ups and of joins, are the answers of
-/// nulls where a query is out of range: [`Clamped::in_range`] has a bitmap for them.
+/// [`Clamped::predecessors`] and [`Clamped::successors`] do so. In all other calls, such as look-ups and joins, a query
+/// that is out of range is answered as a null query is: [`Clamped::in_range`] has a bitmap for them.
 /// [`DeviceClamped`](crate::DeviceClamped) is the device form.
 ///
 /// ```

@@ -11,8 +11,8 @@ use lanetree_kernels_base::columns::{OrderFloatsArgs, UnpackBitsArgs, WORDS, can
 use lanetree_layout::{F32, F64, Key, Word};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 
-/// Which floats are the same key, and in which order they are. The keys of an index and those of its queries are made in the same
-/// order.
+/// Which floats are the same key, and in which order they are. Use the same order for an index's keys and for the keys
+/// of its queries.
 ///
 /// ```
 /// use lanetree::{F64, FloatOrder};
@@ -34,7 +34,7 @@ pub enum FloatOrder {
 }
 
 impl FloatOrder {
-    /// The key of a number.
+    /// The key that stands for a number: keys compare as this order compares the numbers.
     pub fn key<N: Float>(self, number: N) -> N::Key {
         number.key(self)
     }
@@ -111,9 +111,9 @@ pub fn unpack_bits(stream: &Stream, bits: &Buffer<u32>, count: usize, bytes: &mu
     Ok(())
 }
 
-/// Makes ordered words of floats' bits: those of `numbers[i]` become `words[i]`, as
-/// [`FloatOrder::key`] does. Cast words are keys. Runs in the stream's order and may
-/// return before it is done. Allocates nothing.
+/// Converts floats, given as their bits, to words that sort in the floats' order: `words[i]` is the word of
+/// `numbers[i]`, as [`FloatOrder::key`] does. Cast words are keys. Runs in the stream's order and may return before it
+/// is done. Allocates nothing.
 ///
 /// ```
 /// use lanetree::{Device, F64, FloatOrder, order_floats};

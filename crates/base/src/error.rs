@@ -252,7 +252,7 @@ runtime::errors! {
 
         /// Strings with offsets passed to a build on a device.
         #[error(
-            "keys with offsets: {device} builds trees over keys of one width (`DeviceKeys::fixed`); build those of several \
+            "keys with offsets: {device} builds trees over keys of one width (`DeviceKeys::fixed`); build trees over keys of several \
              lengths from main memory"
         )]
         SeveralWidths {

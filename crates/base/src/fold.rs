@@ -60,7 +60,8 @@ pub fn fold<K: AnyKey, V: Value>(
     combine(changes)
 }
 
-/// Combines changes that are in order: those of a key follow one another, in the order in which they are to take effect.
+/// Combines the changes of each key into one. The changes of a key are next to each other, in the order in which they
+/// take effect.
 ///
 /// # Errors
 /// As [`fold`].

@@ -112,8 +112,10 @@ impl<K: AnyKey> JoinBounds<K> {
     pub fn on_stream(
         &self,
         stream: &Stream,
-        (lows, highs): (&Buffer<K>, &Buffer<K>),
-        (firsts, lasts): (&mut Buffer<K>, &mut Buffer<K>),
+        lows: &Buffer<K>,
+        highs: &Buffer<K>,
+        firsts: &mut Buffer<K>,
+        lasts: &mut Buffer<K>,
     ) -> Result<()> {
         let count = lows.len();
         check_bounds(count, highs.len())?;
@@ -150,9 +152,9 @@ impl<K: AnyKey> JoinBounds<K> {
     }
 }
 
-/// Writes the number of each match's probe, as far as there is room: the other column of a join, beside the rows, of whose `probes`
-/// probes the matches are between `offsets[i]` and `offsets[i + 1]`, ascending from 0. Runs in the stream's order and may return before it
-/// is done. Allocates nothing.
+/// Writes the probe column of a join: `numbers[j]` becomes the number of the probe of match `j`, for as many matches as
+/// `numbers` has elements. The matches of probe `i`, of `probes` probes, are from `offsets[i]` to `offsets[i + 1]`;
+/// offsets ascend from 0. Runs in the stream's order and may return before it is done. Allocates nothing.
 ///
 /// ```
 /// use lanetree::{Device, number_matches};
@@ -275,7 +277,8 @@ mod tests {
             for skipped in [0, 1] {
                 let mut memory = vec![u128::MAX; 600];
                 let words: &mut [u64] = bytemuck::cast_slice_mut(&mut memory);
-                // SAFETY: so many elements, and nothing else uses them before the buffer is gone.
+                // SAFETY: the vector has 1001 elements from there on, and nothing else uses them before the buffer is
+                // gone.
                 let mut numbers = unsafe { device.buffer_from_raw(words[skipped..].as_mut_ptr(), 1001) }.unwrap();
                 number_matches(&stream, &offsets, 4, &mut numbers).unwrap();
                 numbers.into_raw().unwrap();

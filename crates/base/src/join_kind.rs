@@ -59,27 +59,27 @@ pub struct Join<'a> {
 }
 
 impl<'a> Join<'a> {
-    /// A join of this kind.
+    /// A join of this kind, without null probes.
     pub fn new(kind: JoinKind) -> Self {
         Self { kind, valid: None }
     }
 
-    /// [`JoinKind::Inner`].
+    /// An inner join: a row for each match of a probe ([`JoinKind::Inner`]).
     pub fn inner() -> Self {
         Self::new(JoinKind::Inner)
     }
 
-    /// [`JoinKind::Left`].
+    /// A left join: also a row for each probe without a match ([`JoinKind::Left`]).
     pub fn left() -> Self {
         Self::new(JoinKind::Left)
     }
 
-    /// [`JoinKind::Semi`].
+    /// A semi-join: one row for each probe that has a match ([`JoinKind::Semi`]).
     pub fn semi() -> Self {
         Self::new(JoinKind::Semi)
     }
 
-    /// [`JoinKind::Anti`].
+    /// An anti-join: one row for each probe that has no match ([`JoinKind::Anti`]).
     pub fn anti() -> Self {
         Self::new(JoinKind::Anti)
     }

@@ -5,7 +5,7 @@ use crate::room::{collected, with_room, zeroed};
 use crate::{Join, JoinKind, Result, no_row};
 use lanetree_layout::Value;
 
-/// The rows that match a batch of probes, in compressed sparse row form: those of probe *i* are from `offsets[i]` to
+/// The rows that match a batch of probes, in compressed sparse row form: the rows of probe *i* are from `offsets[i]` to
 /// `offsets[i + 1]`, in the order of the probes.
 ///
 /// In a left join a probe without a match has one row, [`no_row`](crate::no_row). Semi- and anti-joins have offsets alone, one row for
@@ -46,7 +46,8 @@ impl<V: Copy> JoinRows<V> {
         probes.zip(self.rows.iter().copied())
     }
 
-    /// For each match the number of its probe, in ascending order: the other column of the join, beside [`JoinRows::rows`].
+    /// For each match the number of its probe, in ascending order. Together with [`JoinRows::rows`], the two columns of
+    /// the join.
     ///
     /// ```
     /// use lanetree_base::JoinRows;
@@ -70,7 +71,7 @@ impl<V: Copy> JoinRows<V> {
 }
 
 impl<V: Value> JoinRows<V> {
-    /// The rows of a join of any kind with null probes or without, from those of an inner join without nulls.
+    /// Makes the rows of a join of any kind, with or without null probes, from the rows of an inner join without nulls.
     ///
     /// # Errors
     /// [`Error::OutputLength`](crate::Error::OutputLength) unless the validity has one bit per probe;

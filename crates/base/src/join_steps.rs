@@ -15,8 +15,15 @@ use lanetree_runtime::{Buffer, DeviceKind, Stream};
 /// Elements of a task of the CPU's, a multiple of 32, so that tasks share no word of a hit mask.
 const TASK: usize = 1 << 14;
 
-/// A validity bitmap on a device, the lowest bit of each word first, and its first bit.
-pub type DeviceValidity<'a> = (&'a Buffer<u32>, usize);
+/// The validity of a batch of probes, in a bitmap on a device: probe `i` is null if bit `offset + i` is 0, the lowest bit of
+/// each word first.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceValidity<'a> {
+    /// `[(offset + probes).div_ceil(32)]` words.
+    pub bitmap: &'a Buffer<u32>,
+    /// The bit of the first probe.
+    pub offset: usize,
+}
 
 /// Checks that a bitmap has a bit for each probe.
 ///
@@ -24,8 +31,8 @@ pub type DeviceValidity<'a> = (&'a Buffer<u32>, usize);
 /// [`Error::OutputLength`](crate::Error::OutputLength); [`Error::Runtime`](crate::Error::Runtime) for a buffer of another device than
 /// the stream's.
 pub fn check_validity(stream: &Stream, valid: Option<DeviceValidity<'_>>, count: usize) -> Result<()> {
-    valid.map_or(Ok(()), |(bits, offset)| {
-        check_buffer(stream.device(), "the validity bitmap", offset.saturating_add(count).div_ceil(32), bits)
+    valid.map_or(Ok(()), |DeviceValidity { bitmap, offset }| {
+        check_buffer(stream.device(), "the validity bitmap", offset.saturating_add(count).div_ceil(32), bitmap)
     })
 }
 
@@ -45,8 +52,8 @@ pub fn settle_hits(
     if count == 0 || valid.is_none() && !complement {
         return Ok(());
     }
-    let offset = valid.map_or(0, |(_, offset)| offset as u64);
-    let (bits, count) = (valid.map(|(bits, _)| bits), count as u64);
+    let offset = valid.map_or(0, |valid| valid.offset as u64);
+    let (bits, count) = (valid.map(|valid| valid.bitmap), count as u64);
     if stream.device().kind() == DeviceKind::Host {
         if let (Ok(bits), Some(hits)) = (bits.map(|bits| bits.as_slice().ok_or(())).transpose(), hits.as_mut_slice()) {
             for (hits, index) in hits.iter_mut().zip(0..count.div_ceil(32)) {
@@ -150,8 +157,8 @@ pub fn settle(stream: &Stream, valid: Option<DeviceValidity<'_>>, count: usize, 
     if count == 0 {
         return Ok(());
     }
-    let offset = valid.map_or(0, |(_, offset)| offset);
-    let bits = valid.map(|(bits, _)| bits);
+    let offset = valid.map_or(0, |valid| valid.offset);
+    let bits = valid.map(|valid| valid.bitmap);
     if stream.device().kind() == DeviceKind::Host {
         let bits = bits.and_then(Buffer::as_slice);
         let is_valid =

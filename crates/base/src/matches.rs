@@ -8,8 +8,9 @@ use lanetree_runtime::prefer_huge_pages;
 /// Probes of a task of the CPU's: enough to outweigh its dispatch.
 const TASK: usize = 1 << 15;
 
-/// The matches of a batch of probes with an index, in compressed sparse row form: those of probe *i* are from `offsets[i]`
-/// to `offsets[i + 1]`, in the order of the probes. As the keys of an index are distinct, a probe has at most one.
+/// The matches of a batch of probes with an index, in compressed sparse row form: the matches of probe *i* are from
+/// `offsets[i]` to `offsets[i + 1]`, in the order of the probes. As the keys of an index are distinct, a probe has at
+/// most one.
 ///
 /// [`JoinKind`] says which other rows there are: a row is a probe with its match, in a left join also one without, and in a semi- or
 /// an anti-join a probe alone.
@@ -43,11 +44,11 @@ impl Matches {
         Ok(matches)
     }
 
-    /// Makes these the matches of so many probes, in the memory that is there: `find` writes the number of the pair of each, or
-    /// [`Matches::NO_ROW`], over anything. After an error there are none.
+    /// Makes these the matches of `probes` probes, and reuses their memory: `find` writes the number of the pair of
+    /// each, or [`Matches::NO_ROW`], over anything. After an error there are none.
     ///
     /// # Errors
-    /// As [`Matches::of_rows`], and those of `find`.
+    /// As [`Matches::of_rows`]; the errors of `find`.
     pub fn fill(&mut self, probes: usize, find: impl FnOnce(&mut [u64]) -> Result<()>) -> Result<()> {
         self.fill_as(probes, &Join::inner(), find)
     }
@@ -136,8 +137,8 @@ impl Matches {
     }
 }
 
-/// Gives a vector so many elements, of any value. New memory is zero as it comes from the system, so that nobody writes it
-/// twice.
+/// Gives a vector `len` elements, of unspecified values. New memory is zero as it comes from the system, so that nobody
+/// writes it twice.
 fn set_len(vector: &mut Vec<u64>, len: usize) -> Result<()> {
     if vector.capacity() < len {
         // First, since both may be large.

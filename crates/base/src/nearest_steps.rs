@@ -161,7 +161,8 @@ fn take_on_host<K: AnyKey, V: Value>(
 pub fn add_counts(
     stream: &Stream,
     count: usize,
-    (first, second): (&Buffer<u64>, &Buffer<u64>),
+    first: &Buffer<u64>,
+    second: &Buffer<u64>,
     most: u64,
     sums: &mut Buffer<u64>,
 ) -> Result<()> {

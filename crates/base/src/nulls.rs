@@ -1,6 +1,6 @@
 //! Columns with nulls: validity bitmaps as Arrow has them.
 
-use crate::join_steps::settle_hits;
+use crate::join_steps::{DeviceValidity, settle_hits};
 use crate::room::with_room;
 use crate::{Error, JoinRows, Matches, Result};
 use core::fmt;
@@ -81,7 +81,7 @@ impl<'a> Validity<'a> {
         Ok(rows)
     }
 
-    /// The elements of a column that are there.
+    /// The elements of a column that are not null, in their order.
     ///
     /// # Errors
     /// [`Error::OutputLength`] unless the column has one element per bit; [`Error::Runtime`] if main memory has no room for them.
@@ -157,7 +157,7 @@ impl<'a> Validity<'a> {
         Ok(to)
     }
 
-    /// Checks that a column has one element per bit.
+    /// Checks that a column of `len` elements has one element per bit of the bitmap.
     ///
     /// # Errors
     /// [`Error::OutputLength`] if not.
@@ -201,7 +201,8 @@ pub enum NullOrder {
 }
 
 impl NullOrder {
-    /// The key of one that may be null.
+    /// The key of an element that may be null: a composite key, in which null is before or after all other keys, as the
+    /// order says.
     pub fn key<K: Key>(self, key: Option<K>) -> Composite<u32, K> {
         match key {
             Some(key) => Composite::new((self == Self::First).into(), key),
@@ -238,9 +239,9 @@ pub enum Duplicates {
     Refuse,
 }
 
-/// Clears the bits of a hit mask whose queries are null: those of `hits` where bit `offset + i` of the validity bitmap, the lowest
-/// bit of each word first, is not set. So a null query is answered null by all calls that write hit masks; its value is any. Runs
-/// in the stream's order and may return before it is done. Allocates nothing.
+/// Clears the bits of null queries in a hit mask: bit `i` of `hits` where bit `offset + i` of the validity bitmap, the
+/// lowest bit of each word first, is 0. So all calls that write hit masks report a null query as not found; its value
+/// is unspecified. Runs in the stream's order and may return before it is done. Allocates nothing.
 ///
 /// ```
 /// use lanetree::{Device, LaneTree, mask_hits};
@@ -268,7 +269,7 @@ pub fn mask_hits(
     count: usize,
     hits: &mut Buffer<u32>,
 ) -> Result<()> {
-    settle_hits(stream, Some((valid, offset)), count, false, hits)
+    settle_hits(stream, Some(DeviceValidity { bitmap: valid, offset }), count, false, hits)
 }
 
 #[cfg(test)]

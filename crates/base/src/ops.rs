@@ -130,7 +130,7 @@ pub struct UpdateReport {
 }
 
 impl UpdateReport {
-    /// The counts of both, and the path of this one.
+    /// The sums of both reports' counts, with this report's path.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         Self {

@@ -55,8 +55,8 @@ impl Parcel {
         (MOST_WORDS - LINE) * 2 / (2 * words + 1)
     }
 
-    /// Fills it with elements of so many words, at most [`Parcel::most`]: `write` gets each element's place among the numbers, and
-    /// its words. Waits until what was in it before is in its place.
+    /// Fills it with elements of `words` words, at most [`Parcel::most`]: `write` gets each element's place among the
+    /// numbers, and its words. Waits until what was in it before is in its place.
     ///
     /// # Errors
     /// [`Error::Runtime`] where there is no memory.
@@ -116,7 +116,7 @@ impl Parcel {
         Ok(self.stream.synchronize()?)
     }
 
-    /// Words of so many numbers.
+    /// Words of `count` numbers.
     const fn head(count: usize) -> usize {
         count.div_ceil(2 * LINE) * LINE
     }

@@ -16,7 +16,7 @@ pub struct KeyRange<K> {
 }
 
 impl<K: AnyKey> KeyRange<K> {
-    /// The range between two bounds.
+    /// The keys between two bounds, each of which is included, excluded or absent (`3..=8`, `..5`).
     pub fn new(bounds: impl RangeBounds<K>) -> Self {
         Self { start: bounds.start_bound().cloned(), end: bounds.end_bound().cloned(), limit: u64::MAX }
     }

@@ -39,7 +39,7 @@ impl<K: Ord + Copy + Sync, V: Copy + Send + Sync> SortedVec<K, V> {
         self.keys.binary_search(&key).ok().map(|rank| self.values[rank])
     }
 
-    /// Sets `out[i]` to the value of `queries[i]`.
+    /// Sets `out[i]` to the value of `queries[i]`, or `None` if it is absent: by all threads.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -60,7 +60,7 @@ impl<K: Ord + Copy + Send + Sync, V: Copy + Send + Sync> BTree<K, V> {
         Self { map: pairs.into_iter().collect() }
     }
 
-    /// As [`SortedVec::get_into`].
+    /// Sets `out[i]` to the value of `queries[i]`, or `None` if it is absent: by all threads.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -94,7 +94,7 @@ impl<K: Ord + Copy + Send + Sync, V: Copy + Send + Sync> ConcurrentTree<K, V> {
         keys.par_chunks(TASK).map(|keys| keys.iter().map(remove).sum::<usize>()).sum()
     }
 
-    /// As [`SortedVec::get_into`].
+    /// Sets `out[i]` to the value of `queries[i]`, or `None` if it is absent: by all threads.
     ///
     /// # Panics
     /// If the lengths differ.

@@ -83,8 +83,8 @@ pub(crate) fn separators<K: Key>(
 /// u32, u32: | key 0 …                 key 7 | value 0 …                     value 7 |
 /// ```
 ///
-/// Leaves full of keys, with the values in an array beside them, are half the number, but cost a second miss per hit: with
-/// them, the S+ tree was 10 to 15 % slower at 2²⁰ pairs, and 20 to 25 % from 2²⁴ on.
+/// Leaves full of keys, with the values in an array of their own, are half the number, but cost a second miss per hit:
+/// with them, the S+ tree was 10 to 15 % slower at 2²⁰ pairs, and 20 to 25 % from 2²⁴ on.
 pub(crate) struct Leaves<K, V> {
     lines: Lines,
     len: usize,
@@ -93,7 +93,7 @@ pub(crate) struct Leaves<K, V> {
 
 impl<K: Key, V: Word> Leaves<K, V> {
     /// Pairs of a leaf: what fits, but no more keys than half the line holds, which one 256-bit register compares. Only
-    /// 32-bit values beside 64-bit keys leave words unused.
+    /// 64-bit keys with 32-bit values leave words unused.
     pub(crate) const PAIRS: usize = {
         let (fit, half) = (Line::BYTES / (K::Bits::BYTES + V::BYTES), Line::BYTES / 2 / K::Bits::BYTES);
         if fit < half { fit } else { half }

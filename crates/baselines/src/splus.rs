@@ -77,7 +77,7 @@ impl<K: Key, V: Word> SPlusTree<K, V> {
         Self::with_options(keys, values, Options::default())
     }
 
-    /// As [`new`](Self::new), with options.
+    /// Builds the tree over ascending keys and their values, with options.
     ///
     /// # Panics
     /// As `new`; and if the number of look-ups in flight is out of range, or this machine lacks the instructions.

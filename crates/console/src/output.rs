@@ -53,7 +53,7 @@ impl JsonFile {
     }
 }
 
-/// A table of cells. Columns of words are aligned to the left, those of numbers to the right.
+/// A table of cells. Columns of words are aligned to the left, columns of numbers to the right.
 pub fn table<S: ToString, R: IntoIterator<Item = String>>(
     head: impl IntoIterator<Item = S>,
     rows: impl IntoIterator<Item = R>,

@@ -35,8 +35,8 @@ pub enum RootTable {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum LongKeys {
-    /// In leaves of their size on the device, beside the others: the fastest way for every share of long keys that was
-    /// measured.
+    /// In leaves of their size on the device, next to the leaves of short keys: the fastest way for every share of long
+    /// keys that was measured.
     #[default]
     DeviceLeaves,
     /// In main memory: the device finds the leaves, and the CPU compares the keys. For keys that would take too much

@@ -36,7 +36,8 @@ pub struct Explanation<V> {
 }
 
 impl<V: Word> Cuart<V> {
-    /// How the look-up of a key goes.
+    /// The nodes that the look-up of a key visits, and where it ends: for debugging. On the CPU, over the tree's own
+    /// memory.
     ///
     /// # Errors
     /// [`Error::HostOnly`] for a tree in a GPU's memory, which the CPU cannot walk; [`Error::Lost`].

@@ -147,7 +147,8 @@ impl<V: Word> Cuart<V> {
         self.stats().bytes()
     }
 
-    /// Bytes of main memory that the tree takes beside those of its device: its leaves there ([`LongKeys::HostLeaves`]).
+    /// Bytes of main memory that the tree takes, in addition to its device memory: its leaves there
+    /// ([`LongKeys::HostLeaves`]).
     pub fn host_bytes(&self) -> u64 {
         self.stats().host_bytes
     }

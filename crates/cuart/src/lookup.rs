@@ -33,7 +33,7 @@ impl<V: Word> Cuart<V> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Whether each of `keys` is present.
+    /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Cuart::get_many`].
@@ -52,10 +52,11 @@ impl<V: Word> Cuart<V> {
         Ok(out)
     }
 
-    /// As [`Cuart::get_many`], into memory that is there already: one place for each key.
+    /// The value of each key into a slice: `out[i]` becomes the value of key `i`, or `None` if it is absent. Returns
+    /// when the results are complete.
     ///
     /// # Errors
-    /// As [`Cuart::get_many`], and [`Error::OutputLength`] unless there is one place for each.
+    /// As [`Cuart::get_many`]; [`Error::OutputLength`] unless `out` has one element per key.
     pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
         let keys = keys.into();
         if out.len() != keys.len() {
@@ -96,8 +97,9 @@ impl<V: Word> Cuart<V> {
     /// [`Cuart::pair`] give the same without copying keys.
     ///
     /// # Errors
-    /// On the host [`Error::Runtime`] if main memory has no room for the results. On a device those of [`Cuart::lower_bound_many`]: a device finds neighbours by ranks, so call
-    /// [`Cuart::compact`] after keys were inserted or removed.
+    /// On the host [`Error::Runtime`] if main memory has no room for the results. On a device the errors of
+    /// [`Cuart::lower_bound_many`]: a device finds neighbours by ranks, so call [`Cuart::compact`] after keys were
+    /// inserted or removed.
     pub fn predecessor_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Neighbor<V>>> {
         let keys = keys.into();
         let tree = self.parts()?;

@@ -288,7 +288,7 @@ fn count(keys: ByteKeys<'_>, task: &mut Task) {
     }
 }
 
-/// Fills the nodes above tasks, numbers those of tasks, and returns the root.
+/// Fills the nodes above the tasks' nodes, gives the tasks' nodes their numbers, and returns the root.
 fn fill_top(
     keys: ByteKeys<'_>,
     span: Span,

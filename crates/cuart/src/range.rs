@@ -47,8 +47,9 @@ impl<V: Word> Cuart<V> {
     /// The pairs of each range, in ascending order of their keys. Ranges as in [`Cuart::span_many`].
     ///
     /// # Errors
-    /// On the host only [`Error::ReversedRange`], and [`Error::Runtime`] if main memory has no room for the results. On a device those of [`Cuart::span_many`]: a device finds pairs by
-    /// their ranks, so call [`Cuart::compact`] after keys were inserted or removed.
+    /// On the host only [`Error::ReversedRange`], and [`Error::Runtime`] if main memory has no room for the results. On
+    /// a device the errors of [`Cuart::span_many`]: a device finds pairs by their ranks, so call [`Cuart::compact`]
+    /// after keys were inserted or removed.
     pub fn range_many<'k>(&self, ranges: impl IntoIterator<Item = impl Into<ByteRange<'k>>>) -> Result<ByteRanges<V>> {
         self.collect_many(&sides(ranges)?)
     }
@@ -65,7 +66,8 @@ impl<V: Word> Cuart<V> {
         self.collect_many(&prefix_sides(prefixes)?)
     }
 
-    /// How many pairs each range has.
+    /// The number of pairs of each range, in the order of the ranges, without copying pairs. Returns when the results
+    /// are complete.
     ///
     /// # Errors
     /// As [`Cuart::range_many`].
@@ -73,7 +75,8 @@ impl<V: Word> Cuart<V> {
         self.counts(&sides(ranges)?)
     }
 
-    /// How many keys begin with each prefix.
+    /// The number of keys that begin with each prefix, in the order of the prefixes. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`Cuart::prefix_many`].
@@ -170,10 +173,11 @@ fn gather_many<'t, V: Word, R: Sync, L: Iterator<Item = LeafRef<'t>>>(
     })
 }
 
-/// The pairs of ranges, which a function appends for so many at a time: with the number of the first one, and these.
+/// The pairs of ranges. `append` gets several ranges at a time, with the number of the first of them, and appends their
+/// pairs.
 ///
 /// # Errors
-/// [`Error::Runtime`] if main memory has no room for them, and those of the function.
+/// [`Error::Runtime`] if main memory has no room for them, and the errors of the function.
 pub(super) fn joined<V: Word, R: Sync>(
     ranges: &[R],
     append: impl Fn(usize, &[R], &mut RangesPart<V>) -> Result<()> + Sync,

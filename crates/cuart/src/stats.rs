@@ -15,7 +15,7 @@ pub struct Stats {
     pub leaves: [u64; 3],
     /// Dynamically sized leaves.
     pub device_leaves: u64,
-    /// Leaves in main memory beside the tree.
+    /// Leaves in main memory ([`LongKeys::HostLeaves`](crate::LongKeys::HostLeaves)).
     pub host_leaves: u64,
     /// How many bytes of a key index the root table; 0 if there is none.
     pub table_key_bytes: u32,

@@ -7,7 +7,7 @@ use lanetree_runtime::Buffer;
 pub(crate) struct UpdateState {
     /// The number of the last operation with [`UpdateEngine::Sequence`](crate::UpdateEngine::Sequence).
     pub(crate) sequence: u32,
-    /// Those of [`UpdateEngine::Stamps`](crate::UpdateEngine::Stamps), from its first batch on.
+    /// The stamps of [`UpdateEngine::Stamps`](crate::UpdateEngine::Stamps), from its first batch on.
     pub(crate) stamps: Option<Stamps>,
 }
 
@@ -22,7 +22,7 @@ impl UpdateState {
 #[derive(Debug)]
 pub(crate) struct Stamps {
     pub(crate) buffer: Buffer<u64>,
-    /// Where those of each kind of leaves begin, from leaves of 16 on.
+    /// Where the stamps of each kind of leaves begin: of leaves of 16 bytes, of 32 bytes, and of long leaves.
     pub(crate) firsts: [u64; 3],
     /// The stamp of the next operation.
     pub(crate) next: u64,

@@ -100,13 +100,13 @@ impl<K: Key, V: Word> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
         self.shape(stream.device())?;
-        scratch.check(stream, (keys, values, len))?;
+        scratch.check(stream, DevicePairs { keys, values, len })?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
         {
             return self.build(stream.device(), &keys[..len], &values[..len]);
         }
-        scratch.unsorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        scratch.unsorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
@@ -123,13 +123,13 @@ impl<K: Key, V: Word> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Cubpt<K, V>> {
         self.shape(stream.device())?;
-        scratch.check(stream, (keys, values, len))?;
+        scratch.check(stream, DevicePairs { keys, values, len })?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
         {
             return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
         }
-        scratch.sorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        scratch.sorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     fn build_distinct_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Cubpt<K, V>> {

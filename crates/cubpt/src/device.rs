@@ -137,7 +137,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
-        check_pairs(stream, (pairs.0, pairs.1, len))?;
+        check_pairs(stream, pairs.0, pairs.1, len)?;
         let builder = Self::builder().fanout(self.fanout).fill(self.fill).mapping(self.mapping);
         builder.build_sorted_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_sorted(stream.device())?)
     }

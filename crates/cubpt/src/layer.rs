@@ -13,7 +13,7 @@ use lanetree_layout::Word;
 use lanetree_runtime::Buffer;
 use lanetree_simt::Global;
 
-/// What stands beside keys: values in leaves, children in inner nodes.
+/// What a node stores with each key: a value in a leaf, a child in an inner node.
 pub(crate) enum Ptrs<'a, P> {
     /// These.
     Listed(&'a Buffer<P>),
@@ -47,7 +47,7 @@ fn writers(order: u32, mapping: Mapping) -> u32 {
     }
 }
 
-/// The parents of so many nodes in a build: so many, numbered from `first` on.
+/// The parents of `nodes` nodes in a build: `count` parents, numbered from `first` on.
 pub(crate) fn parents(nodes: u64, first: u64, count: u64) -> Parents {
     let (least, more) = (nodes.checked_div(count).unwrap_or(0), nodes.checked_rem(count).unwrap_or(0));
     Parents { first, least: least as u32, more: more as u32, are_new: 1, zero: 0 }
@@ -80,7 +80,7 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// One group of so many elements, in nodes that are numbered from `first` on.
+    /// One group of `elements` elements, in nodes that are numbered from `first` on.
     pub(crate) fn of_nodes(elements: u64, first: u64, count: u64) -> Self {
         Self { groups: None, numbers: None, first, count, total: elements }
     }
@@ -105,7 +105,7 @@ impl Layer {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launch.
     ///
     /// # Safety
-    /// There is room for the nodes; the elements are those of the layer, and children are nodes.
+    /// There is room for the nodes; keys and pointers are the layer's own, and children are nodes.
     pub(crate) unsafe fn write<B: Word, K: Pod, P: Word>(
         &self,
         stream: &Stream,
@@ -138,14 +138,14 @@ impl Layer {
         Ok(unsafe { launch::over(stream, self.count, width, THREADS)?.run(calls::write_nodes(&args)) }?)
     }
 
-    /// What the layer above gets beside the numbers: the bound of each piece. `last` are the bounds of the groups; without them
-    /// there is nothing to the right. In the stream's order.
+    /// Writes the bound of each piece, which the layer above needs together with the nodes' numbers. `last` are the
+    /// bounds of the groups; without them there is nothing to the right. In the stream's order.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) from the launch.
     ///
     /// # Safety
-    /// The keys are those of the layer's elements; there is a bound for each group, and a place for that of each piece.
+    /// The keys belong to the layer's elements; `last` has a bound for each group, and `bounds` room for one per piece.
     pub(crate) unsafe fn bounds<B: Word, K: Pod>(
         &self,
         stream: &Stream,
@@ -172,13 +172,14 @@ impl Layer {
 /// Levels above nodes, up to one root.
 pub(crate) struct Above<B> {
     levels: Vec<Layer>,
-    /// The bounds of the nodes below, and of those of each level.
+    /// The bounds of the nodes below, and then of the nodes of each level.
     pub(crate) bounds: Buffer<B>,
     below: u64,
 }
 
 impl<B: Word> Above<B> {
-    /// Of so many nodes each, above `below` nodes: with these numbers, and then numbered from `first` on.
+    /// Levels of `levels[i]` nodes each, above `below` nodes. The nodes' numbers are first those in `listed`, then
+    /// ascend from `first`.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.

@@ -80,7 +80,7 @@ pub struct Cubpt<K: Key, V: Word> {
 }
 
 impl<K: Key, V: Word> Cubpt<K, V> {
-    /// The builder, which has the options.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }

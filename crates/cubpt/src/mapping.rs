@@ -9,8 +9,9 @@ pub enum Mapping {
     /// these.
     #[default]
     PerNode,
-    /// The paper's (sections 3.1 and 3.2.2): a thread for each slot of the nodes that a build writes, and for each new key that
-    /// goes into a node. To be measured beside the other; what a node has is moved as with it. See `docs/design/cubpt.md`.
+    /// The paper's (sections 3.1 and 3.2.2): a thread for each slot of the nodes that a build writes, and for each new
+    /// key that goes into a node. To be compared with the other mapping, which moves the pairs that a node already has
+    /// in the same way. See `docs/design/cubpt.md`.
     PerKey,
 }
 

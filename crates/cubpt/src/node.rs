@@ -24,7 +24,7 @@ impl<'a> NodeView<'a> {
         self.part(0, self.node.ptrs)
     }
 
-    /// Values, or children and what is beside them.
+    /// Values, or children with what is stored with each.
     pub(crate) fn ptrs<P: Word>(self) -> &'a [P] {
         self.part(self.node.ptrs, self.node.head)
     }

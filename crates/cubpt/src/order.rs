@@ -46,7 +46,7 @@ impl Order {
         Ok(Self { leaves, ranks, positions })
     }
 
-    /// Makes room for the positions of so many nodes. What is there stays as it is, if this fails too.
+    /// Makes room for the positions of `nodes` nodes. The positions are kept, also if this fails.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
@@ -74,14 +74,14 @@ pub(crate) struct NewOrder {
 /// What has become of leaves.
 #[derive(Clone, Copy)]
 pub(crate) enum Outcome<'a> {
-    /// Some were changed, and maybe split; so many are new.
+    /// The leaves that were changed, and maybe split; and the number of new leaves.
     Split(TouchedNodes, u64),
     /// Some were changed, and some are gone.
     Merged { changed: &'a Buffer<u32>, gone: (&'a Buffer<u32>, u64) },
 }
 
 impl NewOrder {
-    /// For a tree that has so many leaves now, and then.
+    /// For a tree that has `now` leaves before the batch and `then` leaves after it.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
@@ -141,7 +141,7 @@ impl NewOrder {
             positions: order.positions.write_on(stream)?,
             lens: self.lens.write_on(stream)?,
         };
-        // SAFETY: as above; the sums are those of what comes or vanishes.
+        // SAFETY: as above; the sums count the nodes that are inserted or removed.
         unsafe { launch::over(stream, args.count, 1, THREADS)?.run(calls::reorder(&args)) }?;
         match outcome {
             Outcome::Split(touched, taken) => {

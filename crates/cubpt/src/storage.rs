@@ -28,7 +28,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// With room for so many nodes.
+    /// Storage with room for `nodes` nodes.
     ///
     /// # Errors
     /// As [`Storage::reserve`].
@@ -61,7 +61,7 @@ impl Storage {
         (self.list.bytes() + self.blocks.iter().map(Buffer::bytes).sum::<usize>()) as u64
     }
 
-    /// Makes room for so many nodes. What is there stays where it is, and as it is, if this fails too.
+    /// Makes room for `nodes` nodes. The nodes are kept, at their places, also if this fails.
     ///
     /// # Errors
     /// [`Error::Runtime`] where the device has no room.
@@ -185,7 +185,7 @@ impl Storage {
     }
 }
 
-/// There are no numbers for so many nodes.
+/// The error of more nodes than there are numbers for.
 pub(crate) fn too_many(pairs: u64, order: u32) -> Error {
     Error::TooManyLeaves { pairs, most: u64::from(u32::MAX) * u64::from(order) / 2 }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Tree {
     pub(crate) small: Buffer<u32>,
 }
 
-/// In how many nodes so many elements go, with `full` in each, at least one.
+/// The number of nodes, at least one, for `elements` elements with `full` in each.
 fn pieces(elements: u64, full: u64) -> u64 {
     elements.div_ceil(full).max(1)
 }
@@ -85,7 +85,7 @@ impl Tree {
             let (keys, values) = (staging.buffer_of(device, keys)?, staging.buffer_of(device, values)?);
             // Not kept for the tree's batches: it may have none.
             drop(staging);
-            let pairs = (&keys, &values, keys.len());
+            let pairs = DevicePairs { keys: &keys, values: &values, len: keys.len() };
             return Self::build_on(&device.stream()?, device, (order, fill, mapping), pairs);
         }
         let levels = Self::plan(order, fill, keys.len() as u64)?;
@@ -111,14 +111,14 @@ impl Tree {
         stream: &Stream,
         device: &Device,
         (order, fill, mapping): Shape,
-        (keys, values, len): DevicePairs<'_, K, V>,
+        DevicePairs { keys, values, len }: DevicePairs<'_, K, V>,
     ) -> Result<Self> {
         let len = len as u64;
         let levels = Self::plan(order, fill, len)?;
         let mut storage = Storage::with_room(device, (Node::of::<K::Bits, V>(order), mapping), levels.iter().sum())?;
         let leaves = Layer::of_nodes(len, 0, levels[0]);
         let mut above = Above::<K::Bits>::new(device, levels[0], &levels[1..], (&[], levels[0]))?;
-        // SAFETY: the storage has room for all nodes of the build; the pairs are those of the leaves, and so on.
+        // SAFETY: the storage has room for all nodes of the build; the pairs are the leaves' pairs, and so on.
         unsafe {
             let form = Form { flip: K::FLIP, is_leaf: true };
             let above_leaves = parents(levels[0], levels[0], levels.get(1).copied().unwrap_or(0));
@@ -171,7 +171,7 @@ impl Tree {
     }
 }
 
-/// The levels above so many nodes, up to one.
+/// The numbers of nodes of the levels above `nodes` nodes, up to a level of one.
 pub(crate) fn levels_above(nodes: u64, full: u64) -> Vec<u64> {
     let mut levels = Vec::new();
     let mut below = nodes;

@@ -93,7 +93,7 @@ impl Replacement {
         hidden.push(name);
         hidden.push(".tmp");
         let temporary = folder_of(path).join(hidden);
-        let creating = io_error("creating a temporary file beside the path");
+        let creating = io_error("creating a temporary file in the folder of the path");
         before(Step::Create(&temporary)).map_err(&creating)?;
         let file = create_locked(&temporary).map_err(&creating)?;
         Ok(Self { file: Some(file), temporary, path: path.to_owned() })

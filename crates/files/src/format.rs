@@ -220,7 +220,7 @@ struct SectionWriter {
 }
 
 impl Writer {
-    /// Begins to write it beside the file at the path.
+    /// Begins to write it to a temporary file in the folder of the path.
     pub(crate) fn begin(path: &Path, header: Header) -> Result<Self> {
         let places = header.places().expect("pairs in memory are fewer than a file can have");
         let file = Replacement::begin(path)?;
@@ -297,7 +297,7 @@ impl SectionWriter {
     }
 }
 
-/// Writes a file of sorted pairs beside the one at the path, given its sections.
+/// Writes a file of sorted pairs, given its sections, to a temporary file in the folder of the path.
 pub(crate) fn write<const N: usize>(path: &Path, header: Header, sections: [&[u8]; N]) -> Result<Replacement> {
     let mut file = Writer::begin(path, header)?;
     for (number, section) in sections.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Files of HB+-trees. The leaves hold keys beside their values, so they are filled from a file, not mapped.
+//! Files of HB+-trees. Each leaf holds keys and values together, so leaves are filled from a file, not mapped.
 
 use crate::format::{Header, MAGIC, Reader, WINDOW, Writer, bytes_of};
 use crate::{Load, ReadAt, Result, Save, of, reader_of};

@@ -94,9 +94,10 @@ pub trait Load<Of = of::Index> {
 
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
-    /// Takes the memory of the pairs on the device beside the index. For a GPU they go through pinned memory of at most 64 MiB (of
-    /// keys and values of 8 bytes): the next ones are read while some are copied. From a source that is better read at once
-    /// ([`ReadAt::reads_at_once`]) they take their own memory in main memory. An HB+-tree's pairs go from the file into its leaves, window by window, and take no other memory.
+    /// Takes device memory for the pairs, in addition to the index. For a GPU they go through pinned memory of at most
+    /// 64 MiB (of keys and values of 8 bytes): the next ones are read while some are copied. A source that is better
+    /// read at once ([`ReadAt::reads_at_once`]) takes main memory for all pairs. An HB+-tree's pairs go from the file
+    /// into its leaves, window by window, and take no other memory.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
@@ -105,7 +106,9 @@ pub trait Load<Of = of::Index> {
         self.load_from(device, &open(path)?)
     }
 
-    /// As [`Load::load`], wherever the bytes of the file are.
+    /// Builds an index on a device, with the builder's options, over the pairs of a file whose bytes `file` reads: on
+    /// disk, in memory, or in an object store. Takes the same memory as [`Load::load`], and verifies the same
+    /// checksums. Returns when the index is complete.
     ///
     /// # Errors
     /// As [`Load::load`].
@@ -115,7 +118,7 @@ pub trait Load<Of = of::Index> {
 /// Loads an index that has no builder, or with the builder's default options: `LaneSet` (with the feature `lane-tree`) and
 /// `MultiMap` (with the feature `multimap`), which loads files of indexes, too.
 pub trait FromFile: Sized {
-    /// As [`Load::load`].
+    /// Loads an index onto a device from the file at a path. Returns when it is complete. Takes the same memory as [`Load::load`].
     ///
     /// # Errors
     /// As [`Load::load`].
@@ -123,7 +126,7 @@ pub trait FromFile: Sized {
         Self::load_from(device, &open(path)?)
     }
 
-    /// As [`Load::load_from`].
+    /// Loads an index onto a device from a file whose bytes `file` reads, wherever they are. Otherwise like [`FromFile::load`].
     ///
     /// # Errors
     /// As [`Load::load`].
@@ -252,7 +255,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
         self.prepare(path.as_ref())?.commit().map(drop)
     }
 
-    /// Writes them beside the file at the path.
+    /// Writes them to a temporary file in the folder of the path.
     fn prepare(&self, path: &Path) -> Result<Replacement> {
         let (keys, values) = (&*self.keys, &*self.values);
         if keys.len() != values.len() {
@@ -272,7 +275,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
         write(path, header, [bytes_of(keys), bytes_of(values)])
     }
 
-    /// Reads a file, of an index or of a multi-map.
+    /// Reads all pairs of a file, of an index or of a multi-map, into main memory, and verifies its checksums.
     ///
     /// # Errors
     /// As [`read_pairs`].
@@ -288,7 +291,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
 /// Reads the pairs of a file, in ascending order of their keys.
 ///
 /// # Errors
-/// As [`Load::load`], without those of a build.
+/// As [`Load::load`], without the errors of a build.
 pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>, Vec<V>)> {
     reader_of::<K, V>(&open(path)?)?.to_vecs()
 }

@@ -207,7 +207,7 @@ impl<K: AnyKey, V: Value> Log<K, V> {
         B::Index: FixedIndex<Key = K, Value = V>,
     {
         let Opened { log, keys, values, replay } = Self::open(folder)?;
-        // SAFETY: those of the base ascend strictly, and so do those that have been put among them.
+        // SAFETY: the base's keys ascend strictly, and still do with the keys that were merged into them.
         let index = unsafe { build(builder, device, uploaded(device, &keys, &values)?) }?;
         Ok((log, index, replay))
     }
@@ -252,8 +252,9 @@ impl<K: AnyKey, V: Value> Log<K, V> {
         synced
     }
 
-    /// Writes a new base with all batches applied, and begins an empty file of batches. Returns when they are on disk; then it
-    /// removes the old ones. Sequence numbers go on. Takes the memory of the base's pairs twice, and that of the batches.
+    /// Writes a new base with all batches applied, and begins an empty file of batches. Returns when they are on disk;
+    /// then it removes the old ones. Sequence numbers go on. Takes main memory for the base's pairs twice, and for the
+    /// batches.
     ///
     /// # Errors
     /// As [`Log::open`], and [`Error::LogFailed`] or [`Error::Forked`]: the log is as it was, unless [`Log::is_failed`].
@@ -375,8 +376,8 @@ pub struct Compaction<K: AnyKey, V: Value> {
 }
 
 impl<K: AnyKey, V: Value> Compaction<K, V> {
-    /// Writes the new base beside the old one. Returns when its contents are on disk. Takes the memory of the base's pairs twice,
-    /// and that of the batches.
+    /// Writes the new base; the old one stays until then. Returns when its contents are on disk. Takes main memory for
+    /// the base's pairs twice, and for the batches.
     ///
     /// # Errors
     /// As [`Log::open`]: the log is as it was.

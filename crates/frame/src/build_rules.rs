@@ -37,7 +37,7 @@ impl<'a> BuildRules<'a> {
         Self { validity: Some(validity), nulls, ..self }
     }
 
-    /// What to do with rows of equal keys.
+    /// What a build does with rows of equal keys: keep one of them, or fail.
     #[must_use]
     pub fn duplicates(self, duplicates: Duplicates) -> Self {
         Self { duplicates, ..self }

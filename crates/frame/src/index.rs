@@ -71,7 +71,8 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     /// Bytes of the device's memory that it takes.
     fn bytes(&self) -> u64;
 
-    /// Bytes of main memory that it takes beside those of its device; 0 for an index that is on its device as a whole.
+    /// Bytes of main memory that it takes, in addition to its device memory; 0 for an index that is on its device as a
+    /// whole.
     fn host_bytes(&self) -> u64 {
         0
     }
@@ -206,8 +207,8 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     }
 }
 
-/// The launches of an index over keys of a fixed size, for those who know its types by [`OrderedIndex`] alone. Addresses are those
-/// of keys' words, or of values; each is a multiple of 128 bytes.
+/// The launches of an index over keys of a fixed size, for code that knows its types by [`OrderedIndex`] alone. An
+/// address is the address of keys' words or of values, and a multiple of 128 bytes.
 ///
 /// # Safety
 /// As [`FixedIndex`](crate::fixed::FixedIndex): every result that is asked for is written, and nothing else. The key type is one
@@ -217,7 +218,7 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// [`FixedIndex::launch_get`](crate::fixed::FixedIndex::launch_get), tuned for sorted queries if they are.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// The errors of the launch.
     ///
     /// # Safety
     /// The safety contract of that method: the stream may read `count` queries and write as many results.
@@ -236,7 +237,7 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// [`FixedIndex::launch_rank`](crate::fixed::FixedIndex::launch_rank), of the upper bound or of the lower one.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// The errors of the launch.
     ///
     /// # Safety
     /// The safety contract of that method: the stream may read `count` queries and write as many results.
@@ -253,7 +254,7 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     /// at or above it.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// The errors of the launch.
     ///
     /// # Safety
     /// The safety contract of that method: the stream may read `count` queries and write as many results.
@@ -345,8 +346,9 @@ pub trait DeviceBuilder: IndexBuilder {
     /// keys, the last one's value is kept. The buffers are freed before it returns. Returns when the index is complete.
     ///
     /// # Errors
-    /// As [`IndexBuilder::build`]; [`Error::OutputLength`](lanetree_base::Error::OutputLength) for buffers that are too short;
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) for those of another device. The buffers are gone.
+    /// As [`IndexBuilder::build`]; [`Error::OutputLength`](lanetree_base::Error::OutputLength) for buffers that are too
+    /// short; [`Error::Runtime`](lanetree_base::Error::Runtime) for buffers of another device. The buffers are freed
+    /// after an error, too.
     fn build_owned_on(
         &self,
         stream: &Stream,

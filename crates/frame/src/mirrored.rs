@@ -141,7 +141,8 @@ impl<I: Mirror> Mirrored<I> {
         self.change(HostBatch::Apply(ops))
     }
 
-    /// [`OrderedIndex::insert_many`] on both.
+    /// Inserts pairs into the host's index, or replaces values, and then brings the device's copy in sync
+    /// ([`OrderedIndex::insert_many`]). Returns when both are done.
     ///
     /// # Errors
     /// As [`Mirrored::apply`], and [`Error::LengthMismatch`].
@@ -149,7 +150,8 @@ impl<I: Mirror> Mirrored<I> {
         self.change(HostBatch::Insert(keys, values))
     }
 
-    /// [`OrderedIndex::update_many`] on both.
+    /// Replaces the values of the keys that are present in the host's index, and then brings the device's copy in sync
+    /// ([`OrderedIndex::update_many`]). Returns when both are done.
     ///
     /// # Errors
     /// As [`Mirrored::apply`], and [`Error::LengthMismatch`].
@@ -157,7 +159,8 @@ impl<I: Mirror> Mirrored<I> {
         self.change(HostBatch::Update(keys, values))
     }
 
-    /// [`OrderedIndex::remove_many`] on both.
+    /// Removes the keys that are present from the host's index, and then brings the device's copy in sync
+    /// ([`OrderedIndex::remove_many`]). Returns when both are done.
     ///
     /// # Errors
     /// As [`Mirrored::apply`].

@@ -59,8 +59,8 @@ impl Default for LookUp {
     }
 }
 
-/// A tree's queries on a stream, in device form: those of the frame ([`fixed::OnStream`], to which it derefs), and how they are
-/// tuned.
+/// A tree's queries on a stream, in device form: the frame's queries ([`fixed::OnStream`], to which it derefs), and how
+/// they are tuned.
 #[derive(Debug)]
 pub struct OnStream<'a, K: Key, V: Word>(fixed::OnStream<'a, Harmonia<K, V>>);
 
@@ -114,13 +114,13 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self(self.0.hits(hits))
     }
 
-    /// The value that queries without a pair get; by default the one of which all bits are set.
+    /// The value that queries without a pair get; by default the value with all bits set.
     #[must_use]
     pub fn miss(self, miss: V) -> Self {
         Self(self.0.miss(miss))
     }
 
-    /// Ranges have at most the first `limit` pairs.
+    /// Limits each range of [`range`](fixed::OnStream::range) to its first `limit` pairs.
     #[must_use]
     pub fn limit(self, limit: u64) -> Self {
         Self(self.0.limit(limit))
@@ -368,7 +368,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
-        check_pairs(stream, (pairs.0, pairs.1, len))?;
+        check_pairs(stream, pairs.0, pairs.1, len)?;
         let Shape { fanout, per_leaf, .. } = self.shape;
         let builder = Self::builder().fanout(fanout).fill(f64::from(per_leaf) / f64::from(fanout));
         builder.build_sorted_on(stream, pairs.0, pairs.1, len, &mut BuildScratch::for_sorted(stream.device())?)

@@ -13,7 +13,7 @@ pub(super) fn over(stream: &Stream, queries: usize, threads_per_query: u32) -> R
     over_in_blocks(stream, queries, threads_per_query, THREADS)
 }
 
-/// A launch of so many lanes for each of so many groups.
+/// A launch of `groups` groups of `lanes` lanes each.
 ///
 /// # Errors
 /// [`Error::BatchTooLarge`](lanetree_frame::Error::BatchTooLarge).

@@ -1,9 +1,9 @@
 //! Harmonia: a B+tree split into a key region and a prefix-sum child region (Yan et al., PPoPP 2019). Feature `harmonia` of the crate `lanetree`.
 //!
-//! The layout is drawn in [`lanetree_kernels_harmonia::layout`], the kernels are those of
-//! `lanetree-kernels-harmonia`. A tree is built in bulk ([`Builder`]) and then read in batches, from any number of
-//! threads and streams. Updates also come in batches ([`Harmonia::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a
-//! tree that the CPU updates while its copy on a device answers queries.
+//! The layout is drawn in [`lanetree_kernels_harmonia::layout`], the kernels are in `lanetree-kernels-harmonia`. A tree
+//! is built in bulk ([`Builder`]) and then read in batches, from any number of threads and streams. Updates also come
+//! in batches ([`Harmonia::apply`]). [`Mirrored`](lanetree_frame::Mirrored) is a tree that the CPU updates while its
+//! copy on a device answers queries.
 //!
 //! ```
 //! use lanetree::{Device, Harmonia};

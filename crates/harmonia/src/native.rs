@@ -26,8 +26,8 @@ impl<W: Word, V> Clone for View<'_, W, V> {
 }
 impl<W: Word, V> Copy for View<'_, W, V> {}
 
-/// Writes words from a number on; past the last one they may be any. Called once for so many, so that one instance of a descent
-/// serves all callers.
+/// Writes the words from a number on, [`IN_FLIGHT`] per call; words past the last one are unspecified. Called by a
+/// pointer, so that one instance of a descent serves all callers.
 type Words<'a, W> = dyn Fn(usize, &mut [W; IN_FLIGHT]) + 'a;
 
 /// Takes the nodes where the words from a number on end, and those above.

@@ -94,8 +94,8 @@ fn sample<K: Copy>(queries: &[K]) -> Vec<K> {
     warps.step_by(step).flatten().copied().collect()
 }
 
-/// Steps of a warp per level, on average over warps and levels, with groups that compare so many slots in a step; 1 for a
-/// tree without inner nodes.
+/// Steps of a warp per level, on average over warps and levels, with groups that compare `slots` slots in a step; 1 for
+/// a tree without inner nodes.
 fn warp_steps(levels: &[Vec<u32>], lanes: u32, slots: u32) -> f64 {
     let queries = (WARP / lanes) as usize;
     let (mut steps, mut warps) = (0_u64, 0_u64);

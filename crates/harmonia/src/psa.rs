@@ -104,7 +104,7 @@ pub struct PsaScratch<K: Key, V: Word> {
 }
 
 impl<K: Key, V: Word> PsaScratch<K, V> {
-    /// For batches of up to that many queries.
+    /// Memory on `device` for batches of up to `queries` queries, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
@@ -159,8 +159,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         if count == 0 {
             return Ok(());
         }
-        let sorted = (&mut scratch.keys, &mut scratch.positions);
-        radix_argsort(stream, queries, count, width - bits..width, sorted, &mut scratch.sort)?;
+        let (keys, positions) = (&mut scratch.keys, &mut scratch.positions);
+        radix_argsort(stream, queries, count, width - bits..width, keys, positions, &mut scratch.sort)?;
         let wanted = if hits.is_some() { scratch.hits.write_on(stream)? } else { GlobalMut::null() };
         let keys = lanetree_frame::fixed::bits::<K>(stream, &scratch.keys)?;
         let by_order = scratch.values.write_on(stream)?;

@@ -30,9 +30,9 @@ pub struct PsaModel {
     pub clustered: f64,
     /// Looking up sorted queries.
     pub sorted: f64,
-    /// Sorting by these bits, and by all.
+    /// Sorting the batch by these bits.
     pub sort_bits: f64,
-    /// See [`PsaModel::sort_bits`].
+    /// Sorting the batch by all bits.
     pub sort_full: f64,
     /// Putting the results back into their places.
     pub scatter: f64,
@@ -122,8 +122,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         let clock = Clock { stream, start: device.event()?, end: device.event()?, queries: count };
         let sort = |bits: u32, scratch: &mut PsaScratch<K, V>| {
             clock.fastest(|| {
-                let sorted = (&mut scratch.keys, &mut scratch.positions);
-                radix_argsort(stream, queries, count, width - bits..width, sorted, &mut scratch.sort)
+                let PsaScratch { keys, positions, sort, .. } = &mut *scratch;
+                radix_argsort(stream, queries, count, width - bits..width, keys, positions, sort)
             })
         };
         let get = |order, keys: &Buffer<K>, values: &mut Buffer<V>| {

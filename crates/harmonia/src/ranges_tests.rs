@@ -261,7 +261,7 @@ fn a_caller_whose_iterator_panics_gets_no_half_results_and_the_lanes_are_used_ag
             assert!(panicked.is_err());
             assert_eq!(out, Ranges::default());
             assert_eq!(tree.range_many(all()).unwrap(), expected);
-            assert_eq!(tree.staging_bytes(), staged, "the lanes are those of before");
+            assert_eq!(tree.staging_bytes(), staged, "the staging slots are the same as before");
         }
     }
 }

@@ -14,12 +14,13 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 /// Pairs from which on a part is complete.
 pub(crate) const PART: usize = 1 << 14;
 
-/// Most pairs of a part whose memory is kept for later batches, and most such parts: those of the buckets that many threads
-/// have at a time.
+/// Most pairs of a part whose memory is kept for later batches, and most such parts: enough for the buckets that many
+/// threads have at a time.
 const KEPT_PAIRS: usize = 2 * PART;
 const KEPT_PARTS: usize = 256;
 
-/// Pairs of a bucket, about. Its parts wait for those of the buckets before, and should not fill the caches meanwhile.
+/// Pairs of a bucket, about. Its parts wait for the parts of the buckets before, and should not fill the caches
+/// meanwhile.
 const BUCKET: u64 = 1 << 17;
 
 /// The fewest ranges of a bucket.
@@ -58,7 +59,7 @@ impl<K, V> Spare<K, V> {
         self.parts().iter().map(of_part).sum()
     }
 
-    /// Most ranges that a thread should take at a time, if they are as long as those of the last batch.
+    /// Most ranges that a thread should take at a time, if they are as long as the ranges of the last batch.
     pub(crate) fn bucket(&self) -> usize {
         (BUCKET / self.mean.load(Ordering::Relaxed).max(1)).max(LEAST_RANGES) as usize
     }
@@ -92,7 +93,7 @@ struct Out<K, V> {
 }
 
 impl<'a, K: Copy + Default, V: Copy + Default> Assembly<'a, K, V> {
-    /// For so many ranges, into the memory of other results.
+    /// An assembly of `ranges` ranges, into the memory of `results`.
     ///
     /// # Errors
     /// [`Error::Runtime`] if main memory has no room.

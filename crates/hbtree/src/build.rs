@@ -125,7 +125,8 @@ impl<K: Key, V: Word, L: Structure> Builder<K, V, L> {
         self
     }
 
-    /// How a device and the CPU share the work.
+    /// How a device and the CPU share the work of look-ups: the size of buckets, the number of pipelines, and which
+    /// levels the CPU descends.
     #[must_use]
     pub fn pipeline(mut self, pipeline: Pipeline) -> Self {
         self.options.pipeline = pipeline;

@@ -6,8 +6,8 @@ use lanetree_layout::{Key, Word};
 
 pub(crate) use lanetree_runtime::Line;
 
-/// What a line holds as a leaf: keys, those of empty slots are the largest word; and values. All bits set: a leaf without
-/// pairs, and an inner node without separators.
+/// What a line holds as a leaf: keys (the largest word in empty slots) and values. A line with all bits set is a leaf
+/// without pairs, and an inner node without separators.
 pub(crate) trait Leaf {
     /// The keys.
     fn keys<B: Word, V: Word>(&self) -> &[B];

@@ -14,8 +14,8 @@ use lanetree_layout::{Key, Word};
 pub struct Mixed<V> {
     /// For each [`Request::Get`], in the order of the requests, the value that its key had then.
     pub found: Vec<Option<V>>,
-    /// The sum of what the groups did. A key counts once in each group that changes it. The path is that of the group that
-    /// had to do most.
+    /// The sum of what the groups did. A key counts once in each group that changes it. The path is the one of the
+    /// group that had to do most.
     pub report: UpdateReport,
     /// Requests that were done, all others came after them.
     pub done: usize,

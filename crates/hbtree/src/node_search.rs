@@ -29,7 +29,7 @@ impl NodeSearch {
     /// Every way, whether this CPU has it or not.
     pub const ALL: [Self; 5] = [Self::Sequential, Self::Portable, Self::Linear, Self::Hierarchical, Self::Avx512];
 
-    /// The fastest that this CPU has.
+    /// The fastest search with the instructions that this CPU has.
     pub fn best() -> Self {
         [Self::Avx512, Self::Linear].into_iter().find(|way| way.is_available()).unwrap_or(Self::Portable)
     }

@@ -155,7 +155,7 @@ pub enum Balance {
     Live,
 }
 
-/// How much slower a part is made: so many times its work is done, every time but the first from the caches. 0 is as 1.
+/// How many times a part of the work is done, to make it slower: every time but the first from the caches. 0 means 1.
 #[cfg(feature = "papers")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -268,14 +268,15 @@ pub enum UpdateMethod {
     /// Each thread sends the nodes that it has made while the others make more of them. The paper has one thread that makes
     /// nodes, and another that sends them one by one: [`UpdateMethod::Queue`]. Here they are sent by the hundred.
     Synchronized,
-    /// The paper's synchronized method: a thread makes one new node after another and puts them into a queue, and another thread
-    /// takes them out and sends each by itself. To be measured beside the others; it is slower.
+    /// The paper's synchronized method: a thread makes one new node after another and puts them into a queue, and
+    /// another thread takes them out and sends each by itself. There to be compared with the other methods; it is
+    /// slower.
     Queue,
     /// The paper's asynchronous method: the host changes its tree, and then all inner nodes are sent. Requests of
-    /// [`HbTree::mixed`](crate::HbTree::mixed), of which inserts and removals alone are some, are done in groups of 16 K, and
-    /// the nodes are sent once, at its end. Until then the device has no copy. If it fails then, the batch has taken place, and
-    /// the CPU answers alone ([`Stats::on_device`](crate::Stats::on_device) has the reason) until a later change sends the nodes
-    /// again. To be measured beside the others.
+    /// [`HbTree::mixed`](crate::HbTree::mixed), of which inserts and removals alone are some, are done in groups of 16
+    /// K, and the nodes are sent once, at its end. Until then the device has no copy. If it fails then, the batch has
+    /// taken place, and the CPU answers alone ([`Stats::on_device`](crate::Stats::on_device) has the reason) until a
+    /// later change sends the nodes again. There to be compared with the other methods.
     Whole,
 }
 
@@ -283,7 +284,7 @@ pub enum UpdateMethod {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpdateTimes {
-    /// Sorting the operations, and combining those of a key. With
+    /// Sorting the operations, and combining the operations of each key. With
     /// [`Builder::device_updates`](crate::Builder::device_updates) also the descent.
     pub fold: Duration,
     /// Finding the places of the keys: from the root on, or in leaves that the device has found.

@@ -86,7 +86,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     }
 }
 
-/// What every index has beside its queries.
+/// What every index has in addition to its queries.
 impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// The device that has the inner levels.
     pub fn device(&self) -> &Device {
@@ -109,13 +109,13 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         OrderedIndex::is_lost(self)
     }
 
-    /// Bytes of the device's memory that it takes: on a GPU those of its inner levels.
+    /// Bytes of the device's memory that it takes: on a GPU, for its inner levels.
     pub fn bytes(&self) -> u64 {
         OrderedIndex::bytes(self)
     }
 
-    /// Bytes of main memory that it takes beside those of its device: inner levels and leaves; 0 on the host, whose memory
-    /// that is.
+    /// Bytes of main memory that it takes, in addition to its device memory: inner levels and leaves; 0 on the host,
+    /// whose device memory is main memory.
     pub fn host_bytes(&self) -> u64 {
         OrderedIndex::host_bytes(self)
     }
@@ -171,8 +171,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         OrderedIndex::insert_many(self, keys, values)
     }
 
-    /// Replaces the values of those of `keys` that are present; absent keys stay absent. If a key is in the batch more than
-    /// once, its last value is kept. All or nothing.
+    /// Replaces the values of the keys in `keys` that are present; absent keys stay absent. If a key is in the batch
+    /// more than once, its last value is kept. All or nothing.
     ///
     /// # Errors
     /// As [`HbTree::insert_many`].
@@ -180,7 +180,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         OrderedIndex::update_many(self, keys, values)
     }
 
-    /// Removes those of `keys` that are present, with their values. All or nothing.
+    /// Removes the keys in `keys` that are present, with their values. All or nothing.
     ///
     /// # Errors
     /// As [`HbTree::apply`].

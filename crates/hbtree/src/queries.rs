@@ -35,7 +35,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Whether each of `keys` is present.
+    /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`HbTree::get_many`].
@@ -106,7 +106,8 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         Ok(out)
     }
 
-    /// The number of keys at or below each of `keys`.
+    /// How many of the tree's keys are at or below each of `keys`, in the order of `keys`. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`HbTree::get_many`].

@@ -13,7 +13,8 @@ use lanetree_layout::{Key, Word};
 /// Ranges whose places are known, and whose later lines are on their way, before the first of them is collected.
 const AHEAD: usize = 16;
 
-/// Most lines of a range that are on their way before it is collected; the processor fetches those of longer ones by itself.
+/// Most lines of a range that are prefetched before it is collected; the CPU's own prefetcher fetches the lines of
+/// longer ranges.
 const MOST_LINES: usize = 16;
 
 /// Ranges between inclusive bounds; without limits if there are none.

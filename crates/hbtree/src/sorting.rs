@@ -19,7 +19,7 @@ pub(crate) struct Sorting<K: Key> {
 }
 
 impl<K: Key> Sorting<K> {
-    /// Memory for so many keys.
+    /// Memory for `keys` keys.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.

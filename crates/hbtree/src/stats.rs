@@ -14,7 +14,7 @@ use lanetree_runtime::GrantedPages;
 pub struct Stats {
     /// Pairs.
     pub len: u64,
-    /// Leaves: lines of 64 bytes, those of the regular tree's big leaves whether in use or not.
+    /// Leaves: lines of 64 bytes; of the regular tree's big leaves, all lines, whether in use or not.
     pub leaves: u64,
     /// Inner nodes.
     pub inner_nodes: u64,
@@ -62,7 +62,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         }
     }
 
-    /// Bytes of the memory of the tree's device, and beside it bytes of main memory. On the host everything is on the device.
+    /// Bytes of the memory of the tree's device, and bytes of main memory. On the host all bytes are the device's.
     pub(crate) fn bytes_on_both(&self) -> (u64, u64) {
         let Parts { device, inner, leaves, copy, .. } = &self.parts;
         let host = inner.bytes() + leaves.bytes();

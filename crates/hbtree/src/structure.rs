@@ -102,7 +102,7 @@ pub trait Inner<K: Key>: Sized + Send + Sync + Debug {
 
 /// Inner levels in device memory.
 pub trait InnerOnDevice<K: Key>: Sized + Send + Sync + Debug {
-    /// What a bucket's descent needs beside queries and leaves.
+    /// What a bucket's descent needs in addition to queries and leaves.
     type Scratch: Send;
 
     /// Bytes on the device.
@@ -126,7 +126,7 @@ pub trait InnerOnDevice<K: Key>: Sized + Send + Sync + Debug {
     /// Launches the descent of queries, at least one.
     ///
     /// # Errors
-    /// Those of a launch.
+    /// The errors of a launch.
     ///
     /// # Safety
     /// The stream may read `count` queries, and nodes unless these are null, and write `count` leaves.
@@ -207,7 +207,7 @@ pub trait Leaves<K: Key, V: Word>: Sized + Send + Sync + Debug {
     /// The last pair before a place, if there is one.
     fn pair_before(&self, place: Place) -> Option<(K::Bits, V)>;
 
-    /// Brings the next lines after that of a place into the caches.
+    /// Prefetches `lines` lines after the line of a place into the caches.
     fn prefetch_after(&self, place: Place, lines: usize);
 
     /// Appends the pairs from a place on whose keys are not above `last`, up to `limit` of them.

@@ -13,8 +13,8 @@ impl<K: AnyKey> IntervalIndex<K> {
     /// Builds an index over the intervals from `starts[i]` to `ends[i]`, both inclusive, in any order. The row of an interval is
     /// its number `i`.
     ///
-    /// Intervals are copied to the device and sorted there. On the way the build takes about four times the memory of the starts
-    /// and ends, beside the index.
+    /// Intervals are copied to the device and sorted there. Meanwhile the build takes about four times the memory of
+    /// the starts and ends, in addition to the index.
     ///
     /// ```
     /// use lanetree::{Device, IntervalIndex};
@@ -38,10 +38,12 @@ impl<K: AnyKey> IntervalIndex<K> {
 }
 
 impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
-    /// As [`IntervalIndex::build`], with the row of each interval, which is any number.
+    /// Builds an index over the intervals from `starts[i]` to `ends[i]`, both inclusive, in any order, whose rows are
+    /// `rows[i]`: any numbers, which may repeat. Queries give these instead of the intervals' numbers. Otherwise like
+    /// [`IntervalIndex::build`].
     ///
     /// # Errors
-    /// As [`IntervalIndex::build`]; [`Error::OutputLength`] unless there are as many rows as starts.
+    /// As [`IntervalIndex::build`]; [`Error::OutputLength`] unless there is one row per interval.
     pub fn build_with_rows(device: &Device, starts: &[K], ends: &[K], rows: &[V]) -> Result<Self> {
         if rows.len() != starts.len() {
             return Err(Error::OutputLength { what: "`rows`", expected: starts.len(), actual: rows.len() });
@@ -88,11 +90,11 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let ended = {
             let mut sorted = device.alloc(len)?;
             let mut scratch = RadixSortScratch::for_pairs(device, len)?;
-            radix_argsort(stream, ends, len, 0..K::Bits::BITS, (&mut sorted, &mut order), &mut scratch)?;
+            radix_argsort(stream, ends, len, 0..K::Bits::BITS, &mut sorted, &mut order, &mut scratch)?;
             drop(scratch);
             ended_below(stream, &sorted, len)?
         };
-        // Then stably by starts, so that those of one start descend by end.
+        // Then stably by starts, so that intervals with the same start descend by end.
         let (mut sorted, mut positions) = (device.alloc(len)?, device.alloc(len)?);
         {
             let (mut turned, mut turned_order) = (device.alloc(len)?, device.alloc(len)?);

@@ -14,9 +14,10 @@
 //! ```
 //!
 //! # How it works
-//! Intervals are sorted by start, those of one start with the longest first. A [`LaneTree`] over the starts gives the last interval
-//! that starts at or below a point. The most specific one that contains the point is the last one up to there whose end reaches it.
-//! *Links* lead to it: from each interval to the last one before it that ends later. The kernels' `layout` draws both.
+//! Intervals are sorted by start; of intervals with the same start, the longest is first. A [`LaneTree`] over the
+//! starts gives the last interval that starts at or below a point. The most specific one that contains the point is the
+//! last one up to there whose end reaches it. *Links* lead to it: from each interval to the last one before it that
+//! ends later. The kernels' `layout` draws both.
 //!
 //! The intervals that overlap a range are found in the same way, from the last one that starts at or below the range's end on.
 //!
@@ -32,7 +33,8 @@
 //! * A build: two radix sorts, two trees, and a pass for the links, all on the device; a build waits for the device. An index does not
 //!   change: build it again.
 //!
-//! Beside the two trees, an interval takes its end, its row, and 5 bytes or so ([`IntervalIndex::bytes`] has the sum).
+//! In addition to the two trees, an interval takes its end, its row, and 5 bytes or so ([`IntervalIndex::bytes`] has
+//! the sum).
 
 mod build;
 mod on_stream;

@@ -21,7 +21,7 @@ pub struct Scratch<K> {
 }
 
 impl<K: AnyKey> Scratch<K> {
-    /// Enough for `points` points.
+    /// Memory on `device` for batches of up to `points` points, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room.
@@ -104,7 +104,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self
     }
 
-    /// The value that points in no interval get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    /// The value that points in no interval get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: V) -> Self {
         self.options.miss = Some(miss);

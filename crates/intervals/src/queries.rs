@@ -42,9 +42,9 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         rows.into_par_iter().with_min_len(TASK).enumerate().map(|(i, row)| is_hit(i).then_some(row)).try_collect()
     }
 
-    /// All intervals: their starts, ends and rows, in the order in which [`IntervalIndex::stab_many`] gives them: in descending order of
-    /// their starts; those of one start in ascending order of their ends; equal ones as they were given. A build of these gives the
-    /// same index.
+    /// All intervals: their starts, ends and rows, in the order in which [`IntervalIndex::stab_many`] gives them: in
+    /// descending order of their starts; with the same start, in ascending order of their ends; equal ones as they were
+    /// given. A build of these gives the same index.
     ///
     /// ```
     /// use lanetree::{Device, IntervalIndex};
@@ -70,8 +70,8 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         Ok((starts, ends, rows))
     }
 
-    /// The rows of all intervals that contain each point, the most specific one first: in descending order of their starts; those of
-    /// one start in ascending order of their ends; equal ones as they were given.
+    /// The rows of all intervals that contain each point, the most specific one first: in descending order of their
+    /// starts; with the same start, in ascending order of their ends; equal ones as they were given.
     ///
     /// ```
     /// use lanetree::{Device, IntervalIndex};
@@ -129,7 +129,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         Ok(counts.to_vec()?)
     }
 
-    /// All intervals around points, or beside ranges.
+    /// All intervals that contain points, or, with `highs`, that overlap ranges.
     fn join(&self, lows: &[K], highs: Option<&[K]>) -> Result<JoinRows<V>> {
         check_bounds(lows, highs.unwrap_or(lows))?;
         let (device, count) = (self.device(), lows.len());

@@ -45,7 +45,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         self.stats().bytes()
     }
 
-    /// Bytes of main memory that it takes beside those of its device: 0, since it is on its device as a whole.
+    /// Bytes of main memory that it takes, in addition to its device memory: 0, since the whole index is on its device.
     pub fn host_bytes(&self) -> u64 {
         0
     }

@@ -111,7 +111,7 @@ pub(crate) fn turn<K: AnyKey>(
         out_starts: out_starts.write_on(stream)?.cast(),
         out_order: out_order.write_on(stream)?,
     };
-    // SAFETY: the lengths were checked, and the order is that of a sort of so many; the pointers are for this stream.
+    // SAFETY: the lengths were checked, and `order` was made by a sort of `count` elements; the pointers are for this stream.
     Ok(unsafe { each(stream, count)?.run(calls::turn(&args)) }?)
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn arrange<K: AnyKey, V: Word>(
         positions: positions.write_on(stream)?,
         flip: K::FLIP,
     };
-    // SAFETY: the lengths were checked, and the order is that of a sort of so many; the pointers are for this stream.
+    // SAFETY: the lengths were checked, and `order` was made by a sort of `count` elements; the pointers are for this stream.
     Ok(unsafe { each(stream, count)?.run(calls::arrange(&args)) }?)
 }
 

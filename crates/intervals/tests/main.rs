@@ -40,7 +40,7 @@ impl<K: AnyKey, V: Word> Model<K, V> {
     }
 
     /// The rows of all intervals that have a point in common with a range, in the same order.
-    fn beside(&self, low: K, high: K) -> Vec<V> {
+    fn overlapping(&self, low: K, high: K) -> Vec<V> {
         let overlaps = |&i: &usize| low <= high && self.starts[i] <= high && low <= self.ends[i];
         let mut found: Vec<usize> = (0..self.starts.len()).filter(overlaps).collect();
         found.sort_by_key(|&i| (core::cmp::Reverse(self.starts[i]), self.ends[i], i));
@@ -76,14 +76,21 @@ impl<K: AnyKey, V: Word> Model<K, V> {
         }
     }
 
-    /// Ranges between some of the points, of which half are reversed, and those of one point.
+    /// Ranges between some of the points, half of them reversed, and ranges of one point.
     fn compare_overlaps(&self, index: &IntervalIndex<K, V>, points: &[K]) {
         let others = || points.iter().skip(points.len() / 3).chain(points).step_by(7);
         let (lows, highs): (Vec<K>, Vec<K>) = points.iter().zip(others()).chain(points.iter().zip(points)).unzip();
-        let expected: Vec<Vec<V>> = lows.iter().zip(&highs).map(|(&low, &high)| self.beside(low, high)).collect();
+        let expected: Vec<Vec<V>> = lows.iter().zip(&highs).map(|(&low, &high)| self.overlapping(low, high)).collect();
         let found = index.overlap_many(&lows, &highs).unwrap();
         for (i, expected) in expected.iter().enumerate() {
-            assert_eq!(found.of(i), expected, "beside {} to {} in {self:?} on {}", lows[i], highs[i], index.device());
+            assert_eq!(
+                found.of(i),
+                expected,
+                "overlapping {} to {} in {self:?} on {}",
+                lows[i],
+                highs[i],
+                index.device()
+            );
         }
         let counts = expected.iter().map(|rows| rows.len() as u64);
         assert!(counts.eq(index.count_overlaps_many(&lows, &highs).unwrap()));
@@ -121,7 +128,7 @@ fn in_device_form<K: AnyKey, V: Word>(index: &IntervalIndex<K, V>, points: &[K],
     }
 }
 
-/// Any bounds, in a space of so many; seldom the ends of the type.
+/// Any bounds, out of `space` values; seldom the ends of the type.
 fn bounds<K: AnyKey>(rng: &mut StdRng, space: u64) -> (K, K) {
     let mut word = || match rng.random_range(0..30) {
         0 => K::Bits::MAX,

@@ -26,7 +26,7 @@ pub struct Kept<K> {
 }
 
 impl<K: Key> Kept<K> {
-    /// Room for all of `rows` rows.
+    /// Room on `device` for a semi-join of `rows` rows that all match, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree::Error::Runtime) if the device has no room, here and below from its driver.
@@ -100,7 +100,8 @@ pub fn semi_join<K: Key, V: Value>(
         totals: kept.totals.write_on(stream)?,
     };
     let shape = shape_for_rows(stream, args.count, MOST_THREADS, |threads| args.index.shared_bytes(threads))?;
-    // SAFETY: blocks of whole warps, of so many threads at most, with shared memory for the handle. The buffers were checked
-    // to be long enough; handle and pointers are for this stream, and index and buffers have been borrowed since.
+    // SAFETY: blocks of whole warps, of at most `MOST_THREADS` threads, with shared memory for the handle. The buffers
+    // were checked to be long enough; handle and pointers are for this stream, and index and buffers have been borrowed
+    // since.
     Ok(unsafe { stream.call(shape, calls::semi_join(&args)) }?)
 }

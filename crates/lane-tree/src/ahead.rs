@@ -7,8 +7,9 @@ use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{kernel_of_scans, kernels_of_builds, kernels_of_operations};
 use lanetree_simt::Entry;
 
-/// Those of a build, of so many pairs if they are to be sorted on the device, and of the look-ups that are likely to follow. Without
-/// those of levels that only large trees have, and of pairs with equal keys.
+/// The kernels of a build and of the look-ups that are likely to follow, with the kernels that sort `unsorted` pairs if
+/// the device is to sort them. Without the kernels for levels that only large trees have, and for pairs with equal
+/// keys.
 pub fn of_builds<K: AnyKey, V: Value>(unsorted: Option<usize>) -> Vec<&'static Entry> {
     let mut kernels = unsorted.map_or_else(Vec::new, kernels_of_builds::<K::Bits, V>);
     kernels.extend(of_nodes::<K, V>());
@@ -16,7 +17,8 @@ pub fn of_builds<K: AnyKey, V: Value>(unsorted: Option<usize>) -> Vec<&'static E
     kernels
 }
 
-/// Those of a batch of so many changes that splits no nodes. Without those of changes of several kinds.
+/// The kernels of a batch of `count` changes that splits no nodes. Without the kernels for batches with several kinds
+/// of changes.
 pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     let mut kernels = vec![
         write_nodes_entry::<K::Bits, V>(),
@@ -36,7 +38,7 @@ pub fn of_changes<K: AnyKey, V: Value>(count: usize) -> Vec<&'static Entry> {
     kernels
 }
 
-/// Those of a batch that splits nodes, beside those of changes.
+/// The kernels that a batch needs to split nodes, in addition to [`of_changes`].
 pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
     let mut kernels = of_nodes::<K, V>().to_vec();
     kernels.extend([
@@ -51,7 +53,7 @@ pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
     kernels
 }
 
-/// Those that make nodes of pairs.
+/// The kernels that make nodes from pairs.
 fn of_nodes<K: AnyKey, V: Value>() -> [&'static Entry; 7] {
     [
         write_others_entry::<K::Bits, V>(),

@@ -116,13 +116,15 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
         self.begin(stream.device(), len, true)?;
-        scratch.check(stream, (keys, values, len))?;
+        scratch.check(stream, DevicePairs { keys, values, len })?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
         {
             return self.build(stream.device(), &keys[..len], &values[..len]);
         }
-        scratch.in_order(stream, (keys, values, len), |scratch, pairs| self.build_ascending_on(stream, pairs, scratch))
+        scratch.in_order(stream, DevicePairs { keys, values, len }, |scratch, pairs| {
+            self.build_ascending_on(stream, pairs, scratch)
+        })
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys, the last one's
@@ -139,13 +141,13 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<LaneTree<K, V>> {
         self.begin(stream.device(), len, false)?;
-        scratch.check(stream, (keys, values, len))?;
+        scratch.check(stream, DevicePairs { keys, values, len })?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
         {
             return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
         }
-        self.build_ascending_on(stream, (keys, values, len), scratch)
+        self.build_ascending_on(stream, DevicePairs { keys, values, len }, scratch)
     }
 
     /// As [`Builder::build_on`], but takes the buffers, sorts the pairs where they are if they are not sorted, and frees them
@@ -177,7 +179,7 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         if stream.device().kind() == DeviceKind::Host {
             return self.build_on(stream, &keys, &values, len, &mut BuildScratch::for_sorted(stream.device())?);
         }
-        build_from(stream, (keys, values), len, |pairs| self.build_distinct_on(stream, pairs))
+        build_from(stream, keys, values, len, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     /// Builds a tree over pairs that should ascend, with options that were checked.
@@ -203,11 +205,11 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     fn try_build_on(&self, stream: &Stream, pairs: DevicePairs<'_, K, V>) -> Result<Option<LaneTree<K, V>>> {
         let device = stream.device();
         if let (DeviceKind::Host, (Some(keys), Some(values))) =
-            (device.kind(), (pairs.0.as_slice(), pairs.1.as_slice()))
+            (device.kind(), (pairs.keys.as_slice(), pairs.values.as_slice()))
         {
-            return self.upload(device, &SortedPairs::from_sorted(&keys[..pairs.2], &values[..pairs.2])?).map(Some);
+            return self.upload(device, &SortedPairs::from_sorted(&keys[..pairs.len], &values[..pairs.len])?).map(Some);
         }
-        if pairs.2 == 0 {
+        if pairs.len == 0 {
             return self.upload(device, &SortedPairs::default()).map(Some);
         }
         Ok(build_on(stream, device, self.options, pairs)?.map(|parts| self.tree(device, parts)))
@@ -271,7 +273,8 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     }
     let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
     let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
-    let built = build_on(&device.stream()?, device, options, (&keys, &values, keys.len()))?;
+    let built =
+        build_on(&device.stream()?, device, options, DevicePairs { keys: &keys, values: &values, len: keys.len() })?;
     Ok(built.expect("pairs that ascend strictly"))
 }
 

@@ -55,8 +55,8 @@ pub(crate) struct Outputs<'a, K: KeyWord> {
 }
 
 impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
-    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. The parts are those of nodes that are split,
-    /// if there are any.
+    /// Plans strictly ascending pairs, at least one, in parts: in the stream's order. If nodes are split, the parts are
+    /// theirs.
     pub(crate) fn new(
         stream: &Stream,
         device: &Device,
@@ -78,8 +78,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             nodes: 0,
         };
         let args = CutArgs {
-            keys: pairs.0.read_on(stream)?.cast::<K::Bits>(),
-            len: pairs.2 as u64,
+            keys: pairs.keys.read_on(stream)?.cast::<K::Bits>(),
+            len: pairs.len as u64,
             parts: parts as u64,
             reach: filling.reach() as u32,
             reserved: 0,
@@ -88,14 +88,14 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
             divided,
             flip: K::FLIP,
         };
-        // SAFETY: the buffers have so many elements, and parts are of at least four times the reach.
+        // SAFETY: the buffers have an element per part and one more, and parts are of at least four times the reach.
         unsafe { launch::over(stream, parts as u64 + 1, WARP, THREADS)?.run(calls::cut(&args))? };
         let mut args = planned.args(stream)?;
         args.plans = planned.plans.write_on(stream)?;
         args.counts = planned.counts.write_on(stream)?;
         args.found = planned.found(stream)?;
         args.others = planned.others.write_on(stream)?;
-        // SAFETY: the cuts are those of the pairs.
+        // SAFETY: the cuts were made for these pairs.
         unsafe {
             planned.over_parts(stream)?.run(calls::count(&args))?;
             planned.over_others(stream)?.run(calls::count_others(&args))?;
@@ -123,8 +123,8 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     /// What both passes have in common.
     fn args(&self, stream: &Stream) -> Result<NodesArgs<K::Bits, V>> {
         Ok(NodesArgs {
-            keys: self.pairs.0.read_on(stream)?.cast::<K::Bits>(),
-            values: self.pairs.1.read_on(stream)?,
+            keys: self.pairs.keys.read_on(stream)?.cast::<K::Bits>(),
+            values: self.pairs.values.read_on(stream)?,
             cuts: self.cuts.read_on(stream)?,
             parts: self.parts as u64,
             divided: self.divided,
@@ -153,7 +153,7 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         self.before.copy_range_to(self.parts, &mut found)?;
         let [total, words] = found;
         self.nodes = (total >> LINE_BITS) as usize;
-        // The first of the words that were found is that of disorder.
+        // The first of the words that were found says whether keys were out of order.
         Ok((words as u32 == 0).then_some((self.nodes, total & ((1 << LINE_BITS) - 1))))
     }
 
@@ -223,7 +223,7 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     pairs: DevicePairs<'_, K, V>,
 ) -> Result<Option<Parts<K::Bits>>> {
     let filling = Filling::new::<K::Bits, V>(options.fill);
-    let len = pairs.2;
+    let len = pairs.len;
     let mut planned = Planned::new(stream, device, pairs, filling, NOTHING_DIVIDED, filling.parts(len))?;
     let Some((leaf_nodes, lines)) = planned.total()? else { return Ok(None) };
     let lines = line_count(lines, len as u64)?;
@@ -321,8 +321,8 @@ fn most_upper<K: KeyWord>(leaf_nodes: usize, table_nodes: usize) -> usize {
     all
 }
 
-/// Makes the levels above the lowest, whose first and last keys are in the scratch memory, and the table. The options are those of
-/// [`Options::on`] for the tree. Allocates nothing. Waits for the stream.
+/// Makes the levels above the lowest, whose first and last keys are in the scratch memory, and the table. The options
+/// come from [`Options::on`] for the tree. Allocates nothing. Waits for the stream.
 pub(crate) fn make_upper<K: KeyWord>(
     stream: &Stream,
     options: Options,
@@ -333,7 +333,7 @@ pub(crate) fn make_upper<K: KeyWord>(
     let mut shape = Shape { height: 1, top_first: 0, ..built.shape };
     let mut count = shape.leaf_nodes as usize;
     let mut exact_levels = 0;
-    // The bytes of first keys, of all levels above the lowest, before those of a node with this number.
+    // The bytes of first keys, of all levels above the lowest, before the first keys of the node with this number.
     let bytes_before = |number: u32| u64::from(number - shape.leaf_nodes) * K::BYTES as u64;
     while count > options.table_nodes as usize {
         let is_first = shape.height == 1;
@@ -363,7 +363,7 @@ pub(crate) fn make_upper<K: KeyWord>(
         };
         count = parts;
         if is_first {
-            // SAFETY: there are so many children and parts.
+            // SAFETY: the arguments' numbers of children and parts are right.
             unsafe { over_parts()?.run(calls::count_upper(&args))? };
             exclusive_scan(stream, &scratch.counts, parts, &mut scratch.before, &mut scratch.scan)?;
             count = read(&scratch.before, parts)? as usize;
@@ -397,7 +397,7 @@ pub(crate) fn make_upper<K: KeyWord>(
     };
     let threads = shape.top_count.max(TOP_BUCKETS);
     let make = |args: &TableArgs<K>| -> Result<()> {
-        // SAFETY: there are so many nodes, and the table has its buckets.
+        // SAFETY: the arguments' number of nodes is right, and the table has its buckets.
         Ok(unsafe { launch::over(stream, u64::from(threads), 1, THREADS)?.run(calls::table(args)) }?)
     };
     make(&args)?;

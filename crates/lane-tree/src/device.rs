@@ -17,6 +17,7 @@ use lanetree_kernels_lane_tree::{
     ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
+use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Launch;
 use lanetree_simt::{GatherRows, Global, GlobalMut, LaunchShape, WARP};
 
@@ -41,9 +42,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 }
 
-/// Fewest threads of a block that has so many queries and copies a table of so many prefixes, where that is [`block_threads`] of
-/// many queries. However few the queries are, a thread copies no more of the table than one of so many does of the largest: with few
-/// warps, each word would be waited for.
+/// Fewest threads of a block with `queries` queries, which first copies a table of `top_count` prefixes; with many
+/// queries it is [`block_threads`]. However few the queries are, a thread copies at most as many words as each of
+/// [`block_threads`] threads copies of the largest table: with few warps, nothing would hide the latency of each word.
 ///
 /// [`block_threads`]: crate::tuning::Tuning::block_threads
 fn fewest_threads(queries: u64, top_count: u32, block_threads: u64) -> u64 {
@@ -66,8 +67,9 @@ pub(crate) fn over_queries<'s, K: KeyWord>(
     Ok(Launch::new(stream, shape_over(stream, count as u64, threads, TABLE_BYTES, shared)?))
 }
 
-/// A launch's shape for so many queries, at least one: at most one block on each multiprocessor, of so many threads,
-/// with shared memory of the kernel's own, and dynamic shared memory by its threads; of fewer threads if the device has too little.
+/// A launch's shape for `count` queries, at least one: at most one block on each multiprocessor, of a number of threads
+/// in `threads`, with `own_shared` bytes of static shared memory and `shared(threads)` bytes of dynamic shared memory;
+/// of fewer threads if the device has too little.
 ///
 /// # Errors
 /// [`Error::SharedMemory`] if it has too little for a warp.
@@ -243,8 +245,9 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     }
 
     unsafe fn build_like(&self, stream: &Stream, (keys, values): (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
-        check_pairs(stream, (keys, values, len))?;
-        let mut tree = Builder::of(self.options).build_distinct_on(stream, (keys, values, len))?;
+        check_pairs(stream, keys, values, len)?;
+        let pairs = DevicePairs { keys, values, len };
+        let mut tree = Builder::of(self.options).build_distinct_on(stream, pairs)?;
         tree.simd = self.simd;
         Ok(tree)
     }

@@ -15,10 +15,11 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// a bound on. So a join or a filter needs no pass for its look-ups, and no memory for their results. A complete example
     /// is the crate `lanetree-joins` in Lanetree's repository.
     ///
-    /// The handle is an address, as that of [`Buffer::read_on`](lanetree_frame::Buffer::read_on), and the same rules hold. The
-    /// stream waits for other streams that write the tree, and whatever changes or drops the tree later waits for the stream.
-    /// Whoever launches a kernel states, with [`Stream::launch`]'s contract, that the tree has been borrowed from this call
-    /// to the launch: a handle is for one launch, and after a batch of changes call `handle_on` again.
+    /// The handle has addresses, as [`Buffer::read_on`](lanetree_frame::Buffer::read_on) returns them, and the same
+    /// rules hold. The stream waits for other streams that write the tree, and whatever changes or drops the tree later
+    /// waits for the stream. Whoever launches a kernel states, with [`Stream::launch`]'s contract, that the tree has
+    /// been borrowed from this call to the launch: a handle is for one launch, and after a batch of changes call
+    /// `handle_on` again.
     ///
     /// A kernel has keys as words, in the form in which a buffer of keys holds them: an `i64` is the `u64` of its bits.
     ///
@@ -37,8 +38,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 /// at most `most_threads` threads, a multiple of 32 from 128 to 1024.
 ///
 /// `shared_bytes` gives the dynamic shared memory of a block by its threads: for one tree
-/// `|threads| handle.shared_bytes(threads)`, for two the sum of both. A block has fewer threads where the device has too little for so
-/// many; of two trees with any [`table_nodes`](crate::Builder::table_nodes) it has at least 256.
+/// `|threads| handle.shared_bytes(threads)`, for two the sum of both. A block has fewer threads where the device has
+/// too little shared memory for them; of two trees with any [`table_nodes`](crate::Builder::table_nodes) it has at
+/// least 256.
 ///
 /// # Errors
 /// [`Error::OptionValue`] for another number of threads; [`Error::SharedMemory`] where the device has too little shared memory even

@@ -153,7 +153,7 @@ pub struct LaneTree<K: AnyKey, V: Value> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// The builder, which has the options.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }

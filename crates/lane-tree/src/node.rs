@@ -35,7 +35,7 @@ impl Filling {
         self.line as usize == self.slots * 256
     }
 
-    /// Parts of so many pairs that are split into nodes each for itself: nearly always into one.
+    /// The number of parts of `len` pairs, each of which is made into nodes by itself, nearly always into one.
     pub(crate) fn parts(self, len: usize) -> usize {
         (len / self.node).max(1)
     }

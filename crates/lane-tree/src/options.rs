@@ -13,8 +13,9 @@ pub(crate) const TABLE_NODES: u32 = 16384;
 /// Levels that a tree has at most: a word has the formats of as many.
 const MOST_LEVELS: u32 = u32::BITS / FORMAT_BITS;
 
-/// Threads of a block that has two trees' tables in its shared memory, at least, each with a value beside each table. A block with
-/// one table has as many with 128 bytes each, which is the most that a kernel needs: its latency would show with fewer.
+/// Threads of a block that has two trees' tables in its shared memory, at least; each thread also has a value in shared
+/// memory for each table. A block with one table has the same number of threads, with 128 bytes each, which is the most
+/// that a kernel needs. With fewer threads, latency would show.
 const LEAST_THREADS: u32 = 256;
 
 /// What a tree is built with, and rebuilt with after changes.
@@ -26,8 +27,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Those of a tree with so many pairs and nodes of the lowest level on a device: the table is no larger than fits there, and no
-    /// smaller than the most levels need.
+    /// The options of a tree with `pairs` pairs and `leaf_nodes` nodes of the lowest level on a device: the table is no
+    /// larger than fits there, and no smaller than the most levels need.
     ///
     /// # Errors
     /// [`Error::TooManyLeaves`] if there is no such table; [`Error::Runtime`] from the device.

@@ -42,8 +42,8 @@ pub(crate) struct Parts<K> {
     pub(crate) records: Buffer<u64>,
     /// The bucket after the last one of each node of the lowest level.
     pub(crate) ends: Buffer<u32>,
-    /// The first keys of the nodes above the lowest level; if there are none, of those of the lowest. The last ones of them are
-    /// the highest level's.
+    /// The first keys of the nodes above the lowest level; if there are none, of the nodes of the lowest level. The
+    /// keys of the highest level come last.
     pub(crate) firsts: Buffer<K>,
     pub(crate) prefixes: Buffer<u32>,
     pub(crate) table: Buffer<u32>,

@@ -36,7 +36,7 @@ pub(crate) fn distributions() -> Vec<(&'static str, Vec<u64>)> {
         ("dense around a power of two", ((1 << 63) - 5000..(1 << 63) + 5000).collect()),
         ("steps", (0..20_000).map(|i| i * 1_000_003).collect()),
         (
-            "powers of two and beside",
+            "powers of two and next to them",
             sorted((0..64).flat_map(|bit| (0..40).map(move |i| (1_u64 << bit).wrapping_add(i))).collect()),
         ),
         ("two clusters", (0..5000).chain(u64::MAX - 5000..=u64::MAX).collect()),
@@ -92,7 +92,7 @@ fn wide_distributions() -> Vec<(&'static str, Vec<u128>)> {
         ("two clusters", (0..2000).chain(u128::MAX - 2000..=u128::MAX).collect()),
         ("around 2^64", ((1 << 64) - 1500..(1 << 64) + 1500).collect()),
         (
-            "powers of two and beside",
+            "powers of two and next to them",
             (0..128).flat_map(|bit| (0..20).map(move |i| (1_u128 << bit).wrapping_add(i))).collect(),
         ),
         ("a bit in every window", (0..4096).map(|i| spread(i, 10)).collect()),
@@ -181,7 +181,8 @@ fn every_distribution<K: AnyKey, V: Value>(all: Vec<(&'static str, Vec<K::Bits>)
                 "{what}"
             );
             are_copied(&tree, keys.iter().copied().zip(values.iter().copied()), what);
-            // Twice the bytes of buckets filled so is what no distribution may exceed; nodes are more beside keys alone.
+            // No distribution may take more than twice the bytes of buckets filled to `fill`; for a set, whose buckets
+            // are fewer bytes, nodes weigh more.
             let lines = keys.len().div_ceil(line_slots::<K::Bits, V>() as usize) as u64;
             let filled = (words_of_lines::<K::Bits, V>(lines) * 8) as f64 / fill;
             let stats = tree.stats();

@@ -10,7 +10,7 @@
 //!   holds, and a fast tree for CPUs (feature `hbtree`); see [`hbtree`] for its options;
 //! * [`Cubpt`]: a B+tree with explicit references, over the same keys as Harmonia, whose batches of changes split and merge
 //!   nodes in place on the device (feature `cubpt`); see [`cubpt`];
-//! * [`SortedArray`]: binary search over integers and floats, with no memory beside the pairs (feature `sorted`); see
+//! * [`SortedArray`]: binary search over integers and floats, with no memory besides the pairs (feature `sorted`); see
 //!   [`sorted`] for when it is enough.
 //!
 //! [`LaneSet`] is LaneTree without values: an ordered set of keys.

@@ -44,7 +44,7 @@ fn expected<K: Located>(
         other == group && near && !(is_strict && place == at)
     };
     let owned = |(&key, &value): (&K, &u32)| (key, value);
-    // The first that is beside it decides: those beyond are farther.
+    // The first pair on this side decides: pairs beyond it are farther.
     let below = pairs.range(..=key).rev().map(owned).find(|pair| !is_strict || pair.0 != key).filter(counts);
     let above = pairs.range(key..).map(owned).find(|pair| !is_strict || pair.0 != key).filter(counts);
     match direction {
@@ -131,7 +131,7 @@ fn in_device_form<K: AnyKey>(
     }
 }
 
-/// The last pairs of ranges, against those of a `BTreeMap`.
+/// The last pairs of ranges, compared with a `BTreeMap`'s.
 fn last_of_ranges<I: FixedIndex<Value = u32>>(index: &I, pairs: &BTreeMap<I::Key, u32>, queries: &[I::Key]) {
     let device = index.device();
     let (starts, ends) = (&queries[..queries.len() - 7], &queries[7..]);

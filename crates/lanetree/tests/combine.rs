@@ -120,7 +120,7 @@ fn the_new_index_has_the_options_and_the_memory_of_the_first() {
     assert_eq!(pool.stats().in_use, before.in_use, "the pool has all of it back");
 }
 
-/// As those of a smaller index and of a larger one: either may be copied, and looked up in the other.
+/// With the smaller index first, and with the larger first: either may be copied, and looked up in the other.
 #[test]
 fn indexes_of_different_sizes_are_intersected_with_the_values_of_the_first() {
     for device in DEVICES.map(|device| device()) {
@@ -189,7 +189,7 @@ fn the_pairs_of_an_index_are_copied_on_a_stream() {
     }
 }
 
-/// What is taken beside both indexes, and what the scratch memory keeps.
+/// The memory that is taken in addition to both indexes, and what the scratch memory keeps.
 #[test]
 fn memory_is_taken_as_documented() {
     let pool = Pool::new(&Device::emulated());
@@ -208,7 +208,7 @@ fn memory_is_taken_as_documented() {
     let mut union = None;
     let taken = peak(&mut || union = Some(first.union(&other).unwrap()));
     let tree = union.unwrap().bytes() as usize;
-    // Twice the pairs before the tree is built, or once beside it.
+    // Twice the pairs before the tree is built, or the pairs once and the tree.
     assert!(taken < 2 * pairs.max(tree) + pairs / 8, "{taken} bytes for {pairs} of pairs, and a tree of {tree}");
 
     let mut scratch = CombineScratch::new(&device).unwrap();
@@ -216,7 +216,7 @@ fn memory_is_taken_as_documented() {
     let kept = scratch.bytes();
     assert!((2 * pairs..2 * pairs + pairs / 8).contains(&kept), "{kept}");
     let taken = peak(&mut || drop(first.union_on(&stream, &other, &mut scratch).unwrap()));
-    assert!(taken < tree + pairs / 4, "{taken} bytes beside the scratch memory, for a tree of {tree}");
+    assert!(taken < tree + pairs / 4, "{taken} bytes in addition to the scratch memory, for a tree of {tree}");
     assert_eq!(scratch.bytes(), kept, "none was added");
 }
 

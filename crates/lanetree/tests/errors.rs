@@ -12,7 +12,7 @@ use lanetree::{
 
 const DEVICES: [fn() -> Device; 2] = [Device::host, Device::emulated];
 
-/// 1000 pairs, three apart, and a stream beside them.
+/// A tree of 1000 pairs, keys three apart, and a stream of its device.
 fn tree(device: &Device) -> (Harmonia<u64, u32>, Stream) {
     let keys: Vec<u64> = (0..1000).map(|i| i * 3).collect();
     let values: Vec<u32> = (0..1000).collect();

@@ -165,7 +165,7 @@ fn batches(path: UpdatePath, before: usize, ops: &[Op<u32, u32>]) -> (usize, usi
 fn a_batch_in_place_that_fails_leaves_the_tree_as_it_was_or_lost() {
     let replaced: Vec<Op<u32, u32>> = (0..20).map(|i| Op::Update(i * 140, 9)).collect();
     let moved = [Op::Insert(5, 5), Op::Remove(300), Op::Insert(1234, 6), Op::Update(20, 8), Op::Remove(2000)];
-    // Without ranks; with none at first, which the batch brings; and with those of earlier batches.
+    // Without ranks; with none at first, which the batch makes; and with the ranks of earlier batches.
     for (before, ops) in [(0, &replaced[..]), (0, &moved), (2, &moved)] {
         let (lost, kept) = batches(UpdatePath::InPlace, before, ops);
         assert!(lost >= 2 && kept > 10, "lost {lost} times, kept {kept}");

@@ -401,8 +401,7 @@ fn each_other_primitive_that_fails_says_so_and_its_scratch_memory_stays_usable()
     let calls: [(&str, Call); 14] = [
         ("radix_sort_keys", |it| radix_sort(&it.stream, &it.keys, LEN, 0..64, &mut it.out_keys, &mut it.sort)),
         ("radix_argsort", |it| {
-            let out = (&mut it.out_keys, &mut it.out_values);
-            radix_argsort(&it.stream, &it.keys, LEN, 0..64, out, &mut it.sort)
+            radix_argsort(&it.stream, &it.keys, LEN, 0..64, &mut it.out_keys, &mut it.out_values, &mut it.sort)
         }),
         ("radix_sort_keys_in_place", |it| {
             it.out_keys.copy_from_buffer(&it.stream, 0, &it.keys, 0..LEN)?;
@@ -417,7 +416,7 @@ fn each_other_primitive_that_fails_says_so_and_its_scratch_memory_stays_usable()
         ("local_sort_pairs", |it| {
             it.out_keys.copy_from_buffer(&it.stream, 0, &it.keys, 0..LEN)?;
             it.out_values.copy_from_buffer(&it.stream, 0, &it.values, 0..LEN)?;
-            local_sort_pairs(&it.stream, (&mut it.out_keys, &mut it.out_values), LEN, 0, &mut it.count)
+            local_sort_pairs(&it.stream, &mut it.out_keys, &mut it.out_values, LEN, 0, &mut it.count)
         }),
         ("inclusive_max_scan", |it| inclusive_max_scan(&it.stream, &it.keys, LEN, &mut it.sums, &mut it.scan)),
         ("unique_keys", |it| {

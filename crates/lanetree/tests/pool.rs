@@ -203,7 +203,7 @@ fn a_batch_on_the_host_that_finds_no_room_leaves_the_tree_as_it_was() {
     let build = |device: &Device, len: usize| {
         Harmonia::builder().fanout(8).fill(0.7).build_sorted(device, &keys[..len], &values[..len]).unwrap()
     };
-    // In place with lengths that change; so many that the regions move; all that there are; into no tree.
+    // In place with lengths that change; enough to make the regions move; all keys; into an empty tree.
     let few: Vec<Op<u32, u64>> = (0..20).map(|i| Op::Insert(i * 250 + 1, 7)).collect();
     let many: Vec<Op<u32, u64>> = (0..700).map(|i| Op::Insert(i * 3, 8)).collect();
     let all: Vec<Op<u32, u64>> = keys.iter().map(|&key| Op::Remove(key)).collect();

@@ -155,13 +155,13 @@ impl<I: Index> Versioned<I> {
     /// The batch with a number. The third, the sixth and the ninth also insert keys, as many as there are
     /// multiples of 4, for which a tree's leaves have no room.
     fn batch(&self, version: u64) -> Batch<I> {
-        let beside = if version.is_multiple_of(3) { version / 3 % 4 } else { 0 };
+        let offset = if version.is_multiple_of(3) { version / 3 % 4 } else { 0 };
         let numbers: Vec<u64> = (0..self.sizes.keys)
-            .flat_map(|i| [Some(i * 4), (beside > 0).then_some(i * 4 + beside)])
+            .flat_map(|i| [Some(i * 4), (offset > 0).then_some(i * 4 + offset)])
             .flatten()
             .collect();
         let values = self.device.upload(&vec![version; numbers.len()]).unwrap();
-        Batch { keys: I::keys(&self.device, &numbers), numbers, values, inserts: beside > 0 }
+        Batch { keys: I::keys(&self.device, &numbers), numbers, values, inserts: offset > 0 }
     }
 
     /// Applies the next batch.

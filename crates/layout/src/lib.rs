@@ -1,5 +1,5 @@
-//! What Lanetree's host code and GPU kernels agree on, whichever index they belong to: words and keys, byte strings in the
-//! order of keys, and the shape of B+trees. The layout of an index lies beside its kernels.
+//! What Lanetree's host code and GPU kernels agree on, whichever index they belong to: words and keys, byte strings in
+//! the order of keys, and the shape of B+trees. Each index's own memory layout is in its kernel crate.
 //!
 //! ```
 //! use lanetree_layout::AnyKey;

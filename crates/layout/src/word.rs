@@ -192,8 +192,8 @@ pub trait AnyKey: Pod + Copy + Ord + Hash + Debug + Display + Default + Send + S
     /// What the type is called: `"u32"`, `"i128"`, `"f64"`.
     const NAME: &'static str;
 
-    /// The low bits in which keys of one group may differ: those of the second key of a [composite](crate::Composite) one; all
-    /// bits of others, which are of one group.
+    /// The number of low bits in which keys of one group may differ. Of a [composite](crate::Composite) key, the bits
+    /// of its second key; of other keys, which are all in one group, all bits.
     const GROUP_BITS: u32 = Self::Bits::BITS;
 
     /// Whether the difference of two words is the distance of their keys; it is not for floats.

@@ -55,7 +55,9 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
         self
     }
 
-    /// As [`lane_tree::Builder::table_nodes`](lanetree_lane_tree::Builder::table_nodes), of the tree of keys.
+    /// Most nodes of the tree of keys that its top table leads to, from 1 to 16384, the default; with more, there is a
+    /// level above. Kernels copy the table to shared memory: 8 KiB and 4 bytes per node. See
+    /// [`lane_tree::Builder::table_nodes`](lanetree_lane_tree::Builder::table_nodes).
     #[must_use]
     pub fn table_nodes(mut self, nodes: u32) -> Self {
         self.options.tree = self.options.tree.table_nodes(nodes);
@@ -79,8 +81,8 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
 
     /// Builds a map over pairs in any order. Values of equal keys are in the order of the input.
     ///
-    /// The pairs are copied to the device and sorted there, which takes the memory of the pairs three times. Then, beside the map,
-    /// it is a key and 8 bytes for each pair, and 16 bytes for each distinct key.
+    /// The pairs are copied to the device and sorted there, which takes the memory of the pairs three times. After
+    /// that, in addition to the map, a key and 8 bytes per pair, and 16 bytes per distinct key.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no map has; [`Error::TooManyValues`]
@@ -196,7 +198,7 @@ impl<K: AnyKey, V: Word> Builder<K, V> {
 }
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
-    /// The builder, which has the options.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
@@ -209,7 +211,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Self::builder().build(device, keys, values)
     }
 
-    /// [`MultiMap::build`] of pairs.
+    /// Builds a map over pairs in any order; the values of a key keep their order. Copies keys and values apart first;
+    /// otherwise like [`MultiMap::build`].
     ///
     /// # Errors
     /// As [`Builder::build`].

@@ -111,7 +111,7 @@ impl<K: AnyKey, V: Word> Contents<K, V> {
     /// may be longer. Complete on return.
     ///
     /// # Errors
-    /// [`Error::TooManyValues`]; those of the tree's build.
+    /// [`Error::TooManyValues`]; the errors of the tree's build.
     pub(crate) fn of(
         stream: &Stream,
         counted: &Counted<K>,

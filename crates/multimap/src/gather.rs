@@ -11,7 +11,8 @@ use lanetree_layout::{AnyKey, Word};
 use lanetree_runtime::Launch;
 use lanetree_simt::WARP;
 
-/// Rows of values: where those of each begin, in a buffer of positions or of places, and their offsets in the output.
+/// Rows of values: where each row's values begin, in a buffer of positions or of value spans, and the rows' offsets in
+/// the output.
 #[derive(Clone, Copy)]
 pub(crate) struct RowsOf<'a> {
     pub(crate) begins: &'a Buffer<u64>,
@@ -38,13 +39,13 @@ impl RowsOf<'_> {
         (row, (begins[row] >> self.shift()) + at as u64 - offsets[row])
     }
 
-    /// On the host: how many outputs there are, with room for so many.
+    /// On the host: how many outputs there are, if there is room for `capacity`.
     fn total(&self, capacity: usize) -> usize {
         usize::try_from(slice(self.offsets)[self.rows]).unwrap_or(usize::MAX).min(capacity)
     }
 }
 
-/// The keys of rows, and their places, in ascending order: those of row `i` from `offsets[i]` to `offsets[i + 1]`.
+/// The keys of rows, in ascending order, and their value spans: row `i` is from `offsets[i]` to `offsets[i + 1]`.
 #[derive(Clone, Copy)]
 pub(crate) struct KeysOf<'a, K> {
     pub(crate) offsets: &'a Buffer<u64>,
@@ -52,7 +53,7 @@ pub(crate) struct KeysOf<'a, K> {
     pub(crate) places: &'a Buffer<u64>,
 }
 
-/// A launch for at most so many outputs of rows.
+/// A launch for at most `outputs` outputs of rows.
 pub(crate) fn over_outputs(stream: &Stream, outputs: usize) -> Result<Launch<'_>> {
     launch::over(stream, (outputs as u64).div_ceil(OUTPUTS), WARP, THREADS)
 }
@@ -155,7 +156,7 @@ pub(crate) fn gather_pairs<K: AnyKey, V: Word>(
     Ok(unsafe { over_outputs(stream, capacity)?.run(calls::gather_pairs(&args)) }?)
 }
 
-/// The distinct keys of scans, and their places: those of scan `i` from `i * limit` on, `counts[i]` of them.
+/// The distinct keys of scans, and their value spans: scan `i` has `counts[i]` of them, from `i * limit` on.
 #[derive(Clone, Copy)]
 pub(crate) struct KeysOfScans<'a, K> {
     pub(crate) keys: &'a Buffer<K>,

@@ -153,7 +153,8 @@ struct Runs<'a> {
     total: u64,
 }
 
-/// Copies rows into a map's values: from `values`, or from those of the map below `used`, which then go past it.
+/// Copies rows into a map's values: from `values`, or, without them, from the map's own values below `used` to places
+/// past it.
 fn copy_runs<V: Word>(
     stream: &Stream,
     values: Option<&Buffer<V>>,

@@ -12,8 +12,9 @@ use lanetree_layout::{AnyKey, Word};
 /// Keys, and values, that are fetched from the device at a time.
 const BLOCK: usize = 1 << 16;
 
-/// Iterates over a map's pairs in ascending order of their keys, those of one key in the order in which they were inserted. Fetches
-/// keys and values from the device in large blocks; if that fails, the item is an error and the iteration ends.
+/// Iterates over a map's pairs in ascending order of their keys; pairs with the same key in the order in which they
+/// were inserted. Fetches keys and values from the device in large blocks; if that fails, the item is an error and the
+/// iteration ends.
 #[derive(Debug)]
 pub struct Iter<'a, K: AnyKey, V: Word> {
     contents: &'a Contents<K, V>,

@@ -146,7 +146,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     }
 }
 
-/// The validity of so many elements from `start` on, as words.
+/// The validity of `len` elements from `start` on, as words.
 fn words(validity: &Validity<'_>, start: usize, len: usize) -> Result<Vec<u32>> {
     let mut words = with_room(len.div_ceil(32))?;
     words.extend((0..len.div_ceil(32)).map(|word| {

@@ -57,10 +57,11 @@
 //! a LaneTree is; a map without room never is.
 //!
 //! # Two forms
-//! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and [`MultiMap::remove_all_on`] are
-//! that of changes. In host form, queries with one result for each key go through a GPU in pieces, several on their way at a time, in
-//! memory that is kept for the next batch ([`MultiMap::staging_bytes`]). Those with rows of results, and changes, copy the batch to the
-//! device as a whole and allocate memory for the results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
+//! [`MultiMap::on`] has the device form of the queries, over buffers; [`MultiMap::insert_on`] and
+//! [`MultiMap::remove_all_on`] are the device form of changes. In host form, queries with one result for each key go
+//! through a GPU in pieces, several on their way at a time, in memory that is kept for the next batch
+//! ([`MultiMap::staging_bytes`]). Queries with rows of results, and changes, copy the batch to the device as a whole
+//! and allocate memory for the results; with a [`Pool`](lanetree_frame::Pool) that takes no calls of the driver.
 
 mod build;
 mod contents;
@@ -102,8 +103,8 @@ pub const MOST_VALUES: u64 = lanetree_kernels_multimap::layout::MOST_VALUES;
 /// The most pairs of a map.
 pub const MOST_PAIRS: u64 = lanetree_kernels_multimap::layout::MOST_PAIRS;
 
-/// A multi-map of keys `K` with values `V`, on a device. Pairs are ordered by their keys, and those of one key by the order in
-/// which they were inserted.
+/// A multi-map of keys `K` with values `V`, on a device. Pairs are ordered by their keys; pairs with the same key are
+/// in the order in which they were inserted.
 ///
 /// It has the calls of [`OrderedIndex`](lanetree_frame::OrderedIndex) that mean something where a key has several values, by the same
 /// names, but it is none: there a key has one value, so that `get_many` has one result for each key, an insert replaces, ranks count keys,

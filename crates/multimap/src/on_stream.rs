@@ -24,7 +24,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Enough for `queries` queries.
+    /// Memory on `device` for batches of up to `queries` queries, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room.
@@ -157,7 +157,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self
     }
 
-    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    /// The value that queries without a pair get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: V) -> Self {
         self.options.miss = Some(miss);
@@ -179,9 +179,9 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self
     }
 
-    /// Finds all values of each of `queries`: those of `queries[i]` go to `out.values` from `out.offsets[i]` to
-    /// `out.offsets[i + 1]`, in the order in which they were inserted. Three steps, one after another on the stream: look-up,
-    /// prefix sums, copy.
+    /// Finds all values of each of `queries`: the values of `queries[i]` go to `out.values` from `out.offsets[i]` to
+    /// `out.offsets[i + 1]`, in the order in which they were inserted. Three steps, one after another on the stream:
+    /// look-up, prefix sums, copy.
     ///
     /// # Errors
     /// [`Error::OutputLength`] for a buffer that is too small (but not for too small a capacity: that shows in the last
@@ -447,9 +447,10 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         spans(self.stream, (&scratch.firsts, &scratch.lasts), (limits, limit), starts.len(), None, counts)
     }
 
-    /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending order of their
-    /// keys: those of `starts[i]` go to `keys[i * limit..]` and `values[i * limit..]`, and `counts[i]` becomes how many they are.
-    /// Elements past these are not touched. The scratch memory is for `limit` pairs of each.
+    /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending
+    /// order of their keys. The pairs of `starts[i]` are written from `keys[i * limit]` and `values[i * limit]` on, and
+    /// `counts[i]` becomes their number. Elements past these are not touched. The scratch memory is for `limit` pairs
+    /// of each.
     ///
     /// ```
     /// use lanetree::multimap::RangeScratch;

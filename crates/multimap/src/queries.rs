@@ -13,8 +13,8 @@ use lanetree_layout::{AnyKey, Word};
 /// Results that a thread converts at a time: fewer take less time than to wake it.
 const TASK: usize = 1 << 14;
 
-/// The values of a batch of keys, in compressed sparse row form: those of key *i* are from `offsets[i]` to `offsets[i + 1]`, in
-/// the order in which they were inserted.
+/// The values of a batch of keys, in compressed sparse row form: the values of key *i* are from `offsets[i]` to
+/// `offsets[i + 1]`, in the order in which they were inserted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueRows<V> {
     /// One more than there are keys, ascending from 0.

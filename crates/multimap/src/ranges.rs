@@ -14,8 +14,8 @@ use lanetree_layout::{AnyKey, Word};
 type Bounds<'a, K> = (&'a [K], &'a [K], Option<&'a [u64]>);
 
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
-    /// The pairs of each range of keys, in ascending order of the keys, those of one key in the order in which they were
-    /// inserted. A range's limit is a number of pairs, and may end among the values of a key.
+    /// The pairs of each range of keys, in ascending order of the keys; pairs with the same key in the order in which
+    /// they were inserted. A range's limit is a number of pairs, and may end among the values of a key.
     ///
     /// # Errors
     /// As [`MultiMap::lower_bound_many`]; [`Error::ReversedRange`].
@@ -74,7 +74,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         copy_to(&found.values, &mut out.values)
     }
 
-    /// How many pairs each range of keys has.
+    /// The number of pairs of each range of keys, in the order of the ranges: every value counts. Returns when the
+    /// results are complete.
     ///
     /// # Errors
     /// As [`MultiMap::range_many`].

@@ -184,8 +184,8 @@ pub(crate) fn remove_pairs<V: Word>(
     Ok(unsafe { each(stream, count)?.run(calls::remove_pairs(&args)) }?)
 }
 
-/// Of the first `len` values those whose bit in `removed` is not set, in a buffer of as many positions as so many values have;
-/// and how many they are. Waits for the stream.
+/// The values, of the first `len`, whose bit in `removed` is not set, in a buffer with the positions that a map of this
+/// number of values has; and how many values they are. Waits for the stream.
 pub(crate) fn compact<V: Word>(
     stream: &Stream,
     (values, len): (&Buffer<V>, usize),

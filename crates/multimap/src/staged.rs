@@ -30,7 +30,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Ok(counts)
     }
 
-    /// Whether each key is present.
+    /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`MultiMap::get_all_many`].
@@ -83,7 +83,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         Ok(out)
     }
 
-    /// The pair beside each key, on a device that runs kernels.
+    /// The nearest pair on one side of each key, on a device that runs kernels.
     pub(crate) fn neighbors_in_pieces(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
         let mut out = filled(None, keys.len())?;
         let results = Results { arrays: [V::BYTES, K::Bits::BYTES], bits: 1 };

@@ -60,7 +60,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         if self.insert_in_place(stream, &second, (&batch_values, batch as u64))? {
             return Ok(UpdateReport { path: UpdatePath::InPlace, ..inserted });
         }
-        // The batch's values are at positions past those of the map.
+        // The batch's values are at positions past the map's values.
         let base = self.contents.values.len();
         check_len(base.saturating_add(batch))?;
         let places = second.places(stream, base as u64, self.options.most)?;
@@ -168,7 +168,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         if total == 0 {
             return Ok(unchanged);
         }
-        // The matches in the order of wanted values, and those of one in the order of positions.
+        // The matches in the order of wanted values; the matches of one value in the order of positions.
         let rows = RowsOf { begins: &places, are_places: true, offsets: &offsets, rows };
         let matches = match_values(&stream, &self.contents.values, rows, total, &wanted)?;
         let mut selected = Found::<u64>::new(device, total)?;
@@ -278,8 +278,9 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         kept.read()
     }
 
-    /// The values of the first places, which have so many each, one after another, in a buffer with room for more; and how many
-    /// they are. Those at positions past the map's are of `more`. Waits for the stream.
+    /// The values of the first `rows` value spans, `counts[i]` of each, one after another, in a buffer with room for
+    /// more; and how many values they are. Positions past the map's values are positions in `more`. Waits for the
+    /// stream.
     fn copied(
         &self,
         stream: &Stream,

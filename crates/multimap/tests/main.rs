@@ -110,7 +110,7 @@ fn compare<K: AnyKey, V: Word>(map: &MultiMap<K, V>, model: &Model<K, V>, rng: &
         out_of_order(map, &pairs, &queries);
         return;
     }
-    beside(map, &pairs, &queries);
+    ranks_and_neighbors(map, &pairs, &queries);
 
     let limited = rng.random_bool(0.5);
     let ranges: Vec<(K, K, u64)> = (0..rng.random_range(0..20))
@@ -207,7 +207,7 @@ fn out_of_order<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], quer
 }
 
 /// Ranks and neighbours, in both forms, of the pairs in order.
-fn beside<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
+fn ranks_and_neighbors<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], queries: &[K]) {
     let what = format!("{map:?}");
     let lower = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
     let upper = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
@@ -524,7 +524,7 @@ fn many(device: &Device, count: usize) {
     assert!((found.get(0), found.get(1), found.get(3)) == (&expected[..], &[110][..], &expected[..]));
     let all = map.range_many([4..=7]).unwrap();
     assert!(all.values == expected && all.keys.iter().all(|&found| found == key));
-    // Half of those of a value, among them the first one.
+    // Half of the pairs with a value, among them the first one.
     let often = expected.iter().filter(|&&value| value == 70).count();
     let report = map.remove_pairs_many(&vec![(key, 70); often / 2]).unwrap();
     assert_eq!((report.removed, report.unmatched), (often as u64 / 2, 0));
@@ -552,7 +552,7 @@ fn a_key_with_2_to_the_20_values_emulated() {
     many(&Device::emulated(), 1 << 20);
 }
 
-/// Bytes per pair, of 2^18 pairs with random keys and so many values each.
+/// Bytes per pair, of 2^18 pairs with random keys and `values_of_a_key` values each.
 fn bytes_per_pair<K: AnyKey, V: Word>(values_of_a_key: usize) -> f64 {
     let rng = &mut StdRng::seed_from_u64(8);
     let len = 1 << 18;

@@ -36,11 +36,19 @@ struct Distinct<K, V> {
     runs: RunScratch,
 }
 
-/// Keys and values on a device, of which the first so many are pairs.
-pub type DevicePairs<'a, K, V> = (&'a Buffer<K>, &'a Buffer<V>, usize);
+/// The first `len` pairs of two buffers, one of keys and one of values, on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct DevicePairs<'a, K, V> {
+    /// `[len]`.
+    pub keys: &'a Buffer<K>,
+    /// `[len]`.
+    pub values: &'a Buffer<V>,
+    /// The number of pairs. Elements past them are not read.
+    pub len: usize,
+}
 
 impl<K: AnyKey, V: Value> BuildScratch<K, V> {
-    /// For builds of up to `len` unsorted pairs.
+    /// Memory on `device` for builds of up to `len` unsorted pairs, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](Error::Runtime) if the device has no room; [`TooManyElements`](Error::TooManyElements).
@@ -53,7 +61,8 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
         Ok(scratch)
     }
 
-    /// For builds from any number of sorted pairs.
+    /// Memory on `device` for builds from any number of sorted pairs: a few words. A build whose pairs have equal keys
+    /// allocates room for the distinct ones.
     ///
     /// # Errors
     /// [`Runtime`](Error::Runtime) if the device has no room.
@@ -78,13 +87,13 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
             })
     }
 
-    /// Checks what a build is given.
+    /// Checks the buffers that a build is given, and that this scratch memory is on the stream's device.
     ///
     /// # Errors
     /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of
     /// another device than the stream's.
-    pub fn check(&self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
-        check_pairs(stream, (keys, values, len))?;
+    pub fn check(&self, stream: &Stream, DevicePairs { keys, values, len }: DevicePairs<'_, K, V>) -> Result<()> {
+        check_pairs(stream, keys, values, len)?;
         same_device(stream.device(), &self.device, "the scratch memory")
     }
 
@@ -92,29 +101,29 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
     /// kernels. `build` is given pairs for the stream.
     ///
     /// # Errors
-    /// As [`BuildScratch::check`]; [`OutputLength`](Error::OutputLength) for scratch memory that is too small; those of
-    /// `build`.
+    /// As [`BuildScratch::check`]; [`OutputLength`](Error::OutputLength) for scratch memory that is too small; the
+    /// errors of `build`.
     pub fn unsorted<R>(
         &mut self,
         stream: &Stream,
-        (keys, values, len): DevicePairs<'_, K, V>,
+        DevicePairs { keys, values, len }: DevicePairs<'_, K, V>,
         build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
     ) -> Result<R> {
-        self.in_order(stream, (keys, values, len), |scratch, pairs| scratch.sorted(stream, pairs, build))
+        self.in_order(stream, DevicePairs { keys, values, len }, |scratch, pairs| scratch.sorted(stream, pairs, build))
     }
 
-    /// As [`BuildScratch::unsorted`], but gives `build` all pairs, in ascending order of their keys, and the rest of the scratch
-    /// memory.
+    /// Sorts pairs by their keys, stably, and gives them to `build` with the rest of the scratch memory: all pairs,
+    /// equal keys in their original order. On a device that runs kernels. `build` is given pairs for the stream.
     ///
     /// # Errors
     /// As [`BuildScratch::unsorted`].
     pub fn in_order<R>(
         &mut self,
         stream: &Stream,
-        (keys, values, len): DevicePairs<'_, K, V>,
+        DevicePairs { keys, values, len }: DevicePairs<'_, K, V>,
         build: impl FnOnce(&mut Self, DevicePairs<'_, K, V>) -> Result<R>,
     ) -> Result<R> {
-        self.check(stream, (keys, values, len))?;
+        self.check(stream, DevicePairs { keys, values, len })?;
         let (Some(mut sorted), Some(sort)) = (self.sorted.take(), &mut self.sort) else {
             let what = "the scratch memory for unsorted pairs";
             return Err(Error::OutputLength { what, expected: len, actual: 0 });
@@ -126,32 +135,33 @@ impl<K: AnyKey, V: Value> BuildScratch<K, V> {
                     radix_sort(stream, (keys, values), len, bits, out, sort)
                 })
             })
-            .and_then(|()| build(self, (&sorted.0, &sorted.1, len)));
+            .and_then(|()| build(self, DevicePairs { keys: &sorted.0, values: &sorted.1, len }));
         self.sorted = Some(sorted);
         result
     }
 
-    /// As [`BuildScratch::unsorted`], for pairs in ascending order of their keys.
+    /// Drops all but the last one of equal keys from pairs in ascending order of their keys, and gives the pairs to
+    /// `build`: on a device that runs kernels. Waits for the stream, to learn how many keys are equal.
     ///
     /// # Errors
-    /// As [`BuildScratch::check`]; [`NotSorted`](Error::NotSorted); those of `build`.
+    /// As [`BuildScratch::check`]; [`NotSorted`](Error::NotSorted); the errors of `build`.
     pub fn sorted<R>(
         &mut self,
         stream: &Stream,
-        (keys, values, len): DevicePairs<'_, K, V>,
+        DevicePairs { keys, values, len }: DevicePairs<'_, K, V>,
         build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
     ) -> Result<R> {
-        self.check(stream, (keys, values, len))?;
+        self.check(stream, DevicePairs { keys, values, len })?;
         let equal = self.ascending(stream, keys, len)?;
         if equal == 0 {
-            return build((keys, values, len));
+            return build(DevicePairs { keys, values, len });
         }
         if self.distinct.as_ref().is_none_or(|distinct| distinct.keys.len() < len) {
             self.distinct = Some(Distinct::new(&self.device, len)?);
         }
         let distinct = self.distinct.as_mut().expect("made above");
-        distinct.take_last(stream, (keys, values, len))?;
-        build((&distinct.keys, &distinct.values, len - equal))
+        distinct.take_last(stream, DevicePairs { keys, values, len })?;
+        build(DevicePairs { keys: &distinct.keys, values: &distinct.values, len: len - equal })
     }
 
     /// How many of the first `len` keys equal the one before, on a device that runs kernels. Waits for the stream.
@@ -178,7 +188,7 @@ impl<K: AnyKey, V: Value> Distinct<K, V> {
     }
 
     /// Takes the last one of sorted pairs with equal keys.
-    fn take_last(&mut self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+    fn take_last(&mut self, stream: &Stream, DevicePairs { keys, values, len }: DevicePairs<'_, K, V>) -> Result<()> {
         let Self { keys: distinct_keys, values: distinct_values, count, runs } = self;
         last_by_key(
             stream,
@@ -190,19 +200,21 @@ impl<K: AnyKey, V: Value> Distinct<K, V> {
 }
 
 /// Sorts pairs by their keys where they are, unless they are sorted; drops all but the last one of each key; and gives them to
-/// `build`: on a device that runs kernels. Both buffers are freed on return. Beside them it takes the memory of as many pairs
+/// `build`: on a device that runs kernels. Both buffers are freed on return. In addition it takes the memory of as many pairs
 /// from the stream's device, which is free when `build` is called.
 ///
 /// # Errors
-/// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of another
-/// device than the stream's, and if the device has no room; [`TooManyElements`](Error::TooManyElements); those of `build`.
+/// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of
+/// another device than the stream's, and if the device has no room; [`TooManyElements`](Error::TooManyElements); the
+/// errors of `build`.
 pub fn build_from<K: AnyKey, V: Value, R>(
     stream: &Stream,
-    (mut keys, mut values): (Buffer<K>, Buffer<V>),
+    mut keys: Buffer<K>,
+    mut values: Buffer<V>,
     len: usize,
     build: impl FnOnce(DevicePairs<'_, K, V>) -> Result<R>,
 ) -> Result<R> {
-    check_pairs(stream, (&keys, &values, len))?;
+    check_pairs(stream, &keys, &values, len)?;
     let device = stream.device();
     let mut findings = device.alloc(LOCAL_SORT_FINDINGS)?;
     let mut order = order_of(stream, &keys, len, &mut findings)?;
@@ -216,13 +228,13 @@ pub fn build_from<K: AnyKey, V: Value, R>(
         order = order_of(stream, &keys, len, &mut findings)?;
     }
     if order.equal == 0 {
-        return build((&keys, &values, len));
+        return build(DevicePairs { keys: &keys, values: &values, len });
     }
     let mut distinct = Distinct::new(device, len)?;
-    distinct.take_last(stream, (&keys, &values, len))?;
+    distinct.take_last(stream, DevicePairs { keys: &keys, values: &values, len })?;
     drop((keys, values));
     let Distinct { keys, values, .. } = distinct;
-    build((&keys, &values, len - order.equal))
+    build(DevicePairs { keys: &keys, values: &values, len: len - order.equal })
 }
 
 /// The bits by which pairs are sorted first; of a set's keys all, since no local sort is over keys alone.
@@ -254,7 +266,7 @@ fn sort_first_by<K: AnyKey, V: Value>(
     let Some(words) = words_mut(values).filter(|_| bits != (0..width)) else { return Ok(()) };
     findings.copy_from(&[0; LOCAL_SORT_FINDINGS])?;
     // SAFETY: the sort has checked the buffers, and the findings are as many as they must be.
-    unsafe { local_sort(stream, (keys, words), len, from, findings.write_on(stream)?)? };
+    unsafe { local_sort(stream, keys, words, len, from, findings.write_on(stream)?)? };
     let mut found = [0; LOCAL_SORT_FINDINGS];
     findings.copy_to(&mut found)?;
     let [differing, unsorted] = found;
@@ -266,12 +278,17 @@ fn sort_first_by<K: AnyKey, V: Value>(
     Ok(())
 }
 
-/// Checks the buffers of the first `len` pairs.
+/// Checks that both buffers have at least `len` elements, and that they are on the stream's device.
 ///
 /// # Errors
 /// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime) for buffers of another
 /// device than the stream's.
-pub fn check_pairs<K: AnyKey, V: Value>(stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<()> {
+pub fn check_pairs<K: AnyKey, V: Value>(
+    stream: &Stream,
+    keys: &Buffer<K>,
+    values: &Buffer<V>,
+    len: usize,
+) -> Result<()> {
     check::buffer(stream, "the keys' buffer", len, keys)?;
     check::buffer(stream, "the values' buffer", len, values)
 }
@@ -317,7 +334,7 @@ mod tests {
         let random: Vec<u64> = (0..len).map(|_| rng.next_u64() & !1).collect();
         // Every other one again.
         let twice = (0..len).map(|i| random[i / 2]).collect();
-        // All but one are small, and so many agree in their upper bits that they are no short runs.
+        // All but one are small, so most agree in their upper bits, and runs are long.
         let mut crowded: Vec<u64> = (0..len).map(|_| rng.random_range(0..1 << 40)).collect();
         crowded[len / 2..].iter_mut().for_each(|key| *key = 77 << 20 | (*key & 0xff));
         crowded[300] = u64::MAX;
@@ -332,7 +349,7 @@ mod tests {
         for keys in inputs(len) {
             let values: Vec<u32> = (0..len as u32).collect();
             let expected: BTreeMap<u64, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
-            let check = |(keys, values, len): DevicePairs<'_, u64, u32>| {
+            let check = |DevicePairs { keys, values, len }: DevicePairs<'_, u64, u32>| {
                 stream.synchronize()?;
                 let (keys, values) = (keys.to_vec()?, values.to_vec()?);
                 assert!(keys[..len].iter().zip(&values[..len]).eq(&expected));
@@ -340,8 +357,8 @@ mod tests {
             };
             let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
             let mut scratch = BuildScratch::for_unsorted(&device, len).unwrap();
-            scratch.unsorted(&stream, (&keys, &values, len), check).unwrap();
-            build_from(&stream, (keys, values), len, check).unwrap();
+            scratch.unsorted(&stream, DevicePairs { keys: &keys, values: &values, len }, check).unwrap();
+            build_from(&stream, keys, values, len, check).unwrap();
         }
     }
 }

@@ -29,7 +29,8 @@ pub const LOCAL_SORT_FINDINGS: usize = 2;
 /// buffer of another device than the stream's, and from the launch; [`Error::TooManyElements`].
 pub fn local_sort_pairs<K: AnyKey, V: Word>(
     stream: &Stream,
-    (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
+    keys: &mut Buffer<K>,
+    values: &mut Buffer<V>,
     len: usize,
     from: u32,
     found: &mut Buffer<u64>,
@@ -57,7 +58,7 @@ pub fn local_sort_pairs<K: AnyKey, V: Word>(
     }
     let found = found.write_on(stream)?;
     // SAFETY: the buffers were checked above, and the last one's pointer is for this stream.
-    unsafe { local_sort(stream, (keys, values), len, from, found) }
+    unsafe { local_sort(stream, keys, values, len, from, found) }
 }
 
 /// [`local_sort_pairs`], on a device that runs kernels.
@@ -67,7 +68,8 @@ pub fn local_sort_pairs<K: AnyKey, V: Word>(
 /// stream may write.
 pub unsafe fn local_sort<K: AnyKey, V: Word>(
     stream: &Stream,
-    (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
+    keys: &mut Buffer<K>,
+    values: &mut Buffer<V>,
     len: usize,
     from: u32,
     found: GlobalMut<u64>,

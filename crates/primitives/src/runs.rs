@@ -20,7 +20,7 @@ pub struct RunScratch {
 }
 
 impl RunScratch {
-    /// Enough for `count` elements.
+    /// Memory on `device` for runs among up to `count` elements, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.

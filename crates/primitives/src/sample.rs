@@ -25,7 +25,7 @@ pub(crate) fn likely_bits<K: AnyKey>(keys: &Buffer<K>, len: usize) -> Result<Ran
     Ok(bits_of(sample.into_iter().map(AnyKey::encode).collect(), len))
 }
 
-/// The bits for so many keys of which these are some.
+/// The bits by which to sort `len` keys, of which `sample` is a sample.
 fn bits_of<W: KeyWord>(mut sample: Vec<W>, len: usize) -> Range<u32> {
     sample.sort_unstable();
     let (Some(&first), Some(&last)) = (sample.first(), sample.last()) else { return 0..W::BITS };

@@ -18,7 +18,7 @@ pub struct ScanScratch {
 }
 
 impl ScanScratch {
-    /// Enough for `count` elements.
+    /// Memory on `device` for scans of up to `count` elements, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.

@@ -21,7 +21,7 @@ pub struct SelectScratch {
 }
 
 impl SelectScratch {
-    /// Enough for `count` elements.
+    /// Memory on `device` for selections among up to `count` elements, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room.

@@ -117,7 +117,7 @@ fn assemble_all(options: &Options, crates: &[Source], committed: &[Committed]) -
     Ok(problems)
 }
 
-/// What is to be assembled of a crate. That its modules are those of the record is checked with their hashes.
+/// What is to be assembled of a crate. That its modules are the recorded ones is checked by their hashes.
 fn jobs(options: &Options, of_crate: &Committed, ptxas: &str, architectures: &[u32]) -> Vec<assemble::Job> {
     let Committed { source, manifest, texts } = of_crate;
     let is_known = |sm: u32| options.unrecorded && sm != COUNTED_ON && manifest.is_assembled_for(sm, ptxas);
@@ -187,7 +187,7 @@ fn consistency(crate_name: &str, recorded: &Manifest, committed: &BTreeMap<Strin
     problems
 }
 
-/// One line for each kernel whose needs are not those of the manifest.
+/// One line for each kernel whose resources differ from the manifest's.
 fn golden_counts(recorded: &Manifest, assembled: &assemble::Assembled) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, module) in &recorded.modules {

@@ -139,7 +139,7 @@ pub(crate) fn assemble_compiled(options: &Options, crates: &[Source], compiled: 
 /// The manifests, by kernel crate.
 pub(crate) type Recorded = BTreeMap<String, Manifest>;
 
-/// Those of the crates that are not among the chosen ones.
+/// The manifests of the crates that are not among the chosen ones.
 pub(crate) fn others<'a>(
     recorded: &'a Recorded,
     chosen: &[Source],

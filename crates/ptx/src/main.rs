@@ -6,14 +6,14 @@ use lanetree_ptx::{Options, Source, ptxas};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compile a crate of kernels, written over Lanetree's trait, to PTX: into the folder `ptx` beside its Cargo.toml
+/// Compile a crate of kernels, written over Lanetree's trait, to PTX: into the folder `ptx` next to its Cargo.toml
 #[derive(Parser)]
 #[command(name = "lanetree-ptx", version, after_help = EXAMPLES)]
 struct Arguments {
     /// The kernel crate's Cargo.toml
     #[arg(long, value_name = "FILE", default_value = "Cargo.toml")]
     manifest_path: PathBuf,
-    /// Another folder for the PTX and its manifest (the macro `modules!` reads `ptx` beside Cargo.toml)
+    /// Another folder for the PTX and its manifest (the macro `modules!` reads `ptx` next to Cargo.toml)
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     #[command(flatten)]

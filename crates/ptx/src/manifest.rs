@@ -73,12 +73,12 @@ impl Resources {
 }
 
 impl Manifest {
-    /// Where that of a kernel crate is.
+    /// The path of a kernel crate's manifest.
     pub(crate) fn path(source: &Source) -> PathBuf {
         source.ptx.join("manifest.json")
     }
 
-    /// Reads that of a kernel crate; `None` where there is none yet.
+    /// Reads a kernel crate's manifest; `None` where there is none yet.
     pub(crate) fn read(source: &Source) -> Result<Option<Self>> {
         let path = Self::path(source);
         if !path.exists() {

@@ -21,7 +21,8 @@ pub struct Ptxas {
     pub version: String,
 }
 
-/// The ptxas of this machine: first the one that [`install`] puts into the target folder, whose version is fixed, then those of the PATH, `$CUDA_HOME` and /usr/local/cuda.
+/// The ptxas of this machine: first the one that [`install`] puts into the target folder, whose version is fixed, then
+/// the one in the PATH, in `$CUDA_HOME`, in /usr/local/cuda.
 pub fn find(target: &Path) -> Option<Ptxas> {
     let from_cuda_home = std::env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin/ptxas"));
     let system = Some(PathBuf::from("/usr/local/cuda/bin/ptxas"));

@@ -124,7 +124,7 @@ impl Source {
     }
 }
 
-/// The cargo that runs this program, or that of the PATH.
+/// The cargo that runs this program, or the one in the PATH.
 fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
@@ -258,8 +258,8 @@ fn significant(text: &str, comment: &str) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What the root manifest says of how kernels are compiled: the profiles but for those of host builds, and the
-/// edition.
+/// What the root manifest says of how kernels are compiled: the edition, and the profiles except the ones for host
+/// builds.
 fn device_settings(manifest: &str) -> String {
     let mut inside = false;
     let mut text = String::new();

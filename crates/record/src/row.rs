@@ -78,10 +78,10 @@ impl<C> Row<&'static str, C> {
         self
     }
 
-    /// Says what the index holds: `n` pairs of a key type and a value type, and where the keys come from.
+    /// Says what the index holds: `n` pairs, the names of the types of `key` and `value`, and where the `keys` come from.
     #[must_use]
-    pub fn over(mut self, n: usize, words: (&'static str, &'static str), keys: impl Into<String>) -> Self {
-        (self.key, self.value) = words;
+    pub fn over(mut self, n: usize, key: &'static str, value: &'static str, keys: impl Into<String>) -> Self {
+        (self.key, self.value) = (key, value);
         (self.keys, self.n) = (keys.into(), n as u64);
         self
     }

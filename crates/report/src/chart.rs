@@ -15,7 +15,7 @@ const SIZE: (u32, u32) = (560, 360);
 pub(crate) struct Line {
     /// Its place in the legend.
     pub(crate) number: usize,
-    /// What is beside: in a paper, and drawn with dashes.
+    /// Whether it is a paper's, to compare with, and drawn with dashes.
     pub(crate) is_paper: bool,
     /// In ascending order of x.
     pub(crate) points: Vec<(f64, f64)>,

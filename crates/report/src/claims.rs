@@ -283,7 +283,7 @@ mod tests {
                 match claim.verdict {
                     Verdict::Holds => assert!(is_measured && claim.cause.is_none(), "{}", claim.id),
                     Verdict::Fails => assert!(is_measured && claim.cause.is_some(), "{}", claim.id),
-                    // The cause is that of the part which does not hold, if it is known.
+                    // The cause of what does not hold, if it is known.
                     Verdict::InPart => assert!(is_measured, "{}", claim.id),
                     // Something near it may have been measured.
                     Verdict::NotComparable | Verdict::NotMeasured => {}

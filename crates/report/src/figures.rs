@@ -1,4 +1,4 @@
-//! What the page draws: figures of the bench, the papers' beside.
+//! What the page draws: figures of the bench, compared with the papers'.
 //!
 //! They are kept in `figures/`, a file for each system. A plot chooses rows by `rows`, and is lines over `x`, or bars
 //! without it; `y` is a field of the record, `giga_per_second` by default. `paper` has numbers that stand in a paper's text,
@@ -64,8 +64,8 @@ impl Figure {
         !self.records.is_empty() && !self.is_comparison
     }
 
-    /// Whether the bench makes its records: not those of an earlier state, which are compared with later ones, and those of
-    /// programs beside the bench.
+    /// Whether the bench makes its records. It does not make records of an earlier state, which are compared with later
+    /// ones, nor records of other programs.
     pub(crate) fn is_made(&self) -> bool {
         self.run.as_deref() != Some("")
     }
@@ -91,7 +91,7 @@ pub(crate) struct Plot {
     pub(crate) list: Option<String>,
     /// The field to the right; without one it is bars.
     pub(crate) x: Option<X>,
-    /// The field upwards, or that of the bars.
+    /// The field on the vertical axis, or the bars' field.
     #[serde(default = "rate")]
     pub(crate) y: String,
     #[serde(default)]

@@ -1,5 +1,5 @@
-//! Lanetree's measurements beside the papers' claims: one page of HTML, and the table of claims in Markdown, from the
-//! records that the bench writes; the README's picture; and tables of figures in documents.
+//! Lanetree's measurements compared with the papers' claims: one page of HTML, and the table of claims in Markdown,
+//! from the records that the bench writes; the README's picture; and tables of figures in documents.
 //!
 //! What is drawn stands in `figures/` and `picture.toml`, what the papers claim in `claims/`, and what tables of
 //! documents have in `tables.toml`. The program calls [`main`]; the library is there for it, and for tests here and of the
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use store::Store;
 use tables::Tables;
 
-/// Make a page of HTML from records: every figure, and every claim of the papers beside what was measured
+/// Make a page of HTML from records: every figure, and every claim of the papers compared with what was measured
 #[derive(Parser, Debug)]
 #[command(
     name = "lanetree-report",
@@ -109,7 +109,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         write_tables(&claims, &figures, &store)?;
     }
     let doubts: Vec<String> = claims.doubts(&store, is_whole);
-    // Of other records, the page says it beside the claim.
+    // Of other records, the page says it next to the claim.
     if doubts.is_empty() || !is_whole { Ok(()) } else { Err(Error::Claims(doubts)) }
 }
 
@@ -156,7 +156,8 @@ pub fn figure_names() -> Vec<String> {
     figures.all().filter(|figure| !figure.is_comparison).map(|figure| figure.name.clone()).collect()
 }
 
-/// The names of the records of the page that the bench makes: those of its figures, and what is made by other options of it.
+/// The names of the records of the page that the bench makes: one per figure, and the records that other options of the
+/// bench make.
 ///
 /// # Panics
 /// As [`figure_names`].

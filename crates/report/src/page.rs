@@ -42,13 +42,13 @@ pub(crate) fn html(claims: &Claims, figures: &Figures, store: &Store, page: Opti
 
 /// What the page is, and how its numbers are to be read.
 const INTRO: &str = "<p>Lanetree implements indexes of the research literature for NVIDIA GPUs: Harmonia, CuART with its \
-     competitor GRT, HB+-tree, and CUBPT. This page shows what was measured of them, from the committed records, beside what \
+     competitor GRT, HB+-tree, and CUBPT. This page shows what was measured of them, from the committed records, next to what \
      the papers' texts say. First a summary, then every claim and whether it holds, then every figure, and what it was \
      measured on. G = 10<sup>9</sup>, Mi = 2<sup>20</sup>.</p>\
      <p>Numbers are medians of a row's runs. Two medians differ only if their spreads, from the fastest run to the slowest, \
      do not overlap; in the table of claims a ratio of two that do not differ has a ≈ before it, and plots draw the spread \
      wherever a record has the times of several runs. The output of a row's last run was compared with the right answers, one \
-     by one, before its figure was written; those of the runs before it were not.</p>";
+     by one, before its figure was written; the changes in the runs before it were not.</p>";
 
 /// Counts of verdicts by paper, and what surprises most.
 fn summary(claims: &Claims) -> String {
@@ -171,7 +171,7 @@ fn machines(store: &Store) -> String {
                 Held::Verify { mode, passed, failed } => {
                     others.push(format!("Verified, {mode}: {passed} cases passed, {failed} failed ({name}.json)."));
                 }
-                Held::Rivals(_) => others.push(format!("Measured by programs beside the bench: {name}.json.")),
+                Held::Rivals(_) => others.push(format!("Measured by programs other than the bench: {name}.json.")),
             }
         }
         write!(out, "<h3>{}</h3>", escape(card)).expect("a string takes all");
@@ -243,7 +243,7 @@ fn anchor(name: &str) -> String {
 fn of_claims(claims: &Claims, figures: &Figures, store: &Store) -> String {
     let mut out = format!(
         "<section><h2 id=\"claims\">Claims</h2><p>{} claims of the papers' texts. The verdicts were written for the records \
-         that stand beneath each paper's name; numbers with a record's name beside them are computed from it. A claim that fails is one that ours \
+         that stand beneath each paper's name; numbers with a record's name after them are computed from it. A claim that fails is one that ours \
          contradicts, and the verdict says what explains it. Where a claim has several rows, those as in the paper do it as the \
          paper does, as far as records have it, and the last one as the library does by default.</p>",
         claims.all().count(),
@@ -519,7 +519,7 @@ mod tests {
         for outside in ["<script", "src=", "<link", "@import", "url("] {
             assert!(!html.contains(outside), "{outside}");
         }
-        // The only addresses are those of the page.
+        // Links lead only within the page.
         assert!(html.split("href=\"").skip(1).all(|rest| rest.starts_with('#')));
     }
 

@@ -82,7 +82,8 @@ impl Picture {
         )
     }
 
-    /// The bars of a card with their rates, by size; without sizes that have none of ours, beside which the others stand.
+    /// The bars of a card with their rates, by size; without sizes for which there is none of ours to compare the
+    /// others with.
     fn groups(&self, store: &Store, card: &str) -> Vec<(u64, Vec<(&Bar, f64)>)> {
         let bars = |size| self.bar.iter().filter_map(move |bar| Some((bar, bar.rate(store, card, size)?))).collect();
         let groups = self.sizes.iter().map(|&size| (size, bars(size)));

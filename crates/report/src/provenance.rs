@@ -69,7 +69,7 @@ fn counted(records: usize) -> String {
     format!("{records} record{}", if records == 1 { "" } else { "s" })
 }
 
-/// A commit, and whether there were changes beside it.
+/// A commit, and whether there were uncommitted changes.
 pub(crate) fn commit(built: &Built) -> String {
     let short: String = built.commit.chars().take(12).collect();
     if built.is_clean { short } else { format!("{short} with changes") }

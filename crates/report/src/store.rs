@@ -48,14 +48,14 @@ pub(crate) enum Held {
     Bench { record: Box<Record>, rows: Vec<Facts> },
     /// A run of `verify`, of which the page says only whether it passed.
     Verify { mode: String, passed: u64, failed: u64 },
-    /// What programs beside Lanetree measured, a line each.
+    /// What other programs measured, a line each.
     Rivals(Vec<Facts>),
 }
 
 /// What stands for a card in records of the emulator, which counts and has no time.
 pub(crate) const EMULATOR: &str = "emulated";
 
-/// Records by their names, which are those of their files without `.json`; by card.
+/// Records by card and name; a record's name is its file's, without `.json`.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     cards: BTreeMap<String, BTreeMap<String, Held>>,
@@ -108,7 +108,7 @@ impl Store {
         self.paths.get(&(card.to_owned(), name.to_owned())).map(PathBuf::as_path)
     }
 
-    /// The rows of a record, those of rivals included.
+    /// The rows of a record, also of records of rivals.
     pub(crate) fn rows(&self, card: &str, name: &str) -> Option<&[Facts]> {
         match self.get(card, name)? {
             Held::Bench { rows, .. } | Held::Rivals(rows) => Some(rows),

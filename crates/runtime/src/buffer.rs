@@ -119,7 +119,7 @@ impl<T: Pod> Buffer<T> {
             this.disown();
         }
         let start = this.start;
-        // SAFETY: `this` is not reused. What it owns beside the memory is dropped here.
+        // SAFETY: `this` is not reused. What it owns in addition to the memory is dropped here.
         unsafe {
             core::ptr::drop_in_place(&raw mut this.device);
             core::ptr::drop_in_place(&raw mut this.uses);
@@ -170,7 +170,7 @@ impl<T: Pod> Buffer<T> {
         Ok(unsafe { (&raw const *this).cast::<Buffer<U>>().read() })
     }
 
-    /// [`Buffer::cast_ref`], to write.
+    /// The buffer as elements of another type, to write: see [`Buffer::cast_ref`] for when there is none.
     pub fn cast_mut<U: Pod>(&mut self) -> Option<&mut Buffer<U>> {
         let same = size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>();
         // SAFETY: as in `cast_ref`.

@@ -36,8 +36,8 @@ pub enum DeviceKind {
     Emulated,
 }
 
-/// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0. An emulated device has those of its
-/// [`Card`] that decide how kernels are launched.
+/// Properties of a device. Only GPUs have all of them: fields that mean nothing elsewhere are 0. An emulated device has
+/// the properties of its [`Card`] that decide how kernels are launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
@@ -100,7 +100,9 @@ impl Device {
         Self::emulated_with_seed(0)
     }
 
-    /// As [`Device::emulated`]; the seed chooses the order in which the emulator lets threads and streams run.
+    /// A new emulated device (feature `emulator`), as the smallest card that is supported ([`Card::SMALLEST`]). The
+    /// seed chooses the order in which the emulator lets threads and streams run: the same seed gives the same order,
+    /// other seeds may find other races.
     #[cfg(feature = "emulator")]
     pub fn emulated_with_seed(seed: u64) -> Self {
         Self::of(Arc::new(Emulated::new(seed, Card::SMALLEST)))

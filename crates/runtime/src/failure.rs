@@ -35,8 +35,9 @@ impl Failure {
     /// Every kind of failure; each takes its number.
     pub const KINDS: [fn(u64) -> Self; 4] = [Self::Launch, Self::Kernel, Self::Transfer, Self::Allocation];
 
-    /// The points of a call at which tests let it fail, ascending without end: all, or, after the first dozen, every so-many-th if
-    /// the environment variable `LANETREE_FAILURE_STRIDE` has that number. Those of one kind are then not those of another.
+    /// The points of a call at which tests let it fail, ascending without end: all of them, or, if the environment
+    /// variable `LANETREE_FAILURE_STRIDE` is a number n, after the first dozen every n-th point. Kinds of failure then
+    /// have different points.
     ///
     /// # Panics
     /// If the variable is no number above 0.

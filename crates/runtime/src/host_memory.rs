@@ -45,7 +45,7 @@ pub(crate) fn alloc(bytes: usize) -> Option<NonNull<u8>> {
 pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= mapped::FEWEST {
-        // SAFETY: the caller's contract; `alloc` mapped a block of so many bytes.
+        // SAFETY: the caller's contract; `alloc` mapped a block of `bytes` bytes.
         return unsafe { mapped::free(start, bytes) };
     }
     // SAFETY: `alloc` wrote the offset there.
@@ -99,7 +99,7 @@ mod mapped {
     /// `start` comes from [`alloc`] with the same `bytes`, and is not reused.
     pub(super) unsafe fn free(start: NonNull<u8>, bytes: usize) {
         let bytes = mapped(bytes).expect("the bytes of a live allocation are valid");
-        // SAFETY: `alloc` wrote the offset there, and mapped so many bytes from there on.
+        // SAFETY: `alloc` wrote the offset there, and mapped this number of bytes from there on.
         let status = unsafe {
             let offset = start.cast::<usize>().sub(1).read();
             libc::munmap(start.sub(offset).as_ptr().cast(), bytes)

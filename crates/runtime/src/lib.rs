@@ -51,10 +51,10 @@
 //! [`Buffer::into_raw`]. The table above holds for all of these, except for what their contracts leave to the caller.
 //!
 //! The driver compiles each kernel at its first launch, in 10 to 400 milliseconds, unless its own cache on disk has the
-//! result. Drivers from CUDA 12 on compile several at once, so an index has those of an operation compiled together:
-//! [`Device::load_ahead`]. Where every start is a cold one, compile ahead of time: the program
-//! `lanetree-compile-kernels` (`cargo install --path crates/lanetree --features cuda,all-indexes`) fills a folder with machine
-//! code, and the environment variable [`MACHINE_CODE`] names it.
+//! result. Drivers from CUDA 12 on compile several at once, so an index has all kernels of an operation compiled
+//! together: [`Device::load_ahead`]. Where every start is a cold one, compile ahead of time: the program
+//! `lanetree-compile-kernels` (`cargo install --path crates/lanetree --features cuda,all-indexes`) fills a folder with
+//! machine code, and the environment variable [`MACHINE_CODE`] names it.
 //!
 //! With the feature `cust`, GPUs are opened through the crate cust, and the module `cust` shares contexts, streams and
 //! buffers with it. cust links the driver, so building with this feature needs the CUDA toolkit, and starting the

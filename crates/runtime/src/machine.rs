@@ -1,8 +1,7 @@
 //! What every kind of device can do: the seam between the public types and the three machines.
 //!
-//! Memory is addresses and bytes here; types, lengths and ownership belong to the public types above.
-//! The default methods are those of memory that the CPU can reach, which the host and the emulator
-//! share; CUDA replaces them all.
+//! Memory is addresses and bytes here; types, lengths and ownership belong to the public types above. The default
+//! methods are for memory that the CPU can reach, and are used by the host and the emulator; CUDA replaces them all.
 
 use crate::host_memory;
 use crate::{DeviceKind, Error, Failure, MemoryInfo, Properties, Result};
@@ -125,12 +124,12 @@ pub(crate) trait Machine: Any + Send + Sync {
         // SAFETY: the caller's contract is that of `host_memory::free`.
         unsafe { host_memory::free(at, bytes) }
     }
-    /// Tells that of an allocation, which a pool holds, the first `bytes` are a buffer now.
+    /// Says that the first `bytes` of an allocation, which a pool holds, are a buffer now.
     ///
     /// # Safety
     /// `at` comes from [`Machine::alloc`] of the same machine with at least as many bytes, and nobody uses them.
     unsafe fn lend(&self, _at: NonNull<u8>, _bytes: usize) {}
-    /// Tells that of an allocation, which a pool holds, nothing is a buffer any more.
+    /// Says that no part of an allocation, which a pool holds, is a buffer any more.
     fn take_back(&self, _at: NonNull<u8>) {}
     /// Takes memory that is not of this machine's allocations as a buffer: an error if the machine cannot reach it.
     ///

@@ -278,7 +278,7 @@ AnonHugePages:      4096 kB
     #[test]
     fn neighbours_are_counted_apart() {
         let mappings: Vec<Mapping> = (0..8).map(|_| Mapping::new(HUGE, Pages::Transparent).unwrap()).collect();
-        // SAFETY: mappings of so many bytes, which nobody else uses.
+        // SAFETY: mappings of `HUGE` bytes, which nobody else uses.
         mappings.iter().step_by(2).for_each(|mapping| unsafe { mapping.start().write_bytes(1, HUGE) });
         for (mapping, is_touched) in mappings.iter().zip([true, false].into_iter().cycle()) {
             let Some(bytes) = mapping.huge_bytes() else { continue };

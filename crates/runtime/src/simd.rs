@@ -11,7 +11,7 @@ pub enum Simd {
     Portable,
     /// AVX2, with BMI1, BMI2 and POPCNT.
     Avx2,
-    /// AVX-512F and AVX-512BW, beside those of AVX2.
+    /// AVX-512F and AVX-512BW, in addition to the instructions of AVX2.
     Avx512,
 }
 
@@ -32,7 +32,7 @@ impl Simd {
         }
     }
 
-    /// The widest that this CPU has.
+    /// The widest vector instructions that this CPU has.
     pub fn detect() -> Self {
         *Self::ALL.iter().rfind(|simd| simd.is_available()).expect("`Portable` is always available")
     }
@@ -121,7 +121,7 @@ impl Avx512 {
         if is_available { Avx2::new().map(Self) } else { None }
     }
 
-    /// That of AVX2, which is a part of it.
+    /// The proof that AVX2 is available, which AVX-512 implies.
     #[inline(always)]
     pub fn avx2(self) -> Avx2 {
         self.0
@@ -138,23 +138,23 @@ impl Avx512 {
     }
 }
 
-/// Comparisons of the words of 64 bytes with a word, unsigned: bit `i` of what comes out is that of word `i`. The bytes may lie
+/// Comparisons of the words of 64 bytes with a word, unsigned: bit `i` of the result is for word `i`. The bytes may lie
 /// anywhere.
 ///
 /// # Panics
 /// For words of more or fewer bytes.
 pub trait Compare: Copy {
-    /// Those below the word.
+    /// Which of `words` are less than `word`.
     fn below<W: KeyWord>(self, words: &[W], word: W) -> u32;
 
-    /// Those that are not above the word.
+    /// Which of `words` are at most `word`.
     fn upto<W: KeyWord>(self, words: &[W], word: W) -> u32;
 
-    /// Those equal to the word.
+    /// Which of `words` equal `word`.
     fn equal<W: KeyWord>(self, words: &[W], word: W) -> u32;
 }
 
-/// Words are those of 64 bytes.
+/// `words` are 64 bytes in all.
 #[inline(always)]
 fn check<W>(words: &[W]) {
     assert_eq!(size_of_val(words), Line::BYTES);

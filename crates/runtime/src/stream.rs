@@ -33,7 +33,7 @@ pub(crate) struct Queue {
     machine: Arc<dyn Machine>,
     raw: RawStream,
     owned: bool,
-    /// Never 0, and never that of another queue of the process.
+    /// Never 0, and never the same for two queues of the process.
     id: u64,
     fence: Mutex<Fence>,
     /// Pieces of work that it was given. A buffer's next user, who has the buffer to itself, sees all that were given
@@ -353,10 +353,11 @@ impl Stream {
     ///
     /// # Safety
     /// The kernel's own contract holds for these arguments and this shape. Its pointers come from
-    /// [`Buffer::read_on`](crate::Buffer::read_on) and [`Buffer::write_on`](crate::Buffer::write_on), or those of
-    /// [`HostArray`](crate::HostArray) and [`PinnedBuffer`](crate::PinnedBuffer), with this stream: `write_on` where the
-    /// kernel writes. The memory has been borrowed since: so it is of this device, and nobody else uses it in a way that
-    /// conflicts with the kernel. (When such a buffer is dropped after the launch, its memory outlives the kernel.)
+    /// [`Buffer::read_on`](crate::Buffer::read_on) and [`Buffer::write_on`](crate::Buffer::write_on), or from the same
+    /// methods of [`HostArray`](crate::HostArray) and [`PinnedBuffer`](crate::PinnedBuffer), with this stream:
+    /// `write_on` where the kernel writes. The memory has been borrowed since: so it is of this device, and nobody else
+    /// uses it in a way that conflicts with the kernel. (When such a buffer is dropped after the launch, its memory
+    /// outlives the kernel.)
     pub unsafe fn launch<I: Instance>(&self, shape: LaunchShape, args: &I::Args) -> Result<()> {
         // SAFETY: the same contract.
         unsafe { self.call(shape, Call::of::<I>(args)) }
@@ -403,7 +404,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// Of a shape, in a stream.
+    /// A launch of blocks and threads of this shape, in this stream. Nothing runs before a call is given to it.
     pub const fn new(stream: &'a Stream, shape: LaunchShape) -> Self {
         Self { stream, shape }
     }

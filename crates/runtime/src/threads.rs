@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of threads that a loop of the CPU's can use: those of the current rayon pool, or 1 in a
+/// The number of threads that a loop on the CPU can use: the number of the current rayon pool, or 1 in a
 /// [forked](is_forked) process.
 pub fn threads() -> usize {
     if is_forked() { 1 } else { rayon::current_num_threads() }

@@ -1,4 +1,4 @@
-//! Lanetree beside cust, on a GPU.
+//! Lanetree and cust in one program, on a GPU.
 #![cfg(feature = "cust")]
 
 use cust::context::{Context, CurrentContext};

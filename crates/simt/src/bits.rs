@@ -1,9 +1,9 @@
 //! Bit positions in 64-bit words: the only bit counts of such words that device code uses.
 //!
-//! rust-cuda's code generator miscompiles `trailing_zeros`, `leading_zeros` and `count_ones` of 64-bit words:
-//! their 64-bit results overwrite the memory next to a `u32`. What `core` builds on them is wrong too
-//! (`is_power_of_two`, `ilog2`). So kernels count bits only in `u32`s, and call these functions for the rest. Clippy
-//! enforces that in device code (`clippy.toml` in this crate's folder and in those of the kernels and of layout), and
+//! rust-cuda's code generator miscompiles `trailing_zeros`, `leading_zeros` and `count_ones` of 64-bit words: their
+//! 64-bit results overwrite the memory next to a `u32`. What `core` builds on them is wrong too (`is_power_of_two`,
+//! `ilog2`). So kernels count bits only in `u32`s, and call these functions for the rest. Clippy enforces that in
+//! device code (`clippy.toml` in this crate's folder and in the folders of layout and of the kernels), and
 //! `cargo xtask ptx --codegen nvvm` rejects PTX with a count of 64 bits.
 #![cfg_attr(
     not(feature = "cuda_std"),

@@ -178,8 +178,8 @@ pub trait Simt: Copy {
 
     // ---- Global memory: per thread -----------------------------------------------------------
 
-    /// Per thread. Reads element `index`: 4, 8 or 16 bytes. Those of 16 are one access, but not a single one to other threads:
-    /// each half is.
+    /// Per thread. Reads element `index`: 4, 8 or 16 bytes. 16 bytes are one access, but not a single one to other
+    /// threads: each half of 8 bytes is.
     ///
     /// # Safety
     /// The element lies inside the buffer; with [`Hint::ReadOnly`] or [`Hint::EvictFirst`] nobody writes it while the

@@ -7,7 +7,7 @@ use lanetree_layout::{KeyWord, kernel_args};
 kernel_args! {
     /// Which neighbours count.
     pub struct Near<K> {
-        /// Bits in which a neighbour and its query must agree: those of a composite key's first key.
+        /// The bits in which a neighbour and its query must agree: of a composite key, the bits of its first key.
         pub group: K,
         /// How far a neighbour may be from its query, as numbers.
         pub reach: K,
@@ -42,8 +42,9 @@ impl<K: KeyWord> Near<K> {
         self.has(Self::ON)
     }
 
-    /// Per thread. The word to search for `word`'s neighbour at or below it, or at or above it. For a strict search, the word
-    /// beside; if there is none, the word itself, which [`Near::accepts`] then refuses to be found.
+    /// Per thread. The word to search for `word`'s neighbour at or below it, or at or above it. For a strict search,
+    /// the next smaller or next larger word; if there is none, the word itself, which [`Near::accepts`] then refuses to
+    /// be found.
     #[inline(always)]
     pub fn sought(&self, word: K, predecessor: bool) -> K {
         let end = if predecessor { K::MIN } else { K::MAX };

@@ -49,7 +49,7 @@ impl GatherRows {
     /// Per thread, the same in all lanes of a group. What the group of a number copies.
     ///
     /// # Safety
-    /// There are so many cursors and offsets.
+    /// There are as many cursors and offsets as the fields say.
     #[inline(always)]
     pub unsafe fn of_group<S: Simt>(&self, simt: S, group: u64) -> RowPart {
         let nothing = RowPart { cursor: 0, skip: 0, at: 0, end: 0 };

@@ -144,7 +144,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {
-        check_pairs(stream, (pairs.0, pairs.1, len))?;
+        check_pairs(stream, pairs.0, pairs.1, len)?;
         if let (Some(keys), Some(values)) = (pairs.0.as_slice(), pairs.1.as_slice()) {
             return Self::builder().build_sorted(stream.device(), &keys[..len], &values[..len]);
         }

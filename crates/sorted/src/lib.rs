@@ -3,10 +3,10 @@
 //! It is the example to copy when an index is added, and the baseline that trees are measured against: what they are
 //! for is to be faster than this, so every file here is about as short as its purpose allows.
 //!
-//! It is the right choice where pairs are mostly read and memory is short. It takes the memory of the keys and the values,
-//! and none beside them. A look-up reads one key per halving, `log2(len)` in all. The first of these are the same for all
-//! queries and stay in the caches; the last ones are not, and a tree reads several keys at once there. Queries that are
-//! sorted by their top bits share more of them.
+//! It is the right choice where pairs are mostly read and memory is short. It takes the memory of the keys and the
+//! values, and nothing more. A look-up reads one key per halving, `log2(len)` in all. The first of these are the same
+//! for all queries and stay in the caches; the last ones are not, and a tree reads several keys at once there. Queries
+//! that are sorted by their top bits share more of them.
 //!
 //! A batch of changes is merged with all pairs in main memory, and the array is replaced. So each batch costs a copy of the
 //! whole array, however small it is; from a GPU the pairs come to main memory and go back. The old buffers stay until the

@@ -58,7 +58,7 @@ fn row<K: Key, V: Word>(model: &Model<K, V>, start: K, end: K, limit: u64) -> Ve
     all.into_iter().flatten().map(|(&key, &value)| (key, value)).take(limit as usize).collect()
 }
 
-/// Every kind of query, in both forms, of keys beside the index's own and at both ends.
+/// Every kind of query, in both forms, of keys next to the index's own and at both ends.
 fn assert_answers<K: Key, V: Word>(index: &SortedArray<K, V>, model: &Model<K, V>) {
     let pairs: Vec<(K, V)> = model.iter().map(|(&key, &value)| (key, value)).collect();
     assert_eq!(index.pairs().unwrap(), pairs, "{index:?}");

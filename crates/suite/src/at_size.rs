@@ -134,7 +134,7 @@ fn all<S: Subject>(
     Ok(run.tally.changed + run.tally.answered)
 }
 
-/// Keys that are there, keys beside them, and any; a multiple of three.
+/// Keys that are present, keys next to them, and any keys; a multiple of three in all.
 fn keys<K: Numbered>(count: usize, words: &[u64], rng: &mut StdRng) -> Vec<K> {
     let mut key = |i: usize| match (i % 4, words.len()) {
         (0, _) | (_, 0) => K::of_word(rng.next_u64()),
@@ -179,8 +179,8 @@ fn questions<S: Subject>(
     Ok(())
 }
 
-/// Ranges from each key on: most of them short, some of up to a thousand pairs, and all of a small index. Those of the device
-/// form include their bounds.
+/// Ranges from each key on: most of them short, some of up to a thousand pairs, and all of a small index. Ranges in
+/// device form include their bounds.
 fn ranges<K: Numbered>(model: &Model<K>, starts: Vec<K>, form: Form, rng: &mut StdRng) -> Vec<Range<K>> {
     let pairs = model.pairs();
     let range = |(i, start): (usize, K)| {

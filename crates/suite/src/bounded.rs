@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Most cases that are tried to make one shorter.
 const MOST_TRIES: usize = 2000;
 
-/// Runs a check on so many cases, or on as many as `LANETREE_SUITE_CASES` says, of the seed `LANETREE_SUITE_SEED` or 0;
-/// what has become of them.
+/// Runs a check on `cases` cases, or on as many as `LANETREE_SUITE_CASES` says, with the seed `LANETREE_SUITE_SEED` or
+/// 0; returns their tally.
 ///
 /// # Panics
 /// For the first case in which something differs or panics, with the shortest like it that was found, as Rust.

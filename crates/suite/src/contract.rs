@@ -1,4 +1,4 @@
-//! What [`OrderedIndex`] promises beside answers: which errors, and what a call with an error leaves.
+//! What [`OrderedIndex`] promises in addition to answers: which errors, and what a call with an error leaves.
 
 use crate::Numbered;
 use crate::host::{DomainOf, KeysOf, keys};

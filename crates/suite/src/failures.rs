@@ -34,7 +34,7 @@ pub fn failures<F: Family>(family: &F, options: u8, form: Form) -> Result<Tally,
     let built = Keys(vec![KeyRun { first: 10, step: 2, count: 40 }]);
     // In no order, and of like keys, so that a sort by a few bits is not enough.
     let changed = Keys(vec![KeyRun { first: 300, step: 1, count: 16 }, KeyRun { first: 0, step: 4, count: 24 }]);
-    // Large keys whose last bits are smaller than those of small keys, which follow.
+    // Large keys whose last bits are smaller than the last bits of the small keys that follow.
     let next =
         Keys(vec![KeyRun { first: 11 << 12 | 300, step: 1, count: 8 }, KeyRun { first: 301, step: 2, count: 16 }]);
     let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! What an index has beside [`OrderedIndex`].
+//! What an index has in addition to [`OrderedIndex`].
 
 use crate::lent::Lender;
 use crate::model::Range;
@@ -20,10 +20,10 @@ pub(crate) type PairsOf<I> = Vec<(KeyOf<I>, <I as OrderedIndex>::Value)>;
 /// The same of an index over keys of a fixed size, which may have no values.
 pub(crate) type FixedPairs<I> = Vec<(<I as FixedIndex>::Key, <I as FixedIndex>::Value)>;
 
-/// Calls that an index has beside those of [`OrderedIndex`], most of them in device form. `None` from a call: the index
-/// has none such, and the host form is used. Every method has such a default.
+/// Calls that an index has in addition to the calls of [`OrderedIndex`], most of them in device form. `None` from a
+/// call: the index has no such call, and the host form is used. Every method has such a default.
 pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
-    /// What the calls need beside the index, such as scratch memory; any number chooses options.
+    /// What the calls need in addition to the index, such as scratch memory; any number chooses options.
     ///
     /// # Errors
     /// The index's own, here and below.
@@ -108,7 +108,8 @@ pub trait Hooks<I: OrderedIndex<Domain: Domain<Key: Numbered>>>: Sized {
         Ok(index)
     }
 
-    /// [`Subject::may_refuse`](crate::Subject::may_refuse), beside [`Error::NotCompact`], which any index may give after an insert or a removal.
+    /// [`Subject::may_refuse`](crate::Subject::may_refuse), in addition to [`Error::NotCompact`], which any index may
+    /// give after an insert or a removal.
     fn may_refuse(&self, _index: &I, _error: &Error) -> bool {
         false
     }
@@ -408,8 +409,8 @@ pub(crate) fn fixed_range<I: FixedIndex>(
             }
         }
         let (offsets, keys, values) = (out.offsets.to_vec()?, out.keys.to_vec()?, out.values.to_vec()?);
-        // Now and then with room for half of the pairs, which are then the first half; for so many that another kernel copies; and
-        // without keys.
+        // Now and then with room for half of the pairs, which are then the first half; for enough pairs that another
+        // kernel copies; and without keys.
         for (room, has_keys) in [(keys.len() / 2, true), (keys.len() + 130 * count, true), (keys.len(), false)] {
             if count % 2 == 1 {
                 continue;

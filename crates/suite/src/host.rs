@@ -36,7 +36,7 @@ pub(crate) fn join<I: OrderedIndex>(index: &I, probes: &[KeyOf<I>]) -> Result<Ve
     Ok(rows_of_probes(&matches, probes.len()))
 }
 
-/// The row of each of so many probes.
+/// The row of each of `probes` probes.
 ///
 /// # Panics
 /// If the matches are not what [`Matches`] promises.

@@ -20,9 +20,9 @@ use lanetree::{AnyKey, Cubpt, Device, Harmonia, IndexBuilder, Key, LaneTree, Wor
 /// name = $crate::indexes::fixed("name", [$crate::lanetree::Name::<u64, u32>::builder()]), 150;
 /// ```
 ///
-/// The families of the first list are made of builders ([`Ordered`](crate::Ordered)); those of the second are pairs of
-/// trees, which have none: `for_each_index!(each, pairs)`. Sets, whose builders take no values, are a third list:
-/// `for_each_index!(each, sets)`.
+/// The families of the first list are made of builders ([`Ordered`](crate::Ordered)); the families of the second are
+/// pairs of trees, which have none: `for_each_index!(each, pairs)`. Sets, whose builders take no values, are a third
+/// list: `for_each_index!(each, sets)`.
 #[macro_export]
 macro_rules! for_each_index {
     ($each:ident) => {
@@ -229,14 +229,14 @@ fn hbtrees_of<K: Key, V: Word, L: Structure>() -> [hbtree::Builder<K, V, L>; 6] 
     let mut shared = buckets(7, Strategy::Pipelined, 2, 0, 0.5);
     shared.device_search = DeviceSearch::Shared;
     // The device gets all of it, in launches that take the emulator long, however short they are.
-    let mut beside = buckets(13, Strategy::DoubleBuffered, 2, 0, 0.0);
-    beside.device_bucket = 21;
+    let mut with_device_bucket = buckets(13, Strategy::DoubleBuffered, 2, 0, 0.0);
+    with_device_bucket.device_bucket = 21;
     let mut live = buckets(9, Strategy::Pipelined, 2, 0, 0.0);
     (live.balance, live.sample) = (Balance::Live, 3);
     [
         builder,
         builder.pipeline(live),
-        builder.pipeline(beside).pinning(Pinning::Required),
+        builder.pipeline(with_device_bucket).pinning(Pinning::Required),
         builder.fanout(Fanout::Words).pipeline(shared).node_search(NodeSearch::Sequential),
         builder.pipeline(buckets(5, Strategy::Sequential, 1, 0, 0.3)).node_search(NodeSearch::Portable).in_flight(1),
         builder
@@ -263,8 +263,8 @@ pub fn hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
 /// HB+-trees in two ways, for types whose words other families have in all ways: the plain one, and that whose device reads
 /// leaves, which takes a kernel for each pair of words.
 pub fn two_hbtrees<K: Key, V: Word>() -> Vec<hbtree::Builder<K, V>> {
-    let [plain, _, beside, ..] = hbtrees_of();
-    vec![plain, beside]
+    let [plain, _, with_device_bucket, ..] = hbtrees_of();
+    vec![plain, with_device_bucket]
 }
 
 /// Regular HB+-trees: full, half full, and with so few pairs in each leaf that small trees have several levels.

@@ -37,7 +37,7 @@ impl Lender {
         self.slice(self.device.upload(&with_first)?)
     }
 
-    /// A buffer with room for so many elements.
+    /// A buffer with room for `len` elements.
     ///
     /// # Errors
     /// As [`Device::alloc`].

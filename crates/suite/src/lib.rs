@@ -9,8 +9,8 @@
 //! key a number stands for. A case is decoded from any bytes, so the same cases serve every index, in bounded runs and in
 //! fuzzers. [`check`] runs one and says what differs.
 //!
-//! In device form, keys, values, kinds, outputs and masks are slices of larger arrays ([`Lender`]): they begin at any element, as those of
-//! callers do.
+//! In device form, keys, values, kinds, outputs and masks are slices of larger arrays ([`Lender`]): they begin at any
+//! element, as callers' slices do.
 //!
 //! `cargo test -p lanetree-suite` runs the same cases each time. For more random ones, or others:
 //!

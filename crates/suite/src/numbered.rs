@@ -21,7 +21,7 @@ pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
     /// One of the keys that words stand for: neighbours for neighbouring words, mostly; not every word has one of its own.
     fn of_word(word: u64) -> Self;
 
-    /// The first parts of a key, at most so many, where it has parts.
+    /// The first parts of a key, at most `_len`, where it has parts.
     #[must_use]
     fn cut(self, _len: usize) -> Self {
         self

@@ -11,7 +11,7 @@ pub(crate) fn narrow<K: Clone, V: Word>(op: &Op<K, u64>) -> Op<K, V> {
     }
 }
 
-/// An operation's value; that of a removal does not matter.
+/// An operation's value; of a removal, any value.
 pub(crate) fn value_of<K, V: Word>(op: &Op<K, V>) -> V {
     match op {
         Op::Insert(_, value) | Op::Update(_, value) => *value,

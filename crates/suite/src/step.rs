@@ -73,7 +73,7 @@ pub enum Ask {
     Range(Vec<Span>, Keys, Keys),
     /// Pairs of ranges, counted.
     Count(Vec<Span>, Keys, Keys),
-    /// At most so many pairs from each key on.
+    /// At most this number of pairs from each key on.
     Scan(Keys, u8),
     /// Keys that begin with these, cut to a length, where keys are strings.
     Prefix(Keys, u8),
@@ -106,7 +106,7 @@ pub struct Span {
     pub start: Bounds,
     /// Of the end.
     pub end: Bounds,
-    /// At most so many pairs, if it is less than 200.
+    /// The most pairs of a range, if it is less than 200.
     pub limit: u8,
 }
 
@@ -130,7 +130,7 @@ pub enum Form {
     Device,
 }
 
-/// What is done with an index beside changes and queries.
+/// What is done with an index apart from changes and queries.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upkeep {
     /// All pairs are read.
@@ -143,7 +143,7 @@ pub enum Upkeep {
     Move,
 }
 
-/// How a device fails. The number is that of calls that go well before.
+/// How a device fails. The number of calls that succeed before the failure.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
     /// A launch is refused.

@@ -107,7 +107,7 @@ pub trait Subject: Sized {
         None
     }
 
-    /// At most so many pairs from each key on; `None` if it has no such call.
+    /// At most `_limit` pairs from each key on; `None` if it has no such call.
     fn scan(&self, _starts: &[Self::Key], _limit: u32) -> Option<Result<Vec<Pairs<Self::Key>>>> {
         None
     }

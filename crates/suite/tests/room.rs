@@ -19,7 +19,7 @@ fn keys_on(device: &Device) -> u64 {
     if device.kind() == DeviceKind::Emulated { 1 << 13 } else { 1 << 15 }
 }
 
-/// Bytes from which on an allocation is large: those of a batch are, and those of one thread's task are not.
+/// Bytes from which on an allocation is large: allocations for a batch are, allocations for one thread's task are not.
 static LARGE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether it is the emulator's turn.

@@ -53,9 +53,9 @@ pub(crate) fn sizes(mode: Mode, kind: DeviceKind, way: u8, max_len: usize) -> Ve
     lens.enumerate().map(size).collect()
 }
 
-/// In how many ways an index of the suite's is put through its written cases, and in how many through sizes. Emulated, one
-/// way, as the tests have all of them there: but the first ways of the HB+-tree run kernels that no other way runs, and those of
-/// Harmonia have other fanouts.
+/// In how many ways an index of the suite's is put through its written cases, and in how many through sizes. Emulated,
+/// one way, as the tests have all of them there: but the first ways of the HB+-tree run kernels that no other way runs,
+/// and the ways of Harmonia have different fanouts.
 pub(crate) fn ways(index: Index, kind: DeviceKind) -> (u8, u8) {
     match kind {
         DeviceKind::Emulated if index == Index::HBTREE => (4, 4),

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// N small cases of each operation and type of keys, and more until every kernel has run: for compute-sanitizer
     #[arg(long, conflicts_with_all = ["quick", "full"], value_name = "N")]
     sample: Option<usize>,
-    /// With --sample: begins no case of an index after so many seconds
+    /// With --sample: begins no case of an index after this number of seconds
     #[arg(long, requires = "sample", value_name = "S")]
     seconds: Option<u64>,
     /// With --sample: only what runs kernels whose symbols contain this

@@ -19,7 +19,7 @@ pub(super) fn at_size(family: &dyn Conforms, device: &Device, way: u8, size: &Si
     Ok(answer(start, family.at_size(device, way, size)?))
 }
 
-/// What comes of it: so many batches, or what differs.
+/// The answer: the number of batches, or what differs.
 fn answer(start: Instant, outcome: core::result::Result<u64, String>) -> Answer {
     let (queries, difference) = match outcome {
         Ok(batches) => (batches as usize, None),

@@ -4,8 +4,7 @@ use super::index::Index;
 use crate::kernels;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Compiled kernels, and those of them that should have run and did not. Of a run from which nothing of this kind
-/// follows, none.
+/// The compiled kernels, and the ones that should have run and did not. Empty for a run that need not run all kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Coverage {
     pub(crate) compiled: usize,

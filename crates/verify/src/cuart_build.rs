@@ -16,15 +16,15 @@ use std::time::Instant;
 /// What keys are, and how the tree comes about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// Strings of so many bytes, in ascending order.
+    /// Strings of this number of bytes, in ascending order.
     Strings(usize),
     U32,
     I32,
     U64,
     I64,
-    /// Strings of so many bytes in any order, some of them several times.
+    /// Strings of this number of bytes in any order, some of them several times.
     Shuffled(usize),
-    /// Strings of so many bytes, 0 for any lengths, in a tree that is changed, and then compacted.
+    /// Strings of this number of bytes, 0 for any lengths, in a tree that is changed, and then compacted.
     Changed(usize),
 }
 
@@ -164,7 +164,7 @@ fn changed<V: Word>(
     rng: &mut StdRng,
 ) -> Result<Cuart<V>> {
     let device = stream.device();
-    let mut others: BTreeSet<Vec<u8>> = keys.iter().step_by(3).map(|key| beside(key, rng)).collect();
+    let mut others: BTreeSet<Vec<u8>> = keys.iter().step_by(3).map(|key| near(key, rng)).collect();
     others.insert(vec![1, 2, 3]);
     others.retain(|key| keys.binary_search(key).is_err());
     let before: ByteKeysBuf = keys.iter().step_by(2).chain(&others).collect();
@@ -204,8 +204,7 @@ pub(crate) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
     let tree = tree.to_device(&Device::host())?;
     let fetched = tree.regions().expect("a tree of the host's");
     let mut found: Vec<Option<V>> = Vec::new();
-    let others: Vec<Vec<u8>> =
-        keys.iter().step_by((keys.len() / 5000).max(1)).map(|key| beside(key, &mut rng)).collect();
+    let others: Vec<Vec<u8>> = keys.iter().step_by((keys.len() / 5000).max(1)).map(|key| near(key, &mut rng)).collect();
     keys.extend(others);
     keys.extend([Vec::new(), vec![0; 8]]);
     for key in &keys {
@@ -274,7 +273,7 @@ fn byte(rng: &mut StdRng) -> u8 {
 }
 
 /// A key like another, but for a byte or its end.
-pub(crate) fn beside(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
+pub(crate) fn near(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let mut key = key.to_vec();
     match rng.random_range(0..4) {
         0 => key.push(byte(rng)),

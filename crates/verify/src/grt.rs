@@ -196,7 +196,7 @@ impl<V: Word> Subject<'_, V> {
         let mut lens = Output::<u64>::new(self.device, "lengths of ranges", queries.len())?;
         let bounds = (starts.queries(), ends.queries());
         let start = Instant::now();
-        self.grt.range(&self.stream, bounds, PAIRS, &mut values.buffer, &mut lens.buffer)?;
+        self.grt.range(&self.stream, bounds.0, bounds.1, PAIRS, &mut values.buffer, &mut lens.buffer)?;
         self.stream.synchronize()?;
         let time = start.elapsed();
         let of = |i: usize| described(&queries[i / PAIRS]);

@@ -54,7 +54,7 @@ impl Case {
         let rng = &mut data::rng(seed, "intervals");
         match self.key {
             "u128" => {
-                // Two words, of which the distribution is that of the first one.
+                // Two words; the first one has the distribution.
                 let words: Vec<u64> = self.distribution.keys(self.len, rng);
                 let starts =
                     words.into_iter().map(|word| u128::from(word) << 64 | u128::from(rng.next_u64())).collect();

@@ -228,7 +228,7 @@ impl Checked {
         if !map.is_ordered() {
             return Ok(());
         }
-        self.ask_beside(map, &all, &keys)?;
+        self.ask_ranks_and_neighbors(map, &all, &keys)?;
         self.ask_scans(map, &all, &keys)?;
 
         let mut ranges = Vec::new();
@@ -254,8 +254,13 @@ impl Checked {
         Ok(())
     }
 
-    /// Ranks of keys, and the pairs beside them, among all pairs in order.
-    fn ask_beside<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, pairs: &[(K, V)], keys: &[K]) -> Result<()> {
+    /// Ranks of keys, and the pairs next to them, among all pairs in order.
+    fn ask_ranks_and_neighbors<K: AnyKey, V: Word>(
+        &mut self,
+        map: &MultiMap<K, V>,
+        pairs: &[(K, V)],
+        keys: &[K],
+    ) -> Result<()> {
         let below = |key: &K| pairs.partition_point(|pair| pair.0 < *key);
         let to = |key: &K| pairs.partition_point(|pair| pair.0 <= *key);
         let found = self.time(|| map.lower_bound_many(keys))?;

@@ -57,7 +57,7 @@ pub(crate) struct Sort {
 pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Sort> {
     let mut cases = Vec::new();
     for (keys, width) in [("u32", 32), ("i32", 32), ("u64", 64), ("i64", 64), ("u128", 128)] {
-        // Pairs of such keys are those of LaneTree's builds.
+        // Only LaneTree's builds sort pairs of such keys.
         for what in What::ALL.into_iter().filter(|what| width < 128 || *what == What::Keys) {
             let values: &[_] = if what.has_values() { &["u32", "u64"] } else { &["none"] };
             for &values in values {
@@ -145,7 +145,9 @@ impl Sort {
                 radix_sort(&stream, input, len, self.bits.clone(), output, &mut scratch)
             }
             What::PairsInPlace => radix_sort_in_place(&stream, output, len, self.bits.clone(), &mut scratch),
-            What::Positions => radix_argsort(&stream, &keys_in, len, self.bits.clone(), output, &mut scratch),
+            What::Positions => {
+                radix_argsort(&stream, &keys_in, len, self.bits.clone(), output.0, output.1, &mut scratch)
+            }
         }?;
         stream.synchronize()?;
         let time = start.elapsed();

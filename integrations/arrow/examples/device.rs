@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::host();
     let index = LaneTree::build(&device, &[10_i64, 20, 30], &[1_u64, 2, 3])?;
 
-    // What a producer hands over, with the type beside it. On a GPU it has an event, which work here waits for.
+    // What a producer hands over: the array and its type. On a GPU the array has an event, which work here waits for.
     let array = FFI_ArrowArray::new(&Int64Array::from(vec![20, 25, 30]).to_data());
     let array = ArrowDeviceArray { array, ..ArrowDeviceArray::empty() };
 

@@ -102,7 +102,7 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// A file whose columns are not those of the index.
+    /// A file whose columns are not the columns that the index has.
     #[cfg(any(feature = "ipc", feature = "parquet"))]
     #[error("the file has columns of types [{found}], but the index needs {needed}: select and cast them")]
     Columns {
@@ -120,7 +120,7 @@ pub enum Error {
     Pairs {
         /// The number and the checksums that the file has.
         written: String,
-        /// Those of what was read.
+        /// The columns that were read.
         read: String,
     },
 

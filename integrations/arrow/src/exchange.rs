@@ -41,7 +41,7 @@ pub trait Exchange: Sized {
     /// windows of the index.
     ///
     /// # Errors
-    /// [`Error::Index`] from the index; those of the function, with which it ends.
+    /// [`Error::Index`] from the index; the first error of the function, after which it is not called again.
     fn each_batch(&self, f: &mut dyn FnMut(&RecordBatch) -> Result<()>) -> Result<()>;
 
     /// Builds an index on a device, over pairs in any order. With [`Nulls::Skip`], a pair is left out if its key or its value is

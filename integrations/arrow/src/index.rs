@@ -94,7 +94,7 @@ impl ArrowIndex {
         Ok(Self { data_type, rows: column.len(), tree })
     }
 
-    /// The type of the column's values: of a dictionary, that of what it stands for.
+    /// The type of the column's values: for a dictionary, the type of the dictionary's values.
     pub fn data_type(&self) -> &DataType {
         &self.data_type
     }
@@ -104,7 +104,7 @@ impl ArrowIndex {
         each!(&self.tree, tree => tree.device())
     }
 
-    /// How many rows are in the index: those of the column that are not null.
+    /// The number of rows in the index: of the column's rows that are not null.
     pub fn len(&self) -> u64 {
         each!(&self.tree, tree => tree.len())
     }
@@ -134,7 +134,8 @@ impl ArrowIndex {
         each!(&self.tree, tree => tree.bytes())
     }
 
-    /// Bytes of main memory that it takes beside those: 8 for each row, and 8 for each value if one has several rows.
+    /// Bytes of main memory that it takes, in addition to [`bytes`](Self::bytes): 8 for each row, and 8 for each value
+    /// if one has several rows.
     pub fn host_bytes(&self) -> u64 {
         each!(&self.tree, tree => tree.host_bytes())
     }
@@ -152,7 +153,7 @@ impl ArrowIndex {
         Ok(nullable(rows, probes.nulls()))
     }
 
-    /// Whether each probe has a row; null for a null.
+    /// Whether each probe's value has a row in the index, in the order of the probes; null for a null probe.
     ///
     /// # Errors
     /// As [`ArrowIndex::get`].
@@ -202,10 +203,10 @@ impl ArrowIndex {
         Ok(nullable(rows, probes.nulls()))
     }
 
-    /// The rows of each range of values, in the order of their values; those of one value ascend. Range `i` is from `starts[i]`
-    /// to `ends[i]`; without bounds on both sides, there is one range. A range that ends before it starts is empty, as in SQL. A
-    /// null bound makes a null list. A single range is a part of the index's own memory, not copied. Returns when the results are
-    /// complete.
+    /// The rows of each range of values, in the order of their values; the row numbers of one value ascend. Range `i`
+    /// is from `starts[i]` to `ends[i]`; without bounds on both sides, there is one range. A range that ends before it
+    /// starts is empty, as in SQL. A null bound makes a null list. A single range is a part of the index's own memory,
+    /// not copied. Returns when the results are complete.
     ///
     /// ```
     /// use arrow_array::{Array, Int64Array, UInt64Array, cast::AsArray};

@@ -47,7 +47,7 @@ pub fn write_ipc<I: Exchange>(index: &I, out: impl Write) -> Result<()> {
 /// metadata of [`write_ipc`], the pairs are those that were written.
 ///
 /// # Errors
-/// [`Error::File`](crate::Error::File) and [`Error::Pairs`](crate::Error::Pairs) for a damaged file; those of
+/// [`Error::File`](crate::Error::File) and [`Error::Pairs`](crate::Error::Pairs) for a damaged file; the errors of
 /// [`Exchange::of_batches`].
 pub fn read_ipc<I: Exchange>(device: &Device, mut file: impl Read + Seek, nulls: Nulls) -> Result<I> {
     let error = file_error::<ArrowError>("read");

@@ -33,7 +33,7 @@
 //! | `FixedSizeBinary(16)` | [`Bytes16`](lanetree::Bytes16) | a word each |
 //! | `Utf8`, `Binary`, their large forms, `FixedSizeBinary` of other sizes | byte strings, in the order of bytes | no |
 //! | `Utf8View`, `BinaryView` | byte strings, in the order of bytes | packed |
-//! | `Dictionary` of one of these | those of its values | written out |
+//! | `Dictionary` of one of these | as the type of its values | written out |
 //!
 //! A dictionary is its values: an index over one is asked by dictionaries and by plain arrays alike.
 //!

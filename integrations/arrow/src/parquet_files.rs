@@ -37,7 +37,7 @@ pub fn write_parquet<I: Exchange>(index: &I, out: impl Write + Send) -> Result<(
 /// files need the features of the crate `parquet` for that.
 ///
 /// # Errors
-/// [`Error::File`](crate::Error::File) and [`Error::Pairs`](crate::Error::Pairs) for a damaged file; those of
+/// [`Error::File`](crate::Error::File) and [`Error::Pairs`](crate::Error::Pairs) for a damaged file; the errors of
 /// [`Exchange::of_batches`].
 pub fn read_parquet<I: Exchange>(device: &Device, file: impl ChunkReader + 'static, nulls: Nulls) -> Result<I> {
     let error = file_error::<ParquetError>("read");

@@ -36,12 +36,12 @@ pub(crate) struct Typed<T> {
 struct Order {
     /// Where the rows of each key begin, and the end of the last; none if each key has one row.
     starts: Option<Vec<u64>>,
-    /// Row numbers; those of one key ascend.
+    /// Row numbers, in the order of their keys; the rows of one key ascend.
     rows: ScalarBuffer<u64>,
 }
 
 impl Order {
-    /// From the number of each row's key, of so many keys.
+    /// From each row's number and its key's number, of `keys` keys.
     fn new(keys: usize, key_of_each: &[u64], rows: &[u64]) -> Result<Self> {
         let mut ordered = filled(0, rows.len())?;
         if keys == rows.len() {

@@ -1,7 +1,7 @@
 //! Files of Lanetree's indexes in object stores: local folders, memory, and what else the crate `object_store` has.
 //!
-//! [`StoredFile`] is a file that [`Load::load_from`] reads, by ranges; [`load`] does that from a task of tokio. The file is what
-//! `index.save(path)` wrote; its checksums are verified as those of a file on disk.
+//! [`StoredFile`] is a file that [`Load::load_from`] reads, by ranges; [`load`] does that from a task of tokio. The
+//! file is what `index.save(path)` wrote; its checksums are verified, as when a file on disk is loaded.
 //!
 //! ```
 //! use lanetree::files::{Load, Save};
@@ -110,7 +110,7 @@ impl ReadAt for StoredFile {
 /// a file on disk, on a thread for work that waits.
 ///
 /// # Errors
-/// [`Error::Io`] for those of the store; as [`Load::load`].
+/// [`Error::Io`] for an error of the store; the errors of [`Load::load`].
 ///
 /// # Panics
 /// If the build does, and without a runtime of tokio.

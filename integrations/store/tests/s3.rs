@@ -45,7 +45,7 @@ fn client(address: &str, secret: &str) -> Arc<AmazonS3> {
     Arc::new(builder.build().unwrap())
 }
 
-/// The file of so many pairs of a number and its triple.
+/// A file of `pairs` pairs: a number and its triple.
 fn file_of(pairs: u64) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");

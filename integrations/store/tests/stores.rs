@@ -61,7 +61,7 @@ impl ObjectStore for Slow {
     }
 }
 
-/// The file of so many pairs of a number and its triple.
+/// A file of `pairs` pairs: a number and its triple.
 fn file_of(pairs: u64) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");

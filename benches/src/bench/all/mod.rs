@@ -122,7 +122,7 @@ impl<'a> Campaign<'a> {
         Err(Error::All { what: what.join("; "), code: if code == 0 { 2 } else { code } })
     }
 
-    /// Makes a record, by those of its runs of which no piece stands.
+    /// Makes a record: makes the runs that have no piece yet, and puts all pieces together.
     fn make_one(&self, name: &str, runs: &[Run], path: &Path, start: &mut Start<'_>) -> Result<Made> {
         let mut pieces = Vec::new();
         for (i, run) in runs.iter().enumerate() {
@@ -159,9 +159,10 @@ impl<'a> Campaign<'a> {
         }
         let Some(whole) = pieces.into_iter().reduce(joined) else { return Ok(Made::Whole) };
         // A file that is there is whole.
-        let beside = self.piece(name, runs.len());
-        JsonFile::create(&beside)?.write(&whole)?;
-        fs::rename(&beside, path).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))?;
+        let temporary = self.piece(name, runs.len());
+        JsonFile::create(&temporary)?.write(&whole)?;
+        fs::rename(&temporary, path)
+            .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))?;
         for i in 0..runs.len() {
             // One that stays is made again or read again; nothing is lost.
             let _ = fs::remove_file(self.piece(name, i));
@@ -189,8 +190,8 @@ impl<'a> Campaign<'a> {
                 .all(|(made, run)| made.built == self.built && made.arguments == run.arguments)
     }
 
-    /// The runs of a record. Sizes are those of the plan on a GPU; the caller's, or each figure's own, on other devices, in
-    /// quick runs and where the caller has named some.
+    /// The runs of a record. On a GPU sizes are the plan's; on other devices, in quick runs and where the caller has
+    /// named some, they are the caller's or else each figure's own.
     fn runs(&self, planned: &Planned) -> Vec<Run> {
         let args = self.args;
         let is_planned =

@@ -20,7 +20,7 @@ pub(crate) struct Piece {
     pub(crate) seconds: u64,
 }
 
-/// A line of the list: the record, its pieces for the page, and those of `--full`, if they are others.
+/// A line of the list: the record, its pieces for the page, and the pieces for `--full` if they differ.
 struct Line {
     record: &'static str,
     paper: Paper,
@@ -163,7 +163,7 @@ fn paper_of(figure: &str) -> Paper {
 }
 
 impl Piece {
-    /// The options of its command, in words. Those of a figure that is not in the list are its name.
+    /// The options of its command, in words. For a figure that is not in the list, the figure's name.
     pub(crate) fn words(self) -> Vec<&'static str> {
         match self.options.strip_prefix("--") {
             None if !self.options.is_empty() => vec!["--figure", self.options],

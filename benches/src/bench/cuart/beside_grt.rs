@@ -17,7 +17,7 @@ use lanetree_simt::{Global, KeysRef};
 
 pub(crate) static TABLE: Table = Table {
     name: "cuart-beside-grt",
-    title: "CuART beside GRT, from host memory and back, and kernels alone",
+    title: "CuART compared with GRT, from host memory and back, and kernels alone",
     columns: &[INDEX, OPERATION, WORDS, N, BATCH, THREADS, MS, SPREAD, RATE, RATIO.headed("x CuART's"), SIZE],
     clock: Clock::Calls,
     notes: &[
@@ -48,7 +48,7 @@ const COMPARES: [(Compare, &str); 2] = [(Compare::Bytes, "grt"), (Compare::Words
 
 /// Both trees over the same keys, one after the other; GRT's rows have their rate relative to CuART's.
 pub(crate) fn measure(session: &mut Session, data: &Data, asked: &Asked) -> Result<()> {
-    if !session.has_time(format_args!("beside GRT, n = {}, {} bytes", data.len, data.width)) {
+    if !session.has_time(format_args!("CuART and GRT, n = {}, {} bytes", data.len, data.width)) {
         return Ok(());
     }
     session.doing(format_args!("building over {} keys of {} bytes", data.len, data.width));
@@ -129,7 +129,7 @@ impl HostGrt {
                 let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
                 let values = out.arrays[0].cast();
                 // SAFETY: staged queries of the width, and room for their results.
-                Ok(unsafe { self.grt.get_raw(stream, (queries, packed.count()), values, out.hits, 0) }?)
+                Ok(unsafe { self.grt.get_raw(stream, queries, packed.count(), values, out.hits, 0) }?)
             },
             collect: &|piece, out| {
                 let values = piece.array::<u32>(0);

@@ -45,7 +45,7 @@ impl Data {
 
     /// Says in a row what is looked up in, and how: random queries that all hit.
     pub(crate) fn label<V: Word>(&self, row: Row) -> Row {
-        row.over(self.len, (self.key_name(), V::NAME), self.source()).with("order", "random").with("hit_rate", 1.0)
+        row.over(self.len, self.key_name(), V::NAME, self.source()).with("order", "random").with("hit_rate", 1.0)
     }
 
     /// Key `index`, or of random ones that and more bytes; those from `len` on are not among the tree's.

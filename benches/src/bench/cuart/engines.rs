@@ -1,4 +1,4 @@
-//! Engines of updates, measured beside look-ups of the same batch: kernels alone.
+//! Engines of updates, measured together with look-ups of the same batch: kernels alone.
 
 use crate::bench::cuart::data::keys;
 use crate::bench::cuart::subject::Subject;
@@ -34,7 +34,7 @@ impl Engine {
         Self { engine, slots: Slots::Pieces, name }
     }
 
-    /// The paper's, with one hash table of so many slots.
+    /// The paper's, with one hash table of `slots` slots.
     pub(crate) const fn one_table(slots: usize, name: &'static str) -> Self {
         Self { engine: UpdateEngine::HashTable, slots: Slots::Fixed(slots), name }
     }
@@ -61,14 +61,14 @@ impl Engine {
     }
 }
 
-/// Keys that are looked up after an engine's runs, beside those of the batch.
+/// Keys that are looked up after an engine's runs, in addition to the batch's keys.
 const OTHERS: usize = 1 << 20;
 
 /// The rows of the engines that can take such a batch, and of look-ups, in a table of that name; each engine as `update`
 /// calls it, given its number. The ratio is to the look-ups.
 ///
-/// No run writes what another one wrote. After an engine's runs the values of the batch's keys are those of its last
-/// run, and those of other keys what they were.
+/// No run writes what another one wrote. After an engine's runs the batch's keys have the values of its last run, and
+/// other keys the values that they had.
 pub(crate) fn measured<V: Word>(
     session: &mut Session,
     subject: &mut Subject<V>,

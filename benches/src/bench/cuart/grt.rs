@@ -1,4 +1,4 @@
-//! GRT beside CuART: look-ups and updates of the same batches.
+//! GRT compared with CuART: look-ups and updates of the same batches.
 
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::measure::{on_device, upload};

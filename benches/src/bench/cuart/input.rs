@@ -43,8 +43,8 @@ impl Input {
 pub(crate) struct Sources {
     /// The folder that was asked for.
     asked: Option<PathBuf>,
-    /// The folder beside the program, as `cargo xtask bundle` makes it.
-    beside: Option<PathBuf>,
+    /// The folder `input` next to the program, as `cargo xtask bundle` makes it.
+    folder: Option<PathBuf>,
 }
 
 impl Sources {
@@ -59,8 +59,8 @@ impl Sources {
             )));
         }
         let program = std::env::current_exe().ok();
-        let beside = program.and_then(|program| Some(program.parent()?.join("input")));
-        Ok(Self { asked: asked.map(Path::to_path_buf), beside })
+        let folder = program.and_then(|program| Some(program.parent()?.join("input")));
+        Ok(Self { asked: asked.map(Path::to_path_buf), folder })
     }
 
     /// A file, or a folder of lists.
@@ -73,7 +73,7 @@ impl Sources {
         if is_there {
             return Some(installed);
         }
-        Some(self.beside.as_ref()?.join(input.file())).filter(|path| path.is_file())
+        Some(self.folder.as_ref()?.join(input.file())).filter(|path| path.is_file())
     }
 
     /// Why an input is not there.
@@ -82,7 +82,7 @@ impl Sources {
             Some(folder) => format!("no file {}", folder.join(input.file()).display()),
             None => {
                 let (path, remedy) = input.installed();
-                format!("no {path} ({remedy}), nor input/{} beside the program, nor --input", input.file())
+                format!("no {path} ({remedy}), nor input/{} next to the program, nor --input", input.file())
             }
         }
     }
@@ -181,7 +181,7 @@ mod tests {
         let sources = Sources::new(Some(folder.path())).unwrap();
         assert!(sources.find(Input::Words).is_some() && sources.find(Input::Paths).is_none());
         assert!(sources.missing(Input::Paths).ends_with("paths"));
-        let missing = Sources { asked: None, beside: None }.missing(Input::Addresses);
+        let missing = Sources { asked: None, folder: None }.missing(Input::Addresses);
         assert!(missing.contains("/usr/share/tor/geoip6") && missing.contains("tor-geoipdb"), "{missing}");
     }
 }

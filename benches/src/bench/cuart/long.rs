@@ -67,9 +67,9 @@ impl Mixed {
 
     /// Says in a row what is looked up in, and what it takes.
     pub(crate) fn label(&self, row: Row, tree: &Tree) -> Row {
-        let (on_device, beside) = tree.bytes();
+        let (on_device, in_main_memory) = tree.bytes();
         let row = self.data.label::<u32>(row).with("footprint_bytes", on_device);
-        let mut row = row.with("bytes_per_key", (on_device + beside) as f64 / self.data.len as f64);
+        let mut row = row.with("bytes_per_key", (on_device + in_main_memory) as f64 / self.data.len as f64);
         row.keys = self.name();
         row
     }
@@ -131,7 +131,7 @@ impl Tree {
         }
     }
 
-    /// Bytes on the device, and in main memory beside it.
+    /// Bytes on the device, and bytes in main memory.
     fn bytes(&self) -> (u64, u64) {
         match self {
             Self::Whole(tree) => (tree.stats().bytes(), tree.stats().host_bytes),

@@ -1,4 +1,4 @@
-//! Point look-ups beside GRT's, and their table: several figures have it.
+//! Point look-ups compared with GRT's, and their table, which several figures have.
 
 use crate::bench::columns::{BATCH, Column, INDEX, KEYS, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::{Data, keys};
@@ -13,7 +13,7 @@ use lanetree::{Cuart, Word};
 
 pub(crate) static TABLE: Table = Table {
     name: grt::LOOKUPS,
-    title: "CuART: look-ups beside GRT's, queries and results on the device",
+    title: "CuART: look-ups compared with GRT's, queries and results on the device",
     columns: &[INDEX, OPERATION, WORDS, KEYS, N, BATCH, MS, RATE, RATIO.headed("x CuART's"), GATHERS, SIZE],
     clock: Clock::Device,
     notes: &[
@@ -33,7 +33,7 @@ const GATHERS: Column = Column::of("x its gathers", |row| {
     row.number("gathers_giga_per_second").map(|gathers| format!("{:.2}", row.giga_per_second / gathers))
 });
 
-/// Look-ups of batches of these sizes, of values of 64 and 32 bits, with the root table and without, and beside GRT's.
+/// Look-ups of batches of these sizes, of values of 64 and 32 bits, with the root table and without, and GRT's.
 pub(crate) fn of_data(session: &mut Session, data: Data, batches: &[usize]) -> Result<()> {
     let what = format!("CuART, n = {}, {} bytes", data.len, data.width);
     if !session.has_time(&what) {

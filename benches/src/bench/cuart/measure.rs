@@ -50,8 +50,8 @@ pub(crate) fn from_threads(
     send_from_threads(session, data, (&batches[..], count), what, |batch, out| send(keys(data.width, batch), out))
 }
 
-/// Times look-ups from host memory and back: threads that each send a batch of their own again and again. Those are of
-/// `count` queries each, the first one of batch 1. The time is that of one batch, of all of them together.
+/// Times look-ups from host memory and back: threads that each send a batch of their own again and again. A batch has
+/// `count` queries. The time is per batch: the elapsed time over the number of batches of all threads.
 pub(crate) fn send_from_threads<B: Sync>(
     session: &Session,
     data: &Data,

@@ -61,7 +61,7 @@ impl Sender {
 }
 
 /// Times updates: threads that each send a batch of their own again and again, with other values each time. `update`
-/// launches those of a batch in a stream, while it keeps other threads out, and calls its last argument before it lets
+/// launches a batch's updates in a stream, while it keeps other threads out, and calls its last argument before it lets
 /// them in: this is the order of the batches.
 pub(crate) fn updates_from_threads<'a>(
     session: &Session,

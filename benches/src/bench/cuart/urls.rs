@@ -11,7 +11,7 @@ pub(crate) const WIDTH: usize = 32;
 /// Different keys.
 pub(crate) const MOST: usize = 1 << (BITS * DIGITS);
 
-/// Characters that tell a key from all others, of so many bits each.
+/// Number of characters that tell a key from all others.
 const DIGITS: usize = 6;
 const BITS: usize = 5;
 
@@ -19,7 +19,7 @@ const BITS: usize = 5;
 const HOSTS: u64 = 12;
 const PATHS: u64 = 8;
 
-/// Names of a path begin in one of so many ways, where there is room.
+/// Number of different beginnings of the names in a path, where there is room.
 const STEMS: u64 = 16;
 
 /// The URL of a number. No two of the first [`MOST`] numbers have the same.

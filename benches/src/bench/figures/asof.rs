@@ -1,4 +1,4 @@
-//! As-of look-ups of LaneTree by composite keys, beside predecessors of the same keys.
+//! As-of look-ups of LaneTree by composite keys, compared with predecessors of the same keys.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Data, Order, mix};
@@ -13,7 +13,7 @@ use lanetree_base::parallel::*;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "asof",
-    about: "LaneTree: as-of look-ups within groups, beside predecessors",
+    about: "LaneTree: as-of look-ups within groups, compared with predecessors",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -145,7 +145,7 @@ fn by<K: AnyKey>(
                 predecessor = row.giga_per_second;
             }
             let ratio = row.giga_per_second / predecessor;
-            let row = row.on(session.device_name()).over(keys.len(), (bits, "u32"), "uniform");
+            let row = row.on(session.device_name()).over(keys.len(), bits, "u32", "uniform");
             let row = row.with("order", order.name()).with("hit_rate", present as f64 / count as f64);
             session.push(row.with("x_predecessor", ratio));
         }

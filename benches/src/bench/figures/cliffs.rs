@@ -1,5 +1,6 @@
-//! What a library may be slow at without anybody noticing: whole indexes in and out of main memory, one long range, holes, small
-//! batches, copies brought in sync. Each beside what the bus or the card can do, or another index.
+//! What a library may be slow at without anybody noticing: whole indexes in and out of main memory, one long range,
+//! holes, small batches, copies brought in sync. Each is compared with what the bus or the card can do, or with another
+//! index.
 
 use crate::bench::batches::{keys, values};
 use crate::bench::bus::bus;
@@ -24,7 +25,7 @@ use lanetree_record::Timing;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cliffs",
-    about: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync: beside what limits them",
+    about: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync: compared with what limits them",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -72,7 +73,7 @@ fn sizes(scale: Scale) -> Vec<u32> {
 /// Bytes of a pair.
 const PAIR: usize = 16;
 
-/// The exponents of the numbers of short ranges beside a long one, and of queries in a hole.
+/// The exponent of the number of short ranges in a batch with a long one, and of the number of queries in a hole.
 const SHORT: u32 = 16;
 const IN_HOLE: u32 = 20;
 /// Pairs of a short range.
@@ -115,7 +116,7 @@ fn push(
     without: Option<f64>,
 ) {
     let row = Row::new(TABLE.name, index, operation, batch, timing, checksum).on(session.device_name());
-    let mut row = row.over(len, ("u64", "u64"), "uniform").with("bytes_moved", bytes as u64);
+    let mut row = row.over(len, "u64", "u64", "uniform").with("bytes_moved", bytes as u64);
     row.set("ceiling_giga_per_second", ceiling.map(|ms| batch as f64 / ms / 1e6));
     row.set("x_without", without);
     session.push(row);
@@ -387,7 +388,7 @@ fn long_among_short(session: &mut Session, tree: &LaneTree<u64, u64>, keys: &[u6
     Ok(())
 }
 
-/// Neighbours in a hole of CUBPT's, beside those in a tree without one.
+/// Neighbours in a hole of a CUBPT, compared with neighbours in a tree without one.
 fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
     session.doing("neighbours in a hole");
     let (first, end) = (keys.len() / 4, keys.len() / 4 * 3);

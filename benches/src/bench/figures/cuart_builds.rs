@@ -1,4 +1,4 @@
-//! Bulk builds of pairs that are on the device, and compaction there, beside a build by the CPU.
+//! Bulk builds of pairs that are on the device, and compaction there, compared with a build by the CPU.
 //!
 //! A tree is checked by look-ups, ranks and ranges, and by its nodes and leaves: a tree that was not compacted
 //! answers look-ups just as well.

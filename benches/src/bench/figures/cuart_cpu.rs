@@ -24,7 +24,7 @@ use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-cpu",
-    about: "CuART's paper, figure 7: look-ups on the CPU, beside the tree with pointers and two crates; needs no GPU",
+    about: "CuART's paper, figure 7: look-ups on the CPU, compared with the tree with pointers and two crates; needs no GPU",
     table: Some(&TABLE),
     needs: Needs::Nothing,
     takes: Takes::SIZES,
@@ -35,7 +35,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "cuart-cpu",
-    title: "CuART's layout beside other radix trees, on the CPU (the paper's figure 7)",
+    title: "CuART's layout compared with other radix trees, on the CPU (the paper's figure 7)",
     columns: &[
         INDEX,
         OPERATION,

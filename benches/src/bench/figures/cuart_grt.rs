@@ -10,7 +10,7 @@ use crate::bench::session::Session;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-grt",
-    about: "CuART's paper, figures 8, 9 and 11: batches in host memory from several threads, beside GRT's",
+    about: "CuART's paper, figures 8, 9 and 11: batches in host memory from several threads, compared with GRT's",
     table: Some(&beside_grt::TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,

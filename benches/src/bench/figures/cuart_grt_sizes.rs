@@ -12,7 +12,7 @@ use lanetree::DeviceKind;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-grt-sizes",
-    about: "CuART's paper, figure 10: batches in host memory by the tree's size, 64 Ki to 144 Mi keys, beside GRT's",
+    about: "CuART's paper, figure 10: batches in host memory by the tree's size, 64 Ki to 144 Mi keys, compared with GRT's",
     table: Some(&beside_grt::TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,

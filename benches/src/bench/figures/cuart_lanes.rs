@@ -26,8 +26,8 @@ static TABLE: Table = Table {
     columns: &[OPERATION, WORDS, N, BATCH, MS, RATE, RATIO.headed("x 1 lane"), SIZE],
     clock: Clock::Device,
     notes: &[
-        "Uniform keys, all hits. A thread descends for each query; then so many lanes, side by side, compare its words with",
-        "those of its leaf.",
+        "Uniform keys, all hits. A thread descends for each query; then this number of adjacent lanes compares its words with",
+        "the words of its leaf.",
     ],
     summary: None,
 };

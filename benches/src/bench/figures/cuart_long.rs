@@ -1,4 +1,5 @@
-//! Long keys (the paper's figures 13 and 14): on the CPU beside the device, and the paper's two other ways.
+//! Long keys (the paper's figures 13 and 14): on the CPU with short keys on the device, and in the paper's two other
+//! ways.
 
 use crate::bench::columns::{BATCH, Column, Format, KEYS, MS, N, OPERATION, RATE, RATIO, SIZE, SPREAD, WORDS};
 use crate::bench::cuart::data::Data;
@@ -39,7 +40,7 @@ static TABLE: Table = Table {
     clock: Clock::Calls,
     notes: &[
         "By the CPU's clock. The same share of the queries as of the keys is longer. Device leaves, all on the device:",
-        "leaves of their size beside the others; host leaves: the device finds the leaf, the CPU compares the key; hybrid:",
+        "leaves of their size next to the others; host leaves: the device finds the leaf, the CPU compares the key; hybrid:",
         "the CPU looks up the longer keys while the device looks up the others. The paper (section 4.4.1, hybrid alone,",
         "26 Mi keys, batches of 2^15, 56 threads of the CPU): about half the rate where 3 % of the keys are the CPU's.",
         "Trees of at most 2^22 keys, unless --sizes says otherwise: two dozen are built.",
@@ -60,8 +61,8 @@ const BATCHES: [u32; 2] = [15, 20];
 /// The parts of the keys that are long, in per cent.
 const SHARES: [u64; 6] = [0, 1, 5, 10, 25, 50];
 
-/// By the share of keys of 33 to 128 bytes among those of 32, in all ways; and then by the width of keys of which the
-/// CPU has a share, of one byte more, as in the paper's figure 14.
+/// By the share of keys of 33 to 128 bytes among keys of 32, in all ways; then by the width of keys, with a share of
+/// keys of one byte more on the CPU, as in the paper's figure 14.
 fn long_keys(session: &mut Session, request: &Request) -> Result<()> {
     let (len, seed) = (1 << main_of(&request.sizes), session.seed);
     for share in SHARES {

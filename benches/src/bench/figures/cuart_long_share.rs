@@ -24,7 +24,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "cuart-long-share",
-    title: "CuART: long keys on the CPU beside the device, by their share (the paper's figure 13)",
+    title: "CuART: long keys on the CPU, short ones on the device, by their share (the paper's figure 13)",
     columns: &[
         OPERATION.headed("way"),
         WORDS,

@@ -1,4 +1,4 @@
-//! Ranges and prefixes: only where they begin and end, and with their pairs; GRT's ranges beside.
+//! Ranges and prefixes: only where they begin and end, and with their pairs; compared with GRT's ranges.
 
 use crate::bench::columns::{BATCH, Column, Format, INDEX, MS, N, OPERATION, PAIRS_RATE, RATE, RATIO, WORDS};
 use crate::bench::cuart::data::{Data, keys};
@@ -20,7 +20,7 @@ use lanetree_record::Timing;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-ranges",
-    about: "CuART's paper, section 3.2.1: ranges and prefixes, as spans of leaves and with their pairs, beside GRT's ranges",
+    about: "CuART's paper, section 3.2.1: ranges and prefixes, as spans of leaves and with their pairs, compared with GRT's ranges",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -30,7 +30,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "cuart-ranges",
-    title: "CuART: ranges and prefixes beside GRT's ranges",
+    title: "CuART: ranges and prefixes compared with GRT's ranges",
     columns: &[
         INDEX,
         OPERATION,
@@ -45,7 +45,7 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Calls,
     notes: &[
-        "Ranges from a random key of the tree to the one so many keys further; prefixes: the first 2 and 3 bytes of random",
+        "Ranges from a random key of the tree to the key at this distance after it; prefixes: the first 2 and 3 bytes of random",
         "keys. G/s: ranges. Kernels alone, by the device's events, but for range_many and prefix_many, which begin and end",
         "in host memory and are timed by the CPU's clock. spans: where ranges begin and end among the leaves, which is all",
         "that the paper sends to the host (its section 3.2.1); values, keys: these are gathered, too. GRT: one thread per",
@@ -252,7 +252,7 @@ impl Subject {
             |(values, lens)| {
                 // SAFETY: in the session's stream.
                 let bounds = unsafe { (grt::queries(session, &starts)?, grt::queries(session, &ends)?) };
-                Ok(grt.range(&session.stream, bounds, pairs / count, values, lens)?)
+                Ok(grt.range(&session.stream, bounds.0, bounds.1, pairs / count, values, lens)?)
             },
         )?;
         let checksum = session.check(&"GRT, range", "values", &out.0, pairs, 0, |i| batch.values[i])?;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-real",
-    about: "Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, beside GRT and the CPU",
+    about: "Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, compared with GRT and the CPU",
     table: Some(&TABLE),
     takes: Takes::INPUT,
     run: Run::Alone(real),
@@ -359,7 +359,7 @@ impl Rows<'_> {
             _ => None,
         };
         let row = row
-            .over(n, (key, u32::NAME), source)
+            .over(n, key, u32::NAME, source)
             .with("ratio_to_baseline", ratio)
             .with("threads", (device == "cpu").then(rayon::current_num_threads))
             .with("order", "random")

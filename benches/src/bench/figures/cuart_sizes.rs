@@ -1,4 +1,4 @@
-//! Look-ups by the tree's size, beside GRT's (the paper's figure 10).
+//! Look-ups by the tree's size, compared with GRT's (the paper's figure 10).
 
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::lookups::{self, of_data};
@@ -9,7 +9,7 @@ use crate::bench::session::Session;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-sizes",
-    about: "CuART's paper, figure 10: look-ups by the tree's size, keys of 32 bytes, beside GRT's",
+    about: "CuART's paper, figure 10: look-ups by the tree's size, keys of 32 bytes, compared with GRT's",
     table: Some(&lookups::TABLE),
     takes: Takes::SIZES,
     with_ceilings: true,

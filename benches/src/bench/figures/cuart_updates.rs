@@ -1,4 +1,4 @@
-//! Updates beside look-ups of the same batches (the paper's figures 15 to 17).
+//! Updates compared with look-ups of the same batches (the paper's figures 15 to 17).
 
 use crate::bench::columns::{BATCH, INDEX, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
 use crate::bench::cuart::data::Data;
@@ -14,7 +14,7 @@ use lanetree::cuart::UpdateEngine;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-updates",
-    about: "CuART's paper, figures 15 to 17: updates by batch and engine, beside look-ups and GRT's updates",
+    about: "CuART's paper, figures 15 to 17: updates by batch and engine, compared with look-ups and GRT's updates",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -126,7 +126,7 @@ mod tests {
     fn an_engine_that_changes_other_keys_is_found() {
         let outcome = with_third::<u32>(|tree, stream, (batch, values), scratch| {
             tree.update_on(stream, batch, values, None, scratch)?;
-            // Every key of the tree, those of the batch but the first few among them, and then the batch again.
+            // Every key of the tree, which includes the batch's keys but its first few, and then the batch again.
             let data = Data::new(8, 300, 1);
             let all = DeviceKeys::upload(tree.device(), keys(8, &data.all()))?;
             let sevens = tree.device().upload(&[7_u32; 300])?;

@@ -1,5 +1,5 @@
-//! Updates from host memory by several threads, beside GRT's, and beside atomic updates of trees with pointers on the
-//! CPU (the paper's figure 17).
+//! Updates from host memory by several threads, compared with GRT's, and with atomic updates of trees with pointers on
+//! the CPU (the paper's figure 17).
 
 use crate::bench::columns::{BATCH, DEVICE, INDEX, MEGA, MS, N, OPERATION, RATIO, SPREAD, THREADS, WORDS};
 use crate::bench::cuart::beside_grt::{HostGrt, PAPERS_BATCH, PAPERS_THREADS};
@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-updates-host",
-    about: "CuART's paper, figure 17: updates from host memory by 8 threads, beside GRT's and the CPU's atomic updates",
+    about: "CuART's paper, figure 17: updates from host memory by 8 threads, compared with GRT's and the CPU's atomic updates",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -33,7 +33,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "cuart-updates-host",
-    title: "CuART: updates from host memory, beside GRT's and those of trees with pointers on the CPU (figure 17)",
+    title: "CuART: updates from host memory, compared with GRT's and with trees with pointers on the CPU (figure 17)",
     columns: &[INDEX, OPERATION, DEVICE, WORDS, N, BATCH, THREADS, MS, SPREAD, MEGA, RATIO.headed("x look-ups")],
     clock: Clock::Calls,
     notes: &[

@@ -1,4 +1,4 @@
-//! Look-ups of keys that begin alike, beside GRT's (the paper's figure 12).
+//! Look-ups of keys that begin alike, compared with GRT's (the paper's figure 12).
 
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::lookups::{self, of_data};
@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-urls",
-    about: "CuART's paper, figure 12: look-ups of keys with long common beginnings (synthetic URLs), beside GRT's",
+    about: "CuART's paper, figure 12: look-ups of keys with long common beginnings (synthetic URLs), compared with GRT's",
     table: Some(&lookups::TABLE),
     takes: Takes::SIZES,
     with_ceilings: true,

@@ -1,4 +1,4 @@
-//! Look-ups by the keys' width, beside GRT's (the paper's figure 11).
+//! Look-ups by the keys' width, compared with GRT's (the paper's figure 11).
 
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::lookups::{self, of_data};
@@ -9,7 +9,7 @@ use crate::bench::session::Session;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-widths",
-    about: "CuART's paper, figure 11: look-ups by the keys' width, beside GRT's",
+    about: "CuART's paper, figure 11: look-ups by the keys' width, compared with GRT's",
     table: Some(&lookups::TABLE),
     takes: Takes::SIZES,
     with_ceilings: true,

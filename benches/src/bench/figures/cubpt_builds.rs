@@ -205,8 +205,7 @@ fn push(
     let single = if timed == "nodes" { nodes } else { all };
     let over_single = single / timing.median_ms;
     let row = Row::new(TABLE.name, index, "build", len, timing, checksum);
-    let row =
-        row.on(if threads.is_some() { "host" } else { session.device_name() }).over(len, ("u64", "u64"), "uniform");
+    let row = row.on(if threads.is_some() { "host" } else { session.device_name() }).over(len, "u64", "u64", "uniform");
     let row = row.with("order", order).with("threads", threads).with("timed", timed).with("over_single", over_single);
     let paper = paper(index, threads.unwrap_or(0), timed).filter(|_| order == ORDERS[0]);
     session.push(row.with("paper", paper));

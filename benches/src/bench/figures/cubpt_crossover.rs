@@ -176,7 +176,7 @@ fn push(
 ) {
     let checksum = lanetree_baselines::Checksum::of(&crate::bench::batches::values(batch), miss(), 0);
     let row = Row::new(TABLE.name, index, "insert", count, timing, checksum).on(session.device_name());
-    let row = row.over(len, ("u64", "u64"), "uniform").with("spread", spread.name());
+    let row = row.over(len, "u64", "u64", "uniform").with("spread", spread.name());
     let row = row.with("share", count as f64 / len as f64 * 100.0).with("way", format!("{path:?}").to_lowercase());
     session.push(row.with("over_harmonia", over_harmonia));
 }

@@ -118,7 +118,7 @@ fn compare(
     let (mut pbi, mut palm) = (none, none);
     let mut rows = Vec::new();
     for (index, threads) in [("pbi", 1), ("palm", 2), ("palm", 4), ("palm", rayon::current_num_threads())] {
-        // Built by all threads; then those of the row.
+        // Built by all threads; then the row's number of threads.
         let options = Options { order: order as usize, fill: 1.0, threads };
         // Into a new tree each time, whose memory is prepared.
         let reports: Vec<Report> = session.repeat_self_timed(|| {
@@ -156,7 +156,7 @@ fn compare(
         let checksum = Checksum::of(&of_batch, miss(), 0);
         let row = Row::new(TABLE.name, index, "insert", batch.len(), timing, checksum);
         let row = row.on(if threads.is_some() { "host" } else { session.device_name() });
-        let row = row.over(sorted.len(), ("u64", "u64"), "uniform").with("order", order).with("spread", spread.name());
+        let row = row.over(sorted.len(), "u64", "u64", "uniform").with("order", order).with("spread", spread.name());
         let row = row.with("threads", threads).with("timed", timed);
         session.push(row.with("over_pbi", over_pbi).with("over_palm", over_palm));
     }

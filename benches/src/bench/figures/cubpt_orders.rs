@@ -77,7 +77,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             }
             let builder = Cubpt::<u64, u64>::builder().fanout(order).fill(fill);
             let label = move |row: Row, index: &Cubpt<u64, u64>| {
-                let row = row.over(len, ("u64", "u64"), "uniform").with("order", u64::from(order)).with("fill", fill);
+                let row = row.over(len, "u64", "u64", "uniform").with("order", u64::from(order)).with("fill", fill);
                 row.with("bytes_per_key", index.bytes() as f64 / len as f64)
             };
             if fill == fills[0] {

@@ -1,4 +1,5 @@
-//! LaneTree saved to a file, and LaneTree and an HB+-tree loaded from it, beside plain writes and reads of the same bytes and the bus.
+//! LaneTree saved to a file, and LaneTree and an HB+-tree loaded from it, compared with plain writes and reads of the
+//! same bytes and the bus.
 
 use crate::bench::bus::bus;
 use crate::bench::columns::{Column, DEVICE, Format, INDEX, MS, N, OPERATION, SPREAD, THREADS, WORDS};
@@ -21,7 +22,7 @@ use std::path::Path;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "files",
-    about: "LaneTree saved and loaded, an HB+-tree loaded, beside plain writes and reads and the bus; --input names a folder with room for 16 bytes per pair",
+    about: "LaneTree saved and loaded, an HB+-tree loaded, compared with plain writes and reads and the bus; --input names a folder with room for 16 bytes per pair",
     table: Some(&TABLE),
     takes: Takes { input: true, ..Takes::SIZES },
     sizes,
@@ -39,7 +40,7 @@ fn sizes(scale: Scale) -> Vec<u32> {
 
 static TABLE: Table = Table {
     name: "files",
-    title: "A file of sorted pairs: saved and loaded, beside the disk and the bus",
+    title: "A file of sorted pairs: saved and loaded, compared with the disk and the bus",
     columns: &[
         INDEX,
         DEVICE,

@@ -133,7 +133,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             let len = 1 << size;
             let key = if index == Index::Cuart { "8 bytes" } else { "u64" };
             let row = Row::new(TABLE.name, index.name(), "first answer", len, Timing::of(answers), Checksum::default());
-            let row = row.on(session.device_name()).over(len, (key, "u64"), "uniform").with("cache", cache);
+            let row = row.on(session.device_name()).over(len, key, "u64", "uniform").with("cache", cache);
             let row = STEPS.iter().enumerate().fold(row, |row, (i, name)| {
                 row.with(name, Timing::of(runs.iter().map(|steps| steps[i]).collect()).median_ms)
             });

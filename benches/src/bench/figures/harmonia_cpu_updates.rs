@@ -1,5 +1,5 @@
-//! The paper's figure 14: batches of updates on the CPU by Algorithm 1, beside B+trees that all threads update, and beside
-//! GPU B+trees.
+//! The paper's figure 14: batches of updates on the CPU by Algorithm 1, compared with B+trees that all threads update,
+//! and with GPU B+trees.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, FANOUT, Format, INDEX, MEGA, MS, N, OPERATION, THREADS, power};
 use crate::bench::data::{miss, mix, value_of};
@@ -23,7 +23,7 @@ use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "harmonia-cpu-updates",
-    about: "Harmonia's paper, figure 14: batches of updates on the CPU, beside B+trees that threads update and GPU B+trees",
+    about: "Harmonia's paper, figure 14: batches of updates on the CPU, compared with B+trees that threads update and GPU B+trees",
     table: Some(&TABLE),
     takes: Takes::SIZES,
     sizes,
@@ -33,7 +33,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "harmonia-cpu-updates",
-    title: "Batches of updates by Algorithm 1 beside other B+trees (the paper's figure 14)",
+    title: "Batches of updates by Algorithm 1 compared with other B+trees (the paper's figure 14)",
     columns: &[
         INDEX,
         DEVICE,
@@ -260,7 +260,7 @@ fn rounds(session: &mut Session, keys: Keys<u64>, mut competitors: Vec<Competito
             let row = Row::new(TABLE.name, competitor.name, change.name(), count, timing, checksums[change as usize]);
             let row = row
                 .on(competitor.device.unwrap_or("cpu"))
-                .over(keys.len(), (keys.name(), keys.name()), "uniform")
+                .over(keys.len(), keys.name(), keys.name(), "uniform")
                 .with("threads", rayon::current_num_threads())
                 .with("fanout", competitor.fanout)
                 .with("fill", competitor.fill)

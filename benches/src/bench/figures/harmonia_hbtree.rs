@@ -1,5 +1,5 @@
-//! Harmonia beside the HB+-tree that its paper compares itself with: the hybrid tree of this library, and not the plain
-//! B+tree with child references of the ladder.
+//! Harmonia compared with the HB+-tree, as in its paper: the hybrid tree of this library, and not the plain B+tree with
+//! child references of the ladder.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, FANOUT, Format, INDEX, MS, N, RATE, TOP_BITS, WORDS};
 use crate::bench::data::{miss, value_of};
@@ -22,7 +22,7 @@ use lanetree_record::Timing;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "harmonia-hbtree",
-    about: "Harmonia's paper, abstract: beside the real HB+-tree, from host memory and on the device",
+    about: "Harmonia's paper, abstract: compared with the real HB+-tree, from host memory and on the device",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -33,7 +33,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "harmonia-hbtree",
-    title: "Harmonia beside the HB+-tree (abstract: 3.4 x)",
+    title: "Harmonia compared with the HB+-tree (abstract: 3.4 x)",
     columns: &[
         INDEX,
         DEVICE,
@@ -66,7 +66,7 @@ const RANDOM: &str = "look-up, random";
 const SORTED: &str = "sort + look-up";
 const WHOLE: &str = "order to order";
 
-/// Those of the ladder.
+/// The sizes of the ladder.
 fn sizes(scale: Scale) -> Vec<u32> {
     match (scale.kind, scale.quick) {
         (DeviceKind::Cuda, false) => vec![23, 24, 25, 26],
@@ -157,7 +157,7 @@ fn of_harmonia(session: &mut Session, size: u32, rates: &Rates) -> Result<()> {
         let operation = if way == HOST { "get_many_or" } else { "get" };
         let row = Row::new(TABLE.name, "harmonia", operation, count, timing, checksum)
             .on(session.device_name())
-            .over(keys.len(), (keys.name(), keys.name()), "uniform")
+            .over(keys.len(), keys.name(), keys.name(), "uniform")
             .with("fanout", stats.fanout)
             .with("hit_rate", 1.0)
             .with("footprint_bytes", stats.bytes())

@@ -368,7 +368,7 @@ fn with_sort(row: &Row) -> Option<f64> {
     row.number("sort_ms").map(|sort| giga_per_second(row.batch, row.timing.median_ms + sort))
 }
 
-/// For each size, the fastest rung, beside the paper's: without the sort, with it, and with the way back.
+/// For each size, the fastest rung and the paper's: without the sort, with it, and with the way back.
 fn tops(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
     let sizes: BTreeSet<u64> = rows.iter().map(|row| row.n).collect();
     for n in sizes {

@@ -294,7 +294,7 @@ impl Comparisons {
     }
 }
 
-/// The tables, the paper's figures beside ours.
+/// The tables, with the paper's figures and ours.
 fn text(figure: &Counted) -> Result<String, fmt::Error> {
     let mut out = String::new();
     let Counted { fanout, levels, n, queries, queries_per_warp, .. } = figure;

@@ -63,7 +63,7 @@ fn sizes(scale: Scale) -> Vec<u32> {
     }
 }
 
-/// Bits, relative to those of equation 2; and absolute ones beside.
+/// Numbers of bits: relative to the number of equation 2, and, below, absolute.
 const AROUND: core::ops::RangeInclusive<i32> = -4..=4;
 const ABSOLUTE: [u32; 5] = [0, 8, 12, 16, 32];
 

@@ -39,7 +39,7 @@ static TABLE: Table = Table {
 
 const LOOK_UP: Column = OPERATION.headed("look-up");
 
-/// Bits, relative to those of equation 2.
+/// Numbers of bits, relative to the number of equation 2.
 const BITS: [i32; 7] = [-14, -10, -6, -4, -2, 0, 2];
 
 /// All of it over the same keys and queries.

@@ -207,7 +207,7 @@ fn of_batch(
     let stats = state.tree.stats();
     let row = Row::new(TABLE.name, "harmonia", batch.name(), count, timing, checksum)
         .on(session.device_name())
-        .over(keys.len(), (keys.name(), keys.name()), "uniform")
+        .over(keys.len(), keys.name(), keys.name(), "uniform")
         .with("fanout", stats.fanout)
         .with("bytes_per_key", stats.bytes_per_key)
         .with("footprint_bytes", stats.bytes() + state.scratch.bytes() as u64);

@@ -3,10 +3,10 @@
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{BUCKET, CHILDREN, DEVICE_SEARCH, PAPER, PIPELINES, RATIO, STRATEGY};
 use crate::bench::hbtree::lookups::pool;
 use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, one, usual_bucket};
+use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
 use crate::bench::hbtree::subject::{Side, Subject, device_search};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -62,9 +62,9 @@ const POOL: u32 = 24;
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     at_each(session, request, |session, size| {
-        let (builder, mut beside) = (HbTree::builder().fanout(Fanout::Words), Beside::default());
-        of_tree(session, size, &builder, &mut beside)?;
-        of_tree(session, size, &builder.regular(), &mut beside)
+        let (builder, mut relative) = (HbTree::builder().fanout(Fanout::Words), Relative::default());
+        of_tree(session, size, &builder, &mut relative)?;
+        of_tree(session, size, &builder.regular(), &mut relative)
     })
 }
 
@@ -72,7 +72,7 @@ fn of_tree<L: Structure>(
     session: &mut Session,
     size: u32,
     builder: &Builder<u64, u64, L>,
-    beside: &mut Beside,
+    relative: &mut Relative,
 ) -> Result<()> {
     let device = session.device.clone();
     let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
@@ -104,7 +104,7 @@ fn of_tree<L: Structure>(
             let ratio = |usual: f64, own: f64| own / usual;
             row.set("ratio_to_baseline", usual.map(|(rate, _)| ratio(rate, row.giga_per_second)));
             row.set("latency_ratio", usual.zip(row.number("latency_us")).map(|((_, us), own)| ratio(us, own)));
-            beside.compare(format_args!("{} {:?}", device_search(search), row.integer("bucket")), &mut row);
+            relative.compare(format_args!("{} {:?}", device_search(search), row.integer("bucket")), &mut row);
             session.push(row);
         }
     }

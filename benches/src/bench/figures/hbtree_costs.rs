@@ -14,7 +14,7 @@ use lanetree::hbtree::{Builder, HbTree, Pipeline, StageTimes, Strategy, Structur
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-costs",
-    about: "HB+-tree's paper, section 5.4: the stages of a bucket, and the times that its cost model predicts beside those measured",
+    about: "HB+-tree's paper, section 5.4: the stages of a bucket, and the times that its cost model predicts, compared with the measured times",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,

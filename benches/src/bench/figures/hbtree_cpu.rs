@@ -1,15 +1,15 @@
-//! The CPU alone (the paper's figures 9 and 19), beside other trees, and the most that host memory can do.
+//! The CPU alone (the paper's figures 9 and 19), compared with other trees, and with the most that host memory can do.
 
 use crate::bench::columns::{BATCH, CEILING, Column, Format, INDEX, MEGA, MS, N, OPERATION, SIZE, THREADS, WORDS};
 use crate::bench::data::{BenchWord, miss};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{CHILDREN, IN_FLIGHT, PAPER, RATIO};
 use crate::bench::hbtree::gathers::gathers;
 use crate::bench::hbtree::keys::Keys;
 use crate::bench::hbtree::lookups::measure as look_up;
 use crate::bench::hbtree::plan::{MOST, at_each, several};
+use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
 use crate::bench::hbtree::room::has_room;
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
@@ -24,7 +24,7 @@ use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-cpu",
-    about: "HB+-tree's paper, figures 9 and 19: look-ups on the CPU alone, beside other trees and gathers; needs no GPU",
+    about: "HB+-tree's paper, figures 9 and 19: look-ups on the CPU alone, compared with other trees and gathers; needs no GPU",
     table: Some(&TABLE),
     needs: Needs::Nothing,
     takes: Takes::SIZES,
@@ -36,7 +36,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "hbtree-cpu",
-    title: "HB+-tree beside other trees, on the CPU alone (the paper's figures 9 and 19)",
+    title: "HB+-tree compared with other trees, on the CPU alone (the paper's figures 9 and 19)",
     columns: &[
         INDEX,
         OPERATION,
@@ -87,10 +87,10 @@ fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
     let leaf_bytes = (2 * <W as KeyWord>::BYTES * keys.len()) as u64;
     let ceiling = gathers(session, TABLE.name, leaf_bytes)?;
     let mut all = Comparison { keys, rows: Vec::new() };
-    let (builder, mut beside) = (HbTree::<W, W>::builder(), Beside::default());
-    let is_measured = own(session, &mut all, &builder.fanout(Fanout::Words), &mut beside)?
-        && own(session, &mut all, &builder, &mut beside)?
-        && own(session, &mut all, &builder.regular(), &mut beside)?;
+    let (builder, mut relative) = (HbTree::<W, W>::builder(), Relative::default());
+    let is_measured = own(session, &mut all, &builder.fanout(Fanout::Words), &mut relative)?
+        && own(session, &mut all, &builder, &mut relative)?
+        && own(session, &mut all, &builder.regular(), &mut relative)?;
     if !is_measured {
         return Ok(());
     }
@@ -114,7 +114,7 @@ fn own<W: BenchWord, L: Structure>(
     session: &mut Session,
     all: &mut Comparison<W>,
     builder: &Builder<W, W, L>,
-    beside: &mut Beside,
+    relative: &mut Relative,
 ) -> Result<bool> {
     let (keys, host) = (all.keys, Device::host());
     let Some(mut subject) = Subject::build(session, &host, keys.size(), builder)? else { return Ok(false) };
@@ -130,7 +130,7 @@ fn own<W: BenchWord, L: Structure>(
         let row = subject.row(session, TABLE.name, Side::Cpu, "get_many_into", measured);
         let mut row = row.with("in_flight", in_flight).with("build_ms", build_ms);
         row.set("paper", is_papers.then_some("1.3"));
-        beside.compare(in_flight, &mut row);
+        relative.compare(in_flight, &mut row);
         all.rows.push(row);
     }
     Ok(true)
@@ -194,7 +194,7 @@ fn ms_since(start: Instant) -> f64 {
 }
 
 impl<W: BenchWord> Comparison<W> {
-    /// A row of look-ups in another tree of so many bytes.
+    /// A row of look-ups in another tree of `bytes` bytes.
     fn row(
         &self,
         session: &Session,
@@ -208,7 +208,7 @@ impl<W: BenchWord> Comparison<W> {
         let name = self.keys.name();
         let row = Row::new(TABLE.name, index, operation, measured.count, measured.timing, measured.checksum)
             .on("cpu")
-            .over(self.keys.len(), (name, name), "uniform");
+            .over(self.keys.len(), name, name, "uniform");
         let row = row.with("threads", rayon::current_num_threads()).with("footprint_bytes", bytes);
         Ok(row.with("bytes_per_key", bytes as f64 / self.keys.len() as f64))
     }

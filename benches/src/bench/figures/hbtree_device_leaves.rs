@@ -25,7 +25,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "hbtree-device-leaves",
-    title: "HB+-tree, by the buckets that the device answers alone, beside the pipelines",
+    title: "HB+-tree, by the buckets that the device answers alone, without the pipelines",
     columns: &[
         DEVICE,
         OPERATION,

@@ -68,7 +68,7 @@ enum Queries {
 const GAMMA_MOST: f64 = 90.0;
 
 impl Queries {
-    /// All, over so many keys.
+    /// All distributions, over `len` keys.
     fn all(len: usize) -> [(&'static str, Self, Option<&'static str>); 4] {
         let is_valid = "the parameters are valid";
         [

@@ -1,4 +1,4 @@
-//! The latency of small batches (beside the paper's figure 16c).
+//! The latency of small batches (compare the paper's figure 16c).
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, N, OPERATION, THREADS, WORDS};
 use crate::bench::error::Result;

@@ -66,7 +66,7 @@ static TABLE: Table = Table {
     summary: None,
 };
 
-/// The sizes of the paper's figure 16 are 2^23 to 2^30, those of the others the largest.
+/// The sizes of the paper's figure 16 are 2^23 to 2^30; the other figures have the largest.
 fn sizes(scale: Scale) -> Vec<u32> {
     match (scale.kind, scale.quick) {
         (DeviceKind::Cuda, false) => vec![23, 26, 28],

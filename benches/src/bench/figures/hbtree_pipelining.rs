@@ -89,7 +89,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     })
 }
 
-/// Nanoseconds of calls of so many queries, by all threads at once: the median and the 99th percentile.
+/// Nanoseconds of calls of `length` queries, by all threads at once: the median and the 99th percentile.
 fn latency(session: &Session, subject: &Subject<u64>, queries: &[u64], length: usize) -> Result<(f64, f64)> {
     let mut out = vec![0; queries.len()];
     // A part for each thread, in whole calls.

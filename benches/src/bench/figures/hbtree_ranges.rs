@@ -3,10 +3,10 @@
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, PAIRS_RATE, THREADS, WORDS, figure};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{BUCKET, CHILDREN, PAPER, RATIO};
 use crate::bench::hbtree::plan::{MOST, at_each, one};
 use crate::bench::hbtree::ranges::measure as of_length;
+use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -64,9 +64,9 @@ const LENGTHS: [(usize, Option<&str>); 7] = [
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     at_each(session, request, |session, size| {
-        let mut beside = Beside::default();
-        of_tree(session, size, &HbTree::builder(), &mut beside)?;
-        of_tree(session, size, &HbTree::builder().regular(), &mut beside)
+        let mut relative = Relative::default();
+        of_tree(session, size, &HbTree::builder(), &mut relative)?;
+        of_tree(session, size, &HbTree::builder().regular(), &mut relative)
     })
 }
 
@@ -74,7 +74,7 @@ fn of_tree<L: Structure>(
     session: &mut Session,
     size: u32,
     builder: &Builder<u64, u64, L>,
-    beside: &mut Beside,
+    relative: &mut Relative,
 ) -> Result<()> {
     let device = session.device.clone();
     let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
@@ -84,7 +84,7 @@ fn of_tree<L: Structure>(
             session.skip(format_args!("{what}: fewer keys than that"));
         } else if session.has_time(&what) {
             for (side, mut row) in of_length(session, &mut subject, TABLE.name, length)? {
-                beside.compare(length, &mut row);
+                relative.compare(length, &mut row);
                 row.set("paper", paper.filter(|_| side == Side::Hybrid && L::NAME == Implicit::NAME));
                 session.push(row);
             }

@@ -4,9 +4,9 @@ use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, S
 use crate::bench::data::BenchWord;
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{BUCKET, CHILDREN, PIPELINES, RATIO};
 use crate::bench::hbtree::plan::{MOST, at_each, several};
+use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
 use crate::bench::hbtree::subject::{Side, Subject};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -79,17 +79,17 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
 }
 
 fn of_width<W: BenchWord>(session: &mut Session, size: u32) -> Result<()> {
-    let (builder, mut beside) = (HbTree::<W, W>::builder(), Beside::default());
-    of_tree(session, size, &builder, &mut beside)?;
-    of_tree(session, size, &builder.regular(), &mut beside)?;
-    of_tree(session, size, &builder.over::<HarmoniaAbove>(), &mut beside)
+    let (builder, mut relative) = (HbTree::<W, W>::builder(), Relative::default());
+    of_tree(session, size, &builder, &mut relative)?;
+    of_tree(session, size, &builder.regular(), &mut relative)?;
+    of_tree(session, size, &builder.over::<HarmoniaAbove>(), &mut relative)
 }
 
 fn of_tree<W: BenchWord, L: Structure>(
     session: &mut Session,
     size: u32,
     builder: &Builder<W, W, L>,
-    beside: &mut Beside,
+    relative: &mut Relative,
 ) -> Result<()> {
     let device = session.device.clone();
     let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
@@ -100,7 +100,7 @@ fn of_tree<W: BenchWord, L: Structure>(
         let rate = *baseline.get_or_insert(row.giga_per_second);
         row.set("device_bytes", (side == Side::Hybrid).then_some(subject.stats.device_bytes));
         row.set("ratio_to_baseline", row.giga_per_second / rate);
-        beside.compare("", &mut row);
+        relative.compare("", &mut row);
         session.push(row);
     }
     Ok(())

@@ -3,9 +3,9 @@
 use crate::bench::columns::{BATCH, DEVICE, INDEX, MEGA, MS, N, THREADS, WORDS};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::beside::{Beside, OF_IMPLICIT, regular};
 use crate::bench::hbtree::columns::{BUCKET, CHILDREN, DEVICE_SEARCH, PAPER, PIPELINES, RATIO, STRATEGY};
 use crate::bench::hbtree::plan::{MOST, at_each, one, usual_bucket};
+use crate::bench::hbtree::relative::{OF_IMPLICIT, Relative, regular};
 use crate::bench::hbtree::subject::{Side, Subject, pipelines, strategy};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -62,9 +62,9 @@ const STRATEGIES: [(Strategy, Option<&str>); 4] = [
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     at_each(session, request, |session, size| {
-        let mut beside = Beside::default();
-        of_tree(session, size, &HbTree::builder(), &mut beside)?;
-        of_tree(session, size, &HbTree::builder().regular(), &mut beside)
+        let mut relative = Relative::default();
+        of_tree(session, size, &HbTree::builder(), &mut relative)?;
+        of_tree(session, size, &HbTree::builder().regular(), &mut relative)
     })
 }
 
@@ -72,7 +72,7 @@ fn of_tree<L: Structure>(
     session: &mut Session,
     size: u32,
     builder: &Builder<u64, u64, L>,
-    beside: &mut Beside,
+    relative: &mut Relative,
 ) -> Result<()> {
     let device = session.device.clone();
     let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
@@ -87,7 +87,7 @@ fn of_tree<L: Structure>(
             let rate = *baseline.get_or_insert(row.giga_per_second);
             row.set("ratio_to_baseline", row.giga_per_second / rate);
             row.set("paper", paper.filter(|_| side_by_side == 1 && L::NAME == Implicit::NAME));
-            beside.compare(what, &mut row);
+            relative.compare(what, &mut row);
             session.push(row);
         }
     }

@@ -229,7 +229,8 @@ fn concurrent(session: &mut Session, size: u32, batches: &[u32]) -> Result<()> {
         state.tree.remove_many(&state.keys);
         let row = Row::new(TABLE.name, "scc::TreeIndex", "insert", count, timing, checksum).on("cpu").over(
             keys.len(),
-            (keys.name(), keys.name()),
+            keys.name(),
+            keys.name(),
             "uniform",
         );
         session.push(row.with("threads", rayon::current_num_threads()));

@@ -102,6 +102,7 @@ where
     let words = (core::any::type_name::<KeyOf<B::Index>>(), ValueOf::<B>::NAME);
     let row = Row::new(TABLE.name, name, operation, batch, timing, checksum).on(session.device_name());
     let bytes = (index.bytes() + index.host_bytes()) as f64 / len as f64;
-    session.push(row.over(len, words, "spread evenly").with("bytes_per_key", bytes).with("build_ms", build_ms));
+    session
+        .push(row.over(len, words.0, words.1, "spread evenly").with("bytes_per_key", bytes).with("build_ms", build_ms));
     Ok(())
 }

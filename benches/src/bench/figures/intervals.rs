@@ -143,7 +143,7 @@ fn of_depth(session: &mut Session, name: &'static str, nests: &Nests) -> Result<
     let device_name = session.device_name();
     let row = |operation: &str, batch: usize, timing: Timing, checksum: Checksum| {
         let row = Row::new(TABLE.name, "intervals", operation, batch, timing, checksum).on(device_name);
-        row.over(len, ("u64", "u32"), name).with("bytes_per_key", bytes)
+        row.over(len, "u64", "u32", name).with("bytes_per_key", bytes)
     };
 
     let count = 1_usize << session.plan.queries;

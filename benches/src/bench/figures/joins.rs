@@ -1,4 +1,4 @@
-//! Joins of rows with a LaneTree, and new indexes from one and a sorted batch, beside what copying the bytes that they move takes.
+//! Joins of rows with a LaneTree, and new indexes from one and a sorted batch, compared with copying the same number of bytes.
 
 use crate::bench::bus::bus;
 use crate::bench::ceilings::touched;
@@ -107,13 +107,13 @@ impl Subject<'_> {
         self.data.label(row)
     }
 
-    /// With the ceiling of copying so many bytes.
+    /// Adds a row with the ceiling of copying `bytes` bytes.
     fn push(&self, session: &mut Session, row: Row, bytes: f64) {
         let ceiling = session.ceilings.copy.map(|copy| row.batch as f64 * copy / bytes);
         session.push(row.with("ceiling_giga_per_second", ceiling));
     }
 
-    /// Bytes of the lines that so many random probes touch.
+    /// Bytes of the lines that `probes` random probes touch.
     fn line_bytes(&self, probes: usize) -> f64 {
         touched(probes as f64, self.tree.stats().buckets as f64) * 64.0
     }
@@ -268,7 +268,7 @@ fn check_kept(
     let probed = passing.len();
     let sums = passing.par_iter().map(|&i| match (batch.queries[i], batch.origins[i].is_miss()) {
         (_, true) => [0; 4],
-        // The last one tells whether keys are still beside their amounts.
+        // The last one tells whether each key still has its own amount.
         (key, false) => [1, value_of(key), key, mix(key ^ mix(amount(i)))],
     });
     let add = |a: [u64; 4], b: [u64; 4]| core::array::from_fn(|i| a[i].wrapping_add(b[i]));

@@ -1,5 +1,5 @@
-//! Joins with many rows, by their kind, beside writing those rows at the rate at which memory is copied: equi-joins with a multi-map
-//! whose keys have four values each, and joins of ranges with a LaneTree.
+//! Joins with many rows, by their kind, compared with writing those rows at the rate at which memory is copied:
+//! equi-joins with a multi-map whose keys have four values each, and joins of ranges with a LaneTree.
 
 use crate::bench::columns::{BATCH, CEILING, Column, DEVICE, Format, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
 use crate::bench::data::{Batch, Data, Order};
@@ -19,7 +19,7 @@ use lanetree_record::Timing;
 
 pub(crate) static EQUI: Figure = Figure {
     name: "joins-equi",
-    about: "The multi-map: joins by keys with four values each, beside writing their rows",
+    about: "The multi-map: joins by keys with four values each, compared with writing their rows",
     table: Some(&EQUI_TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -30,7 +30,7 @@ pub(crate) static EQUI: Figure = Figure {
 
 pub(crate) static RANGE: Figure = Figure {
     name: "joins-range",
-    about: "LaneTree: joins of ranges of 64 pairs, beside writing their rows",
+    about: "LaneTree: joins of ranges of 64 pairs, compared with writing their rows",
     table: Some(&RANGE_TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -89,7 +89,7 @@ const PAIRS: usize = 64;
 /// Ranges for each probe of an equi-join, as a power of two: both have about as many rows.
 const RANGES: u32 = 4;
 
-/// A row with the ceiling of writing so many bytes.
+/// A row with the ceiling of writing `bytes` bytes.
 fn push(
     session: &mut Session,
     (figure, index): (&'static str, &'static str),
@@ -99,7 +99,7 @@ fn push(
     (timing, checksum): (Timing, Checksum),
 ) {
     let row = Row::new(figure, index, operation, batch, timing, checksum).on(session.device_name());
-    let row = row.over(n, ("u64", "u32"), "uniform").with("order", order.name()).with("found", rows as u64);
+    let row = row.over(n, "u64", "u32", "uniform").with("order", order.name()).with("found", rows as u64);
     let ceiling = session.ceilings.copy.map(|copy| batch as f64 * copy / bytes as f64);
     session.push(row.with("bytes_moved", bytes as u64).with("ceiling_giga_per_second", ceiling));
 }

@@ -1,5 +1,5 @@
-//! LaneTree over keys that are made to defeat it, and batches of new keys that are: sizes and rates beside those of uniform
-//! keys, and of Harmonia.
+//! LaneTree over keys that are made to defeat it, and batches of new keys that are: sizes and rates compared with
+//! uniform keys, and with Harmonia.
 
 use crate::bench::batches::{Sent, Spread, batch, keys};
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, RATE, SIZE};
@@ -54,10 +54,10 @@ static TABLE: Table = Table {
     ],
     clock: Clock::Device,
     notes: &[
-        "Random order. x harmonia: the rate over that of a Harmonia over the same keys, for the same queries. x uniform: over",
-        "that of the same call where keys are uniform. bytes/key: of a map with equal keys, bytes per pair; x uniform's: over",
-        "those of as many uniform keys (pairs). Inserts: by the CPU's clock, from the call to its return, the sort included;",
-        "\"after\": so many batches of the same size that came before.",
+        "Random order. x harmonia: the rate over the rate of a Harmonia over the same keys, for the same queries. x uniform: over",
+        "the rate of the same call on uniform keys. bytes/key: of a map with equal keys, bytes per pair; x uniform's: over",
+        "the bytes of the same number of uniform keys (pairs). Inserts: by the CPU's clock, from the call to its return, the sort included;",
+        "\"after\": the number of batches of the same size that came before.",
     ],
     summary: Some(summary),
 };
@@ -139,8 +139,8 @@ fn of_keys(session: &mut Session, data: &Data<u64>, uniform: &mut Uniform) -> Re
                 lower_bounds(session, &what, &batch, |out| other().lower_bound(&queries, out))?,
             ));
         }
-        for (operation, (timing, checksum), (beside, _)) in measured {
-            let x_harmonia = beside.median_ms / timing.median_ms;
+        for (operation, (timing, checksum), (of_harmonia, _)) in measured {
+            let x_harmonia = of_harmonia.median_ms / timing.median_ms;
             let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
             let rate = *uniform.rates.entry((operation, misses)).or_insert(row.giga_per_second);
             let x_uniform = row.giga_per_second / rate;
@@ -171,7 +171,7 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let harmonia = Harmonia::builder().build_sorted(&session.device, &data.keys, &firsts)?;
     let bytes = map.stats().bytes();
     let label = |row: Row, session: &Session| {
-        let row = row.on(session.device_name()).over(len, ("u64", "u64"), format!("{}, multi-map", pairs.name()));
+        let row = row.on(session.device_name()).over(len, "u64", "u64", format!("{}, multi-map", pairs.name()));
         let row = row.with("bytes_per_key", bytes as f64 / len as f64);
         row.with("bytes_x_uniform", bytes as f64 / even as f64)
     };
@@ -191,12 +191,12 @@ fn equal_keys(session: &mut Session, size: u32) -> Result<()> {
     let first = timed(&mut out, &|out, scratch| on().miss(miss()).first(&queries, out, scratch))?;
     let right = |i: usize| first_of(batch.origins[i].rank());
     let firsts = session.check(&what, "first values", &out.0, count, miss(), right)?;
-    let beside = timed(&mut out, &|out, _| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
+    let of_harmonia = timed(&mut out, &|out, _| harmonia.on(&session.stream).miss(miss()).get(&queries, out))?;
     session.check(&what, "values", &out.0, count, miss(), right)?;
     let counting = timed(&mut out, &|out, scratch| on().count(&queries, out, scratch))?;
     let right = |i: usize| pairs.places(batch.origins[i].rank()).len() as u64;
     let counts = session.check(&what, "counts", &out.0, count, u64::MAX, right)?;
-    let x_harmonia = beside.median_ms / first.median_ms;
+    let x_harmonia = of_harmonia.median_ms / first.median_ms;
     let row = label(Row::new(TABLE.name, "multimap", "first", count, first, firsts), session);
     session.push(row.with("x_harmonia", x_harmonia));
     let row = label(Row::new(TABLE.name, "multimap", "count", count, counting, counts), session);
@@ -246,7 +246,7 @@ fn batches(session: &mut Session, size: u32) -> Result<()> {
             let row = Row::new(TABLE.name, "lanetree", "insert", count, timing, checksum).on(session.device_name());
             let (rate, bytes) = *uniform.entry(before).or_insert((row.giga_per_second, bytes_per_key));
             let x_uniform = row.giga_per_second / rate;
-            let row = row.over(len, ("u64", "u64"), "uniform").with("fill", FILL).with("spread", spread.name());
+            let row = row.over(len, "u64", "u64", "uniform").with("fill", FILL).with("spread", spread.name());
             let row = row.with("batches_before", before as u64).with("path", path);
             let row = row.with("x_uniform", x_uniform).with("bytes_per_key", bytes_per_key);
             session.push(row.with("bytes_x_uniform", bytes_per_key / bytes));
@@ -264,7 +264,7 @@ fn summary(rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
     };
     let any = |_: &Row| true;
     let is_insert = |row: &Row| row.operation == "insert";
-    worst("most bytes, over those of uniform keys; at most 2 is wanted", "bytes_x_uniform", &any, |a, b| a > b)?;
+    worst("most bytes, over the bytes of uniform keys; at most 2 is wanted", "bytes_x_uniform", &any, |a, b| a > b)?;
     worst("slowest look-ups, over Harmonia's; at least 0.5 is wanted", "x_harmonia", &any, |a, b| a < b)?;
     worst("slowest batches, over uniform ones; at least 0.33 is wanted", "x_uniform", &is_insert, |a, b| a < b)
 }

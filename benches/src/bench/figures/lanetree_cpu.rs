@@ -1,4 +1,4 @@
-//! LaneTree on the CPU, by the instructions that it has, beside other indexes.
+//! LaneTree on the CPU, by the instructions that it has, compared with other indexes.
 //!
 //! Competitors take turns: each round looks the same fresh queries up in every index, so what else a machine does slows all of
 //! them.
@@ -26,7 +26,7 @@ use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "lanetree-cpu",
-    about: "LaneTree on the CPU alone, by its instructions, beside other indexes; needs no GPU",
+    about: "LaneTree on the CPU alone, by its instructions, compared with other indexes; needs no GPU",
     table: Some(&TABLE),
     needs: Needs::Nothing,
     takes: Takes::SIZES,
@@ -37,7 +37,7 @@ pub(crate) static FIGURE: Figure = Figure {
 
 static TABLE: Table = Table {
     name: "lanetree-cpu",
-    title: "LaneTree on the CPU alone, by its instructions, beside other indexes",
+    title: "LaneTree on the CPU alone, by its instructions, compared with other indexes",
     columns: &[
         INDEX,
         OPERATION,
@@ -230,7 +230,7 @@ fn in_turns<W: BenchWord>(
     for Times { who, ms, last } in times {
         let row = Row::new(TABLE.name, who.index(), "get_many_into", count, Timing::of(ms), last)
             .on("cpu")
-            .over(keys.len(), (name, name), "uniform")
+            .over(keys.len(), name, name, "uniform")
             .with("threads", pool.current_num_threads());
         let bytes = indexes.bytes(who);
         let mut row = row

@@ -46,8 +46,8 @@ static TABLE: Table = Table {
     clock: Clock::Calls,
     notes: &[
         "Bytes per key, by part: lines of pairs, nodes of the lowest level, records of ranks, the nodes above (with what is",
-        "reserved for them), the table at the top. peak: the most bytes on the device at once during the build, those of the",
-        "pairs included, over those of the pairs and the tree. build_on: with its scratch memory, which the caller keeps.",
+        "reserved for them), the table at the top. peak: the most bytes on the device at once during the build, with the pairs'",
+        "own, over the bytes of the pairs and the tree together. build_on: with its scratch memory, which the caller keeps.",
         "Times by the CPU's clock, from the call to its return; memory comes from a pool. From host memory: one run.",
     ],
     summary: None,
@@ -181,7 +181,7 @@ fn one<W: BenchWord>(session: &mut Session, way: Way, keys: &[W], pairs_are: &'s
     let stats = tree.stats();
     let per_key = |bytes: u64| bytes as f64 / stats.len as f64;
     let row = Row::new(TABLE.name, "lanetree", way.name(), keys.len(), timing, checksum).on(session.device_name());
-    let row = row.over(keys.len(), (<W as AnyKey>::NAME, <W as AnyKey>::NAME), "uniform").with("pairs_are", pairs_are);
+    let row = row.over(keys.len(), <W as AnyKey>::NAME, <W as AnyKey>::NAME, "uniform").with("pairs_are", pairs_are);
     let row = row.with("line_bytes_per_key", per_key(stats.bucket_bytes));
     let row = row.with("node_bytes_per_key", per_key(stats.node_bytes));
     let row = row.with("record_bytes_per_key", per_key(stats.record_bytes));

@@ -48,7 +48,7 @@ static TABLE: Table = Table {
     notes: &[
         "Kernels only, without hit masks. Ranges: located, summed up and copied, with all memory allocated beforehand; scans: the",
         "same ones by their lengths, each at its fixed place, by one kernel.",
-        "x harmonia: the rate over that of a Harmonia over the same pairs, for the same queries, in the same run.",
+        "x harmonia: the rate over the rate of a Harmonia over the same pairs, for the same queries, in the same run.",
     ],
     summary: None,
 };

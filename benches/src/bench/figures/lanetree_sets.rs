@@ -1,4 +1,4 @@
-//! Sets: LaneTree without values, beside the tree with values over the same keys, all on the device.
+//! Sets: LaneTree without values, compared with the tree with values over the same keys, all on the device.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, KEYS, MS, N, OPERATION, ORDER, RATE, SIZE, WORDS};
 use crate::bench::data::{Batch, BenchWord, Data, Order, miss};
@@ -16,7 +16,7 @@ use lanetree_record::Timing;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "lanetree-sets",
-    about: "LaneSet: every query, beside LaneTree with values over the same keys",
+    about: "LaneSet: every query, compared with LaneTree with values over the same keys",
     table: Some(&TABLE),
     takes: Takes::SIZES,
     run: Run::Alone(measure),
@@ -43,7 +43,7 @@ static TABLE: Table = Table {
     clock: Clock::Device,
     notes: &[
         "Kernels only. Ranges: located, summed up and copied, with all memory allocated beforehand.",
-        "x tree: the rate over that of a LaneTree with values as wide as the keys, over the same keys, for the same queries, in",
+        "x tree: the rate over the rate of a LaneTree with values as wide as the keys, over the same keys, for the same queries, in",
         "the same run; it writes values where the set writes a hit mask.",
     ],
     summary: None,
@@ -60,7 +60,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     of_data(session, &Data::<u32>::uniform(1 << size, session.seed_of(size)))
 }
 
-/// A set, the tree with values beside it, and their keys.
+/// A set, a tree with values to compare it with, and their keys.
 struct Subject<'a, W: BenchWord> {
     data: &'a Data<W>,
     set: LaneSet<W>,
@@ -68,11 +68,11 @@ struct Subject<'a, W: BenchWord> {
 }
 
 impl<W: BenchWord> Subject<'_, W> {
-    /// Keeps what the set took for a batch, beside what the tree did.
+    /// Adds a row of the set's time for a batch, with the tree's.
     fn push(&self, session: &mut Session, call: Call, (timing, checksum): (Timing, Checksum), tree: &Timing) {
         let Call { operation, order, misses, count } = call;
         let row = Row::new(TABLE.name, "lanetree", operation, count, timing, checksum).on(session.device_name());
-        let mut row = row.over(self.data.len(), (<W as AnyKey>::NAME, "none"), &*self.data.source);
+        let mut row = row.over(self.data.len(), <W as AnyKey>::NAME, "none", &*self.data.source);
         row.set("bytes_per_key", self.set.bytes() as f64 / self.data.len() as f64);
         row.set("x_tree", tree.median_ms / row.timing.median_ms);
         row.set("order", order.name());

@@ -78,7 +78,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                     inserts(session, &builder, &pairs, &all, &what)?
                 {
                     let row = Row::new(TABLE.name, "lanetree", "insert", 1 << size, timing, checksum);
-                    let row = row.on(session.device_name()).over(len, ("u64", "u64"), "uniform").with("fill", fill);
+                    let row = row.on(session.device_name()).over(len, "u64", "u64", "uniform").with("fill", fill);
                     let row = row.with("spread", spread.name()).with("batches_before", before as u64);
                     session.push(row.with("path", path).with("bytes_per_key", bytes_per_key));
                 }
@@ -119,7 +119,7 @@ fn build(
     let operation = if is_sorted { "build_sorted_on" } else { "build_on" };
     let checksum = all_are_there(session, operation, &tree, keys)?;
     let row = Row::new(TABLE.name, "lanetree", operation, keys.len(), timing, checksum).on(session.device_name());
-    let row = row.over(keys.len(), ("u64", "u64"), "uniform").with("fill", fill);
+    let row = row.over(keys.len(), "u64", "u64", "uniform").with("fill", fill);
     session.push(row.with("bytes_per_key", tree.bytes() as f64 / keys.len() as f64));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Look-ups on the device, beside a binary search of the same queries.
+//! Look-ups on the device, compared with a binary search of the same queries.
 
 use crate::bench::columns::{
     BATCH, CEILING, CHILD, FANOUT, HITS, INDEX, KEYS, LANES, MS, N, ORDER, RATE, RATIO, SIZE, WORDS,

@@ -1,5 +1,5 @@
-//! The update phase as Harmonia's paper has it (section 3.2): the CPU applies a batch, then the device's copy is brought in
-//! sync; beside batches that the device applies itself. For Harmonia and CuART.
+//! The update phase as Harmonia's paper has it (section 3.2): the CPU applies a batch, then the device's copy is
+//! brought in sync; compared with batches that the device applies itself. For Harmonia and CuART.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, OPERATION, RATIO, THREADS, power};
 use crate::bench::cuart::data::keys as byte_keys;
@@ -276,7 +276,7 @@ fn push<I: Subject>(
     row.set("ratio_to_baseline", baseline.unwrap_or(ms) / ms);
     let row = row
         .on(if way.name() == "CPU" { "cpu" } else { session.device_name() })
-        .over(keys.len(), (keys.name(), keys.name()), "uniform")
+        .over(keys.len(), keys.name(), keys.name(), "uniform")
         .with("way", way.name())
         .with("threads", rayon::current_num_threads());
     session.push(row);

@@ -47,7 +47,7 @@ static TABLE: Table = Table {
         "batch and results in host memory but for build_on: with memory from a pool, into a map that was built for it. GB/s:",
         "of the values found, each read and written once. x lanetree's: over the bytes of a LaneTree over as many pairs with",
         "distinct keys, which has the same bytes per pair whatever their number. insert_on: of a batch on the device, half of it with",
-        "new keys, into a map with room for as many values again, filled to 0.7, that has had so many such batches.",
+        "new keys, into a map with room for as many values again, filled to 0.7, after this number of such batches.",
     ],
     summary: None,
 };
@@ -98,7 +98,7 @@ impl Subject {
 
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
         let row = Row::new(TABLE.name, "multimap", operation, batch, timing, checksum).on(session.device_name());
-        let row = row.over(self.pairs.len(), ("u64", "u64"), self.pairs.name());
+        let row = row.over(self.pairs.len(), "u64", "u64", self.pairs.name());
         let bytes = self.map.stats().bytes() as f64 / self.pairs.len() as f64;
         row.with("bytes_per_key", bytes).with("bytes_x_lanetree", bytes / self.lanetree)
     }
@@ -149,7 +149,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Ranks of distinct keys, at most so many, in random order; never that of the key with many values, if it is one.
+    /// Ranks of distinct keys, at most `most`, in random order; never that of the key with many values, if it is one.
     fn some_ranks(&self, session: &Session, most: usize) -> Vec<usize> {
         let distinct = &self.pairs.distinct;
         let least = self.pairs.places(0).len();
@@ -164,7 +164,7 @@ impl Subject {
         ranks.par_iter().map(|&rank| self.pairs.distinct.keys[rank]).collect()
     }
 
-    /// Compares the values of keys with those that their pairs have, in the order of the pairs or in that of the values.
+    /// Compares the values of keys with their pairs' values, in the order of the pairs or of the values.
     fn check_rows(
         &self,
         session: &Session,
@@ -327,8 +327,8 @@ impl Subject {
         Ok(())
     }
 
-    /// A batch of new pairs on the device, half of them with new keys, into a map with room that has had so many such batches before;
-    /// where these all find room.
+    /// A batch of new pairs on the device, half of them with new keys, into a map with room that has had `before` such
+    /// batches; where these all find room.
     fn in_place(&self, session: &mut Session, count: usize, before: usize) -> Result<()> {
         let ranks = self.some_ranks(session, (before + 1) * count / 2);
         let least = self.pairs.places(0).len() as u64;

@@ -58,7 +58,7 @@ fn push(
     n: usize,
 ) {
     let row = Row::new(TABLE.name, "lanetree", operation, n, timing, check).on(session.device_name());
-    session.push(row.over(n, words, ""));
+    session.push(row.over(n, words.0, words.1, ""));
 }
 
 /// Pairs in a random order, by their keys' top bits.

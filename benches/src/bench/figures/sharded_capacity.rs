@@ -273,7 +273,7 @@ impl Subject {
     fn row(&self, session: &Session, operation: &str, batch: usize, timing: Timing, checksum: Checksum) -> Row {
         let row = Row::new(TABLE.name, "sharded", operation, batch, timing, checksum).on(session.device_name());
         let (shards, devices) = (self.index.stats().len() as u64, self.devices.len() as u64);
-        row.over(self.keys.len(), ("u64", "u64"), "uniform").with("shards", shards).with("devices", devices)
+        row.over(self.keys.len(), "u64", "u64", "uniform").with("shards", shards).with("devices", devices)
     }
 }
 

@@ -152,7 +152,7 @@ fn inserts<W: BenchWord>(
     Ok(())
 }
 
-/// A row about a tree and the scratch memory that was used beside it.
+/// A row about a tree and the scratch memory that was used with it.
 fn push<W: BenchWord>(
     session: &mut Session,
     data: &Data<W>,

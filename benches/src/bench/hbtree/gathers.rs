@@ -18,7 +18,7 @@ const AHEAD: [usize; 5] = [4, 8, 16, 24, 32];
 /// Gathers of one task.
 const TASK: usize = 1 << 12;
 
-/// Measures gathers from a table of so many bytes, rounded up to a power of two, in transparent huge pages: rows of a
+/// Measures gathers from a table of `bytes` bytes, rounded up to a power of two, in transparent huge pages: rows of a
 /// section, and the highest rate, in 10^9 per second. `None` where host memory has no room.
 ///
 /// # Errors
@@ -53,7 +53,8 @@ pub(crate) fn gathers(session: &mut Session, section: &'static str, bytes: u64) 
         let checksum = session.check_slice(&what, "sums", &sums, 0..sums.len(), u64::MAX, expected)?;
         let mut row = Row::new(section, "ceiling", "gather 64 B", count, timing, checksum).on("cpu").over(
             lines.len(),
-            ("line", "64 B"),
+            "line",
+            "64 B",
             "uniform",
         );
         row.set("in_flight", ahead);

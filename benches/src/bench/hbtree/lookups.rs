@@ -34,7 +34,7 @@ pub(crate) fn measure<W: BenchWord, O: Copy + Default + Send + Sync>(
     measure_count(session, what, keys, 1 << session.plan.queries, get, word)
 }
 
-/// [`measure`], of batches of so many queries.
+/// [`measure`], of batches of `count` queries.
 ///
 /// # Errors
 /// As [`measure`].
@@ -49,7 +49,7 @@ pub(crate) fn measure_count<W: BenchWord, O: Copy + Default + Send + Sync>(
     measure_ranks(session, what, keys, (count, keys.shuffled(session.seed ^ RANKS)), get, word)
 }
 
-/// [`measure_count`], of the keys of any ranks: those of a round of so many queries, one by one.
+/// [`measure_count`], of the keys of any ranks: `rank` gives the ranks of a round's queries, one by one.
 ///
 /// # Errors
 /// As [`measure`].

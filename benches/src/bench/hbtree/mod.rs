@@ -1,6 +1,5 @@
 //! The HB+-tree (Shahvarani and Jacobsen, SIGMOD 2016): what the figures of its paper have in common.
 
-pub(crate) mod beside;
 pub(crate) mod columns;
 pub(crate) mod gathers;
 pub(crate) mod keys;
@@ -8,5 +7,6 @@ pub(crate) mod lookups;
 pub(crate) mod plan;
 pub(crate) mod ranges;
 pub(crate) mod regular;
+pub(crate) mod relative;
 pub(crate) mod room;
 pub(crate) mod subject;

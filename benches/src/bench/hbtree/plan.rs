@@ -54,7 +54,7 @@ pub(crate) fn at_each(
     Ok(())
 }
 
-/// Queries of a small batch, or of a pool that small batches are taken from: at most those of a large one.
+/// Queries of a small batch, or of a pool that small batches are taken from: at most the queries of a large one.
 pub(crate) fn at_most(session: &Session, size: u32) -> usize {
     1 << session.plan.queries.min(size)
 }

@@ -14,7 +14,8 @@ use lanetree_base::parallel::*;
 /// The most pairs that a batch returns, as a power of two.
 const MOST_PAIRS: u32 = 27;
 
-/// Measures random ranges of so many pairs, by everyone there is: a row each, none where host memory has no room.
+/// Measures random ranges of `length` pairs, by the CPU alone and with the device: a row each, none where host memory
+/// has no room.
 ///
 /// # Errors
 /// The library's; [`Wrong`](crate::bench::error::Error::Wrong) with the first difference.

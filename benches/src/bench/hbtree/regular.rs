@@ -59,7 +59,7 @@ impl RegularSubject {
         let bytes = stats.inner_bytes + stats.leaf_bytes + stats.device_bytes;
         Row::new(section, "hbtree", operation, count, timing, checksum)
             .on(if session.runs_kernels() { session.device_name() } else { "cpu" })
-            .over(self.keys.len(), (name, name), "uniform")
+            .over(self.keys.len(), name, name, "uniform")
             .with("height", stats.height)
             .with("footprint_bytes", bytes)
             .with("bytes_per_key", bytes as f64 / self.keys.len() as f64)

@@ -90,7 +90,7 @@ impl<W: BenchWord, L: Structure> Subject<W, L> {
         self.look_up_count(session, section, side, what, 1 << session.plan.queries)
     }
 
-    /// [`Subject::look_up`], of batches of so many queries.
+    /// [`Subject::look_up`], of batches of `count` queries.
     ///
     /// # Errors
     /// As [`measure_count`].
@@ -148,7 +148,7 @@ impl<W: BenchWord, L: Structure> Subject<W, L> {
         let bytes = self.stats.inner_bytes + self.stats.leaf_bytes + self.stats.device_bytes;
         let mut row = Row::new(section, L::NAME, operation, count, timing, checksum)
             .on(device)
-            .over(self.keys.len(), (name, name), "uniform")
+            .over(self.keys.len(), name, name, "uniform")
             .with("fanout", self.stats.fanout)
             .with("height", self.stats.height)
             .with("hit_rate", 1.0)

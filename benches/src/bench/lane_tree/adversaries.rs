@@ -16,7 +16,8 @@ pub(crate) enum Adversary {
     TwoOrThreeBits,
     /// The numbers with the fewest set bits.
     FewestBits,
-    /// Groups of so many keys; between the bits that tell groups apart and those that tell a group's keys apart, all are 0.
+    /// Groups of this number of keys; between the bits that tell groups apart and those that tell a group's keys apart,
+    /// all are 0.
     Window(usize),
     /// Gaps of 1, 2, 4 and so on, up to 2^39 or as large as there is room for; then from 1 again.
     DoublingGaps,
@@ -26,8 +27,8 @@ pub(crate) enum Adversary {
 const MOST_GAPS: u32 = 40;
 
 impl Adversary {
-    /// All of them. Groups of 2^13 keys are many nodes each, those of 5 about a line. Groups of 17 take LaneTree the most
-    /// bytes of all up to 300: each needs a fifth line for its last key.
+    /// All of them. Groups of 2^13 keys are many nodes each, groups of 5 about a bucket. Groups of 17 take LaneTree the
+    /// most bytes of all up to 300: each needs a fifth bucket for its last key.
     pub(crate) const ALL: [Self; 9] = [
         Self::LastBits,
         Self::TwoEnds,
@@ -90,7 +91,7 @@ impl Adversary {
     }
 }
 
-/// Numbers with so many set bits, at most `len`: by their count, and those of one count in ascending order.
+/// The first `len` numbers that have `counts` set bits: by the number of set bits, then ascending.
 fn with_bits(counts: core::ops::RangeInclusive<u32>, len: usize) -> Vec<u64> {
     let mut keys = Vec::with_capacity(len);
     for count in counts {

@@ -40,7 +40,7 @@ struct Second {
     index: Tree,
     /// How many keys the tree has, too.
     both: usize,
-    /// Of the tree's pairs, every so many have them.
+    /// Every `step`-th pair of the tree has one of them.
     step: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Combinations<'a> {
         Ok(Self { table, data, pooled, tree, plain, pairs })
     }
 
-    /// Measures all calls with a second side of about so many keys, half of which the tree has.
+    /// Measures all calls with a second side of about `count` keys, half of which the tree has.
     ///
     /// # Errors
     /// The library's; a wrong answer.
@@ -125,7 +125,7 @@ impl<'a> Combinations<'a> {
             [Some(key), Some(next).filter(|next| *next > key && !is_there(next))].into_iter().flatten()
         });
         let keys = keys.expect("memory for a batch");
-        // Other values than those of the tree.
+        // Values that differ from the tree's.
         let values: Vec<u64> = keys.par_iter().map(|&key| value_of(!key)).collect();
         let index = LaneTree::builder().build_sorted(&self.pooled, &keys, &values)?;
         let pairs = (self.pooled.upload(&keys)?, self.pooled.upload(&values)?);
@@ -163,7 +163,7 @@ impl<'a> Combinations<'a> {
             let expected = |i: usize| right(asked[i]).unwrap_or(miss());
             checksum = checksum.and(session.check_slice(&what, "values", &found, 0..asked.len(), miss(), expected)?);
         }
-        // The pairs of both sides that must be read, and those of the result.
+        // The pairs of both sides that must be read, and the pairs of the result.
         let is_of_batch = operation.ends_with("_sorted") || operation.ends_with("_sorted_on");
         let both = self.data.len() + second.keys.len();
         let bytes = match operation {
@@ -259,7 +259,7 @@ impl<'a> Combinations<'a> {
         Ok(())
     }
 
-    /// With the ceiling of copying so many bytes.
+    /// Adds a row with the ceiling of copying `bytes` bytes.
     fn push(
         &self,
         session: &mut Session,

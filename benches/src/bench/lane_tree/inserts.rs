@@ -25,9 +25,9 @@ pub(crate) struct Inserted {
     pub(crate) bytes_per_key: f64,
 }
 
-/// Of [`SERIES`] batches of equal size, one after another into a tree over these sorted pairs, whose memory comes from a pool: the
-/// first, the slowest of the others, and the last. Each is timed from the call to its return. In the last run the keys of each are
-/// looked up, and those of all at the end.
+/// Of [`SERIES`] batches of equal size, one after another into a tree over these sorted pairs, whose memory comes from
+/// a pool: the first, the slowest of the others, and the last. Each is timed from the call to its return. In the last
+/// run each batch's keys are looked up after it, and all keys at the end.
 ///
 /// # Errors
 /// The library's; a wrong answer.

@@ -114,7 +114,7 @@ kernel_args! {
         pub offset: u64,
         /// How many bits, at least one.
         pub count: u64,
-        /// A hit mask, whose bits are cleared where those of the bitmap are: `[count.div_ceil(32)]`.
+        /// A hit mask. A bit is cleared where the bitmap's bit is 0: `[count.div_ceil(32)]`.
         pub hits: GlobalMut<u32>,
         /// 1: then the complement of these bits.
         pub complement: u64,

@@ -105,7 +105,7 @@ impl Kernel for Numbers {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: there are so many probes and offsets; outputs are below the capacity.
+        // SAFETY: probes and offsets are as many as the arguments say; outputs are below the capacity.
         unsafe {
             let total = simt.load(args.offsets, args.count, Hint::ReadOnly).min(args.capacity);
             let Some(outputs) = WarpOutputs::new(simt, args.offsets, args.count, total) else { return };

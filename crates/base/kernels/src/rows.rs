@@ -63,7 +63,7 @@ pub struct WarpOutputs {
 }
 
 impl WarpOutputs {
-    /// Warp collective (all lanes). Those of the calling warp, of `total`; none if they are past the last one.
+    /// Warp collective (all lanes). The calling warp's outputs, of `total`; none if they are past the last output.
     ///
     /// # Safety
     /// There are `rows + 1` offsets, at least two, which do not descend from 0; `total` is at most the last one. The kernel has the
@@ -131,9 +131,9 @@ impl WarpOutputs {
         }
     }
 
-    /// Warp collective (all lanes). Calls `body` for each [`AT_ONCE`] steps, with the first of a lane's two outputs of the first step,
-    /// and where they are; that of a step is [`STEP`] further on than that of the one before. Outputs may be past the last one, and
-    /// are in any row then.
+    /// Warp collective (all lanes). Calls `body` for each [`AT_ONCE`] steps, with the first of a lane's two outputs of
+    /// the first step, and where they are. A lane's output of a step is [`STEP`] after its output of the step before.
+    /// Outputs may be past the last one; the row is then unspecified.
     ///
     /// # Safety
     /// The warp made them, and nothing else uses that shared memory.

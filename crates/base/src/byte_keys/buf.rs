@@ -46,7 +46,7 @@ impl Default for Ends {
 }
 
 impl ByteKeysBuf {
-    /// No strings.
+    /// An empty batch of strings. Allocates nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -172,7 +172,7 @@ impl ByteKeysBuf {
         Ok(Self::from_parts(bytes, offsets))
     }
 
-    /// Appends all strings of another batch.
+    /// Appends all strings of another batch, in their order.
     pub fn append(&mut self, other: &Self) {
         if self.is_empty() {
             self.clone_from(other);

@@ -84,7 +84,8 @@ numbers! {
 }
 
 impl DeviceKeys {
-    /// Copies strings to a device.
+    /// Copies a batch of strings to a device: their bytes one after another, and, unless all have one width, where each
+    /// begins. Returns when the copy is complete.
     ///
     /// # Errors
     /// [`Error::KeyTooLong`] for a string of 2^32 bytes or more; [`Error::Runtime`] if there is no room.

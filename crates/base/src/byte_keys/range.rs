@@ -33,7 +33,7 @@ pub struct ByteRange<'a> {
 }
 
 impl<'a> ByteRange<'a> {
-    /// The range between two bounds.
+    /// The strings between two bounds, each of which is included, excluded or absent, in the order of their bytes.
     pub fn new(start: Bound<&'a [u8]>, end: Bound<&'a [u8]>) -> Self {
         Self { start, end, limit: u64::MAX }
     }

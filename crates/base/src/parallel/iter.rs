@@ -35,7 +35,7 @@ pub unsafe trait Parallel: Sync + Sized {
     /// are dropped.
     unsafe fn part(&self, range: Range<usize>) -> Self::Part;
 
-    /// In parts of at least so many items, unless there are fewer.
+    /// In parts of at least `min_len` items, unless there are fewer in all.
     fn with_min_len(self, min_len: usize) -> MinLen<Self> {
         MinLen { items: self, min_len }
     }
@@ -121,7 +121,7 @@ pub unsafe trait Parallel: Sync + Sized {
                 part.set_len(0);
             }
         });
-        // SAFETY: so many have been moved there.
+        // SAFETY: `len` items have been moved there.
         unsafe { all.set_len(len) };
         Ok(all)
     }
@@ -373,14 +373,14 @@ impl<P: Parallel> Iterator for PartIter<'_, P> {
     }
 }
 
-/// See [`Parallel::with_min_len`].
+/// The items of a loop, in parts of a least length: what [`Parallel::with_min_len`] returns.
 #[derive(Debug)]
 pub struct MinLen<P> {
     items: P,
     min_len: usize,
 }
 
-// SAFETY: numbers are those of the items.
+// SAFETY: an item keeps its number.
 unsafe impl<P: Parallel> Parallel for MinLen<P> {
     type Item = P::Item;
     type Part = P::Part;
@@ -398,14 +398,14 @@ unsafe impl<P: Parallel> Parallel for MinLen<P> {
     }
 }
 
-/// See [`Parallel::map`].
+/// The items of a loop after a function: what [`Parallel::map`] returns.
 #[derive(Debug)]
 pub struct Map<P, F> {
     items: P,
     f: F,
 }
 
-// SAFETY: numbers are those of the items.
+// SAFETY: an item keeps its number.
 unsafe impl<P: Parallel, R: Send, F: Fn(P::Item) -> R + Sync> Parallel for Map<P, F> {
     type Item = R;
     type Part = MapPart<P::Part, F>;
@@ -449,11 +449,11 @@ impl<I: Iterator, R, F: Fn(I::Item) -> R> Iterator for MapPart<I, F> {
     }
 }
 
-/// See [`Parallel::enumerate`].
+/// The items of a loop with their numbers: what [`Parallel::enumerate`] returns.
 #[derive(Debug)]
 pub struct Enumerate<P>(P);
 
-// SAFETY: numbers are those of the items.
+// SAFETY: an item keeps its number.
 unsafe impl<P: Parallel> Parallel for Enumerate<P> {
     type Item = (usize, P::Item);
     type Part = core::iter::Zip<Range<usize>, P::Part>;
@@ -471,11 +471,11 @@ unsafe impl<P: Parallel> Parallel for Enumerate<P> {
     }
 }
 
-/// See [`Parallel::zip`].
+/// The items of two loops in pairs: what [`Parallel::zip`] returns.
 #[derive(Debug)]
 pub struct Zip<A, B>(A, B);
 
-// SAFETY: numbers are those of both.
+// SAFETY: an item's number is the same in both.
 unsafe impl<A: Parallel, B: Parallel> Parallel for Zip<A, B> {
     type Item = (A::Item, B::Item);
     type Part = core::iter::Zip<A::Part, B::Part>;

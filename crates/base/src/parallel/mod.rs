@@ -27,7 +27,7 @@ pub use lanetree_runtime::threads;
 /// Parts for each thread, so that those that end first have something to take over.
 const PARTS: usize = 8;
 
-/// How many parts a loop over so many items has, if each has at least so many.
+/// The number of parts of a loop over `len` items, if each part has at least `min_len`.
 fn parts(len: usize, min_len: usize) -> usize {
     // Before the threads are counted: that takes longer than a small batch.
     match len / min_len.max(1) {

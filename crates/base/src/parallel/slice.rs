@@ -42,7 +42,7 @@ pub trait ParallelSlice<T> {
     where
         T: Send;
 
-    /// So many elements that follow one another, from each element on that has so many.
+    /// All windows of `len` adjacent elements, overlapping, from the first element on.
     ///
     /// # Panics
     /// If the number is 0.
@@ -95,7 +95,7 @@ impl<T> ParallelSlice<T> for [T] {
     }
 }
 
-/// See [`ParallelSlice::par_iter`].
+/// References to a slice's elements: what [`ParallelSlice::par_iter`] returns.
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a [T]);
 
@@ -113,7 +113,7 @@ unsafe impl<'a, T: Sync> Parallel for Iter<'a, T> {
     }
 }
 
-/// See [`ParallelSlice::par_iter_mut`].
+/// Mutable references to a slice's elements: what [`ParallelSlice::par_iter_mut`] returns.
 pub struct IterMut<'a, T> {
     elements: Place<T>,
     len: usize,
@@ -138,7 +138,7 @@ unsafe impl<'a, T: Send> Parallel for IterMut<'a, T> {
     }
 }
 
-/// See [`ParallelSlice::par_chunks`].
+/// Chunks of a slice: what [`ParallelSlice::par_chunks`] returns.
 #[derive(Debug)]
 pub struct Chunks<'a, T> {
     elements: &'a [T],
@@ -159,7 +159,7 @@ unsafe impl<'a, T: Sync> Parallel for Chunks<'a, T> {
     }
 }
 
-/// See [`ParallelSlice::par_chunks_mut`].
+/// Mutable chunks of a slice: what [`ParallelSlice::par_chunks_mut`] returns.
 pub struct ChunksMut<'a, T> {
     elements: IterMut<'a, T>,
     len: usize,
@@ -188,7 +188,7 @@ fn elements(pieces: Range<usize>, len: usize, all: usize) -> Range<usize> {
     pieces.start * len..end
 }
 
-/// See [`ParallelSlice::par_windows`].
+/// Overlapping windows of a slice: what [`ParallelSlice::par_windows`] returns.
 #[derive(Debug)]
 pub struct Windows<'a, T> {
     elements: &'a [T],

@@ -95,7 +95,7 @@ pub fn sort_unstable_by<T: Send>(items: &mut [T], order: impl Fn(&T, &T) -> Orde
     }
 }
 
-/// Items of a chunk by their buckets, those of a bucket in their order.
+/// A chunk's items, grouped by bucket; within a bucket, in their original order.
 struct Distributed<T> {
     items: Vec<T>,
     /// Where each bucket ends.

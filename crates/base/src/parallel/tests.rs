@@ -2,7 +2,7 @@ use super::*;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Lengths around those of parts.
+/// Lengths around the lengths of parts.
 const LENGTHS: [usize; 8] = [0, 1, 2, 7, 8, 63, 1000, 100_003];
 
 /// In pools of several sizes, and outside of one.

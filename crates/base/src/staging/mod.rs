@@ -53,7 +53,7 @@ pub struct Lengths {
 /// The slots of threads, kept for the next batches.
 pub struct Staging {
     idle: Mutex<Vec<Vec<Slot>>>,
-    /// As measured, but in tests.
+    /// How long pieces are: as was measured to be fastest, except in tests.
     pub lengths: Lengths,
 }
 

@@ -15,7 +15,7 @@ use lanetree_base::parallel::*;
 use node::PREFIX;
 use target::{Node, NodeRef, View};
 
-/// Queries of one task, of so many: a thread's share where these are few, as in CuART on the CPU.
+/// Queries of one task, out of `queries`: a thread's share where these are few, as in CuART on the CPU.
 pub fn task(queries: usize) -> usize {
     queries.div_ceil(threads()).clamp(1 << 8, 1 << 12)
 }
@@ -108,10 +108,10 @@ impl Art {
         None
     }
 
-    /// Sets the values of keys, by all threads at the same time: operation `i` of `count` sets that of `key(i)`, if it is
-    /// there, to `change(i)`: a number above that of all operations before it, in the upper half, and the new value, in
-    /// the lower one. An atomic maximum of both in the leaf keeps the last operation's value, in whatever order threads
-    /// come to it.
+    /// Sets the values of keys, by all threads at the same time: operation `i` of `count` sets the value of `key(i)`,
+    /// if the key is there, to `change(i)`: in the upper half a number above the numbers of all operations before it,
+    /// in the lower half the new value. An atomic maximum of both in the leaf keeps the last operation's value, in
+    /// whatever order threads come to it.
     pub fn update_in_order<'k>(
         &mut self,
         count: usize,

@@ -77,7 +77,7 @@ impl Table {
     /// Allocates and fills `bytes` bytes, in the stream's order; may return before they are filled.
     ///
     /// # Errors
-    /// If the device has no room, and those of a launch.
+    /// If the device has no room; the errors of a launch.
     pub fn new(stream: &Stream, bytes: u64) -> Result<Self> {
         let mut words: Buffer<u64> = stream.device().alloc((bytes / 8) as usize)?;
         let count = words.len() as u64;
@@ -125,8 +125,8 @@ impl Table {
             Chunk::B64 => Call::of::<kernels::Gather<64>>(&args),
             Chunk::B128 => Call::of::<kernels::Gather<128>>(&args),
         };
-        // SAFETY: the chunks are those of a part of the table, and there is a word of output for each thread; both
-        // pointers are for this stream.
+        // SAFETY: the chunks are a part of the table, and there is a word of output for each thread; both pointers are
+        // for this stream.
         unsafe { stream.call(shape, call) }
     }
 

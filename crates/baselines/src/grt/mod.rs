@@ -52,7 +52,7 @@ pub enum Compare {
 pub struct Grt<V> {
     buffer: Buffer<u64>,
     len: usize,
-    /// Updates of all batches, those of keys that are not in the tree included.
+    /// Updates of all batches, including updates of keys that are not in the tree.
     updates: u64,
     compare: Compare,
     values: PhantomData<V>,
@@ -68,8 +68,8 @@ impl<V: Word> Grt<V> {
         Self::of_words(device, &map::map::<V>(art)?, art.len())
     }
 
-    /// As [`Grt::new`] of the tree of `len` keys that ascend, without that tree: by all threads, and with no memory
-    /// beside the buffer's.
+    /// Builds the same tree as [`Grt::new`], directly from `len` ascending keys: by all threads, and with no memory
+    /// besides the buffer's.
     ///
     /// # Errors
     /// As [`Grt::new`].
@@ -134,13 +134,13 @@ impl<V: Word> Grt<V> {
         }
         let (keys, values) = (queries.keys(stream)?, values.write_on(stream)?);
         // SAFETY: queries are as `Queries` says, results are long enough; all pointers are for this stream.
-        unsafe { self.get_raw(stream, (keys, queries.len()), values, hits, miss) }
+        unsafe { self.get_raw(stream, keys, queries.len(), values, hits, miss) }
     }
 
     /// As [`Grt::get`], of `count` queries and into memory that someone else keeps.
     ///
     /// # Errors
-    /// Those of a launch.
+    /// The errors of a launch.
     ///
     /// # Safety
     /// There are that many queries, as [`KeysRef`] says, that many values, and a word of hit mask for every 32 of them
@@ -149,7 +149,8 @@ impl<V: Word> Grt<V> {
     pub unsafe fn get_raw(
         &self,
         stream: &Stream,
-        (queries, count): (KeysRef, usize),
+        queries: KeysRef,
+        count: usize,
         values: GlobalMut<V>,
         hits: GlobalMut<u32>,
         miss: V,
@@ -174,7 +175,8 @@ impl<V: Word> Grt<V> {
     pub fn range(
         &self,
         stream: &Stream,
-        (starts, ends): (Queries<'_>, Queries<'_>),
+        starts: Queries<'_>,
+        ends: Queries<'_>,
         limit: usize,
         values: &mut Buffer<V>,
         lens: &mut Buffer<u64>,
@@ -212,8 +214,8 @@ impl<V: Word> Grt<V> {
         Ok(if self.is_empty() { Global::null() } else { self.buffer.read_on(stream)?.cast() })
     }
 
-    /// Sets the values of keys: that of key `i`, if it is in the tree, becomes `values[i]`; of equal keys in a
-    /// batch, the last one's stays. Bit `i % 32` of `hits[i / 32]` says whether key `i` is in the tree. In the
+    /// Sets the values of keys: the value of key `i`, if the key is in the tree, becomes `values[i]`; of equal keys in
+    /// a batch, the last one's stays. Bit `i % 32` of `hits[i / 32]` says whether key `i` is in the tree. In the
     /// stream's order; may return before it is done.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ impl<'a> Queries<'a> {
     /// `len` strings that someone else keeps on `device`.
     ///
     /// # Safety
-    /// There are so many, they are as [`KeysRef`] says, and the stream in which they are looked up may read them.
+    /// There are `len` keys, they are as [`KeysRef`] says, and the stream in which they are looked up may read them.
     pub unsafe fn from_raw(keys: KeysRef, len: usize, device: &'a Device) -> Self {
         Self { source: Source::Raw(keys), len, device }
     }

@@ -254,7 +254,7 @@ fn bad_calls_are_errors() {
     assert!(matches!(error, Error::OutOfRange { len: 18, buffer_len: 16, .. }), "{error}");
 }
 
-/// Ranges between any two strings, against those of the map.
+/// Ranges between any two strings, compared with the map's.
 fn check_ranges<V: Word>(subject: &Subject<V>, bounds: &[(Vec<u8>, Vec<u8>)], limit: usize) {
     let upload = |keys: Vec<&[u8]>| KeyBuffers::upload(&subject.device, &keys).unwrap();
     let starts = upload(bounds.iter().map(|(start, _)| &start[..]).collect());
@@ -262,7 +262,7 @@ fn check_ranges<V: Word>(subject: &Subject<V>, bounds: &[(Vec<u8>, Vec<u8>)], li
     let mut values = subject.device.alloc(bounds.len() * limit).unwrap();
     let mut lens = subject.device.alloc(bounds.len()).unwrap();
     let queries = (starts.queries(), ends.queries());
-    subject.grt.range(&subject.stream, queries, limit, &mut values, &mut lens).unwrap();
+    subject.grt.range(&subject.stream, queries.0, queries.1, limit, &mut values, &mut lens).unwrap();
     subject.stream.synchronize().unwrap();
     let lens = lens.to_vec().unwrap();
     for (i, (start, end)) in bounds.iter().enumerate() {
@@ -335,10 +335,10 @@ fn bad_ranges_are_errors() {
     let (grt, stream) = (Grt::<u32>::new(&device, &Art::new([("k", 1)])).unwrap(), device.stream().unwrap());
     let (one, two) = (KeyBuffers::upload(&device, &["k"]).unwrap(), KeyBuffers::upload(&device, &["a", "b"]).unwrap());
     let (mut values, mut lens) = (device.alloc(5).unwrap(), device.alloc(1).unwrap());
-    let error = grt.range(&stream, (one.queries(), two.queries()), 1, &mut values, &mut lens).unwrap_err();
+    let error = grt.range(&stream, one.queries(), two.queries(), 1, &mut values, &mut lens).unwrap_err();
     assert!(matches!(error, Error::LengthMismatch { expected: 1, actual: 2, .. }), "{error}");
-    let error = grt.range(&stream, (one.queries(), one.queries()), 6, &mut values, &mut lens).unwrap_err();
+    let error = grt.range(&stream, one.queries(), one.queries(), 6, &mut values, &mut lens).unwrap_err();
     assert!(matches!(error, Error::LengthMismatch { expected: 6, actual: 5, .. }), "{error}");
-    let error = grt.range(&stream, (two.queries(), two.queries()), 1, &mut values, &mut lens).unwrap_err();
+    let error = grt.range(&stream, two.queries(), two.queries(), 1, &mut values, &mut lens).unwrap_err();
     assert!(matches!(error, Error::LengthMismatch { expected: 2, actual: 1, .. }), "{error}");
 }

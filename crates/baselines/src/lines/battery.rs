@@ -4,7 +4,7 @@ use crate::Simd;
 use lanetree_layout::{Key, KeyWord, Word};
 use std::collections::BTreeMap;
 
-/// Numbers of pairs around those of nodes, leaves and groups.
+/// Numbers of pairs around the sizes of nodes, leaves and groups.
 const SIZES: [usize; 22] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 66, 1000, 4095, 4096, 4097];
 /// Larger than a block of three levels of lines, and no multiple of anything.
 const LARGE: usize = 100_003;

@@ -61,7 +61,8 @@ impl Drop for Abort {
     }
 }
 
-/// PALM: each thread of the pool has one part of the batch, and waits for the threads beside it only.
+/// PALM: each thread of the pool has one part of the batch, and waits only for the threads of the next and previous
+/// parts.
 ///
 /// A node belongs to the thread that has its first item: the first group of a leaf, or the first change of an inner node's
 /// children. The thread skips leading items whose node belongs to an earlier thread, and takes over what later threads

@@ -128,7 +128,7 @@ impl<const WRITE: bool> Kernel for Spread<WRITE> {
     }
 }
 
-/// Kinds of leaves on a device, from those of 8 bytes on.
+/// The number of kinds of leaves on a device: of 8, 16 and 32 bytes, and long ones.
 pub const KINDS: usize = 4;
 
 kernel_args! {
@@ -140,7 +140,7 @@ kernel_args! {
         pub leaves: Global<u64>,
         /// How many.
         pub count: u64,
-        /// How many leaves of each type are in each block; the counts of a type follow those of the previous type.
+        /// How many leaves of each type are in each block; the counts of a type follow the counts of the previous type.
         pub tile_counts: GlobalMut<u32>,
         /// The sums before each.
         pub tile_offsets: Global<u64>,
@@ -263,7 +263,7 @@ impl Kernel for Move {
             let to = moved.byte_add(index * kind.stride());
             let value = value_word(kind);
             let (mut pairs, rank_word) = match class {
-                // Its rank lies beside it.
+                // Its rank is stored with it.
                 0 => (1, u64::MAX),
                 1 => (2, value + 1),
                 2 => (4, value + 1),

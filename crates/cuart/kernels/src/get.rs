@@ -170,7 +170,8 @@ pub(crate) unsafe fn leaf_equals<S: Simt, const WORDS: usize>(
 ) -> bool {
     let at = tree.address(leaf).cast::<u64>();
     let kind = leaf.kind();
-    // SAFETY: the words lie in the leaf, vectors on 16-byte boundaries; the leaves of a tree are those of its words.
+    // SAFETY: the words lie in the leaf, vectors on 16-byte boundaries; the tree's leaves have the layout for its
+    // words.
     unsafe {
         if WORDS == 1 || kind == LinkType::Leaf8 {
             return simt.load(at, 0, hint) == query.word(simt, 0);

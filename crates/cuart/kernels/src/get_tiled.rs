@@ -85,7 +85,8 @@ unsafe fn value_beside<S: Simt>(simt: S, tree: &TreeRef, leaf: Link, len: u32) -
     (value, if fits { leaf } else { Link::NONE })
 }
 
-/// Per thread. Whether this lane's words of a leaf's key equal those of a query. Key and query have the same length.
+/// Per thread. Whether this lane's words of a leaf's key equal the same words of the query. Key and query have the same
+/// length.
 ///
 /// # Safety
 /// A leaf of the tree on the device, and a query of the batch.

@@ -114,7 +114,7 @@ impl<V: Word> Kernel for Expand<V> {
 /// not.
 ///
 /// # Safety
-/// There are so many, at least one.
+/// There are `count` numbers, at least one.
 #[inline(always)]
 unsafe fn last_not_above<S: Simt>(simt: S, numbers: Global<u64>, count: u64, bound: u64) -> u64 {
     let (mut low, mut high) = (0, count);

@@ -8,8 +8,8 @@ use lanetree_simt::{Global, Hint, Simt, first_equal, kernel_args};
 pub const THREADS: u32 = 256;
 
 kernel_args! {
-    /// A tree on the device: passed to kernels by value. The buffers are those of
-    /// [`Regions`](crate::layout::Regions), in bytes where they are of nodes and leaves.
+    /// A tree on the device: passed to kernels by value. One buffer per region of [`Regions`](crate::layout::Regions);
+    /// nodes and leaves are buffers of bytes.
     pub struct TreeRef {
         /// Nodes of up to 4 children.
         pub n4: Global<u8>,
@@ -35,7 +35,8 @@ kernel_args! {
         pub order: Global<u64>,
         /// The topmost link's bits; 0 in an empty tree.
         pub root: u64,
-        /// The bits of the link of the leaf of rank 0, where those of the other ranks follow it; otherwise 0.
+        /// The bits of the link to the leaf of rank 0, if the leaves of the other ranks follow it in order; otherwise
+        /// 0.
         pub first: u64,
         /// Keys.
         pub len: u64,

@@ -3,6 +3,7 @@
 mod memory;
 
 pub(super) use memory::Memory;
+use memory::Ordering;
 
 use super::batch::UpdateBatch;
 use super::over;
@@ -33,8 +34,8 @@ pub enum UpdateEngine {
     /// as large, stays in the cache and is never full. 16 MiB. [`ChangeScratch::one_table`](crate::ChangeScratch::one_table)
     /// has the paper's one table instead.
     HashTable,
-    /// The highest operation of each leaf in an array beside the tree, 8 bytes for each leaf, by an atomic maximum;
-    /// then the same second stage. 8 bytes for each operation.
+    /// The number of the last operation of each leaf, by an atomic maximum, in an array of 8 bytes per leaf next to the
+    /// tree; then the same second stage. 8 bytes per operation.
     Stamps,
     /// One stage, for 32-bit values: the leaf has room for the operation's number above the value, so an atomic maximum
     /// of both together keeps the last operation's value. Takes no memory. Not for trees with keys of more than 32
@@ -139,8 +140,8 @@ fn order<V: Word>(
     }
     let skip = if tree.root.kind().is_node() { tree.root.span().min(8) } else { 0 };
     batch.keys.heads(stream, skip, &mut ordering.heads)?;
-    let sorted = (&mut ordering.sorted, &mut ordering.picks);
-    radix_argsort(stream, &ordering.heads, batch.count, 32 - ORDER_BITS..32, sorted, &mut ordering.sort)?;
+    let Ordering { heads, sorted, picks, sort, .. } = ordering;
+    radix_argsort(stream, heads, batch.count, 32 - ORDER_BITS..32, sorted, picks, sort)?;
     Ok(ordering.picks.read_on(stream)?)
 }
 
@@ -274,8 +275,8 @@ fn stamp<V: Word>(tree: &mut Parts, stream: &Stream, batch: &UpdateBatch<'_, V>,
     let first_stamp = stamps.next;
     stamps.next += batch.count as u64;
     let args = StampArgs { locate, stamps: stamps.buffer.write_on(stream)?, firsts: stamps.firsts, first_stamp };
-    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, hit
-    // mask for them, and a stamp for each leaf, none of which is above those of the batch.
+    // SAFETY: the tree is valid and without leaves in main memory; there are that many queries, a link for each, a hit
+    // mask for them, and a stamp for each leaf, none of which is above the batch's stamps.
     unsafe { over(stream, batch.count)?.run(calls::stamp(words, &args))? };
     Ok(first_stamp)
 }
@@ -311,8 +312,8 @@ fn find_last<V: Word>(tree: &Parts, stream: &Stream, batch: &UpdateBatch<'_, V>,
     // hit mask for them.
     unsafe { over(stream, batch.count)?.run(calls::locate(tree.query_words(), &args))? };
     let sorting = memory.sorting.as_mut().expect("an engine that sorts");
-    let links = (&mut sorting.links, &mut sorting.operations);
-    radix_argsort(stream, &memory.links, batch.count, 0..64, links, &mut sorting.sort)?;
+    let (links, operations) = (&mut sorting.links, &mut sorting.operations);
+    radix_argsort(stream, &memory.links, batch.count, 0..64, links, operations, &mut sorting.sort)?;
     let pairs = Pairs { keys: &sorting.links, values: &sorting.operations, count: batch.count.into() };
     let last =
         PairsMut { keys: &mut sorting.last_links, values: &mut sorting.last_operations, count: &mut sorting.count };

@@ -78,7 +78,7 @@ impl<'a, V: Word> OnStream<'a, V> {
         self
     }
 
-    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    /// The value that queries without a pair get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: V) -> Self {
         self.options.miss = Some(miss);

@@ -43,7 +43,7 @@ use lanetree_runtime::Launch;
 use lanetree_runtime::{Buffer, Device, Stream};
 
 impl<V: Word> Cuart<V> {
-    /// Copies the tree to a device. Leaves in main memory stay there, beside it.
+    /// Copies the tree to a device. Leaves in main memory stay there.
     ///
     /// # Errors
     /// [`Error::Lost`]; [`Error::Runtime`] if there is no room.

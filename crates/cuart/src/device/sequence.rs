@@ -62,7 +62,7 @@ pub(super) fn write_latest<V: Word>(
         hits: batch.hits,
     };
     // SAFETY: the tree is valid and without long keys; there are that many queries and values of 32 bits, and a hit
-    // mask for them. All numbers in leaves are below those of the batch.
+    // mask for them. All numbers in leaves are below the batch's numbers.
     Ok(unsafe { over(stream, batch.count)?.run(calls::latest(tree.query_words(), &args)) }?)
 }
 

@@ -83,7 +83,8 @@ fn rebase<O: Word>(offsets: &[O], end: usize, to: &mut [u32]) {
     to[offsets.len() - 1] = end as u32;
 }
 
-/// Ranges as they are staged: the strings of their starts, those of their ends, and the sides of both.
+/// Ranges as they are staged: the strings of their starts, the strings of their ends, and whether each bound is
+/// included.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'k> {
     pub(super) ranges: &'k [Sides<'k>],

@@ -37,7 +37,7 @@ impl<V: Word> Hybrid<V> {
         self.change(keys, |index| NetChange::PutIfPresent(values[index]))
     }
 
-    /// Removes the keys that are present.
+    /// Removes the keys in `keys` that are present, with their values. Returns when it is done.
     ///
     /// # Errors
     /// As [`Hybrid::apply`].

@@ -1,7 +1,7 @@
 //! Point look-ups and neighbours.
 
 use super::split::Long;
-use super::{Hybrid, beside};
+use super::{Hybrid, concurrently};
 use crate::native::task;
 use crate::parts::Parts;
 use crate::{Cuart, Neighbor};
@@ -19,7 +19,7 @@ impl<V: Word> Hybrid<V> {
     /// Looks up keys: their values, or `None` where there is no such key. Returns when the results are complete.
     ///
     /// # Errors
-    /// Those of the device: see [`Cuart::get_many`].
+    /// The errors of the device: see [`Cuart::get_many`].
     pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
         let keys = keys.into();
         let mut out = filled(None, keys.len())?;
@@ -27,7 +27,7 @@ impl<V: Word> Hybrid<V> {
         Ok(out)
     }
 
-    /// Whether each of `keys` is present.
+    /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Hybrid::get_many`].
@@ -35,10 +35,11 @@ impl<V: Word> Hybrid<V> {
         collected(self.get_many(keys)?.iter().map(Option::is_some))
     }
 
-    /// As [`Hybrid::get_many`], into memory that is there already: one place for each key.
+    /// The value of each key into a slice: `out[i]` becomes the value of key `i`, or `None` if it is absent. Returns
+    /// when the results are complete.
     ///
     /// # Errors
-    /// As [`Hybrid::get_many`], and [`Error::OutputLength`] unless there are as many places.
+    /// As [`Hybrid::get_many`]; [`Error::OutputLength`] unless `out` has one element per key.
     pub fn get_many_into<'k>(&self, keys: impl Into<ByteKeys<'k>>, out: &mut [Option<V>]) -> Result<()> {
         let keys = keys.into();
         if out.len() != keys.len() {
@@ -61,7 +62,7 @@ impl<V: Word> Hybrid<V> {
             DeviceKind::Host => device.get_many_into(keys, out),
             _ => device.get_short_across(keys, self.max, out),
         };
-        let (outcome, found) = beside(short, || get_long(host, keys, places));
+        let (outcome, found) = concurrently(short, || get_long(host, keys, places));
         outcome?;
         let found = found?;
         out.par_chunks_mut(TASK).enumerate().for_each(|(task, out)| {
@@ -73,7 +74,7 @@ impl<V: Word> Hybrid<V> {
         Ok(())
     }
 
-    /// Ranks keys: how many keys are below each.
+    /// The rank of each key: how many of the index's keys are below it. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Cuart::lower_bound_many`].
@@ -82,7 +83,7 @@ impl<V: Word> Hybrid<V> {
         self.sums(|tree| tree.lower_bound_many(keys))
     }
 
-    /// Ranks keys: how many keys are at or below each.
+    /// How many of the index's keys are at or below each key. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`Cuart::upper_bound_many`].
@@ -112,7 +113,7 @@ impl<V: Word> Hybrid<V> {
     /// Asks both trees, and adds.
     pub(super) fn sums(&self, ask: impl Fn(&Cuart<V>) -> Result<Vec<u64>> + Sync) -> Result<Vec<u64>> {
         let (device, host) = self.trees()?;
-        let (short, long) = beside(|| ask(device), || ask(host));
+        let (short, long) = concurrently(|| ask(device), || ask(host));
         short?.into_par_iter().zip(long?).map(|(short, long)| short.saturating_add(long)).try_collect()
     }
 
@@ -123,7 +124,7 @@ impl<V: Word> Hybrid<V> {
         is_nearer: impl Fn(&[u8], &[u8]) -> bool + Sync,
     ) -> Result<Vec<Neighbor<V>>> {
         let (device, host) = self.trees()?;
-        let (short, long) = beside(|| ask(device), || ask(host));
+        let (short, long) = concurrently(|| ask(device), || ask(host));
         let nearer = |(short, long): (Neighbor<V>, Neighbor<V>)| match (&short, &long) {
             (Some((short_key, _)), Some((long_key, _))) if !is_nearer(short_key, long_key) => long,
             (None, _) => long,

@@ -26,7 +26,7 @@ use split::{Part, parts};
 /// For a batch of look-ups, the device looks up the short keys and at the same time the CPU looks up the long ones.
 /// This runs on rayon's threads, one of which drives the device (several for a large batch), while the calling thread
 /// waits. If all keys are short, or all are long, the batch goes to that tree as it is. Ranges and neighbours are
-/// queried in both trees at the same time, and merged. Like those of a [`Cuart`] on a device, they need a
+/// queried in both trees at the same time, and merged. As in a [`Cuart`] on a device, these queries need a
 /// [compact](Hybrid::compact) tree once short keys were inserted or removed.
 ///
 /// A key's length alone decides which tree it is in, so batches of changes, in which the last one of equal keys wins,
@@ -129,7 +129,8 @@ impl<V: Word> HybridBuilder<V> {
         let build = |builder: Builder<V>, device: &Device, part: &Part<'_>| {
             builder.build(device, part.keys(), &part.values(values)?)
         };
-        let (device, host) = beside(|| build(on_device, device, &short), || build(on_host, &Device::host(), &long));
+        let (device, host) =
+            concurrently(|| build(on_device, device, &short), || build(on_host, &Device::host(), &long));
         Ok(Hybrid { device: device?, host: host?, max: self.max })
     }
 
@@ -148,7 +149,7 @@ impl<V: Word> HybridBuilder<V> {
 }
 
 impl<V: Word> Hybrid<V> {
-    /// Options for building other than default trees.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> HybridBuilder<V> {
         HybridBuilder::default()
     }
@@ -202,7 +203,7 @@ impl<V: Word> Hybrid<V> {
         self.device.bytes()
     }
 
-    /// Bytes of main memory beside those of the device: those of the tree with the long keys.
+    /// Bytes of main memory that the index takes, in addition to its device memory: the tree with the long keys.
     pub fn host_bytes(&self) -> u64 {
         self.device.host_bytes() + self.host.bytes() + self.host.host_bytes()
     }
@@ -217,14 +218,15 @@ impl<V: Word> Hybrid<V> {
         self.device.is_compact() && self.host.is_compact()
     }
 
-    /// [`Cuart::compact`] of both trees.
+    /// Compacts both trees ([`Cuart::compact`]): ranks, ranges and neighbours need it after short keys were inserted or
+    /// removed. Returns by how many bytes both trees have become smaller.
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room: both trees have the same pairs as before. [`Error::Lost`].
     pub fn compact(&mut self) -> Result<u64> {
         self.check()?;
         let (device, host) = (&mut self.device, &mut self.host);
-        let (device, host) = beside(|| device.compact(), || host.compact());
+        let (device, host) = concurrently(|| device.compact(), || host.compact());
         Ok(device? + host?)
     }
 }
@@ -246,12 +248,12 @@ impl<V: Word> Hybrid<V> {
     }
 }
 
-/// Does both at the same time, on rayon's threads.
+/// Runs both functions at the same time, on rayon's threads.
 ///
 /// The device's part starts first, on a thread that has no other work. If the calling thread started it, and it is
 /// spread over several threads, these would first do all of the host's part: rayon's threads take work from each other
 /// before they take work from outside.
-fn beside<A: Send, B: Send>(on_device: impl FnOnce() -> A + Send, on_host: impl FnOnce() -> B + Send) -> (A, B) {
+fn concurrently<A: Send, B: Send>(on_device: impl FnOnce() -> A + Send, on_host: impl FnOnce() -> B + Send) -> (A, B) {
     parallel::join(on_device, on_host)
 }
 

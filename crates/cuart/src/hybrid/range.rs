@@ -1,6 +1,6 @@
-//! Ranges and prefixes: those of both trees, merged.
+//! Ranges and prefixes: the pairs of both trees, merged.
 
-use super::{Hybrid, beside};
+use super::{Hybrid, concurrently};
 use crate::range::{RangesPart, joined, prefix_sides, sides};
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteRange, ByteRanges, Sides};
@@ -27,7 +27,8 @@ impl<V: Word> Hybrid<V> {
         self.collect_many(&prefix_sides(prefixes.into())?)
     }
 
-    /// How many pairs each range has.
+    /// The number of pairs of each range, in the order of the ranges, without copying pairs. Returns when the results
+    /// are complete.
     ///
     /// # Errors
     /// As [`Hybrid::range_many`].
@@ -35,7 +36,8 @@ impl<V: Word> Hybrid<V> {
         self.counts(&sides(ranges)?)
     }
 
-    /// How many keys begin with each prefix.
+    /// The number of keys that begin with each prefix, in the order of the prefixes. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`Hybrid::range_many`].
@@ -51,7 +53,7 @@ impl<V: Word> Hybrid<V> {
 
     fn collect_many(&self, ranges: &[Sides<'_>]) -> Result<ByteRanges<V>> {
         let (device, host) = self.trees()?;
-        let (short, long) = beside(|| device.collect_many(ranges), || host.collect_many(ranges));
+        let (short, long) = concurrently(|| device.collect_many(ranges), || host.collect_many(ranges));
         let (short, long) = (short?, long?);
         if long.values.is_empty() {
             return Ok(short);

@@ -20,7 +20,7 @@ pub(super) enum Long {
 }
 
 impl Long {
-    /// Those of more than `max` bytes.
+    /// The keys of more than `max` bytes.
     pub(super) fn of(keys: ByteKeys<'_>, max: usize) -> Result<Self> {
         let is_long = |&index: &usize| keys.at(index).len() > max;
         let places: Vec<usize> = match keys.offsets() {

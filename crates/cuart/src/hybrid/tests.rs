@@ -118,7 +118,8 @@ fn check_after_changes(tree: &mut Hybrid<u64>, model: &Model, queries: &[Key]) {
     check(tree, model, queries);
 }
 
-/// Strings around a length of few different bytes: prefixes of each other, the empty one, those of exactly that length.
+/// Strings of about `max` bytes, made of few different bytes: prefixes of each other, the empty string, strings of
+/// exactly that length.
 fn key(max: usize) -> impl Strategy<Value = Key> {
     let len = prop_oneof![
         3 => max.saturating_sub(2)..=max + 2,

@@ -90,7 +90,7 @@ impl<V: Word> Cuart<V> {
         self.update_each(keys, values, None)
     }
 
-    /// Removes the keys that are present.
+    /// Removes the keys in `keys` that are present, with their values. Returns when it is done.
     ///
     /// # Errors
     /// [`Error::Runtime`] if there is no room for the free lists: the tree is unchanged. On a device as
@@ -158,7 +158,7 @@ impl<V: Word> Cuart<V> {
         // By leaf rather than by key: numbers are sorted faster than strings.
         let hit = |(index, &leaf): (usize, &Link)| (!leaf.is_none()).then_some((leaf, index));
         let mut hits = leaves.par_iter().enumerate().filter_map_collect(hit)?;
-        // Those of a leaf stay in their order.
+        // Operations on the same leaf stay in their order.
         sort_by_word(&mut hits, |hit| hit.0.bits())?;
         let is_last = |i: usize| hits.get(i + 1).is_none_or(|next| next.0 != hits[i].0);
         let write = |i: usize| is_last(i).then(|| (hits[i].0, values[hits[i].1].widen()));

@@ -29,7 +29,7 @@ impl Parts {
     pub(super) fn reserve<V: Word>(&mut self, batch: &NetBatch<'_, V>, work: &Work, long_keys: LongKeys) -> Result<()> {
         let (mut leaf8, mut leaf16, mut leaf32) = (Traffic::default(), Traffic::default(), Traffic::default());
         let (mut host_leaves, mut host_bytes) = (0, 0);
-        // New device leaves, by their units, less those of the same size that are free by then.
+        // New device leaves, by their size in units, less the leaves of the same size that are free by then.
         let mut rooms = BTreeMap::<usize, isize>::new();
         for &(at, _) in &work.inserts {
             let len = batch.keys().at(at).len();

@@ -17,8 +17,9 @@
 //! `count` is the paper's kNum, `kind` its type; `next` is its `ptrs[m]`, the leaf with the next keys. It has no `mark`, which
 //! merges use on the way.
 //!
-//! Beside the nodes are the *leaves in the order of their keys*: the number of each, the rank of its first pair, and by node
-//! number, the position in that order. Ranks, ranges and predecessors need them; the paper has none of these.
+//! In addition to the nodes, a tree has the *leaves in the order of their keys*: the number of each, the rank of its
+//! first pair, and by node number, the position in that order. Ranks, ranges and predecessors need them; the paper has
+//! none of these.
 //!
 //! Keys of unused slots are the largest word. An inner node's key is not below any key under its child, and below all under
 //! the next child: when the node was written, the largest key there. So it is for all children but the last one, whose key may
@@ -256,7 +257,7 @@ impl NodeMut {
             }
         }
         if lane < HEAD / 4 {
-            // SAFETY: the caller's; the head has so many words.
+            // SAFETY: the caller's; `lane` is a word of the head.
             unsafe { simt.store(self.head(), u64::from(lane), word, Hint::Default) };
         }
     }

@@ -1,4 +1,4 @@
-//! Nodes that removals have made too small, put together with those beside them: layer by layer from the leaves.
+//! Nodes that removals have made too small, merged with their neighbours: layer by layer from the leaves.
 //!
 //! *Touched* nodes are those with other elements afterwards; in the leaves' layer, those that are too small. Under each parent,
 //! touched nodes that are too small are in a *group* with as many neighbours as it takes, and what they hold is laid out anew,

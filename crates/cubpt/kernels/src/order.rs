@@ -180,7 +180,7 @@ kernel_args! {
         pub taken: u64,
         /// Out: the leaves in their new order.
         pub leaves: GlobalMut<u32>,
-        /// Their positions, by number. Out: those of the new ones.
+        /// Positions of leaves, by number. Out: the positions of the new leaves.
         pub positions: GlobalMut<u32>,
         /// Out: by position, how many pairs these leaves have.
         pub lens: GlobalMut<u32>,

@@ -372,7 +372,7 @@ impl<K: Word> TreeRef<K> {
     /// As [`TreeRef::is_hit`].
     #[inline(always)]
     unsafe fn neighbor<S: Simt>(&self, simt: S, place: Place, word: K, predecessor: bool) -> Option<Place> {
-        // SAFETY: heads of leaves, and the leaves beside them.
+        // SAFETY: heads of leaves, and of the next and previous leaves.
         unsafe {
             let Place { number, slot } = place;
             // Leaves may be without pairs, any number in a row: beyond the next one, ranks tell where there are some.

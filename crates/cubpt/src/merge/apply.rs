@@ -18,7 +18,7 @@ use lanetree_layout::Word;
 use lanetree_primitives::{ScanScratch, inclusive_max_scan};
 use lanetree_runtime::Buffer;
 
-/// Keys and what stands beside them: values in leaves, children in inner nodes.
+/// Keys, with values in leaves, with children in inner nodes.
 struct Elements<K, P> {
     keys: Buffer<K>,
     ptrs: Buffer<P>,
@@ -50,7 +50,7 @@ pub(crate) struct Work<B, V> {
     layers: Option<Layers<B, V>>,
     order: NewOrder,
     levels: Vec<u64>,
-    /// The free numbers afterwards, those of leaves first among the new ones.
+    /// The free node numbers after the merge. Among the new ones, the numbers of leaves come first.
     free: Buffer<u32>,
     gone: Buffer<u32>,
     gone_count: u64,
@@ -114,7 +114,7 @@ impl<B: Word, V: Word> Work<B, V> {
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime).
     pub(crate) fn write(self, stream: &Stream, tree: &mut Tree) -> Result<()> {
         if let Some((leaves, inner)) = &self.layers {
-            // SAFETY: the nodes are members of the groups, and the elements are those of these.
+            // SAFETY: the nodes are members of the groups, and the elements are the members'.
             unsafe {
                 let Prepared { layer, elements: Elements { keys, ptrs }, .. } = leaves;
                 let form = Form { flip: B::MIN, is_leaf: true };
@@ -266,7 +266,7 @@ impl Tree {
             total: layer.totals.total,
         };
         let mut bounds = device.alloc(pieces)?;
-        // SAFETY: the elements are those of the groups, each of which has a bound; a place for that of each piece.
+        // SAFETY: the elements belong to the groups, each of which has a bound; there is room for a bound per piece.
         unsafe { layer.bounds(stream, &elements.keys, B::MIN, Some(&of_groups), &mut bounds)? };
         Ok(Prepared { layer, elements, bounds })
     }

@@ -29,7 +29,7 @@ pub struct UpdateScratch<K: Key> {
 }
 
 impl<K: Key> UpdateScratch<K> {
-    /// For batches of up to that many operations.
+    /// Memory on `device` for batches of up to `operations` operations, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_frame::Error::Runtime) if the device has no room;

@@ -267,7 +267,7 @@ unsafe fn write_inner<B: Word>(
 }
 
 /// # Safety
-/// The arguments are those of a layer of the batch.
+/// The arguments belong to a layer of the batch.
 unsafe fn write_layer<B: Word, P: Word>(stream: &Stream, args: &ChangeArgs<B, P>, has_many: bool) -> Result<()> {
     let touched = args.touched.count;
     let per_node = args.nodes.node.order * (B::BYTES + P::BYTES) as u32;

@@ -40,7 +40,7 @@ fn batch(number: u32) -> Batch {
     ]
 }
 
-/// The pairs after so many batches.
+/// The pairs after `batches` batches.
 fn after(batches: u32) -> Map {
     let mut map = base();
     for number in 0..batches {
@@ -99,13 +99,13 @@ const SCRIPT: [Act; 21] = [
 
 /// How far a compaction has come.
 #[derive(Default)]
-struct Beside(Option<Compaction<u64, u32>>, Option<Compacted<u64, u32>>);
+struct Compacting(Option<Compaction<u64, u32>>, Option<Compacted<u64, u32>>);
 
-fn act(log: &mut Log<u64, u32>, beside: &mut Beside, act: Act) -> Result<()> {
+fn act(log: &mut Log<u64, u32>, compaction: &mut Compacting, act: Act) -> Result<()> {
     match act {
-        Act::Begin => log.begin_compaction().map(|begun| beside.0 = Some(begun)),
-        Act::Run => beside.0.take().expect("it was begun").run().map(|compacted| beside.1 = Some(compacted)),
-        Act::Finish => log.finish_compaction(beside.1.take().expect("it was run")),
+        Act::Begin => log.begin_compaction().map(|begun| compaction.0 = Some(begun)),
+        Act::Run => compaction.0.take().expect("it was begun").run().map(|compacted| compaction.1 = Some(compacted)),
+        Act::Finish => log.finish_compaction(compaction.1.take().expect("it was run")),
         Act::Append(durability) => log.append(&batch(log.next_batch() as u32), durability).map(drop),
         Act::Sync => log.sync(),
         Act::Compact => log.compact(),
@@ -156,15 +156,15 @@ fn after_a_power_cut_at_any_step_all_synced_batches_are_there() {
     let folder = tempfile::tempdir().unwrap();
     let cuts = PowerCuts::begin(folder.path());
     let mut log = create(folder.path()).unwrap();
-    // The number of batches that are on disk after so many steps, at least; `None` before there is a log.
+    // The least number of batches that are on disk after each number of steps; `None` before there is a log.
     let mut acknowledged = vec![(steps(), 0)];
     let mut begun = vec![(0, 0)];
-    let (mut appended, mut beside) = (0, Beside::default());
+    let (mut appended, mut compaction) = (0, Compacting::default());
     for next in SCRIPT {
         if let Act::Append(_) = next {
             begun.push((steps(), log.next_batch() as u32 + 1));
         }
-        act(&mut log, &mut beside, next).unwrap();
+        act(&mut log, &mut compaction, next).unwrap();
         appended = log.next_batch() as u32;
         if next.syncs() {
             acknowledged.push((steps(), appended));
@@ -205,10 +205,10 @@ fn a_log_whose_disk_fails_at_any_step_loses_nothing_that_was_synced() {
         for step in 0.. {
             let folder = tempfile::tempdir().unwrap();
             let mut log = create(folder.path()).unwrap();
-            let (mut least, mut beside) = (0, Beside::default());
+            let (mut least, mut compaction) = (0, Compacting::default());
             let (error, failed) = failing(step, all_after, || {
                 for next in SCRIPT {
-                    if let Err(error) = act(&mut log, &mut beside, next) {
+                    if let Err(error) = act(&mut log, &mut compaction, next) {
                         return Some(error);
                     }
                     least = log.next_batch() as u32;
@@ -216,7 +216,7 @@ fn a_log_whose_disk_fails_at_any_step_loses_nothing_that_was_synced() {
                 None
             });
             // One that has been begun is given up.
-            drop(beside);
+            drop(compaction);
             let next = log.next_batch() as u32;
             if log.is_failed() {
                 assert!(matches!(log.append(&batch(next), Synced), Err(Error::LogFailed)));

@@ -130,7 +130,7 @@ impl<'a, I: FixedIndex> Windows<'a, I> {
                     to.busy = Some((wanted.end - wanted.start) as usize);
                     let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
                     let rows = rows.window(&to.stream, pairs.clone(), part)?;
-                    // SAFETY: the row is of all pairs, and there is room for those of the window; the pointers are for the stream.
+                    // SAFETY: the row is of all pairs, and there is room for the window's pairs; the pointers are for the stream.
                     unsafe { index.launch_gather(&to.stream, &rows, len, out)? };
                     to.download((wanted.start - pairs.start) as usize..len)?;
                     *in_flight += 1;
@@ -211,8 +211,8 @@ pub fn copied<I: FixedIndex>(index: &I) -> Result<Columns<I>> {
 /// a device the next windows are on their way meanwhile, so the pairs take no more memory than some windows.
 ///
 /// # Errors
-/// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device, and if there is
-/// no memory for the windows; those of the function, with which it ends.
+/// [`Error::Lost`](lanetree_base::Error::Lost); [`Error::Runtime`](lanetree_base::Error::Runtime) from the device, and
+/// if there is no memory for the windows; the first error of the function, which ends the iteration.
 pub fn each_window<I: FixedIndex, E: core::convert::From<lanetree_base::Error>>(
     index: &I,
     mut f: impl FnMut(&[I::Key], &[I::Value]) -> Result<(), E>,

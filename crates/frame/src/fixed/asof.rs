@@ -33,8 +33,8 @@ pub enum Ties {
 
 /// What an as-of look-up asks: of all keys in the query's group, the nearest one on a side, within a distance.
 ///
-/// Keys of one group have the same first key, if they are [`Composite`](lanetree_layout::Composite); all other keys are of one
-/// group. The semantics are those of `pandas.merge_asof`, `by` being the first key and `on` the second.
+/// [`Composite`](lanetree_layout::Composite) keys with the same first key are a group; keys of other types are all in
+/// one group. The result is the same as of `pandas.merge_asof` with the first key as `by` and the second as `on`.
 ///
 /// ```
 /// use lanetree::{AsOf, Composite, Device, LaneTree};
@@ -70,17 +70,17 @@ pub struct NeighborSearch<B> {
 }
 
 impl AsOf {
-    /// The neighbour on this side.
+    /// As-of look-ups that find the neighbour on this side of the query, of any distance, equal keys included.
     pub fn new(direction: Direction) -> Self {
         Self { direction, ..Self::default() }
     }
 
-    /// The last key at or below the query.
+    /// As-of look-ups that find the last key at or below the query.
     pub fn backward() -> Self {
         Self::new(Direction::Backward)
     }
 
-    /// The first key at or above the query.
+    /// As-of look-ups that find the first key at or above the query.
     pub fn forward() -> Self {
         Self::new(Direction::Forward)
     }

@@ -203,7 +203,7 @@ pub trait HostForm: FixedIndex {
     }
 
     /// An as-of join of any kind: the values of what as-of look-ups of `probes` find. A probe has one row, or two with
-    /// [`Ties::Both`](super::Ties::Both), that of the smaller key first.
+    /// [`Ties::Both`](super::Ties::Both), the row of the smaller key first.
     ///
     /// # Errors
     /// As [`HostForm::asof_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.

@@ -31,7 +31,8 @@ macro_rules! inherent_basics {
             /// ```
             ///
             /// # Errors
-            /// Those of the build; [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for the pairs, too.
+            /// The errors of the build; [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for the
+            /// pairs, too.
             pub fn build_pairs(
                 device: &$crate::Device,
                 pairs: impl IntoIterator<Item = ($k, $v)>,
@@ -61,7 +62,8 @@ macro_rules! inherent_basics {
                 $crate::fixed::FixedIndex::bytes(self)
             }
 
-            /// Bytes of main memory that the index takes beside those of its device: 0, since it is on its device as a whole.
+            /// Bytes of main memory that the index takes, in addition to its device memory: 0, since the whole index is
+            /// on its device.
             pub fn host_bytes(&self) -> u64 {
                 0
             }
@@ -182,8 +184,8 @@ macro_rules! inherent_basics {
                 $crate::OrderedIndex::insert_many(self, keys, values)
             }
 
-            /// Replaces the values of those of `keys` that are present; absent keys stay absent. If a key is in the batch more
-            /// than once, its last value is kept. All or nothing; returns when it is done.
+            /// Replaces the values of the keys in `keys` that are present; absent keys stay absent. If a key is in the
+            /// batch more than once, its last value is kept. All or nothing; returns when it is done.
             ///
             /// # Errors
             /// As [`insert_many`](Self::insert_many).
@@ -191,7 +193,7 @@ macro_rules! inherent_basics {
                 $crate::OrderedIndex::update_many(self, keys, values)
             }
 
-            /// Removes those of `keys` that are present, with their values. All or nothing; returns when it is done.
+            /// Removes the keys in `keys` that are present, with their values. All or nothing; returns when it is done.
             ///
             /// # Errors
             /// As [`apply`](Self::apply).
@@ -271,7 +273,8 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::get_many(self, keys)
             }
 
-            /// As [`get_many`](Self::get_many), into a slice: `out[i]` is for `keys[i]`.
+            /// The value of each key, into a slice: `out[i]` becomes the value of `keys[i]`, or `None` if it is absent.
+            /// Keys may repeat, in any order. Returns when the results are complete.
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless `out` has one element per
@@ -306,7 +309,7 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::get_many_pinned(self, keys, miss, values, hits)
             }
 
-            /// Whether each of `keys` is present.
+            /// Whether each of `keys` is present, in the order of `keys`. Returns when the results are complete.
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many).
@@ -409,8 +412,9 @@ macro_rules! inherent_forms {
             }
 
             /// Joins `probes` with the index as of them: for each the value, such as a row number, of the pair that
-            /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with [`Ties::Both`]($crate::fixed::Ties::Both),
-            /// that of the smaller key first. [`JoinKind`]($crate::JoinKind) says what other rows there are.
+            /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with
+            /// [`Ties::Both`]($crate::fixed::Ties::Both), the value of the smaller key first.
+            /// [`JoinKind`]($crate::JoinKind) says what other rows there are.
             ///
             /// ```
             #[doc = concat!("use lanetree::{AsOf, Device, Join, ", stringify!($index), ", Ties, no_row};")]

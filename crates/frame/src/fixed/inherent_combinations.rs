@@ -90,11 +90,11 @@ macro_rules! inherent_combinations {
             /// ```
             ///
             /// # Errors
-            /// [`Error::Runtime`]($crate::Error::Runtime) if the device has no room, if `other` is on another device, or from the
-            /// driver; [`Error::Lost`]($crate::Error::Lost) if either is lost; those of the index's build for too many pairs. Of
-            /// a batch: [`NotSorted`]($crate::Error::NotSorted) names the first key that is below the one before it;
-            /// [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value per key;
-            /// [`OutputLength`]($crate::Error::OutputLength) for buffers of fewer elements than it is long.
+            /// [`Error::Runtime`]($crate::Error::Runtime) if the device has no room, if `other` is on another device,
+            /// or from the driver; [`Error::Lost`]($crate::Error::Lost) if either is lost; the errors of the index's
+            /// build for too many pairs. Of a batch: [`NotSorted`]($crate::Error::NotSorted) names the first key that
+            /// is below the one before it; [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value
+            /// per key; [`OutputLength`]($crate::Error::OutputLength) for buffers of fewer elements than it is long.
             pub fn union(&self, other: impl $crate::fixed::PairOperand<Self>) -> $crate::Result<Self> {
                 $crate::fixed::Combine::union(self, other)
             }

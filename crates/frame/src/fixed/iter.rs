@@ -18,9 +18,9 @@ const MOST: usize = 1 << 20;
 type Pairs<'a, I> =
     Zip<Copied<slice::Iter<'a, <I as FixedIndex>::Key>>, Copied<slice::Iter<'a, <I as FixedIndex>::Value>>>;
 
-/// Iterates over an index's pairs, or those of a range, in ascending order of their keys, or from the last one on
-/// ([`rev`](Iterator::rev)). Fetches them from the device in large windows, the next ones while the caller has the pairs of one; if
-/// that fails, the item is an error and the iteration ends. The first item of a lost index is
+/// Iterates over all pairs of an index, or over the pairs of a range, in ascending order of their keys; with
+/// [`rev`](Iterator::rev), in descending order. Fetches them from the device in large windows, the next ones while the
+/// caller reads a window; if that fails, the item is an error and the iteration ends. The first item of a lost index is
 /// [`Error::Lost`](lanetree_base::Error::Lost).
 ///
 /// It isn't an [`ExactSizeIterator`], since an error ends it early; otherwise
@@ -40,7 +40,7 @@ pub struct Iter<'a, I: FixedIndex> {
 }
 
 impl<'a, I: FixedIndex> Iter<'a, I> {
-    /// Over all of an index's pairs.
+    /// An iterator over all of an index's pairs, in ascending order of their keys.
     pub fn new(index: &'a I) -> Self {
         Self::of_ranks(index, 0..index.len())
     }
@@ -48,7 +48,7 @@ impl<'a, I: FixedIndex> Iter<'a, I> {
     /// Over the pairs of a range of keys, at most the first [`limit`](KeyRange::limit) of it. Finds both ends first: two ranks.
     ///
     /// # Errors
-    /// [`Error::ReversedRange`](lanetree_base::Error::ReversedRange); those of
+    /// [`Error::ReversedRange`](lanetree_base::Error::ReversedRange); the errors of
     /// [`lower_bound_many`](HostForm::lower_bound_many).
     pub fn of_range(index: &'a I, range: KeyRange<I::Key>) -> Result<Self> {
         let RangeBatch { starts, ends, limits } = RangeBatch::new([range])?;

@@ -72,7 +72,7 @@ pub struct DeviceMatches {
 }
 
 impl DeviceMatches {
-    /// Room for the matches of `probes` probes.
+    /// Room for the matches of `probes` probes: 16 bytes per probe, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
@@ -80,7 +80,8 @@ impl DeviceMatches {
         Ok(Self { count: device.alloc(1)?, probes: device.alloc(probes)?, rows: device.alloc(probes)? })
     }
 
-    /// The same for semi- and anti-joins, which have no rows of the index's side.
+    /// Room for the rows of semi- and anti-joins of `probes` probes, which have no rows of the index's side: 8 bytes
+    /// per probe.
     ///
     /// # Errors
     /// As [`DeviceMatches::new`].

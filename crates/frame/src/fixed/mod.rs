@@ -187,7 +187,7 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// Launches the look-up of `count` queries, at least one.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); those of [`FixedIndex::check_tuning`] and of a launch.
+    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of [`FixedIndex::check_tuning`] and of a launch.
     ///
     /// # Safety
     /// The stream may read that many queries and write that many values, and their hit mask unless that is null, in
@@ -207,7 +207,7 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// Launches the ranking of `count` queries, at least one.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
     ///
     /// # Safety
     /// The stream may read that many queries and write that many ranks, in memory that the device can reach.
@@ -224,7 +224,7 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// second one, the outputs hold what the first one has found, the hit mask included.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
     ///
     /// # Safety
     /// The stream may read that many queries and write that many results, in memory that the device can reach.
@@ -242,7 +242,7 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// counts. A cursor says where a range's pairs begin; what it is made of is the index's own.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
     ///
     /// # Safety
     /// The stream may read that many bounds, and limits unless these are null, and write that many results, in memory
@@ -260,7 +260,7 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// Launches the copying of a window of the pairs of rows, at least one, with about `expected` pairs in all.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); those of a launch.
+    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
     ///
     /// # Safety
     /// The stream may read the rows' cursors, which are of the index's current state, and offsets, with no more pairs in a row than
@@ -297,8 +297,8 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Error::OutputLength`](lanetree_base::Error::OutputLength) for buffers of fewer pairs;
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) for buffers of another device than the stream's; those of the index's
-    /// build.
+    /// [`Error::Runtime`](lanetree_base::Error::Runtime) for buffers of another device than the stream's; the errors of
+    /// the index's build.
     ///
     /// # Safety
     /// Each of the first `len` keys is above the one before it when the stream comes to them. Kernels rely on that and need not

@@ -55,7 +55,7 @@ pub struct NearestScratch<K, V> {
 }
 
 impl<K: AnyKey, V: Value> NearestScratch<K, V> {
-    /// Enough for `queries` queries.
+    /// Memory on `device` for batches of up to `queries` queries, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
@@ -86,9 +86,9 @@ struct Asked {
 }
 
 impl<I: FixedIndex> OnStream<'_, I> {
-    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not, within
-    /// the distance and the group that `how` says. Those of query `i` are from `out.offsets[i]` to `out.offsets[i + 1]`. Of two that
-    /// are equally near, the one below is first, unless `how` says otherwise.
+    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or
+    /// not, within the distance and the group that `how` says. The pairs of query `i` are from `out.offsets[i]` to
+    /// `out.offsets[i + 1]`. Of two that are equally near, the one below is first, unless `how` says otherwise.
     ///
     /// A round of look-ups finds one pair of each query: two launches for one side, three for both. There are `k` rounds, or as many
     /// as the index has pairs if these are fewer.
@@ -125,8 +125,9 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.find_rounds(queries, asked, k.min(self.index.len()), scratch, out)
     }
 
-    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of their keys. A
-    /// range whose end is below its start is empty. Those of range `i` are from `out.offsets[i]` to `out.offsets[i + 1]`.
+    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of
+    /// their keys. A range whose end is below its start is empty. The pairs of range `i` are from `out.offsets[i]` to
+    /// `out.offsets[i + 1]`.
     ///
     /// A round of look-ups finds one pair of each range, in two launches; there are `k` rounds, or as many as the index has pairs if
     /// these are fewer. The first pairs of ranges are copied at once: [`limit`](Self::limit).
@@ -183,17 +184,15 @@ impl<I: FixedIndex> OnStream<'_, I> {
         let (count, stream) = (queries.len(), self.stream);
         self.check_scratch(count, queries, scratch)?;
         let NearestScratch { lows, highs, below, above, .. } = scratch;
-        JoinBounds::within(how.distance()).on_stream(stream, (queries, queries), (lows, highs))?;
+        JoinBounds::within(how.distance()).on_stream(stream, queries, queries, lows, highs)?;
         if asked.has_below {
             let closed = if how.is_strict() { Closed::Left } else { Closed::Both };
-            let sides = (&mut below.far, &mut below.sought);
-            JoinBounds::of_ranges(closed).on_stream(stream, (lows, queries), sides)?;
+            JoinBounds::of_ranges(closed).on_stream(stream, lows, queries, &mut below.far, &mut below.sought)?;
         }
         if asked.has_above {
             // A key that equals the query is on one side only.
             let closed = if how.is_strict() || asked.has_below { Closed::Right } else { Closed::Both };
-            let sides = (&mut above.sought, &mut above.far);
-            JoinBounds::of_ranges(closed).on_stream(stream, (queries, highs), sides)?;
+            JoinBounds::of_ranges(closed).on_stream(stream, queries, highs, &mut above.sought, &mut above.far)?;
         }
         self.count_sides(count, asked, scratch, offsets)?;
         Ok(asked)
@@ -210,8 +209,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ) -> Result<Asked> {
         let asked = Asked { k, has_below: true, has_above: false, ties_above: false };
         self.check_scratch(starts.len(), starts, scratch)?;
-        let sides = (&mut scratch.below.far, &mut scratch.below.sought);
-        JoinBounds::of_ranges(Closed::Both).on_stream(self.stream, (starts, ends), sides)?;
+        let SideScratch { far, sought, .. } = &mut scratch.below;
+        JoinBounds::of_ranges(Closed::Both).on_stream(self.stream, starts, ends, far, sought)?;
         self.count_sides(starts.len(), asked, scratch, offsets)?;
         Ok(asked)
     }
@@ -244,7 +243,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         }
         let counts = match (asked.has_below, asked.has_above) {
             (true, true) => {
-                add_counts(stream, count, (&below.left, &above.left), k, &mut ranges.counts)?;
+                add_counts(stream, count, &below.left, &above.left, k, &mut ranges.counts)?;
                 &ranges.counts
             }
             (true, false) => &below.left,

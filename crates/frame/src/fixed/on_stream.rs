@@ -84,7 +84,7 @@ pub enum Uses {
 }
 
 impl<V: Value> QueryOptions<'_, V> {
-    /// The value of what is absent: the one that was named, or else the one of which all bits are set.
+    /// The value that absent queries get: the one that was named, or else the value with all bits set.
     pub fn miss(&self) -> V {
         self.miss.unwrap_or_else(|| {
             let mut miss = V::default();
@@ -150,7 +150,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self
     }
 
-    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
+    /// The value that queries without a pair get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
     #[must_use]
     pub fn miss(mut self, miss: I::Value) -> Self {
         self.options.miss = Some(miss);
@@ -172,8 +172,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self
     }
 
-    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of
-    /// [`JoinKind::Inner`] by default.
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The
+    /// default is [`JoinKind::Inner`].
     #[must_use]
     pub fn kind(mut self, kind: JoinKind) -> Self {
         self.options.kind = kind;
@@ -185,7 +185,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// nothing.
     #[must_use]
     pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        self.options.valid = Some((valid, offset));
+        self.options.valid = Some(DeviceValidity { bitmap: valid, offset });
         self
     }
 

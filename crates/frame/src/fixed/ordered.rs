@@ -81,7 +81,7 @@ impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     }
 }
 
-// SAFETY: that of `FixedIndex`.
+// SAFETY: the contract of `FixedIndex`.
 unsafe impl<I: FixedIndex<Value: Word>> Launches<I::Key, I::Value> for I {
     unsafe fn get(
         &self,

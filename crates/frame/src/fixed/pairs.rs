@@ -63,14 +63,14 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
         Ok(Self { keys, values })
     }
 
-    /// Merges sorted pairs with the changes of a batch, one per key, in ascending order of their keys: those of
-    /// [`fold`](lanetree_base::fold). In the report the path is [`UpdatePath::Rebuilt`], if anything has changed. All threads take
-    /// part.
+    /// Merges sorted pairs with the net changes of a batch, which [`fold`](lanetree_base::fold) makes: one per key, in
+    /// ascending order of their keys. In the report the path is [`UpdatePath::Rebuilt`], if anything has changed. All
+    /// threads take part.
     ///
     /// # Errors
     /// [`Error::Runtime`] where main memory has no room.
     pub fn merge((keys, values): (&[B], &[V]), changes: &[(B, NetChange<V>)]) -> Result<(Self, UpdateReport)> {
-        // Parts begin at every so many of the longer list.
+        // Parts begin at equal distances in the longer list.
         let begins_at = |part: usize| match keys.len() > changes.len() {
             true => keys.get(part * TASK).copied(),
             false => changes.get(part * TASK).map(|change| change.0),

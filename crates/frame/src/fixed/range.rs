@@ -28,7 +28,7 @@ pub struct RangeScratch {
 }
 
 impl RangeScratch {
-    /// Enough for `ranges` ranges.
+    /// Memory on `device` for batches of up to `ranges` ranges, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
@@ -272,7 +272,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         let rows = rows_of((cursors, offsets), count, 0..capacity as u64, part);
         let keys = if out.keys.is_empty() { GlobalMut::null() } else { out.keys.write_on(self.stream)?.cast() };
         let pairs = (keys, out.values.write_on(self.stream)?);
-        // SAFETY: cursors and offsets are those of this tree, written just now for that many ranges; the outputs have
+        // SAFETY: cursors and offsets were written just now for this tree and this number of ranges; the outputs have
         // room for `capacity` pairs; the pointers are for this stream.
         unsafe { self.index.launch_gather(self.stream, &rows, capacity, pairs) }
     }

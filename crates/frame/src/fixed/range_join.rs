@@ -25,7 +25,7 @@ pub struct RangeJoinScratch<K> {
 }
 
 impl<K: AnyKey> RangeJoinScratch<K> {
-    /// Enough for `probes` probes.
+    /// Memory on `device` for joins of up to `probes` probes, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
@@ -59,10 +59,10 @@ impl<K: AnyKey> RangeJoinScratch<K> {
 /// The matches of a join by ranges on the device: in two columns, and by probe.
 #[derive(Debug)]
 pub struct DeviceRangeMatches<K, V> {
-    /// Out: for each match its pair, of which the value is a row number, say; those of probe `i` are from `pairs.offsets[i]` to
-    /// `pairs.offsets[i + 1]`, in ascending order of their keys. In a left join a probe without a match has one, whose key is any and
-    /// whose value is [`OnStream::miss`]. Of a semi- or an anti-join the first offset becomes the number of rows, and no others
-    /// are used, nor keys and values.
+    /// Out: for each match its pair, whose value is, for example, a row number. The pairs of probe `i` are from
+    /// `pairs.offsets[i]` to `pairs.offsets[i + 1]`, in ascending order of their keys. In a left join a probe without a
+    /// match has one pair, whose key is unspecified and whose value is [`OnStream::miss`]. A semi- or anti-join writes
+    /// only the first offset, which becomes the number of rows.
     pub pairs: DeviceRanges<K, V>,
     /// Out: for each match the number of its probe, in ascending order; matches past its length have none. Semi- and anti-joins need
     /// room for every probe.
@@ -155,7 +155,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.check("the scratch memory", count, &scratch.lows)?;
         check_validity(stream, valid, count)?;
         let RangeJoinScratch { lows: firsts, highs: lasts, ranges, numbers, hits, select, all, first } = scratch;
-        bounds.on_stream(stream, (lows, highs), (firsts, lasts))?;
+        bounds.on_stream(stream, lows, highs, firsts, lasts)?;
         let bounds = (&*firsts, &*lasts);
         if kind == JoinKind::Inner && valid.is_none() {
             self.range_first(count, bounds, ranges, &mut out.pairs)?;

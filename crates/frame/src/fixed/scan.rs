@@ -39,9 +39,9 @@ pub trait Scans: FixedIndex {
 }
 
 impl<I: Scans> OnStream<'_, I> {
-    /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending order: those of
-    /// `starts[i]` go to `keys[i * limit..]` and `values[i * limit..]`, and `counts[i]` becomes how many they are. Elements past
-    /// these are not touched.
+    /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending
+    /// order. The pairs of `starts[i]` are written from `keys[i * limit]` and `values[i * limit]` on, and `counts[i]`
+    /// becomes their number. Elements past these are not touched.
     ///
     /// So a scan is a range that has a length instead of an end. One kernel makes a batch of them, without scratch memory.
     ///

@@ -5,13 +5,13 @@ use core::fmt;
 use lanetree_base::staging::PinnedStaging;
 use lanetree_layout::{AnyKey, Value};
 
-/// The lanes of threads and of batches, kept for the next ones.
+/// Staging memory, kept for the next batches.
 pub struct Staging<K, V> {
-    /// Those of look-ups.
+    /// Of batches of look-ups.
     pub queries: lanetree_base::staging::Staging,
-    /// Those of pinned batches.
+    /// Of pinned batches.
     pub pinned: PinnedStaging<K, V>,
-    /// Those of batches of ranges.
+    /// Of batches of ranges.
     pub ranges: RangeStaging<K, V>,
 }
 

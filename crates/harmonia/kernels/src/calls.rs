@@ -100,9 +100,9 @@ with_table!(by_fanout,);
 #[cfg(feature = "papers")]
 macro_rules! stopping {
     ($($fanout:literal => [$($g:literal),*];)*) => {
-        /// The look-up of a fanout and a width of [`group_widths`] that reads nodes step by step and stops early, with the
-        /// prefix-sum child region. It is the usual one of that region where a node takes a single step, where that one stops
-        /// early, too, and for words other than those of 64 bits.
+        /// The look-up of a fanout and a width of [`group_widths`] that reads nodes step by step and stops early, with
+        /// the prefix-sum child region. It is the region's usual look-up where a node takes a single step, where the
+        /// usual look-up stops early as well, and for words that are not of 64 bits.
         pub fn get_stopping<K: Word, V: Word>(fanout: u32, group: u32, args: &GetArgs<K, V>) -> Call<'_> {
             let entry = match (K::BITS, V::BITS, fanout, group) {
                 $($((64, 64, $fanout, $g) => <Get<u64, u64, false, $fanout, $g, 1, true> as Instance>::ENTRY,)*)*

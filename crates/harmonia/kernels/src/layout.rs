@@ -29,9 +29,9 @@
 //! * Nodes are padded from the paper's F - 1 keys to F so that they are aligned. An inner node's spare
 //!   slot repeats its entry of the prefix-sum array; which of the two a kernel reads is its
 //!   [`ChildRegion`].
-//! * A leaf uses all F slots. Its records lie beside its keys, in the key region (as in the slide
-//!   deck's `struct Node`), so that a look-up with a small F touches one line. The unused slots of a leaf repeat its
-//!   last pair, so any slot that matches holds the right value.
+//! * A leaf uses all F slots. Its records lie next to its keys, in the key region (as in the slide deck's
+//!   `struct Node`), so that a look-up with a small F touches one line. The unused slots of a leaf repeat its last
+//!   pair, so any slot that matches holds the right value.
 
 use lanetree_layout::Word;
 pub use lanetree_layout::btree::{

@@ -1,4 +1,5 @@
-//! The PTX modules: a file of kernels each. Without the feature `papers`, those of a user: see `instances`.
+//! The PTX modules: a file of kernels each. Without the feature `papers`, only the kernels that a user's program can
+//! launch: see `instances`.
 
 #[cfg(feature = "papers")]
 lanetree_simt::modules! {

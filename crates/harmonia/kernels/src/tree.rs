@@ -69,7 +69,7 @@ impl<K: Word> TreeRef<K> {
     /// Per thread. The leaf and the slot of the pair that is `pairs` after a slot of a leaf.
     ///
     /// # Safety
-    /// It is a leaf of the tree, with so many pairs from the slot on, and one more.
+    /// `leaf` is a leaf of the tree, and the tree has at least `pairs + 1` pairs from the slot on.
     #[inline(always)]
     pub(crate) unsafe fn advance<S: Simt>(&self, simt: S, leaf: u32, slot: u32, pairs: u64) -> (u32, u32) {
         // SAFETY: the caller's promise; leaves of the tree.
@@ -116,8 +116,8 @@ pub enum Side {
     Upper = 1,
 }
 
-/// Slots of a node that a lane of a group of that many compares at a time: those of a vector, where a node has as many for
-/// each lane.
+/// Slots of a node that each lane of a group of `lanes` compares at a time: as many as a vector load has, if a node has
+/// that many slots per lane.
 pub const fn slots_at_once<T: Word>(fanout: u32, lanes: u32) -> u32 {
     if fanout / lanes >= T::PER_VECTOR as u32 { T::PER_VECTOR as u32 } else { 1 }
 }

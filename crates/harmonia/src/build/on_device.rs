@@ -32,14 +32,14 @@ impl<K: Key, V: Word> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Harmonia<K, V>> {
-        scratch.check(stream, (keys, values, len))?;
+        scratch.check(stream, DevicePairs { keys, values, len })?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
         {
             return self.build(stream.device(), &keys[..len], &values[..len]);
         }
         self.shape(len)?;
-        scratch.unsorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        scratch.unsorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in ascending order of their keys. Of equal keys the
@@ -55,18 +55,22 @@ impl<K: Key, V: Word> Builder<K, V> {
         len: usize,
         scratch: &mut BuildScratch<K, V>,
     ) -> Result<Harmonia<K, V>> {
-        scratch.check(stream, (keys, values, len))?;
+        scratch.check(stream, DevicePairs { keys, values, len })?;
         if let (DeviceKind::Host, Some(keys), Some(values)) =
             (stream.device().kind(), keys.as_slice(), values.as_slice())
         {
             return self.build_sorted(stream.device(), &keys[..len], &values[..len]);
         }
         self.shape(len)?;
-        scratch.sorted(stream, (keys, values, len), |pairs| self.build_distinct_on(stream, pairs))
+        scratch.sorted(stream, DevicePairs { keys, values, len }, |pairs| self.build_distinct_on(stream, pairs))
     }
 
     /// Builds from strictly ascending pairs.
-    fn build_distinct_on(&self, stream: &Stream, (keys, values, len): DevicePairs<'_, K, V>) -> Result<Harmonia<K, V>> {
+    fn build_distinct_on(
+        &self,
+        stream: &Stream,
+        DevicePairs { keys, values, len }: DevicePairs<'_, K, V>,
+    ) -> Result<Harmonia<K, V>> {
         let (shape, device) = (self.shape(len)?, stream.device());
         check_fanout(device, shape.fanout)?;
         let mut regions = Regions::<K::Bits, V>::new(device, &shape, 0)?;

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Separator `i` is the largest key below child `i`. A query goes to the first child whose separator is not below it,
-//! or to the last child. Unused separators, and that of a level's last child, are the largest word, which is below no
-//! query. With `F` children per node, child `i` of a level's node `n` is node `n * F + i` of the next level: `F` is one
-//! more than the separators of a line, or equal to them, and then the last separator is always the largest word (the
-//! paper's hybrid tree).
+//! or to the last child. Unused separators, and the separator of a level's last child, are the largest word, which is
+//! below no query. With `F` children per node, child `i` of a level's node `n` is node `n * F + i` of the next level:
+//! `F` is one more than the separators of a line, or equal to them, and then the last separator is always the largest
+//! word (the paper's hybrid tree).
 //!
 //! A leaf, with 64-bit keys and values: a line of pairs (figure 2(a)). The keys come first, side by side, so that they
 //! are compared at once.
@@ -40,9 +40,10 @@
 //! ```
 //!
 //! A search reads three lines: the index says which line of separators, this says which child, and the child's number
-//! stands as many lines further on. Separators are as above: those of unused children and of the last one are the largest
-//! word, so the search needs no number of children. This number, the parent and the siblings are a second fragment of the
-//! node, in an array of its own with the same index: `size`, `parent`, `previous`, `next`. Only the CPU has it.
+//! stands as many lines further on. Separators are as above: the separators of unused children and of the last child
+//! are the largest word, so the search needs no number of children. This number, the parent and the siblings are a
+//! second fragment of the node, in an array of its own with the same index: `size`, `parent`, `previous`, `next`. Only
+//! the CPU has it.
 //!
 //! A node of the last inner level has the first nine (17) lines only. It shares its number with its big leaf (figure
 //! 2(d)): child `i` of node `n` is line `i` of big leaf `n`, and is leaf number `n * 64 + i` (`n * 256 + i`).
@@ -93,12 +94,12 @@ pub const fn last_lines<K: Word>() -> u32 {
     1 + words::<K>()
 }
 
-/// Lines of a big leaf: those of its pairs, and one that describes it.
+/// Lines of a big leaf: the lines of its pairs, and one that describes it.
 pub const fn big_leaf_lines<K: Word>() -> u32 {
     fanout::<K>() + 1
 }
 
-/// The first word of an inner node of the regular tree, in an array of nodes of so many lines.
+/// The first word of an inner node of the regular tree, in an array of nodes of `lines` lines each.
 #[inline(always)]
 pub const fn node_start<K: Word>(node: u32, lines: u32) -> u64 {
     node as u64 * lines as u64 * words::<K>() as u64

@@ -109,7 +109,7 @@ impl<K: Word> Kernel for DescendRegular<K> {
         let mut leaf = 0;
         let mut round = 0;
         while round < width {
-            // The group's queries are those of its own lanes.
+            // The group's queries are its own lanes' queries.
             let source = |j: usize| group * width + round + j as u32;
             let keys: [K; IN_FLIGHT] = core::array::from_fn(|j| simt.shuffle(FULL_MASK, own, source(j)));
             let mut nodes: [u32; IN_FLIGHT] = core::array::from_fn(|j| simt.shuffle(FULL_MASK, start, source(j)));

@@ -154,8 +154,8 @@ where
         unsafe { route.copy.launch(stream, DeviceSearch::Ballot, &mut on_device.scratch, batch)? };
         let width = u64::BITS - leaves.count().leading_zeros();
         let bits = width.saturating_sub(tuning.leaf_bits)..width;
-        let sorted = (&mut on_device.sorted_leaves, &mut on_device.places);
-        radix_argsort(stream, &on_device.leaves, count, bits, sorted, &mut on_device.sort)?;
+        let (sorted, places) = (&mut on_device.sorted_leaves, &mut on_device.places);
+        radix_argsort(stream, &on_device.leaves, count, bits, sorted, places, &mut on_device.sort)?;
         on_device.hits.fill_zero_range(stream, 0..words)?;
         let DeviceLines { lines, group } = leaves.lines_on(stream)?;
         let args = FinishArgs {

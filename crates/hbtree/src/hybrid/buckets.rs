@@ -141,7 +141,7 @@ impl Shape {
     /// Sends what is left of a batch through, and has each bucket finished.
     ///
     /// # Errors
-    /// Those of the work.
+    /// The errors of the work.
     pub(super) fn run<K: Sync, T: Send, W: Work<K, T>>(
         self,
         slots: &Slots<W::Slot>,
@@ -160,7 +160,7 @@ impl Shape {
     /// Sends the next queries through as a batch of their own, and times them; says how many they were.
     ///
     /// # Errors
-    /// Those of the work.
+    /// The errors of the work.
     pub(super) fn sample<K: Sync, T: Send, W: Work<K, T>>(
         self,
         slots: &Slots<W::Slot>,
@@ -181,7 +181,7 @@ impl Shape {
 /// One pipeline: takes buckets of the queue while `next` gives any.
 ///
 /// # Errors
-/// Those of the work.
+/// The errors of the work.
 pub(super) fn pipeline<'a, K: Sync, T: Send, W: Work<K, T>>(
     slots: &Slots<W::Slot>,
     ahead: usize,

@@ -271,14 +271,14 @@ impl<K: Key, L: Structure> Route<'_, K, L> {
         // Before the pipelines begin: they could have answered all by the time that the device's thread does.
         let first = Cell::new(take(&|_| first));
         let next = move || first.take().or_else(|| take(&|left| pace.next(left, pipeline.device_bucket, tuning)));
-        let ((outcome, time), beside) = join(
+        let ((outcome, time), alone) = join(
             || {
                 let started = Instant::now();
                 (shape.run(slots, queue, &Descents { route: self, split, finish }), started.elapsed())
             },
             || pipeline_of(wide_slots, 1, queue, next, alone, false),
         );
-        outcome.and(beside)?;
+        outcome.and(alone)?;
         let of_device = of_device.into_inner();
         let of_pipelines = keys.len() - sampled - of_device;
         pace.batch(of_pipelines, time, of_device > 0);

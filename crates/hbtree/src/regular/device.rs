@@ -28,7 +28,8 @@ pub struct RegularOnDevice<B> {
 }
 
 impl<B: Word> RegularOnDevice<B> {
-    /// A copy with room for so many nodes and a sixteenth more, complete on return.
+    /// A copy with room for `last_end` nodes of the last level, `upper_end` nodes above it, and a sixteenth more of
+    /// each. Complete on return.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room.
@@ -64,7 +65,7 @@ impl<B: Word> RegularOnDevice<B> {
         Ok(())
     }
 
-    /// Whether there is room for so many nodes.
+    /// Whether there is room for nodes with numbers below `upper_end` and `last_end`.
     pub(super) fn has_room_for(&self, upper_end: u32, last_end: u32) -> bool {
         self.upper.len() >= words_of::<B>(upper_end as usize * upper_lines::<B>())
             && self.last.len() >= words_of::<B>(last_end as usize * last_lines::<B>())

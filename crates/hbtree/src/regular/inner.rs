@@ -154,7 +154,8 @@ impl<B: Word> RegularInner<B> {
         separators::<B>(lines)[..size].iter().copied().zip(children).collect()
     }
 
-    /// Makes room for so many nodes of the last level and others. What is there stays as it is, if this fails too.
+    /// Makes room for `last` nodes of the last level and `upper` nodes above it. The nodes are kept, also if this
+    /// fails.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where main memory has no room.
@@ -231,8 +232,8 @@ impl<K: Key> structure::Inner<K> for RegularInner<K::Bits> {
     }
 }
 
-/// A batch that descends, `in_flight` queries at a time. Each line is on its way while those of the other queries are
-/// searched.
+/// A batch that descends, `in_flight` queries at a time. Each line is prefetched while the lines of the other queries
+/// are searched.
 struct Batch<'a, B> {
     tree: &'a RegularInner<B>,
     in_flight: usize,

@@ -56,7 +56,7 @@ impl<B: Word, V: Word> BigLeaves<B, V> {
     /// Big leaves, so that lines are numbered by 32 bits.
     const MOST: u64 = u32::MAX as u64 / Self::LINES as u64;
 
-    /// Checks that there are numbers for the lines of so many big leaves.
+    /// Checks that there are numbers for the lines of `leaves` big leaves.
     ///
     /// # Errors
     /// [`Error::TooManyLeaves`].

@@ -25,7 +25,7 @@ pub(super) const fn first_child_line<B: Word>() -> usize {
     1 + layout::words::<B>() as usize
 }
 
-/// A child, and a word that is not below its keys, and below those of the next child.
+/// A separator, which is at least the child's keys and below the keys of the next child, and the child.
 pub(super) type Entry<B> = (B, u32);
 
 /// The separators of a node.
@@ -112,7 +112,7 @@ impl<B: Word, V: Word> Columns<B, V> {
         self.values.push(value);
     }
 
-    /// Those of these places.
+    /// The pairs at `places`.
     pub(super) fn part(&self, places: Range<usize>) -> Pairs<'_, B, V> {
         Pairs { keys: &self.keys[places.clone()], values: &self.values[places] }
     }

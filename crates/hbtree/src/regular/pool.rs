@@ -11,7 +11,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Pool {
     /// Numbers below this are taken, unless they are free.
     pub(super) end: u32,
-    /// Those of removed nodes.
+    /// The numbers of removed nodes.
     pub(super) free: Vec<u32>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Taking<'a> {
         self.freed.pop().unwrap_or_else(|| self.take())
     }
 
-    /// `count` numbers: those of `members` first. The members that are left over are returned.
+    /// Takes `count` numbers, the numbers of `members` first. Returns the members that are left over.
     pub(super) fn replace(&mut self, members: impl IntoIterator<Item = u32>, count: usize) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(count);
         for member in members {

@@ -1,10 +1,10 @@
 //! Intervals in order, the links among them, and the maxima above their ends.
 //!
-//! Intervals ascend by start; those of one start descend by end, and equal ones stand in reverse order of their input. So all
-//! intervals that start at or below a point are a prefix, and the most specific one that contains the point is the last one of
-//! the prefix whose end reaches it. A *link* leads from an interval to the last one before it that ends later. It skips only
-//! intervals that end no later, and the links of an interval are intervals around it: a chain is as long as intervals are
-//! nested.
+//! Intervals ascend by start; intervals with the same start descend by end, and equal ones are in the reverse order of
+//! their input. So all intervals that start at or below a point are a prefix, and the most specific one that contains
+//! the point is the last one of the prefix whose end reaches it. A *link* leads from an interval to the last one before
+//! it that ends later. It skips only intervals that end no later, and the links of an interval are intervals around it:
+//! a chain is as long as intervals are nested.
 //!
 //! ```text
 //!  position        0          1        2     3        4
@@ -49,7 +49,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// The ends of so many intervals.
+    /// The level of the ends of `intervals` intervals.
     #[inline(always)]
     pub const fn ends(intervals: u64) -> Self {
         Self { height: 0, begin: 0, len: intervals }
@@ -73,7 +73,7 @@ impl Level {
         Self { height: self.height + 1, begin: self.begin + self.len, len: self.len.div_ceil(FANOUT) }
     }
 
-    /// The level below this one, which is not the lowest, above so many intervals.
+    /// The level below this one, which is not the lowest, above `intervals` intervals.
     #[inline(always)]
     pub const fn below(self, intervals: u64) -> Self {
         let height = self.height - 1;
@@ -82,7 +82,7 @@ impl Level {
     }
 }
 
-/// Words of the array of so many intervals' ends and the maxima above.
+/// Words of the array of the ends of `intervals` intervals and the maxima above.
 pub const fn words(intervals: u64) -> u64 {
     let mut level = Level::ends(intervals);
     while !level.is_top() {

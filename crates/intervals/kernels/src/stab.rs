@@ -1,4 +1,5 @@
-//! Queries: the most specific interval around a point; all intervals around a point or beside a range, or how many there are.
+//! Queries: the most specific interval around a point; all intervals that contain a point or overlap a range, or how
+//! many there are.
 
 use crate::layout::NONE;
 use crate::search::Intervals;
@@ -83,8 +84,8 @@ kernel_args! {
     }
 }
 
-/// Counts the intervals around or beside each probe: those that have started at its end, less those that have ended before it
-/// begins. One thread per probe; any block.
+/// Counts the intervals that contain or overlap each probe: the intervals that start at or before its end, less the
+/// intervals that end before it begins. One thread per probe; any block.
 #[derive(Debug)]
 pub struct Count<K>(PhantomData<K>);
 
@@ -134,8 +135,8 @@ kernel_args! {
     }
 }
 
-/// Finds all intervals around or beside each probe: those that end at or above its lowest point, of those that start at or below its
-/// highest one. One thread per probe; any block.
+/// Finds all intervals that contain or overlap each probe: of the intervals that start at or below its highest point,
+/// the ones that end at or above its lowest. One thread per probe; any block.
 #[derive(Debug)]
 pub struct Stab<K, V>(PhantomData<(K, V)>);
 

@@ -45,7 +45,7 @@ impl<K: KeyWord, V: Value> Source<K, V> for Pairs<K, V> {
 /// Warp collective (all lanes). The position in `1..len` with the largest gap before it, in the middle half of the pairs.
 ///
 /// # Safety
-/// The source has so many pairs, at least two.
+/// The source has `len` pairs, at least two.
 #[inline(always)]
 unsafe fn widest_gap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
     let quarter = len / 4;
@@ -356,7 +356,7 @@ impl<K: KeyWord, V: Value> Kernel for WriteOthers<K, V> {
     }
 }
 
-/// Warp collective (all lanes). [`divide`]s those of the other parts that are the warp's and have no plan.
+/// Warp collective (all lanes). [`divide`]s the warp's share of the other parts, as far as they have no plan.
 ///
 /// # Safety
 /// As for the kernels.
@@ -454,8 +454,8 @@ unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     }
 }
 
-/// Warp collective (all lanes). Splits a part into as few nodes as go, and counts them; or writes those of a part that is not one
-/// node.
+/// Warp collective (all lanes). Splits a part into as few nodes as possible, and counts them; or writes the nodes of a
+/// part that is more than one node.
 ///
 /// # Safety
 /// As for the kernels.

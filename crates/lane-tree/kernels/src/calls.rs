@@ -1,4 +1,5 @@
-//! The choice of a kernel by its words. Beside each call is its entry (`get_entry` of `get`), by which it is loaded ahead.
+//! The choice of a kernel by its words. Next to each call is a function that returns its entry (`get_entry` for `get`),
+//! by which it is loaded ahead.
 
 use crate::{
     CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Gather,
@@ -65,7 +66,7 @@ by_words! {
     write_nodes(NodeChangesArgs<K, V>) => WriteNodes<K, V>;
     /// The kernel that writes the nodes and buckets of parts that are one node.
     write(NodesArgs<K, V>) => Write<K, V>;
-    /// The kernel that writes those of other parts.
+    /// The kernel that writes the nodes of other parts.
     write_others(NodesArgs<K, V>) => WriteOthers<K, V>;
 }
 
@@ -78,8 +79,8 @@ macro_rules! entry_of {
     }};
 }
 
-// The entry of a kernel that moves no values, of instances for buckets of each shape: with keys of 64 bits, values of 32 bits have
-// as much room as those of 64.
+// The entry of a kernel that moves no values, of instances for buckets of each shape: with keys of 64 bits, a bucket
+// has the same number of slots for values of 32 bits as for values of 64.
 macro_rules! entry_by_lines {
     ($k:ident, $v:ident => $kernel:ty) => {
         match ($k::BITS, <$v as Value>::BYTES) {
@@ -135,7 +136,8 @@ by_lines! {
     search(SearchArgs) => Search<K, V>;
 }
 
-// Kernels whose arguments have pointers to values. They do not follow them; instances that values share have those of 64 bits.
+// Kernels whose arguments have pointers to values. They never read or write through these; instances that value types
+// share are compiled for values of 64 bits.
 macro_rules! without_values {
     ($($(#[$doc:meta])* $function:ident($args:ident) by $entry:ident => $kernel:ty;)*) => { pastey::paste! {$(
         $(#[$doc])*
@@ -157,7 +159,7 @@ macro_rules! without_values {
 without_values! {
     /// The kernel that counts nodes and buckets.
     count(NodesArgs) by entry_by_slots => Count<K, V>;
-    /// The kernel that counts those of other parts.
+    /// The kernel that counts the nodes of other parts.
     count_others(NodesArgs) by entry_by_slots => CountOthers<K, V>;
     /// The kernel that lists marked nodes.
     list_nodes(ListNodesArgs) by entry_by_slots => ListNodes<K, V>;

@@ -99,8 +99,9 @@ impl<K: KeyWord, V: Value> Handle<K, V> {
         self.len() == 0
     }
 
-    /// Bytes of shared memory that a block of so many threads needs for a [`Probe`]: 8 KiB, 4 for each node of the highest
-    /// level (at most 64 KiB), and those of a value for each thread. A multiple of 8, so that what another handle needs may come after.
+    /// Bytes of shared memory that a block of `threads` threads needs for a [`Probe`]: 8 KiB, 4 bytes per node of the
+    /// highest level (at most 64 KiB), and the bytes of a value per thread. A multiple of 8, so that what another
+    /// handle needs may come after.
     #[inline(always)]
     pub const fn shared_bytes(&self, threads: u32) -> u32 {
         (TABLE_BYTES + query_shared(self.tree.top_count, threads, found_bytes::<K, V>())).next_multiple_of(8)

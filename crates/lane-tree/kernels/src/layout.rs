@@ -28,7 +28,7 @@
 //!   halves:  28 separators of 15 bits, two to a word, each below a guard bit: up to 29 children
 //!   exact:   3 separators of 128 bits, 7 of 64, or 14 of 32: up to 4, 8 or 15 children
 //!
-//! a record, 32 bytes, or 48 with keys of 128 bits and in sets, for each node of the lowest level: what ordered queries need to know beside
+//! a record, 32 bytes, or 48 with keys of 128 bits and in sets, for each node of the lowest level: what ordered queries need in addition
 //! ┌───────────┬───────────┬──────────────────────────────────────────────────────────────────┐
 //! │ first key │ rank      │ lengths, a plane for each bit of the pairs of a bucket, less one │
 //! └───────────┴───────────┴──────────────────────────────────────────────────────────────────┘
@@ -41,14 +41,14 @@
 //!
 //! A set has the value `()`, of no bytes. Here it is a key without a value, and kernels load and store no values.
 //!
-//! The children of a node are consecutive: nodes of the level below or, at the lowest level, buckets. A node maps a key to a
-//! small number, its *quantised key*: sixteen bits of the key, less those of the node's base, times a factor. The builder lets a
-//! child begin only where the quantised key of a key is larger than that of the key before, so a comparison of quantised keys
-//! decides exactly, and no query ever has to look into a second child. Where no such cut can be had, a node is exact: its
-//! separators are whole keys.
+//! The children of a node are consecutive: nodes of the level below or, at the lowest level, buckets. A node maps a key
+//! to a small number, its *quantised key*: sixteen bits of the key, less the same bits of the node's base, times a
+//! factor. The builder lets a child begin only where the quantised key of a key is larger than that of the key before,
+//! so a comparison of quantised keys decides exactly, and no query ever has to look into a second child. Where no such
+//! cut can be had, a node is exact: its separators are whole keys.
 //!
-//! The buckets of a node are consecutive, in the order of their keys; those of the next node may be anywhere: an array says for each
-//! node which bucket is its last. A bucket of a node that is free repeats the node's last pair.
+//! The buckets of a node are consecutive, in the order of their keys; the next node's buckets may be anywhere: an array
+//! says for each node which bucket is its last. A bucket of a node that is free repeats the node's last pair.
 
 use core::ops::RangeInclusive;
 use lanetree_layout::Value;
@@ -95,8 +95,8 @@ pub const fn line_slots<K: KeyWord, V: Value>() -> u32 {
 /// The most of them.
 pub const MOST_SLOTS: usize = 16;
 
-/// Buckets that a build gives a node beyond those that it needs, if it doesn't fill them: pairs that come later are so many that
-/// buckets end where they would not.
+/// Buckets that a build gives a node beyond those that it needs, if it doesn't fill them: later pairs may make buckets
+/// end at other places.
 pub const fn spare_lines(is_full: bool, lines: u32) -> u32 {
     let most = BITMAP_CHILDREN.saturating_sub(lines);
     match lines / 16 {
@@ -121,7 +121,7 @@ const fn lines_of_values<K: KeyWord, V: Value>() -> u32 {
     64 / (line_slots::<K, V>() * V::BYTES as u32)
 }
 
-/// 64-bit words of so many buckets, with their values.
+/// 64-bit words of `lines` buckets, with their values.
 pub const fn words_of_lines<K: KeyWord, V: Value>(lines: u64) -> u64 {
     if !has_values_beside::<K, V>() {
         return lines * LINE_WORDS as u64;
@@ -131,7 +131,7 @@ pub const fn words_of_lines<K: KeyWord, V: Value>(lines: u64) -> u64 {
     lines.div_ceil(together) * (together + 1) * LINE_WORDS as u64
 }
 
-/// How many buckets have room in so many 64-bit words, with their values.
+/// How many buckets have room in `words` 64-bit words, with their values.
 pub const fn lines_in_words<K: KeyWord, V: Value>(words: u64) -> u64 {
     if !has_values_beside::<K, V>() {
         return words / LINE_WORDS as u64;
@@ -191,7 +191,7 @@ pub const fn chunk_slots<K: KeyWord, V: Value>() -> u32 {
 /// The most of them.
 pub const MOST_CHUNK_SLOTS: usize = 4;
 
-/// Something for each slot of 16 bytes; of slots that there are not, that of the last.
+/// Something for each slot of 16 bytes; slots past the last have a copy of the last one's.
 pub type OfChunk<T> = [T; MOST_CHUNK_SLOTS];
 
 /// Most children of an exact node.
@@ -381,7 +381,7 @@ impl Quantiser {
         }
     }
 
-    /// The quantised key of a key that is in the node; that of others may be any.
+    /// The quantised key of a key that is in the node; for other keys the result is unspecified.
     #[inline(always)]
     pub fn place<K: KeyWord>(self, word: K) -> u32 {
         self.scaled(self.window(word))
@@ -395,8 +395,8 @@ impl Quantiser {
         bits == 0 || rotation + 16 <= K::BITS && bits <= rotation + ROUGH_BITS
     }
 
-    /// The quantised key of any key: that of keys below the node's first one is the smallest, and that of keys too far above the
-    /// largest.
+    /// The quantised key of any key: the smallest for keys below the node's first key, the largest for keys too far
+    /// above it.
     #[inline(always)]
     pub fn place_of_any<K: KeyWord>(self, word: K, first: K) -> u32 {
         let rotation = self.rotation::<K>();
@@ -487,8 +487,8 @@ pub fn covered<K: KeyWord>(from: K, to: K, (next, has_next): (K, bool)) -> K {
     if is_near { before_next } else { to }
 }
 
-/// How many children begin at or before the quantised key, of those whose bits are in one word: `cells` is that of cells from the
-/// word's first one to the quantised key, and may be negative.
+/// How many children begin at or before the quantised key, of the children whose bits are in one word: `cells` is the
+/// number of cells from the word's first one to the quantised key, and may be negative.
 #[inline(always)]
 pub fn begun_in_bitmap(word: u32, cells: i32) -> u32 {
     shl_clamped(word, (32 - cells).max(0) as u32).count_ones()
@@ -528,15 +528,15 @@ pub struct Prefixes<K> {
     pub origin: K,
     /// The first key after the gap.
     pub split: K,
-    /// By how much distances from `split` on are less; 0 if there is no gap. If there is one, that of `split` itself is then a multiple
-    /// of 2^`shift`, and not 0.
+    /// By how much distances from `split` on are less; 0 if there is no gap. If there is one, the distance of `split`
+    /// itself, less the gap, is a multiple of 2^`shift`, and not 0.
     pub gap: K,
     /// By how much distances are shifted.
     pub shift: u32,
 }
 
 impl<K: KeyWord> Prefixes<K> {
-    /// Those of keys from `origin` to `last`, and by how much a prefix is shifted for its bucket of the table.
+    /// The prefixes of keys from `origin` to `last`, and by how much a prefix is shifted for its bucket of the table.
     #[inline(always)]
     pub fn new(origin: K, last: K, split: K, gap: K) -> (Self, u32) {
         let bits = last.wrapping_sub(origin).wrapping_sub(gap).significant_bits();
@@ -564,7 +564,7 @@ impl<K: KeyWord> Prefixes<K> {
         if low >> 32 == 0 && high == 0 { low as u32 } else { u32::MAX }
     }
 
-    /// The smallest key with a prefix, which is that of a key of the tree.
+    /// The smallest key with a prefix, where some key of the tree has that prefix.
     #[inline(always)]
     pub fn first(self, prefix: u32) -> K {
         let distance = match K::BITS {

@@ -55,11 +55,12 @@ pub(crate) struct Plan {
     begun: u32,
 }
 
-/// Warp collective (all lanes). A plan for one node of at most so many buckets with all of `len` pairs, at least one, if there is
-/// any. Its buckets are filled as the first filling says, or if they are too many then, as the second.
+/// Warp collective (all lanes). A plan for one node of at most `most_lines` buckets with all of `len` pairs, at least one, if
+/// such a node exists. Its buckets are filled as the first filling says or, if there would be too many, as the second
+/// says.
 ///
 /// # Safety
-/// The source has so many pairs; the memory is the warp's own.
+/// The source has `len` pairs; the memory is the warp's own.
 #[inline(always)]
 pub(crate) unsafe fn plan<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
@@ -142,7 +143,7 @@ pub(crate) unsafe fn plan_bitmap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>
 /// Warp collective (all lanes). Cuts `len` pairs, of which this is the last key, into buckets that this quantiser tells apart.
 ///
 /// # Safety
-/// The source has so many pairs, at least one, and no more than so many buckets; the memory is the warp's own.
+/// The source has `len` pairs, at least one, and no more than a node can hold; the memory is the warp's own.
 #[expect(clippy::too_many_arguments, reason = "what plans have in common")]
 #[inline(always)]
 unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
@@ -205,7 +206,7 @@ unsafe fn cut<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
 /// 0 if there is none but perhaps the first: the same in all lanes.
 ///
 /// # Safety
-/// The source has so many pairs, at least one.
+/// The source has `len` pairs, at least one.
 #[inline(always)]
 unsafe fn uncrowded_shift<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, source: T, len: u32) -> u32 {
     let slots = line_slots::<K, V>();
@@ -270,7 +271,7 @@ pub(crate) struct NodePlace {
 /// its last pair.
 ///
 /// # Safety
-/// The plan is that of the source; the memory is the warp's own; the outputs have room.
+/// The plan was made for the source; the memory is the warp's own; the outputs have room.
 #[inline(always)]
 pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
@@ -355,7 +356,7 @@ pub(crate) unsafe fn write<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     }
 }
 
-/// Warp collective (all lanes). The planes of a plan with so many buckets, which is in the memory.
+/// Warp collective (all lanes). The planes of the plan in the memory, which has `lines` buckets.
 ///
 /// # Safety
 /// It is in the memory.
@@ -496,7 +497,7 @@ pub(crate) unsafe fn node_word<S: Simt, K: KeyWord>(
     word
 }
 
-/// Per thread. Adds formats to those of a level. Nearly always they are there, and nothing is written.
+/// Per thread. Adds formats to a level's formats. Nearly always the level has them, and nothing is written.
 ///
 /// # Safety
 /// There is a word, accessed atomically only.

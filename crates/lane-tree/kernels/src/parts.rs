@@ -1,8 +1,8 @@
-//! What a build splits into nodes: parts of all pairs or, after a batch of changes, of those of some nodes.
+//! What a build splits into nodes: parts of all pairs or, after a batch of changes, of some nodes' pairs.
 
 use lanetree_simt::{Global, Hint, Simt, kernel_args};
 
-/// Bits of a count of buckets, below that of nodes; or of pairs, below that of nodes that are split.
+/// Bits of a count of buckets, below the count of nodes; or of pairs, below the count of nodes that are split.
 pub const LINE_BITS: u32 = 34;
 
 /// 64-bit words that say where a part's nodes go.
@@ -15,7 +15,7 @@ pub const DIVIDED_WORDS: u32 = 5;
 #[derive(Clone, Copy)]
 #[repr(u64)]
 pub(crate) enum DividedWord {
-    /// The number of the node; at the end, that of nodes.
+    /// The number of the node; in the last entry, the number of nodes.
     Node = 0,
     /// Its first operation.
     From = 1,

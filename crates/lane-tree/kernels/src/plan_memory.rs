@@ -3,7 +3,7 @@
 use crate::layout::{BITMAP_CHILDREN, NODE_WORDS};
 use lanetree_simt::{Shared, WARP};
 
-/// Rounds of a warp over the pairs of a node, at most: those of a full bitmap.
+/// Rounds of a warp over the pairs of a node, at most: the rounds for a full bitmap.
 const fn rounds(slots: u32) -> usize {
     (slots * BITMAP_CHILDREN / WARP) as usize
 }
@@ -22,7 +22,7 @@ pub(crate) struct PlanMemory {
     pub(crate) node: Shared<u32>,
 }
 
-/// Words of [`PlanMemory::begins`] for buckets of so many slots: one more than rounds, in steps of [`TOGETHER`].
+/// Words of [`PlanMemory::begins`] for buckets of `slots` slots: one more than rounds, in steps of [`TOGETHER`].
 const fn begin_words(slots: u32) -> u32 {
     (rounds(slots) as u32 + 1).next_multiple_of(TOGETHER as u32)
 }
@@ -31,7 +31,7 @@ const fn begin_words(slots: u32) -> u32 {
 const STARTS: u32 = BITMAP_CHILDREN + 2;
 
 impl PlanMemory {
-    /// Bytes of a warp's, for buckets of so many slots.
+    /// Bytes of a warp's plan memory, for buckets of `slots` slots.
     pub(crate) const fn bytes(slots: u32) -> u32 {
         let words = begin_words(slots) + STARTS + NODE_WORDS;
         // The next warp's may have keys of 16 bytes before it.

@@ -160,8 +160,8 @@ pub const fn found_pair_bytes<K: KeyWord, V: Value>() -> u32 {
     if has_keys_alone::<K, V>() { 0 } else { (K::BYTES + V::BYTES) as u32 }
 }
 
-/// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for the table and so many bytes per thread: look-ups need those of a
-/// value, neighbours those of a pair, all others none.
+/// Bytes of shared memory, beyond [`Kernel::STATIC_SHARED`], for the table and `bytes` per thread: look-ups need the
+/// bytes of a value, neighbours the bytes of a pair, all others none.
 pub const fn query_shared(top_count: u32, threads: u32, bytes: u32) -> u32 {
     found_at(top_count) - TABLE_BYTES + threads * bytes
 }

@@ -126,7 +126,7 @@ struct Slot {
     slot: u32,
 }
 
-/// Bits of a cursor for the slot, after those of the bucket and before those of the node.
+/// Bits of a cursor for the slot, between the bits for the bucket and the bits for the node.
 const SLOT_BITS: u32 = 5;
 
 impl Slot {
@@ -136,7 +136,7 @@ impl Slot {
         u64::from(self.line) | u64::from(self.node << SLOT_BITS | self.slot) << 32
     }
 
-    /// Per thread. That of a cursor; 0 is that of the first pair.
+    /// Per thread. The position of a cursor; 0 is the first pair's.
     ///
     /// # Safety
     /// The cursor is the tree's, which has pairs.
@@ -202,7 +202,7 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
 /// Per thread. The cursor that many pairs further on.
 ///
 /// # Safety
-/// A cursor of the tree, with so many pairs from it on, and one more.
+/// A cursor of the tree, which has at least `pairs + 1` pairs from it on.
 #[inline(always)]
 unsafe fn advance<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, cursor: u64, pairs: u64) -> u64 {
     // SAFETY: nodes and records of the tree.
@@ -237,7 +237,7 @@ struct Chunks {
 impl Chunks {
     const NONE: Self = Self { node: 0, left: 0, chunk: 0 };
 
-    /// Per thread. Those of the next node; none after the last.
+    /// Per thread. The buckets of the next node; none after the last.
     ///
     /// # Safety
     /// They are the tree's.
@@ -253,7 +253,8 @@ impl Chunks {
 /// from `at` to `end` of the outputs; none if these are equal.
 ///
 /// # Safety
-/// The tree has so many pairs from the cursor on, and the outputs these places; keys are not wanted if their output is null.
+/// The tree has `end - at` pairs from the cursor on, and the outputs have the places from `at` to `end`; keys are not
+/// wanted if their output is null.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,

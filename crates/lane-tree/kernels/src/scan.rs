@@ -33,13 +33,13 @@ kernel_args! {
 /// Buckets that four lanes read at a time, a quarter of each per lane.
 const AT_ONCE: u32 = 4;
 
-/// The buckets of a scan of so many pairs, as if no slot were free: another one for slots that are, and one for the pairs before
-/// its start.
+/// The buckets that a scan reads for `pairs` pairs: as many as are needed if no slot is free, one more for free slots,
+/// and one for the pairs before its start.
 const fn lines_for<K: KeyWord, V: Value>(pairs: u32) -> u32 {
     pairs.div_ceil(line_slots::<K, V>()) + 2
 }
 
-/// Whether scans of so many pairs are for [`Scan`]: those whose buckets are mostly read at once. Longer ones are for
+/// Whether scans of `limit` pairs are for [`Scan`]: scans whose buckets are mostly read at once. Longer ones are for
 /// [`ScanWide`](crate::ScanWide).
 pub const fn is_short_scan<K: KeyWord, V: Value>(limit: u32) -> bool {
     lines_for::<K, V>(limit) <= AT_ONCE
@@ -99,7 +99,7 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
 /// a bucket of a node or would be, or from none if there is no such node; how many they were.
 ///
 /// # Safety
-/// The tree is valid, the bucket is that of the key, and the outputs have the scan's places.
+/// The tree is valid, the bucket is the key's, and the outputs have the scan's places.
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,

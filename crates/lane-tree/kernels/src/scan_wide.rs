@@ -11,8 +11,8 @@ use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, unroll};
 
-/// The buckets that a scan reads at a time for so many pairs more: as if none of their slots were free, and one for slots that are;
-/// at first another one, for the pairs before its start.
+/// The buckets that a scan reads at a time for `pairs` more pairs: as many as are needed if no slot is free, and one
+/// more for free slots; at first another one, for the pairs before its start.
 #[inline(always)]
 const fn lines_for<K: KeyWord, V: Value>(pairs: u32, is_first: bool) -> u32 {
     pairs.div_ceil(chunk_slots::<K, V>() * CHUNKS) + 1 + is_first as u32
@@ -80,7 +80,7 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
     }
 }
 
-/// How many buckets of a node a scan reads, for so many pairs more; 0 if there are no buckets.
+/// How many buckets of a node a scan reads, for `pairs` more pairs; 0 if there are no buckets.
 #[inline(always)]
 fn reach<K: KeyWord, V: Value>(lines: Walk, pairs: u32, is_first: bool) -> u32 {
     lines_for::<K, V>(pairs, is_first).min(WARP / CHUNKS).min(lines.end - lines.line)

@@ -17,8 +17,8 @@ use lanetree_simt::{FULL_MASK, Global, Hint, KeyWord, Shared, Simt, kernel_args,
 kernel_args! {
     /// A tree on the device: passed to kernels by value.
     pub struct TreeRef<K> {
-        /// The buckets, those of each node in the order of their keys: [`words_of_lines`](crate::layout::words_of_lines) for
-        /// `line_count`.
+        /// The buckets; a node's buckets are consecutive, in the order of their keys:
+        /// [`words_of_lines`](crate::layout::words_of_lines) for `line_count`.
         pub lines: Global<u64>,
         /// The nodes, level by level from the lowest: [`NODE_WORDS`] each.
         pub nodes: Global<u32>,
@@ -711,7 +711,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// Per thread. The 16 bytes with this number, counted from the first bucket on; and of these the pairs.
     ///
     /// # Safety
-    /// There are so many.
+    /// The buffer has this slot.
     #[inline(always)]
     pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
         // SAFETY: inside a bucket.

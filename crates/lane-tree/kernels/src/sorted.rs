@@ -47,7 +47,7 @@ pub const SORTED_THREADS: u32 = 640;
 #[derive(Debug)]
 pub struct GetSorted<K, V, const OWN: usize>(PhantomData<(K, V)>);
 
-/// Bytes of shared memory per thread that [`GetSorted`] needs beside the table.
+/// Bytes of shared memory per thread that [`GetSorted`] needs in addition to the table.
 pub const SORTED_BYTES: u32 = WINDOW_BYTES / WARP;
 
 impl<K: KeyWord, V: Value, const OWN: usize> Kernel for GetSorted<K, V, OWN> {
@@ -133,7 +133,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Warp collective (all lanes). Those from the lane's first bucket to that of the next lane.
+    /// Warp collective (all lanes). The buckets from the lane's first bucket to the first bucket of the next lane.
     ///
     /// # Safety
     /// Buckets of the tree.
@@ -159,7 +159,7 @@ impl Lines {
         lines
     }
 
-    /// Warp collective (all lanes). Those of a lane.
+    /// Warp collective (all lanes). The buckets of lane `lane`.
     #[inline(always)]
     fn of_lane<S: Simt>(self, simt: S, lane: u32) -> Self {
         let of = |word| simt.shuffle(FULL_MASK, word, lane);

@@ -23,8 +23,9 @@ impl Filling {
         Self { line, inverse: (1 << 22) / line.max(1) }
     }
 
-    /// Where buckets are to end among the pairs after this one, up to so many: bit `i` says that one may end after `i` pairs.
-    /// Buckets are to be full, and then there is no such bit, or to end at equal distances from the node's first pair on.
+    /// Where buckets are to end among the pairs after this one, up to `most`: bit `i` says that one may end after `i`
+    /// pairs. Buckets are to be full, and then there is no such bit, or to end at equal distances from the node's first
+    /// pair on.
     #[inline(always)]
     fn ends(self, start: u32, most: u32, slots: u32) -> u64 {
         let mut ends = 0;
@@ -32,7 +33,7 @@ impl Filling {
             // The division may be one too low.
             let mut distances = match slots {
                 0..=8 => ((start * 256 + 255) * self.inverse) >> 22,
-                // Of so many pairs, the product may have more than 32 bits.
+                // With this number of pairs, the product may have more than 32 bits.
                 _ => ((u64::from(start * 256 + 255) * u64::from(self.inverse)) >> 22) as u32,
             };
             let mut end = 0;
@@ -65,7 +66,7 @@ struct Exits {
 }
 
 impl Exits {
-    /// Those of no pairs.
+    /// The exits of a stretch without pairs.
     const NONE: Self = Self { low: 0x7654_3210, high: 0xfedc_ba98 };
 
     #[inline(always)]
@@ -74,13 +75,13 @@ impl Exits {
         word >> (pair % 8 * 4) & 15
     }
 
-    /// Those of a stretch with one pair more, the first.
+    /// The exits of this stretch with one more pair, before its first.
     #[inline(always)]
     fn with(self, exit: u32) -> Self {
         Self { low: self.low << 4 | exit, high: self.high << 4 | self.low >> 28 }
     }
 
-    /// Those of two stretches, of which this is the second.
+    /// The exits of two stretches, of which this is the second.
     #[inline(always)]
     fn after(self, first: Self, slots: u32) -> Self {
         let mut both = Self { low: 0, high: 0 };
@@ -119,8 +120,8 @@ impl Stretch {
     /// Warp collective (all lanes). The lane's stretch. The memory's beginnings may be written again then.
     ///
     /// # Safety
-    /// The memory has the beginnings of so many pairs, at least one and at most 32 for each lane, and the word after that
-    /// with the end.
+    /// The memory has the beginnings of `len` pairs, at least one and at most 32 for each lane, and then a word with
+    /// the end.
     #[inline(always)]
     pub(crate) unsafe fn of<S: Simt>(simt: S, len: u32, slots: u32, memory: PlanMemory) -> Self {
         let share = len.div_ceil(WARP);
@@ -157,7 +158,7 @@ impl Stretch {
         32 - end.leading_zeros()
     }
 
-    /// Warp collective (all lanes). Cuts the node's pairs into at most so many buckets.
+    /// Warp collective (all lanes). Cuts the node's pairs into at most `most` buckets.
     #[inline(always)]
     pub(crate) fn cut<S: Simt>(self, simt: S, filling: Filling, most: u32) -> LineCut {
         let (lane, slots) = (simt.lane(), self.slots);

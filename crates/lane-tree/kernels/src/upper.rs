@@ -21,7 +21,7 @@ kernel_args! {
         pub first_child: u32,
         /// The number of the first node of this level.
         pub first_number: u32,
-        /// Children of a part: [`HALVES_CHILDREN`], or those of an exact node, if all are to be exact.
+        /// Children of a part: [`HALVES_CHILDREN`], or the number of an exact node, if all are to be exact.
         pub part: u32,
         /// 0, so that there is no padding.
         pub reserved: u32,
@@ -193,11 +193,11 @@ pub const SUMMARY_WORDS: u32 = 6;
 /// Nodes that are looked at to learn whether prefixes tell nodes apart.
 const SAMPLES: u32 = 16;
 
-/// Where there are so many [samples](crowded_samples), prefixes without a gap may do better: nodes of the same prefix are told apart
-/// by one access to memory after the other.
+/// The number of [crowded samples](crowded_samples) from which on prefixes without a gap may do better, since nodes
+/// with the same prefix are told apart by dependent accesses to memory.
 pub const CROWDED_SAMPLES: u32 = 4;
 
-/// Of a few of so many nodes, how many have the same prefix as the next one.
+/// How many of a sample of `count` nodes have the same prefix as the next node.
 #[inline(always)]
 pub fn crowded_samples(count: u32, prefix_of: impl Fn(u32) -> u32) -> u32 {
     let mut crowded = 0;

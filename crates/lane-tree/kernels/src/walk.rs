@@ -5,7 +5,7 @@ use crate::search::TreeRef;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Hint, KeyWord, Simt};
 
-/// Buckets in the order of their keys: those of a node follow one another, while the next node's may be anywhere.
+/// Buckets in the order of their keys: a node's buckets follow one another; the next node's may be anywhere.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk {
     /// A node of the lowest level.
@@ -66,7 +66,7 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { self.walk(simt, node, self.first_line(simt, node)) }
     }
 
-    /// Warp collective (all lanes). The buckets from that of each lane's word on, which may be absent.
+    /// Warp collective (all lanes). The buckets from the bucket of each lane's word on. The word may be absent.
     ///
     /// # Safety
     /// As [`TreeRef::start`].

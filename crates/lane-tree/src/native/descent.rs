@@ -113,7 +113,7 @@ impl<W: KeyWord, V: Value> View<'_, W, V> {
             let prefix = self.shape.prefixes.of(word);
             let bucket = (prefix >> self.shape.bucket_shift).min(TOP_BUCKETS - 1);
             let bounds = self.table[bucket as usize];
-            // The prefix of the first of them may be that of the word, which may be below it.
+            // The first of them may have the word's prefix, and still be above the word.
             let low = select_unpredictable(self.top[(bounds & 0xffff) as usize] <= word, bounds & 0xffff, 0);
             (*number, *count) = (low, (bounds >> 16) + 1 - low);
             most = most.max(*count);

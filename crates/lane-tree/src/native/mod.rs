@@ -110,14 +110,14 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         self.positions(count, words, predecessor, &mut |first, positions| {
             let mut pairs = [None; GROUP];
             for (pair, &position) in pairs.iter_mut().zip(positions) {
-                *pair = self.beside(position, predecessor);
+                *pair = self.next_to(position, predecessor);
             }
             each(first, &pairs[..positions.len()]);
         });
     }
 
-    /// The pair before a position, or that after it.
-    fn beside(&self, Position { line, slot, len, rank }: Position, before: bool) -> Option<(W, V)> {
+    /// The pair before a position, or the pair at or after it.
+    fn next_to(&self, Position { line, slot, len, rank }: Position, before: bool) -> Option<(W, V)> {
         match before {
             true if rank == 0 => None,
             true if slot > 0 => Some(self.pair(line, slot - 1)),

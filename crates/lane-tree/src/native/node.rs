@@ -43,8 +43,8 @@ pub(super) trait Count: Compare {
         (self.below(node.words::<K>(), word) & ((1 << (SEPARATORS * 32 / K::BITS)) - 1)).count_ones()
     }
 
-    /// The node's child for a word: its number, and that of children before it. `first` is at most the first key of the node;
-    /// without it the word is in the node, or nothing but its absence is to be seen.
+    /// The node's child for a word: its number, and the number of children before it. `first` is at most the first key
+    /// of the node; without it the word is in the node, or nothing but its absence is to be seen.
     #[inline(always)]
     fn child<K: KeyWord>(self, node: &Line, word: K, first: Option<K>) -> (u32, u32) {
         let words = node.array::<u32, 16>();

@@ -5,7 +5,7 @@ use crate::{BuildScratch, Builder};
 use lanetree_frame::{Buffer, Device, Result, Stream};
 use lanetree_layout::AnyKey;
 
-/// Options of a set, and its bulk build: those of [`Builder`], without values.
+/// Options of a set, and its bulk build: the options of [`Builder`], without values.
 ///
 /// ```
 /// use lanetree::{Device, LaneSet};

@@ -18,7 +18,7 @@ use lanetree_frame::{Batch, Buffer, Device, Join, KeyRange, Matches, Op, Result,
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
 
-/// An ordered set of keys `K`, on a device: beside [`LaneTree`] what std's `BTreeSet` is beside `BTreeMap`.
+/// An ordered set of keys `K`, on a device: to [`LaneTree`] what std's `BTreeSet` is to `BTreeMap`.
 ///
 /// It is a LaneTree without values: a bucket of 64 bytes holds 16 keys of 32 bits, 8 of 64, or 4 of 128. So it takes about half of
 /// a map's memory, and look-ups have fewer buckets to read.
@@ -51,7 +51,7 @@ impl<K: AnyKey> LaneSet<K> {
         &self.tree
     }
 
-    /// The builder, which has the options.
+    /// A builder with the default options, to change them before a build.
     pub fn builder() -> SetBuilder<K> {
         SetBuilder::default()
     }
@@ -90,7 +90,8 @@ impl<K: AnyKey> LaneSet<K> {
         FixedIndex::bytes(&self.tree)
     }
 
-    /// Bytes of main memory that the set takes beside those of its device: 0, since it is on its device as a whole.
+    /// Bytes of main memory that the set takes, in addition to its device memory: 0, since the whole set is on its
+    /// device.
     pub fn host_bytes(&self) -> u64 {
         0
     }
@@ -196,7 +197,8 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.lower_bound_many(keys)
     }
 
-    /// The number of keys at or below each of `keys`.
+    /// How many of the set's keys are at or below each of `keys`, in the order of `keys`. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -204,7 +206,7 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.upper_bound_many(keys)
     }
 
-    /// The last key at or below each of `keys`.
+    /// The set's last key at or below each of `keys`; `None` if there is none. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -212,7 +214,7 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.neighbor_many(keys, &Searches::any(Side::Upper), |key, ()| key)
     }
 
-    /// The first key at or above each of `keys`.
+    /// The set's first key at or above each of `keys`; `None` if there is none. Returns when the results are complete.
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -256,7 +258,8 @@ impl<K: AnyKey> LaneSet<K> {
         Ok(self.tree.range_many(ranges)?.into())
     }
 
-    /// How many keys each range has.
+    /// The number of keys of each range, in the order of the ranges, without copying keys. Returns when the results are
+    /// complete.
     ///
     /// # Errors
     /// As [`LaneSet::range_many`].
@@ -297,7 +300,7 @@ impl<K: AnyKey> LaneSet<K> {
         self.tree.change(keys.len(), |i| Op::Insert(keys[i], ()))
     }
 
-    /// Removes the keys that are there.
+    /// Removes the keys in `keys` that are present. All or nothing; returns when it is done.
     ///
     /// # Errors
     /// As [`LaneSet::insert_many`].

@@ -106,8 +106,8 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         self.0.range(starts, ends, scratch, out)
     }
 
-    /// Copies the first `limit` keys at or above each of `starts`: those of query `i` go to `keys[i * limit..]`, and how many
-    /// there are to `counts[i]`.
+    /// Copies the first keys at or above each of `starts`, at most `limit` each: the keys of `starts[i]` are written
+    /// from `keys[i * limit]` on, and `counts[i]` becomes their number.
     ///
     /// # Errors
     /// As [`OnStream::scan`].

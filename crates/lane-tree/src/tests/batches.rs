@@ -13,7 +13,7 @@ use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Failure, Pool};
 use std::collections::BTreeMap;
 
-/// A tree beside a map, both changed by the same batches.
+/// A tree and a std map, both changed by the same batches.
 pub(super) struct Pair<K: AnyKey, V: Value> {
     pub(super) tree: LaneTree<K, V>,
     pub(super) map: BTreeMap<K, V>,
@@ -254,7 +254,7 @@ impl<K: AnyKey, V: Word> Pair<K, V> {
     }
 }
 
-/// A tree of about so many nodes.
+/// A tree of about `nodes` nodes.
 fn of_nodes<V: Word>(nodes: u64, fill: f64) -> Pair<u64, V> {
     let pairs = (nodes as f64 * 208.0 * fill) as u64;
     let mut keys: Vec<u64> = (0..pairs).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
@@ -299,7 +299,7 @@ fn nodes_that_are_divided_get_new_lines() {
     // Far more than a node takes.
     let keys = both.keys_of(20..21);
     assert_eq!(both.apply(&between(&keys, 60).collect::<Vec<_>>(), "far more"), UpdatePath::Moved);
-    // Of what was just split, and beside it.
+    // Keys of the nodes that were just split, and of their neighbours.
     let keys = both.keys_of(18..24);
     assert_eq!(both.apply(&between(&keys, 1).collect::<Vec<_>>(), "after that"), UpdatePath::Moved);
 }
@@ -326,7 +326,7 @@ fn buckets_move_seldom_and_a_tree_with_many_unused_ones_is_rebuilt() {
     let mut both = of_some_nodes::<u32>(0.7);
     let (mut paths, mut moves) = (Vec::new(), 0);
     for batch in 0..60_u32 {
-        // A third of the keys between those of two nodes.
+        // A third of the keys between the keys of two nodes.
         let node = batch * 37 % 140;
         let ops: Vec<_> = between(&both.keys_of(node..node + 2), 2).collect();
         let at = both.lines_at();

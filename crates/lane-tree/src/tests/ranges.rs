@@ -11,8 +11,8 @@ use lanetree_layout::{AnyKey, KeyWord, Value};
 const LENGTHS: [usize; 8] = [3, 8, 0, 1, 9, 5, 2, 8];
 const LONG: [usize; 2] = [40, 300];
 
-/// Checks that a tree with these pairs, in order, finds so many of them from keys all over, and from those next to them, on; for so
-/// many pairs that these are in one bucket, in a few, and in many.
+/// Checks that a tree with these pairs, in order, answers scans right: from keys all over and from the keys next to
+/// them, with limits so that the pairs are in one bucket, in a few, and in many.
 fn scans_are_found<K: AnyKey, V: Value>(tree: &LaneTree<K, V>, pairs: &[(K, V)], what: &str) {
     let device = FixedIndex::device(tree);
     let one = K::Bits::truncate(1);
@@ -139,7 +139,7 @@ fn scans_and_successors_pass_lines_that_are_free() {
     }
 }
 
-/// A long range is no slower than many short ones: it is gathered in parts, and all pairs are so many windows.
+/// A long range is no slower than many short ones: it is gathered in parts, and all pairs in several windows.
 #[test]
 fn long_ranges_are_cut_into_windows_and_parts() {
     let keys: Vec<u64> = (0..6000).map(|i| i << 40).collect();

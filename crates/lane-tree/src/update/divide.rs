@@ -13,7 +13,7 @@ use lanetree_kernels_lane_tree::{
     SizeDividedArgs, TARGET_WORDS, calls,
 };
 use lanetree_layout::{AnyKey, Value};
-use lanetree_primitives::exclusive_scan;
+use lanetree_primitives::{DevicePairs, exclusive_scan};
 use lanetree_simt::WARP;
 
 /// The nodes that are split.
@@ -73,9 +73,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             count: batch.keys.len() as u64,
             words: words.write_on(stream)?,
         };
-        // SAFETY: the nodes of the tree, of which so many are split.
+        // SAFETY: the nodes are the tree's, and there is room for all that are split.
         unsafe { launch::over(stream, nodes as u64 + 1, 1, THREADS)?.run(calls::list_divided(&args))? };
-        // Those of the end are of all.
+        // The last entry's words are the totals.
         let mut all = [0; DIVIDED_WORDS as usize];
         words.copy_range_to(count * all.len(), &mut all)?;
         let [pairs, parts, lines] = Divided::sums(all);
@@ -114,7 +114,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 launch::over(stream, list.count as u64, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(&args))?;
                 launch::over(stream, batch.keys.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
             }
-            let (pairs, filling) = ((&keys, &values, list.pairs), self.divided_filling());
+            let filling = self.divided_filling();
+            let pairs = DevicePairs { keys: &keys, values: &values, len: list.pairs };
             let mut made = Planned::new(stream, &device, pairs, filling, divided, list.parts)?;
             (nodes, lines) = made.total()?.expect("pairs that ascend strictly");
             planned = Some(made);

@@ -24,7 +24,7 @@ use lanetree_kernels_lane_tree::{
     RanksArgs, SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
-use lanetree_primitives::{UploadedOperations, exclusive_scan};
+use lanetree_primitives::{DevicePairs, UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, Findings, LISTED, SORTED_AT, TALLY};
 
@@ -151,7 +151,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             tally: findings.byte_add(TALLY as u64 * 8),
             unsorted,
         };
-        // SAFETY: the scratch memory is for so many operations; the tree is borrowed.
+        // SAFETY: the scratch memory is for `count` operations; the tree is borrowed.
         unsafe { over_queries(stream, count, SEARCH_THREADS, 0, &args.tree)?.run(calls::search::<_, V>(&args))? };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {
@@ -315,7 +315,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         self.options.fill.min(MOST)
     }
 
-    /// As [`Self::divided_fill`], in pairs.
+    /// [`Self::divided_fill`] as pairs per bucket.
     fn divided_filling(&self) -> Filling {
         Filling::new::<K::Bits, V>(self.divided_fill())
     }
@@ -352,7 +352,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let fill = if old.len > 0 { self.divided_fill() } else { self.options.fill };
         let options = Options { fill, ..self.options };
         // From the tree's device, which may be a pool's, as opposed to the stream's.
-        let built = build_on(stream, &self.device, options, (&keys, &values, len))?;
+        let built = build_on(stream, &self.device, options, DevicePairs { keys: &keys, values: &values, len })?;
         self.parts.replace(built.expect("pairs that ascend strictly"));
         Ok(())
     }

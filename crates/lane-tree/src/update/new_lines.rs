@@ -1,4 +1,4 @@
-//! Room for buckets after those of a tree.
+//! Room for new buckets after a tree's buckets.
 
 use crate::LaneTree;
 use crate::parts::Shape;
@@ -9,8 +9,8 @@ use lanetree_layout::{AnyKey, Value};
 /// Where buckets have no room, they get memory for one spare bucket in this many: all are copied there.
 const MORE: u64 = 4;
 
-/// Where more than one in so many buckets would have no node, and there is no room for more buckets, the tree is rebuilt; where there
-/// is, only if half of them would have none.
+/// If there is no room for more buckets, and more than one in this number of buckets would be unused, the tree is
+/// rebuilt. If there is room, only when half of the buckets would be unused.
 const MOST_UNUSED: u64 = 8;
 
 /// So few buckets without a node are no reason: 16 KiB.
@@ -32,7 +32,8 @@ impl NewLines {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Makes room for new buckets after those of the tree. If too many would have no node then, makes none, and says so.
+    /// Makes room for new buckets after the tree's buckets. If too many buckets would then be unused, makes no room and
+    /// returns false.
     pub(super) fn reserve_lines(&mut self, stream: &Stream, NewLines { new, old }: NewLines) -> Result<bool> {
         let device = self.device.clone();
         let parts = self.parts.get_mut()?;

@@ -13,7 +13,7 @@ pub(super) const LISTED: usize = 5;
 pub(super) const FOUND: usize = 6;
 /// How many buckets have no room of their own.
 pub(super) const FULL: usize = 9;
-/// From here on those of the sort.
+/// The sort's findings begin here.
 pub(super) const SORTED_AT: usize = 10;
 
 /// What a batch does to a tree.
@@ -102,7 +102,7 @@ impl NodeLists {
         Ok(Self { len, listed: device.alloc(len)?, spans: device.alloc(2 * len)?, plans })
     }
 
-    /// Makes room for so many nodes.
+    /// Makes room for `len` nodes.
     pub(super) fn reserve(&mut self, device: &Device, len: usize) -> Result<()> {
         if self.len < len {
             *self = Self::new(device, len.next_power_of_two())?;
@@ -143,7 +143,7 @@ impl NodeSizes {
         })
     }
 
-    /// Makes room for so many nodes.
+    /// Makes room for `len` nodes.
     pub(super) fn reserve(&mut self, device: &Device, len: usize) -> Result<()> {
         if self.len < len {
             // Batches come one after another, and each adds nodes.
@@ -187,7 +187,7 @@ impl<K: AnyKey> UpdateScratch<K> {
         })
     }
 
-    /// Makes room for a bit of each kind for each of so many nodes.
+    /// Makes room for a bit of each kind for each of `nodes` nodes.
     pub(super) fn reserve_bits(&mut self, device: &Device, nodes: usize) -> Result<()> {
         let words = nodes.div_ceil(32);
         for bits in [&mut self.marks, &mut self.found] {

@@ -14,7 +14,7 @@ kernel_args! {
         pub first: Global<V>,
         /// Values of the first array.
         pub first_len: u64,
-        /// `[second_len]`, at the positions after those of the first array.
+        /// `[second_len]`, at the positions after the first array's.
         pub second: Global<V>,
         /// Values of the second array; may be 0.
         pub second_len: u64,
@@ -84,7 +84,7 @@ impl<V: Word> GatherArgs<V> {
     /// Per thread. Writes a body's values, and their rows if they are wanted.
     ///
     /// # Safety
-    /// The outputs are those of the body.
+    /// The outputs are the body's.
     #[inline(always)]
     unsafe fn write<S: Simt>(
         &self,
@@ -131,7 +131,7 @@ impl<V: Word> Kernel for Gather<V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: there are so many rows and offsets; outputs below the capacity are in the output.
+        // SAFETY: rows and offsets are as many as the arguments say; outputs below the capacity are in the output.
         unsafe {
             let total = simt.load(args.offsets, args.rows, Hint::ReadOnly).min(args.capacity);
             let Some(outputs) = WarpOutputs::new(simt, args.offsets, args.rows, total) else { return };
@@ -174,7 +174,7 @@ impl<K: KeyWord, V: Word> Kernel for GatherPairs<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let rows = &args.rows;
-        // SAFETY: there are so many rows and offsets; outputs below the capacity are in the output; keys are of the row and below
+        // SAFETY: rows and offsets are as many as the arguments say; outputs below the capacity are in the output; keys are of the row and below
         // their number.
         unsafe {
             let total = simt.load(rows.offsets, rows.rows, Hint::ReadOnly).min(rows.capacity);

@@ -137,7 +137,7 @@ impl<V: Word> Kernel for CopyRuns<V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: there are so many rows and offsets; positions are checked; rows do not overlap.
+        // SAFETY: rows and offsets are as many as the arguments say; positions are checked; rows do not overlap.
         unsafe {
             let total = simt.load(args.offsets, args.rows, Hint::ReadOnly).min(args.total);
             let Some(part) = Part::new(simt, args.offsets, args.rows, total) else { return };

@@ -122,8 +122,8 @@ impl<V: Word> Kernel for Match<V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        // SAFETY: there are so many rows and offsets; outputs below the total are in the outputs; positions and wanted values
-        // are checked.
+        // SAFETY: rows and offsets are as many as the arguments say; outputs below the total are in the outputs; positions and wanted
+        // values are checked.
         unsafe {
             let total = simt.load(args.offsets, args.rows, Hint::ReadOnly).min(args.total);
             let Some(part) = Part::new(simt, args.offsets, args.rows, total) else { return };
@@ -159,7 +159,7 @@ kernel_args! {
     pub struct RemovePairsArgs {
         /// The wanted value that each match equals, ascending: `[count]`.
         pub matches: Global<u64>,
-        /// The matches' positions, ascending among those of one wanted value: `[count]`.
+        /// The matches' positions; the positions of one wanted value ascend: `[count]`.
         pub positions: Global<u64>,
         /// How many matches.
         pub count: u64,

@@ -35,7 +35,7 @@ impl Part {
     /// Per thread. The row of one of the part's outputs, and the output's place in it.
     ///
     /// # Safety
-    /// The offsets are those of the part.
+    /// The offsets are the part's.
     #[inline(always)]
     pub(crate) unsafe fn row<S: Simt>(&self, simt: S, offsets: Global<u64>, at: u64) -> (u64, u64) {
         // SAFETY: the numbers of rows.

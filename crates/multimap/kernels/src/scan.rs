@@ -42,7 +42,7 @@ impl<K: KeyWord, V: Word> Kernel for Scan<K, V> {
         let index = simt.global_index();
         let Some(scan) = index.checked_div(args.limit).filter(|&scan| scan < args.count) else { return };
         let within = index - scan * args.limit;
-        // SAFETY: `scan` is a scan with so many keys from `first` on; outputs are of the scan, and positions are checked.
+        // SAFETY: `scan` is a scan, whose keys are from `first` on; outputs are of the scan, and positions are checked.
         unsafe {
             let first = scan * args.limit;
             let keys = u64::from(simt.load(args.key_counts, scan, Hint::ReadOnly)).min(args.limit);

@@ -1,4 +1,4 @@
-//! Joins of every kind beside nested loops, in both forms on both devices.
+//! Joins of every kind compared with nested loops, in both forms on both devices.
 
 use super::PIECE;
 use crate::on_stream::{DeviceJoin, JoinScratch, RangeJoinScratch};
@@ -114,7 +114,7 @@ fn check<K: AnyKey, V: Word>(device: &Device, keys: &[K], probes: &[K], is_valid
 fn check_ranges(device: &Device, keys: &[i32], probes: &[(i32, i32)], is_valid: Option<&dyn Fn(usize) -> bool>) {
     let values: Vec<u32> = (0..keys.len() as u32).map(|i| i * 7 + 1).collect();
     let map = MultiMap::build(device, keys, &values).unwrap();
-    // In the order of the keys, and of one key in that of the input.
+    // In the order of the keys, pairs with equal keys in the order of the input.
     let mut pairs: Vec<(i32, u32)> = keys.iter().copied().zip(values).collect();
     pairs.sort_by_key(|pair| pair.0);
     let (lows, highs): (Vec<i32>, Vec<i32>) = probes.iter().copied().unzip();
@@ -325,8 +325,8 @@ fn a_map_that_was_changed_in_place_is_joined_by_keys_and_says_that_ranges_need_i
     }
 }
 
-/// What writes two rows at once may not where the caller's memory begins at no multiple of their size, nor beside a row that is not
-/// there for want of room.
+/// A kernel that writes two rows at once must not do so where the caller's memory is not aligned to two rows, nor where
+/// there is room for only one of them.
 #[test]
 fn rows_go_to_memory_that_begins_anywhere() {
     for device in [Device::host(), Device::emulated()] {
@@ -338,7 +338,7 @@ fn rows_go_to_memory_that_begins_anywhere() {
         for (skipped, room) in [(0, 1401), (1, 1401), (1, 1000), (0, 999), (2, 513)] {
             let (mut rows, mut numbers) = (vec![u128::MAX; 400], vec![u128::MAX; 800]);
             let start = (rows.as_mut_ptr().cast::<u32>().wrapping_add(skipped), numbers.as_mut_ptr().cast::<u64>());
-            // SAFETY: so many elements, and nothing else uses them before the buffers are gone.
+            // SAFETY: the vectors have the elements, and nothing else uses them before the buffers are gone.
             let buffers = unsafe {
                 (device.buffer_from_raw(start.0, room), device.buffer_from_raw(start.1.wrapping_add(skipped), room))
             };

@@ -4,7 +4,7 @@ use super::{OnStream, Scratch};
 use crate::gather::{RowsOf, gather_values};
 use crate::places::{Which, one_value};
 use lanetree_frame::fixed::{self, Uses};
-use lanetree_frame::join_steps::{check_validity, put_misses, settle_hits};
+use lanetree_frame::join_steps::{DeviceValidity, check_validity, put_misses, settle_hits};
 use lanetree_frame::{Buffer, Device, JoinKind, Result};
 use lanetree_kernels_multimap::layout::place;
 use lanetree_layout::{AnyKey, Word};
@@ -94,7 +94,7 @@ impl<V: Word> DeviceJoin<V> {
 }
 
 impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
-    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have; those of [`JoinKind::Inner`] by default.
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The default is [`JoinKind::Inner`].
     #[must_use]
     pub fn kind(mut self, kind: JoinKind) -> Self {
         self.options.kind = kind;
@@ -104,7 +104,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// Which probes of a join are there: those whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match nothing.
     #[must_use]
     pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        self.options.valid = Some((valid, offset));
+        self.options.valid = Some(DeviceValidity { bitmap: valid, offset });
         self
     }
 
@@ -140,7 +140,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             scratch.is_of_probes = true;
             let keys = self.contents.keys.on(self.stream).kind(self.options.kind);
             let keys = match self.options.valid {
-                Some((valid, offset)) => keys.valid(valid, offset),
+                Some(DeviceValidity { bitmap: valid, offset }) => keys.valid(valid, offset),
                 None => keys,
             };
             return keys.join_probes(probes, &mut scratch.keys, &mut out.count, &mut out.probes);

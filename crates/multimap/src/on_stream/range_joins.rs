@@ -143,7 +143,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         self.check("the scratch memory", count, &scratch.lows)?;
         check_validity(stream, valid, count)?;
         let RangeJoinScratch { lows: firsts, highs: lasts, ranges, hits, miss, no_hits, .. } = scratch;
-        how.on_stream(stream, (lows, highs), (&mut *firsts, &mut *lasts))?;
+        how.on_stream(stream, lows, highs, &mut *firsts, &mut *lasts)?;
         let RangeScratch { firsts: from, lasts: to, neighbors, begins, counts, .. } = ranges;
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
         let keys = &self.contents.keys;

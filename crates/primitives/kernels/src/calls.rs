@@ -1,5 +1,6 @@
 //! The choice of a kernel, by the words, which are known when the code is compiled, and by whether there are values.
-//! Without values `V` is `u32`, and does not matter. Calls that indexes load ahead have their entry beside them.
+//! Without values `V` is `u32`, and does not matter. Next to a call whose kernel indexes load ahead is a function that
+//! returns its entry.
 
 use crate::instances::{runs, select};
 use crate::local_sort::{LocalSort, LocalSortArgs};
@@ -40,7 +41,7 @@ pub fn splits<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call
     )
 }
 
-/// A merge, in which pairs of the second sequence replace those of the first if `replace`.
+/// A merge, in which, if `replace`, a pair of the second sequence replaces the pair of the first with the same key.
 pub fn merge<K: KeyWord, V: Word>(values: bool, replace: bool, args: &MergeArgs<K, V>) -> Call<'_> {
     Call::new(
         match (values, replace) {
@@ -53,7 +54,7 @@ pub fn merge<K: KeyWord, V: Word>(values: bool, replace: bool, args: &MergeArgs<
     )
 }
 
-/// A merge that drops all elements of the second sequence, and those of the first whose keys it has.
+/// A merge that drops all elements of the second sequence, and the elements of the first whose keys are in the second.
 pub fn subtract<K: KeyWord, V: Word>(values: bool, args: &MergeArgs<K, V>) -> Call<'_> {
     Call::new(
         if values {

@@ -192,12 +192,12 @@ impl<K: KeyWord, V: Word> Kernel for LocalSort<K, V> {
         let after = if left < u64::from(LOCAL_SORT_TILE + HALO) { left as u32 } else { LOCAL_SORT_TILE + HALO };
         let from = if first == 0 { HALO } else { 0 };
         let window = Window { keys: Self::KEYS, mask: args.mask, from, to: HALO + after };
-        // The thread's pairs in the block's keys: those of the tile, and for a few threads one past it.
+        // The thread's pairs in the block's keys: the tile's pairs, and for a few threads one past them.
         let own = |item: usize| HALO + item as u32 * LOCAL_SORT_THREADS + thread;
         let is_there = |item: usize| own(item) < window.to;
         let index = |at: u32| first + u64::from(at) - u64::from(HALO);
-        // Other blocks may be sorting the pairs of the halos, hence atomic. The halves of a key of 128 bits may then be those of
-        // two keys, which agree in the bits of the mask.
+        // Other blocks may be sorting the pairs of the halos, hence atomic. The halves of a key of 128 bits may then
+        // come from two keys, which agree in the bits of the mask.
         let load = |at: u32| {
             // SAFETY: a pair of the input.
             unsafe { atomic_load(simt, args.keys, index(at)) }.xor(args.flip)

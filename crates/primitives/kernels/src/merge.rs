@@ -22,7 +22,7 @@ pub const TILE: u64 = ITEMS as u64 * THREADS as u64;
 
 /// [`Merge`] keeps all elements.
 pub const KEEP: u8 = 0;
-/// [`Merge`] drops those of the first sequence whose keys are in the second.
+/// [`Merge`] drops the elements of the first sequence whose keys are in the second.
 pub const REPLACE: u8 = 1;
 /// [`Merge`] drops these, and the second sequence.
 pub const SUBTRACT: u8 = 2;
@@ -61,8 +61,8 @@ kernel_args! {
     }
 }
 
-/// Where the tiles begin in both sequences: one thread per tile, and one for the end. Module and tile are those of the
-/// [`Merge`] with the same parameters.
+/// Where the tiles begin in both sequences: one thread per tile, and one for the end. It is in the module of the
+/// [`Merge`] with the same parameters, and has its tile.
 #[derive(Debug)]
 pub struct Splits<K, V, const VALUES: bool>(PhantomData<(K, V)>);
 
@@ -118,8 +118,8 @@ pub struct Merge<K, V, const VALUES: bool, const RULE: u8>(PhantomData<(K, V)>);
 impl<K: KeyWord, V: Word, const VALUES: bool, const RULE: u8> Merge<K, V, VALUES, RULE> {
     /// Whether elements are dropped.
     const DROPS: bool = RULE != KEEP;
-    /// The tile's elements of the first sequence, then those of the second, as order-preserving words; after a whole
-    /// tile also the next element of the second, which may replace the tile's last.
+    /// The tile's elements of the first sequence, then its elements of the second, as order-preserving words; after a
+    /// whole tile also the next element of the second, which may replace the tile's last.
     const KEYS: Shared<K> = Shared::at(STAGE, TILE as u32 + 1);
     /// For each output, its place in `KEYS`.
     const SOURCES: Shared<u32> = Shared::at(Self::KEYS.end(), TILE as u32);

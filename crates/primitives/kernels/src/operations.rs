@@ -1,4 +1,4 @@
-//! Operations of a batch of updates, sorted by their keys: what those of one key do together.
+//! Operations of a batch of updates, sorted by their keys: what the operations of one key do together.
 
 use core::marker::PhantomData;
 use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Simt, kernel_args};

@@ -157,7 +157,7 @@ impl<K: KeyWord, R: Reduction, const STEPS: usize> Runs<K, R, STEPS> {
 /// Warp collective, by all lanes. Which of the lane's elements end a run.
 ///
 /// # Safety
-/// `keys` are those of the segment at `first` of the `count` in `from`, as [`tile::load`] gives them.
+/// `keys` are the keys of the segment at `first`, of the `count` keys in `from`, as [`tile::load`] gives them.
 #[inline(always)]
 unsafe fn ends_of_runs<S: Simt, K: KeyWord, const STEPS: usize>(
     simt: S,

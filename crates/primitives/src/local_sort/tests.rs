@@ -12,8 +12,8 @@ fn sort<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Ve
     let mut found = device.alloc_zeroed(2).unwrap();
     let input = device.upload(keys).unwrap();
     let from = bits.start;
-    radix_argsort(&stream, &input, len, bits, (&mut sorted, &mut order), &mut scratch).unwrap();
-    local_sort_pairs(&stream, (&mut sorted, &mut order), len, from, &mut found).unwrap();
+    radix_argsort(&stream, &input, len, bits, &mut sorted, &mut order, &mut scratch).unwrap();
+    local_sort_pairs(&stream, &mut sorted, &mut order, len, from, &mut found).unwrap();
     stream.synchronize().unwrap();
     let found = found.to_vec().unwrap();
     (sorted.to_vec().unwrap(), order.to_vec().unwrap(), [found[0], found[1]])
@@ -33,7 +33,7 @@ fn check<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> bool {
         return true;
     }
     assert_eq!(found[1], 1, "{name}");
-    // The same pairs still, and those of equal keys in their order.
+    // The same pairs still, and pairs with equal keys in their original order.
     order.sort_by_key(|&i| keys[i as usize]);
     assert_eq!(order, expected, "{name}");
     false
@@ -127,7 +127,7 @@ fn values_of_all_widths_move_with_their_keys() {
     let mut keys = device.upload(&[-5_i32, -7, -6, 4, 2, 3, 2]).unwrap();
     let mut values = device.upload(&[0_u64, 1, 2, 3, 4, 5, 6]).unwrap();
     let mut found = device.upload(&[1_u64 << 40, 0, 9]).unwrap();
-    local_sort_pairs(&stream, (&mut keys, &mut values), 7, 31, &mut found).unwrap();
+    local_sort_pairs(&stream, &mut keys, &mut values, 7, 31, &mut found).unwrap();
     assert_eq!(keys.to_vec().unwrap(), [-7, -6, -5, 2, 2, 3, 4]);
     assert_eq!(values.to_vec().unwrap(), [1, 2, 0, 4, 6, 5, 3]);
     assert_eq!(found.to_vec().unwrap(), [1 << 40 | u64::from(u32::MAX), 0, 9]);
@@ -140,7 +140,7 @@ fn what_does_not_fit_is_refused() {
     let (mut keys, mut values) = (device.upload(&[1_u32, 2]).unwrap(), device.upload(&[1_u32]).unwrap());
     let mut found = device.alloc_zeroed::<u64>(1).unwrap();
     let mut sort =
-        |len, from| local_sort_pairs(&stream, (&mut keys, &mut values), len, from, &mut found).unwrap_err().to_string();
+        |len, from| local_sort_pairs(&stream, &mut keys, &mut values, len, from, &mut found).unwrap_err().to_string();
     assert_eq!(sort(2, 8), "the values' buffer holds 1 element, but 2 are needed; allocate at least 2");
     assert_eq!(
         sort(1, 8),

@@ -1,4 +1,4 @@
-//! Operations of a batch of updates: sorted by their keys, and those of each key folded into the last one.
+//! Operations of a batch of updates: sorted by their keys, and the operations of each key folded into the last one.
 
 mod range;
 
@@ -162,11 +162,11 @@ impl<K: AnyKey> OperationSort<K> {
         let count = keys.len();
         buffer(stream, "the buffer of a batch's findings", at + OPERATION_FINDINGS, findings)?;
         let bits = self.bits(count);
-        radix_argsort(stream, keys, count, bits.clone(), (&mut self.sorted, &mut self.order), &mut self.scratch)?;
+        radix_argsort(stream, keys, count, bits.clone(), &mut self.sorted, &mut self.order, &mut self.scratch)?;
         if self.again.is_none() {
             let found = findings.write_on(stream)?.byte_add(at as u64 * 8);
             // SAFETY: both have that many elements, and the findings' words were checked above and are for this stream.
-            unsafe { local_sort(stream, (&mut self.sorted, &mut self.order), count, bits.start, found)? };
+            unsafe { local_sort(stream, &mut self.sorted, &mut self.order, count, bits.start, found)? };
         }
         let Some(kinds) = kinds else {
             self.folded = None;

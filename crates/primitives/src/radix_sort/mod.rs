@@ -43,7 +43,7 @@ pub struct RadixSortScratch<K: AnyKey, V: Word = u32> {
 }
 
 impl<K: AnyKey> RadixSortScratch<K> {
-    /// For sorts of up to `len` keys without values.
+    /// Memory on `device` for sorts of up to `len` keys without values, allocated now.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room; [`Error::TooManyElements`].
@@ -97,9 +97,9 @@ impl<K: AnyKey, V: Word> RadixSortScratch<K, V> {
 /// The input is either keys, a `&Buffer<K>`, or pairs, `(&Buffer<K>, &Buffer<V>)`; `sorted` is the same, but mutable, and
 /// has room for `len` elements. The scratch memory of a sort of pairs is for values of their type.
 ///
-/// Bits are those of the key's order-preserving word ([`AnyKey::encode`]), 0 the least significant: `0..64`
-/// sorts `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits, or part of 8,
-/// take one pass over the elements.
+/// Bits are numbered in the key's order-preserving word ([`AnyKey::encode`]), 0 the least significant: `0..64` sorts
+/// `i64`s as numbers, `56..64` by sign and the next 7 bits. An empty range copies. Each 8 bits, or part of 8, take one
+/// pass over the elements.
 ///
 /// # Errors
 /// [`Error::BitRange`]; [`Error::OutputLength`] for a buffer or scratch memory that is too small;
@@ -117,8 +117,8 @@ pub fn radix_sort<W: Word, I: SortInput<W>>(
     sort(stream, (keys, values), len, bits, sorted.parts(), scratch, MAX_PORTION)
 }
 
-/// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted.0`, and writes the position of each in
-/// `keys` to `sorted.1`. Otherwise like [`radix_sort`]. No positions are read: the first pass generates them.
+/// Sorts the first `len` of `keys` by their bits in `bits`, stably, into `sorted`, and writes the position of each in
+/// `keys` to `positions`. Otherwise like [`radix_sort`]. No positions are read: the first pass generates them.
 ///
 /// # Errors
 /// [`Error::PositionWidth`] for more keys than `V` can number; as [`radix_sort`].
@@ -127,7 +127,8 @@ pub fn radix_argsort<K: AnyKey, V: Word>(
     keys: &Buffer<K>,
     len: usize,
     bits: Range<u32>,
-    (sorted, positions): (&mut Buffer<K>, &mut Buffer<V>),
+    sorted: &mut Buffer<K>,
+    positions: &mut Buffer<V>,
     scratch: &mut RadixSortScratch<K, V>,
 ) -> Result<()> {
     if len.saturating_sub(1) as u64 > V::MAX.widen() {

@@ -89,7 +89,7 @@ fn check<K: AnyKey, V: Word>(device: &Device, shape: Shape, len: usize, bits: Ra
 
     // What the sort before has written must not pass for this one's.
     (keys_out, values_out) = (upload(device, &vec![K::default(); len]), upload(device, &vec![V::default(); len]));
-    radix_argsort(&stream, &keys_in, len, bits.clone(), (&mut keys_out, &mut values_out), &mut scratch).unwrap();
+    radix_argsort(&stream, &keys_in, len, bits.clone(), &mut keys_out, &mut values_out, &mut scratch).unwrap();
     assert_eq!(sorted(&keys_out), expected, "keys of positions, {name}");
     assert_eq!(sorted(&values_out), positions, "positions, {name}");
 

@@ -1,4 +1,4 @@
-//! Lanetree beside cust, in one program: the same GPUs, contexts, streams and memory.
+//! Lanetree and cust in one program: the same GPUs, contexts, streams and memory.
 //!
 //! | from cust | to cust |
 //! |---|---|

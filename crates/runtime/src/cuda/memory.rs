@@ -34,7 +34,7 @@ impl Cuda {
     /// # Safety
     /// `at` comes from [`Cuda::allocate`] and is not reused by the caller.
     pub(super) unsafe fn release(&self, at: NonNull<u8>) {
-        // Errors are those of earlier work, which the caller's next call reports; a drop cannot.
+        // Errors come from earlier work, and the caller's next call reports them; a drop cannot.
         let _ = self.enter();
         // SAFETY: the caller owns the memory; the call waits for work that still uses it.
         let _ = unsafe { self.driver.cuMemFree_v2(at.as_ptr().addr() as u64) };
@@ -91,7 +91,7 @@ impl Cuda {
     /// # Safety
     /// `at` was given to [`Cuda::page_lock`], and no work uses the memory any more.
     pub(super) unsafe fn page_unlock(&self, at: NonNull<u8>) {
-        // Errors are those of earlier work, which the caller's next call reports; a drop cannot.
+        // Errors come from earlier work, and the caller's next call reports them; a drop cannot.
         let _ = self.enter();
         // SAFETY: the caller's contract.
         let _ = unsafe { self.driver.cuMemHostUnregister(at.as_ptr().cast()) };

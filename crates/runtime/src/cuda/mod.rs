@@ -232,7 +232,7 @@ impl Machine for Cuda {
         Ok(RawStream(stream.cast()))
     }
     unsafe fn destroy_stream(&self, stream: RawStream) {
-        // Errors are those of earlier work, which the caller's next call reports; a drop cannot.
+        // Errors come from earlier work, and the caller's next call reports them; a drop cannot.
         let _ = self.enter();
         // SAFETY: the caller owns the stream.
         let _ = unsafe { self.driver.cuStreamDestroy_v2(stream.0.cast()) };

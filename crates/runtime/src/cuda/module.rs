@@ -92,9 +92,9 @@ impl Cuda {
         Ok(new)
     }
 
-    /// Loads kernels, in this order and several at a time: those of which no loading has begun. Errors are dropped: the launch, which
-    /// loads the kernel again, has them. No thread goes on after this: one that is in the driver's compiler when the process ends
-    /// crashes it.
+    /// Loads the kernels whose loading has not begun, in this order and several at a time. Errors are dropped: the
+    /// launch, which loads the kernel again, reports them. No thread goes on after this: one that is in the driver's
+    /// compiler when the process ends crashes it.
     pub(super) fn load_together(&self, entries: &[&'static Entry]) {
         // An older driver compiles one at a time, and perhaps some that no launch needs.
         if Libraries::get().is_none() {

@@ -80,8 +80,8 @@ impl Emulated {
         }
     }
 
-    /// Runs other devices until one of these recordings is done: those of the recordings first, and those that these wait for where
-    /// that is not enough.
+    /// Runs other devices until one of these recordings is done: first the recordings' own devices, then, where that is
+    /// not enough, the devices that those wait for.
     fn run_others(&self, first: &[Awaited]) {
         loop {
             let (mut wanted, mut at, mut has_run) = (first.to_vec(), 0, false);

@@ -18,8 +18,8 @@ unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
-/// A free block. The order is that of the search: by size, and within one size the one that has been free longest
-/// first.
+/// A free block. Blocks are ordered as they are searched: by size, and within one size the one that has been free
+/// longest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Block {
     pub(super) bytes: usize,
@@ -122,7 +122,7 @@ impl Arena {
         self.in_use -= bytes;
     }
 
-    /// Marks a block as lent that is counted already, to a buffer of so many bytes.
+    /// Marks a block as lent that is counted already, to a buffer of `requested` bytes.
     pub(super) fn lend(&mut self, at: Address, block: usize, requested: usize) {
         self.most = self.most.max(self.in_use);
         self.requested += requested;

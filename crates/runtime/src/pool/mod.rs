@@ -143,7 +143,7 @@ impl Pool {
     }
 
     /// The pool's device, as a handle whose memory comes from the pool. It equals every other handle of the device, and
-    /// the streams, events and buffers of one handle can be used with those of another.
+    /// streams, events and buffers of different handles can be used together.
     pub fn device(&self) -> Device {
         Device { machine: self.shared.machine.clone(), pool: Some(self.clone()), no_gpu: None }
     }

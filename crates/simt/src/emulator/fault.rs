@@ -173,7 +173,7 @@ pub enum FaultKind {
 /// Where an access lies in relation to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nearest {
-    /// The buffer's index among those of the launch.
+    /// The buffer's index among the buffers of the launch.
     pub region: usize,
     /// Its size in bytes.
     pub bytes: usize,

@@ -19,8 +19,8 @@ kernel_args! {
 /// Queries of a thread, whose searches run side by side.
 pub const IN_FLIGHT: usize = 2;
 
-/// Per thread. The places of the thread's queries in the batch, a block's threads apart: a warp's queries lie side by
-/// side, and those of one place have a word of the hit mask to themselves.
+/// Per thread. The places of the thread's queries in the batch, a block's threads apart: a warp's queries are adjacent,
+/// and have one word of the hit mask for each place.
 #[inline(always)]
 pub(crate) fn places<S: Simt>(simt: S) -> [u64; IN_FLIGHT] {
     let block = u64::from(simt.block_dim());

@@ -1,4 +1,4 @@
-//! What single indexes have beside the traits.
+//! What single indexes have in addition to the traits.
 
 mod batched;
 mod cuart;

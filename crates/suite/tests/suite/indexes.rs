@@ -9,7 +9,7 @@ fn random(name: &str) {
     let Listed { family, random_cases: cases, .. } = indexes::named(name);
     let Tally { changed, answered, refused, failed, lost } = bounded(cases, |case| family.check(case));
     println!("{changed} changed, {answered} answered, {refused} refused, {failed} failed, {lost} lost");
-    // Fewer where the cases are others than those of this run.
+    // Fewer where the environment chooses the cases.
     if std::env::var_os("LANETREE_SUITE_CASES").is_none() {
         // An index that calls its device once per change has few points at which it can fail.
         assert!(changed > 2 * cases && answered > 4 * cases && failed > cases / 60, "too little has happened");

@@ -1,11 +1,11 @@
-//! Trees whose long keys are the CPU's, beside a device with the short ones.
+//! Trees with long keys on the CPU and short keys on a device.
 
 use super::Spec;
 use super::ranges::LIMIT;
 use super::subject::{Model, described, differ};
 use crate::answer::Answer;
 use crate::compare::{Difference, Sabotage, items_differ};
-use crate::cuart_build::beside;
+use crate::cuart_build::near;
 use crate::data;
 use lanetree::cuart::Hybrid;
 use lanetree::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Device, Op, Result, Word};
@@ -32,7 +32,7 @@ pub(crate) fn run<V: Word>(
 ) -> Result<Answer> {
     let known: Vec<Vec<u8>> = (0..spec.len).map(|_| spec.strings.draw(rng)).collect();
     let model: Model<V> = known.iter().step_by(2).map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();
-    let mut queries: Vec<Vec<u8>> = known.iter().flat_map(|key| [key.clone(), beside(key, rng)]).collect();
+    let mut queries: Vec<Vec<u8>> = known.iter().flat_map(|key| [key.clone(), near(key, rng)]).collect();
     queries.extend([vec![], vec![0; max], vec![0; max + 1], vec![255; 40]]);
     // The smallest key is the first.
     let lacking = usize::from(sabotage == Some(Sabotage::Tree));

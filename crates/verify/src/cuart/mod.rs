@@ -9,7 +9,7 @@ mod subject;
 use super::answer::Answer;
 use super::cases::Mode;
 use super::compare::{Difference, Sabotage};
-use super::cuart_build::beside;
+use super::cuart_build::near;
 use super::data;
 use device_keys::Form;
 use lanetree::cuart::{ChangeScratch, RootTable, UpdateEngine};
@@ -28,7 +28,7 @@ enum Work {
     Change(UpdateEngine),
     /// Look-ups of keys that come to the device in some way.
     Keys(Form),
-    /// Everything, of a tree whose long keys are the CPU's: those of more than so many bytes.
+    /// Everything, of a tree with its long keys on the CPU: keys of more than this number of bytes.
     Hybrid(usize),
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn run<V: Word>(spec: &Spec, device: &Device, seed: u64, sabotage: Op
     let first = if matches!(spec.work, Work::Change(_)) { known.len() / 10 } else { known.len() };
     let model: Model<V> = known[..first].iter().map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();
     let mut subject = Subject::new((spec.strings, spec.table), model, device, sabotage)?;
-    let mut queries: Vec<Vec<u8>> = known.iter().flat_map(|key| [key.clone(), beside(key, &mut rng)]).collect();
+    let mut queries: Vec<Vec<u8>> = known.iter().flat_map(|key| [key.clone(), near(key, &mut rng)]).collect();
     queries.extend([vec![], vec![0], vec![255; 40], vec![0; 33], spec.strings.draw(&mut rng)]);
     let difference = match spec.work {
         Work::Get | Work::Keys(_) | Work::Hybrid(_) => gets(spec, &mut subject, &queries)?,

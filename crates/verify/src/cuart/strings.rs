@@ -13,7 +13,7 @@ pub(crate) enum Strings {
     Short,
     /// The same, and longer ones.
     Long,
-    /// The same, of which those of more than 32 bytes stay in main memory.
+    /// The same; strings of more than 32 bytes stay in main memory.
     InMainMemory,
     /// Of 4 bytes, all of them under one node, which has 256 children before long.
     Crowd,

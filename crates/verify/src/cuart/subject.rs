@@ -1,4 +1,4 @@
-//! A tree on a device beside a sorted map that goes through the same.
+//! A tree on a device, and a sorted map that goes through the same operations.
 
 use super::strings::{Packing, Strings, upload};
 use crate::answer::Answer;

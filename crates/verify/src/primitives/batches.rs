@@ -5,7 +5,7 @@ use crate::answer::Answer;
 use crate::compare::{Output, Sabotage};
 use crate::data::{self, Distribution};
 use core::time::Duration;
-use lanetree::primitives::{BuildScratch, OPERATION_FINDINGS, OperationSort};
+use lanetree::primitives::{BuildScratch, DevicePairs, OPERATION_FINDINGS, OperationSort};
 use lanetree::{AnyKey, Batch, Device, OpKind, Result, Value};
 use rand::RngExt;
 use std::time::Instant;
@@ -75,10 +75,11 @@ pub(crate) fn build<K: AnyKey, V: Value>(
         let (keys, values) = (device.upload(&keys)?, device.upload(&values)?);
         let start = Instant::now();
         let (actual_keys, actual_values) =
-            scratch.unsorted(&stream, (&keys, &values, len), |(keys, values, count)| {
+            scratch.unsorted(&stream, DevicePairs { keys: &keys, values: &values, len }, |pairs| {
                 stream.synchronize()?;
                 time += start.elapsed();
-                Ok((keys.to_vec()?[..count].to_vec(), values.to_vec()?[..count].to_vec()))
+                let DevicePairs { keys, values, len } = pairs;
+                Ok((keys.to_vec()?[..len].to_vec(), values.to_vec()?[..len].to_vec()))
             })?;
         if actual_keys.len() == expected_keys.len() {
             difference = difference.or(differs(copy(device, "keys", &actual_keys)?, &expected_keys, sabotage)?);

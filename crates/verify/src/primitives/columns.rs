@@ -9,7 +9,7 @@ use lanetree::{
     AnyKey, Clamped, Closed, Composite, Device, DeviceClamped, FloatOrder, Key, KeyWord, Result, Word, compose_on,
     mask_hits, number_matches,
 };
-use lanetree_base::join_steps::{Settled, put_misses, settle, settle_hits};
+use lanetree_base::join_steps::{DeviceValidity, Settled, put_misses, settle, settle_hits};
 use lanetree_base::{JoinBounds, order_floats, restore_floats, unpack_bits};
 use rand::Rng;
 use std::time::Instant;
@@ -176,8 +176,8 @@ pub(crate) fn join_bounds<K: AnyKey>(
         let (firsts, lasts) = bounds.on_host(&lows, &highs)?;
         let (mut to_firsts, mut to_lasts) = (output(device, "lows", len, len)?, output(device, "highs", len, len)?);
         let start = Instant::now();
-        let out = (&mut to_firsts.buffer, &mut to_lasts.buffer);
-        bounds.on_stream(&stream, (&on_device.0, &on_device.1), out)?;
+        let (firsts_out, lasts_out) = (&mut to_firsts.buffer, &mut to_lasts.buffer);
+        bounds.on_stream(&stream, &on_device.0, &on_device.1, firsts_out, lasts_out)?;
         stream.synchronize()?;
         time += start.elapsed();
         difference = difference.or(differs(to_firsts, &firsts, sabotage)?).or(differs(to_lasts, &lasts, sabotage)?);
@@ -231,7 +231,7 @@ pub(crate) fn misses<V: Word>(device: &Device, len: usize, seed: u64, sabotage: 
     apart.buffer.copy_range_from(0, &before)?;
     let offsets = device.upload(&offsets)?;
     let start = Instant::now();
-    settle_hits(&stream, Some((&valid, offset)), len, true, &mut mask.buffer)?;
+    settle_hits(&stream, Some(DeviceValidity { bitmap: &valid, offset }), len, true, &mut mask.buffer)?;
     put_misses(&stream, &mask.buffer, len, None, &mut rows.buffer, miss)?;
     put_misses(&stream, &mask.buffer, len, Some(&offsets), &mut apart.buffer, miss)?;
     stream.synchronize()?;
@@ -264,7 +264,7 @@ pub(crate) fn settled(device: &Device, len: usize, seed: u64, sabotage: Option<S
             cursors: is_left.then_some((&mut begins.buffer, &any)),
             hits: Some(&mut mask.buffer),
         };
-        settle(&stream, has_nulls.then_some((&bits, offset)), len, out)?;
+        settle(&stream, has_nulls.then_some(DeviceValidity { bitmap: &bits, offset }), len, out)?;
         stream.synchronize()?;
         time += start.elapsed();
         let expected: Vec<u64> = (0..len).map(|i| if hit(i) { counts[i] } else { is_left.into() }).collect();

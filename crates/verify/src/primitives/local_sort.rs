@@ -63,8 +63,7 @@ fn sort<K: AnyKey, V: Word>(
     let start = Instant::now();
     let to = (&mut out_keys.buffer, &mut out_values.buffer);
     radix_sort(&stream, (&input.0, &input.1), len, bits, to, &mut scratch)?;
-    let pairs = (&mut out_keys.buffer, &mut out_values.buffer);
-    local_sort_pairs(&stream, pairs, len, from, &mut found.buffer)?;
+    local_sort_pairs(&stream, &mut out_keys.buffer, &mut out_values.buffer, len, from, &mut found.buffer)?;
     stream.synchronize()?;
     let time = start.elapsed();
 

@@ -19,7 +19,7 @@ pub(crate) struct Operation {
     pub(crate) name: &'static str,
     /// The types of keys and values.
     pub(crate) words: &'static str,
-    /// Runs it on so many elements.
+    /// Runs it on a number of elements, with a seed.
     pub(crate) run: fn(&Device, usize, u64, Option<Sabotage>) -> Result<Answer>,
 }
 

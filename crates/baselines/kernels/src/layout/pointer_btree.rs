@@ -15,10 +15,10 @@
 //! └───────────────────────┴───────────────────────┴───────────────────────┴───────────────────────┘
 //! ```
 //!
-//! * A reference is a word as wide as a key, as in HB+ ("S = P = 8", and 4 in its 32-bit version): 64 bits
-//!   beside 64-bit keys, so that 64 slots take the 1 KB that the Harmonia paper gives for such a node. Instead of an
-//!   address, as on a CPU, it is the child's distance from the start of its segment in sectors: 32 bits span 128 GiB,
-//!   and a kernel follows it with one multiplication.
+//! * A reference is a word as wide as a key, as in HB+ ("S = P = 8", and 4 in its 32-bit version): 64 bits where keys
+//!   have 64 bits, so that 64 slots take the 1 KB that the Harmonia paper gives for such a node. Instead of an address,
+//!   as on a CPU, it is the child's distance from the start of its segment in sectors: 32 bits span 128 GiB, and a
+//!   kernel follows it with one multiplication.
 //! * Inner nodes and leaves lie in two segments, as in HB+. The separate fragment of a node in HB+ (its size, parent
 //!   and siblings) is left out: no look-up reads it.
 //! * Separator *i* is the largest key under child *i*. The last slot and unused ones hold the largest word,

@@ -7,10 +7,10 @@
 //! ends at the node. The first such boundary leads the node: before it there is no equally shallow one without a
 //! shallower one between ([`intervals`]).
 //!
-//! If boundaries are sorted stably by depth, those of each node are adjacent and in order. So a node is a run in that
-//! sequence, its children's numbers are positions in the run, and nothing walks from child to child, wherever in the
-//! tree they are. Runs are numbered, sized and given positions in the buffers of their node types ([`number`]), filled
-//! by one group of lanes each ([`fill`]), and linked from the root table ([`table`]).
+//! If boundaries are sorted stably by depth, the boundaries of each node are adjacent and in order. So a node is a run
+//! in that sequence, its children's numbers are positions in the run, and nothing walks from child to child, wherever
+//! in the tree they are. Runs are numbered, sized and given positions in the buffers of their node types ([`number`]),
+//! filled by one group of lanes each ([`fill`]), and linked from the root table ([`table`]).
 //!
 //! So nodes of one type are ordered by depth, and by key within a depth: the nodes that all look-ups pass lie together.
 
@@ -35,7 +35,7 @@ pub mod findings {
     pub const DEEPEST: u64 = 0;
     /// Nodes.
     pub const NODES: u64 = 1;
-    /// Number of distinct 2-byte prefixes of keys; the next word has that of 3-byte prefixes.
+    /// Number of distinct 2-byte prefixes of keys; the next word has the number of 3-byte prefixes.
     pub const BEGINNINGS: u64 = 2;
     /// Nodes of each type, from the smallest.
     pub const KINDS: u64 = 4;

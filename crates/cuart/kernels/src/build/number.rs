@@ -94,7 +94,7 @@ impl Node {
 }
 
 /// Gives nodes their positions, one thread per node; blocks of [`THREADS`]. Without `LIST` it counts the nodes of each
-/// type in each block; the counts of a type follow those of the previous type. With `LIST` it writes `links` and
+/// type in each block; the counts of a type follow the counts of the previous type. With `LIST` it writes `links` and
 /// `list`, and writes the root and the number of nodes of each type to the findings.
 #[derive(Debug)]
 pub struct Place<const LIST: bool>;

@@ -56,7 +56,7 @@
 //! * A removed child leaves a *tombstone*: its slot keeps the key, and has no link. `count` counts slots, including
 //!   tombstones; in an N256 it counts children. A child of the same byte reuses the slot; other tombstones are dropped
 //!   when a node without free slots is rewritten, in place or as a larger one.
-//! * Bytes 14 and 15 are kept free (zeros) beside `count`, for a word that a writer locks.
+//! * Bytes 14 and 15 next to `count` are kept free (zeros), so that a writer can lock the word.
 //!
 //! # Leaves
 //! ```text

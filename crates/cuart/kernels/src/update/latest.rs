@@ -23,8 +23,8 @@ kernel_args! {
         pub picks: Global<u32>,
         /// Operations.
         pub count: u64,
-        /// The number of the batch's first operation: above those of all operations before, and such that no number
-        /// of the batch reaches 2^32.
+        /// The number of the batch's first operation: above the numbers of all operations before, and such that no
+        /// number of the batch reaches 2^32.
         pub sequence: u32,
         #[doc(hidden)]
         pub padding: u32,

@@ -1,4 +1,4 @@
-//! The locks of nodes: bits beside the count in their headers.
+//! The locks of nodes: bits next to the count in their headers.
 
 use lanetree_simt::{GlobalMut, Order, Scope, Simt};
 

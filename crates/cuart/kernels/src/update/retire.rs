@@ -86,7 +86,7 @@ impl Kernel for Retire {
         if index >= args.count {
             return;
         }
-        // SAFETY: `index` is a node of one of three kinds: those of 256 children are never copied.
+        // SAFETY: `index` is a node of one of three kinds: nodes of 256 children are never copied.
         unsafe {
             let node = Link::from_bits(simt.load(args.retired, index, Hint::Streaming));
             if node.is_none() {

@@ -48,7 +48,7 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    /// Whether links in the slot are those of entries of the root table, if what they lead to lies below it.
+    /// Whether a link in the slot is an entry of the root table, if what it leads to lies below the table.
     #[inline(always)]
     pub(super) fn is_above(&self, table_bytes: u32) -> bool {
         self.owner.is_none() || self.depth < table_bytes

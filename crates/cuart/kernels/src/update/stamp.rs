@@ -89,9 +89,10 @@ kernel_args! {
     pub struct StampArgs {
         /// What to locate, and where the links go.
         pub locate: LocateArgs,
-        /// The highest stamp of each leaf: first those of 8, then of 16, 32, and dynamically sized (one for each unit).
+        /// The highest stamp of each leaf: first of the leaves of 8 bytes, then of 16, of 32, and of the dynamically
+        /// sized ones (one stamp per unit).
         pub stamps: GlobalMut<u64>,
-        /// Where those of each kind begin, from [`LinkType::Leaf16`] on.
+        /// Where the stamps of each kind of leaves begin, from [`LinkType::Leaf16`] on.
         pub firsts: [u64; 3],
         /// The stamp of the batch's first operation, above all before it.
         pub first_stamp: u64,

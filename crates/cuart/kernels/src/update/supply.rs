@@ -50,7 +50,7 @@ kernel_args! {
     }
 }
 
-/// The counters after those of the types.
+/// Counters after the counters of the types: of the dynamically sized leaves on the device, and so on.
 pub(super) const DEVICE_LEAVES: u64 = 8;
 pub(super) const UNUSED: u64 = 9;
 pub(super) const PUT_OFF: u64 = 10;
@@ -90,7 +90,7 @@ impl Supply {
     /// Per thread. The element of a kind that is taken as the `place`-th.
     ///
     /// # Safety
-    /// There is room for so many.
+    /// The kind's buffer has an element for the place.
     #[inline(always)]
     pub(super) unsafe fn element<S: Simt>(&self, simt: S, kind: LinkType, place: u64) -> u64 {
         // By a chain of comparisons, as for addresses: with a `match`, the arguments would move to local memory.

@@ -103,7 +103,7 @@ impl Scratch {
         } else {
             RadixSortScratch::for_pairs(device, len)?
         };
-        radix_argsort(stream, &self.minima, len, 0..bits, (&mut self.depths, &mut self.sorted), &mut scratch)
+        radix_argsort(stream, &self.minima, len, 0..bits, &mut self.depths, &mut self.sorted, &mut scratch)
     }
 
     /// The memory for placing this many nodes.

@@ -93,7 +93,7 @@ impl Memory {
         })
     }
 
-    /// One table of at least so many slots, for batches of up to a number of operations, which are not more.
+    /// One table of at least `slots` slots, for batches of up to `operations` operations, which are at most `slots`.
     pub(in crate::device) fn one_table(&mut self, operations: usize, slots: usize) -> Result<()> {
         let slots = slots.clamp(1, 1 << 31).next_power_of_two();
         if slots < operations {

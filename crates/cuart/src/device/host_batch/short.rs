@@ -8,8 +8,9 @@ use lanetree_frame::staging::{Queries, Results, Route};
 use lanetree_layout::Word;
 use lanetree_simt::{Global, KeysRef};
 
-/// Byte strings; those of more than `max` bytes are staged as empty strings. So results keep the batch's order, and for
-/// a long string the bus carries only four bytes. Offsets come first, since their number is known, and then the bytes.
+/// Byte strings; strings of more than `max` bytes are staged as empty strings. So results keep the batch's order, and
+/// for a long string the bus carries only four bytes. Offsets come first, since their number is known, and then the
+/// bytes.
 #[derive(Clone, Copy)]
 struct Short<'k> {
     keys: ByteKeys<'k>,

@@ -30,7 +30,7 @@ const KEYS: [Keys; 8] = [
     Keys::Long(LongKeys::HostLeaves),
 ];
 
-/// The bytes of a string by its number: a prefix of those of other lengths.
+/// The bytes of a string by its number: a prefix of the longer strings.
 fn string(keys: Keys, i: usize) -> Vec<u8> {
     let len = match keys {
         Keys::Width(width) => width,

@@ -1,11 +1,12 @@
 //! A batch of changes (section 3.2.2), a thread per key: where it belongs ([`Search`]), what becomes of the nodes that it
 //! touches ([`Touch`], [`Expand`]), and the new nodes ([`Shift`], [`Put`], [`Finish`]).
 //!
-//! All layers are changed by the same kernels. In the leaves' layer the *changes* are those of the batch. A node that
-//! overflows is split evenly into *pieces*: the first one stays where it is, the others are new nodes. Each new node is a change
-//! of the layer above: its parent gets a child more, behind the one that was split, and a key before that one's, the largest of
-//! the piece before it. As a change has the slot at which it belongs, sums of changes tell every key, old or new, its place
-//! in its node without comparing keys (the paper merges by key, and then counts).
+//! All layers are changed by the same kernels. In the leaves' layer the *changes* are the batch's operations. A node
+//! that overflows is split evenly into *pieces*: the first one stays where it is, the others are new nodes. Each new
+//! node is a change of the layer above: its parent gets one more child, after the child that was split, and one more
+//! key, before that child's: the largest key of the piece before the new node. As a change has the slot at which it
+//! belongs, sums of changes tell every key, old or new, its place in its node without comparing keys (the paper merges
+//! by key, and then counts).
 //!
 //! No node becomes smaller than a batch's removals make it; what is too small afterwards is merged by the next batch
 //! ([`merge`](crate::Group)).

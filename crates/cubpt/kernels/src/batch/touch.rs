@@ -43,8 +43,8 @@ kernel_args! {
     }
 }
 
-/// Nodes with fewer keys than one in so many of their order are merged. A quarter: a node that was just halved is not merged
-/// after its next removal.
+/// A node with fewer keys than its order divided by this is merged. A quarter: a node that was just halved is not
+/// merged after its next removal.
 pub(crate) const SMALL: u32 = 4;
 
 /// Says what becomes of nodes with changes: a thread per node; any block of whole warps.

@@ -22,11 +22,11 @@ use lanetree_runtime::Stream;
 /// the smaller side in the larger one, and so does a difference with a much larger index.
 ///
 /// # Memory
-/// Beside both indexes and the new one, a call in host form takes memory for about twice the pairs (for an intersection, 2.5
-/// times those of the smaller side), from where the index has its own; only the result's pairs are still there when the new
-/// index is built. Where this is repeated, a [`Pool`](lanetree_runtime::Pool) saves most of the time that a driver takes for
-/// gigabytes. A call in device form takes it from a [`CombineScratch`], which keeps it, and the new index's from the stream's
-/// device.
+/// In addition to both indexes and the new one, a call in host form takes memory for about twice the pairs (an
+/// intersection: for 2.5 times the pairs of the smaller side), from the device or pool that the index uses. While the
+/// new index is built, only the result's pairs still take such memory. Where calls are repeated, a
+/// [`Pool`](lanetree_runtime::Pool) saves most of the time that a driver takes for gigabytes. A call in device form
+/// takes it from a [`CombineScratch`], which keeps it, and the new index's from the stream's device.
 pub trait Combine: FixedIndex {
     /// The pairs of both. Of a key that is in both, the value of `other` is kept, as if its pairs were inserted into this
     /// index.
@@ -133,7 +133,7 @@ fn on<I: FixedIndex>(
         Made::Pairs(len) => len,
         Made::Index(built) => return Ok(built),
     };
-    let (keys, values, len) = scratch.result(len);
+    let pairs = scratch.result(len);
     // SAFETY: as in `alone`.
-    unsafe { index.build_like(stream, (keys, values), len) }
+    unsafe { index.build_like(stream, (pairs.keys, pairs.values), pairs.len) }
 }

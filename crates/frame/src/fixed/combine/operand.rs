@@ -6,6 +6,7 @@ use crate::fixed::pairs::check_lengths;
 use bytemuck::Pod;
 use lanetree_base::Result;
 use lanetree_base::error::same_device;
+use lanetree_primitives::DevicePairs;
 use lanetree_runtime::{Buffer, Stream};
 
 /// A batch in ascending order of its keys, which may have equal ones: what an index is combined with ([`Combine`](super::Combine)).
@@ -50,7 +51,7 @@ impl<'a, K, V> Sorted<&'a [K], &'a [V]> {
 }
 
 impl<'a, K: Pod> Sorted<&'a Buffer<K>> {
-    /// The first `len` keys of a buffer.
+    /// The first `len` keys of a buffer, which ascend, as the second side of a combination.
     pub fn keys_on(keys: &'a Buffer<K>, len: usize) -> Self {
         Self { keys, values: (), len }
     }
@@ -138,9 +139,9 @@ impl<I: FixedIndex, V> Operand<I> for Sorted<&Buffer<I::Key>, V> {
     }
 
     fn intersect(&self, stream: &Stream, index: &I, scratch: &mut Scratch<I>) -> Result<Made<I>> {
-        let built = scratch.intersect_batch(stream, index, (self.keys, self.len), |(keys, values, len)| {
+        let built = scratch.intersect_batch(stream, index, (self.keys, self.len), |pairs| {
             // SAFETY: pairs that a selection made of a batch that ascends, each key once.
-            unsafe { index.build_like(stream, (keys, values), len) }
+            unsafe { index.build_like(stream, (pairs.keys, pairs.values), pairs.len) }
         });
         built.map(Made::Index)
     }
@@ -152,7 +153,8 @@ impl<I: FixedIndex, V> Operand<I> for Sorted<&Buffer<I::Key>, V> {
 
 impl<I: FixedIndex> PairOperand<I> for Sorted<&Buffer<I::Key>, &Buffer<I::Value>> {
     fn unite(&self, stream: &Stream, index: &I, scratch: &mut Scratch<I>) -> Result<Made<I>> {
-        scratch.unite_batch(stream, index, (self.keys, self.values, self.len)).map(Made::Pairs)
+        let pairs = DevicePairs { keys: self.keys, values: self.values, len: self.len };
+        scratch.unite_batch(stream, index, pairs).map(Made::Pairs)
     }
 }
 
@@ -160,7 +162,8 @@ impl<I: FixedIndex<Value = ()>> PairOperand<I> for Sorted<&Buffer<I::Key>> {
     fn unite(&self, stream: &Stream, index: &I, scratch: &mut Scratch<I>) -> Result<Made<I>> {
         // As many values as keys. They take no memory.
         let values = self.keys.device().alloc(self.keys.len())?;
-        scratch.unite_batch(stream, index, (self.keys, &values, self.len)).map(Made::Pairs)
+        let pairs = DevicePairs { keys: self.keys, values: &values, len: self.len };
+        scratch.unite_batch(stream, index, pairs).map(Made::Pairs)
     }
 }
 

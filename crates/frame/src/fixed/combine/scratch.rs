@@ -33,7 +33,7 @@ const LARGER: u64 = 4;
 /// Keys and values.
 type Room<K, V> = Held<(Buffer<K>, Buffer<V>)>;
 
-/// What a combination takes beside the second side's pairs.
+/// The working memory of a combination, apart from the second side's pairs.
 #[derive(Debug)]
 struct Work<K, V> {
     device: Device,
@@ -82,7 +82,7 @@ fn room<K: AnyKey, V: Value>(device: &Device, len: usize) -> Result<(Buffer<K>, 
 }
 
 impl<K: AnyKey, V: Value> CombineScratch<K, V> {
-    /// For combinations on this device.
+    /// Scratch memory for combinations on this device: little at first; each call makes it as large as it needs.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
@@ -124,8 +124,8 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
         index: &I,
         other: &impl FixedIndex<Key = K, Value = V>,
     ) -> Result<usize> {
-        let (keys, values, len) = copied(&mut self.second, &self.work.device, stream, other)?;
-        self.work.unite(stream, index, (keys, values, len))
+        let pairs = copied(&mut self.second, &self.work.device, stream, other)?;
+        self.work.unite(stream, index, pairs)
     }
 
     /// The same with the pairs of a batch.
@@ -135,11 +135,11 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
         index: &impl FixedIndex<Key = K, Value = V>,
         batch: DevicePairs<'_, K, V>,
     ) -> Result<usize> {
-        check_pairs(stream, batch)?;
+        check_pairs(stream, batch.keys, batch.values, batch.len)?;
         let Self { batch: scratch, work, .. } = self;
         if stream.device().kind() == DeviceKind::Host {
             let (keys, values) = distinct(batch)?;
-            return work.unite(stream, index, (&keys, &values, keys.len()));
+            return work.unite(stream, index, DevicePairs { keys: &keys, values: &values, len: keys.len() });
         }
         scratch.sorted(stream, batch, |pairs| work.unite(stream, index, pairs))
     }
@@ -154,7 +154,7 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
         let Self { second, work, .. } = self;
         // The smaller side's keys are looked up in the other.
         if other.len() < index.len() {
-            let (keys, _, len) = copied(second, &work.device, stream, other)?;
+            let DevicePairs { keys, len, .. } = copied(second, &work.device, stream, other)?;
             return work.select_found(stream, index, (keys, len));
         }
         work.select_own(stream, index, other)
@@ -178,7 +178,7 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
         // What is found for a key that the batch has twice is there twice, too.
         if stream.device().kind() == DeviceKind::Host {
             let (keys, values) = distinct(pairs)?;
-            return build((&keys, &values, keys.len()));
+            return build(DevicePairs { keys: &keys, values: &values, len: keys.len() });
         }
         batch.sorted(stream, pairs, build)
     }
@@ -193,7 +193,7 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
         if other.len() / LARGER > index.len() {
             return self.work.select_others(stream, index, other);
         }
-        let (keys, _, len) = copied(&mut self.second, &self.work.device, stream, other)?;
+        let DevicePairs { keys, len, .. } = copied(&mut self.second, &self.work.device, stream, other)?;
         self.work.subtract(stream, index, (keys, len))
     }
 
@@ -230,7 +230,7 @@ impl<K: AnyKey, V: Value> CombineScratch<K, V> {
 impl<K: AnyKey, V: Value> Work<K, V> {
     fn result(&self, len: usize) -> DevicePairs<'_, K, V> {
         let (keys, values) = self.result.memory.as_ref().expect("something was made");
-        (keys, values, len)
+        DevicePairs { keys, values, len }
     }
 
     /// The pairs of an index and of a second side, which replace the index's own.
@@ -238,13 +238,13 @@ impl<K: AnyKey, V: Value> Work<K, V> {
         &mut self,
         stream: &Stream,
         index: &impl FixedIndex<Key = K, Value = V>,
-        (keys, values, len): DevicePairs<'_, K, V>,
+        DevicePairs { keys, values, len }: DevicePairs<'_, K, V>,
     ) -> Result<usize> {
         let Self { device, first, merge, result, count, .. } = self;
-        let (own_keys, own_values, own_len) = copied(first, device, stream, index)?;
-        let all = own_len.saturating_add(len);
+        let own = copied(first, device, stream, index)?;
+        let all = own.len.saturating_add(len);
         let (result_keys, result_values) = result.reserve(all, || room(device, all))?;
-        let first = Pairs { keys: own_keys, values: own_values, count: own_len.into() };
+        let first = Pairs { keys: own.keys, values: own.values, count: own.len.into() };
         let second = Pairs { keys, values, count: len.into() };
         let output = PairsMut { keys: result_keys, values: result_values, count };
         let scratch = merge.reserve(all, || MergeScratch::new(device, all))?;
@@ -260,10 +260,10 @@ impl<K: AnyKey, V: Value> Work<K, V> {
         (keys, len): (&Buffer<K>, usize),
     ) -> Result<usize> {
         let Self { device, first, merge, result, count, .. } = self;
-        let (own_keys, own_values, own_len) = copied(first, device, stream, index)?;
-        let all = own_len.saturating_add(len);
-        let (result_keys, result_values) = result.reserve(own_len, || room(device, own_len))?;
-        let first = Pairs { keys: own_keys, values: own_values, count: own_len.into() };
+        let own = copied(first, device, stream, index)?;
+        let all = own.len.saturating_add(len);
+        let (result_keys, result_values) = result.reserve(own.len, || room(device, own.len))?;
+        let first = Pairs { keys: own.keys, values: own.values, count: own.len.into() };
         let second = Keys { keys, count: len.into() };
         let output = PairsMut { keys: result_keys, values: result_values, count };
         let scratch = merge.reserve(all, || MergeScratch::new(device, all))?;
@@ -292,7 +292,7 @@ impl<K: AnyKey, V: Value> Work<K, V> {
         other: &impl FixedIndex<Key = K, Value = V>,
     ) -> Result<usize> {
         let Self { device, first, found, select, result, count, .. } = self;
-        let (keys, values, len) = copied(first, device, stream, index)?;
+        let DevicePairs { keys, values, len } = copied(first, device, stream, index)?;
         let (_, hits) = look_up(found, device, stream, other, (keys, len))?;
         let pairs = Pairs { keys, values, count: len.into() };
         selected(stream, device, pairs, hits, (select, result, count))
@@ -306,7 +306,7 @@ impl<K: AnyKey, V: Value> Work<K, V> {
         other: &impl FixedIndex<Key = K, Value = V>,
     ) -> Result<usize> {
         let Self { device, first, found, select, result, count, .. } = self;
-        let (keys, values, len) = copied(first, device, stream, index)?;
+        let DevicePairs { keys, values, len } = copied(first, device, stream, index)?;
         let (_, hits) = look_up(found, device, stream, other, (keys, len))?;
         let pairs = Pairs { keys, values, count: len.into() };
         let all = result.reserve(len, || room(device, len))?;
@@ -333,7 +333,7 @@ fn copied<'r, K: AnyKey, V: Value>(
     let len = index.len() as usize;
     let (keys, values) = room_of.reserve(len, || room(device, len))?;
     OnStream::new(index, stream).pairs(keys, values)?;
-    Ok((keys, values, len))
+    Ok(DevicePairs { keys, values, len })
 }
 
 /// The values of ascending keys in an index, and the hit mask.
@@ -382,7 +382,8 @@ fn on_host<K: AnyKey>(keys: &Buffer<K>, len: usize) -> Result<Option<&[K]>> {
 }
 
 /// The pairs of a batch on the host, each key once: the last one of each.
-fn distinct<K: AnyKey, V: Value>((keys, values, len): DevicePairs<'_, K, V>) -> Result<(Buffer<K>, Buffer<V>)> {
+fn distinct<K: AnyKey, V: Value>(pairs: DevicePairs<'_, K, V>) -> Result<(Buffer<K>, Buffer<V>)> {
+    let DevicePairs { keys, values, len } = pairs;
     let device = keys.device();
     let short = |what, actual| Error::OutputLength { what, expected: len, actual };
     let words = keys.as_slice().and_then(|keys| keys.get(..len)).ok_or(short("the keys' buffer", keys.len()))?;

@@ -212,8 +212,8 @@ pub(super) trait Pieces: FixedIndex {
         let expected = if count < SMALL_PAIRS[1] { count * 256 } else { count };
         let (cursors, offsets) = (slot.scratch.cursors.read_on(&slot.stream)?, slot.offsets.read_on(&slot.stream)?);
         let rows = rows_of((cursors, offsets), count, 0..room as u64, self.staging().ranges.sizes.part);
-        // SAFETY: the rows are of this tree and so many, there is room for as many pairs as is said, and the pointers are
-        // for the stream.
+        // SAFETY: the rows are of this tree, and as many as they say; there is room for `expected` pairs; the pointers
+        // are for the stream.
         unsafe { self.launch_gather(&slot.stream, &rows, expected, pairs)? };
         slot.synchronize()?;
         // SAFETY: the staged memory is used in the other slot's own stream, which is idle between windows, and in this
@@ -269,7 +269,8 @@ pub(super) trait Pieces: FixedIndex {
             let row_offsets = slot.offsets.read_on(&to.stream)?.byte_add(8 * from as u64);
             let rows = rows_of((cursors, row_offsets), rows, first..end, part);
             let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
-            // SAFETY: the rows are of this tree and so many, and the slot has room for the window; the pointers are for the stream.
+            // SAFETY: the rows are of this tree, and as many as they say; the slot has room for the window; the
+            // pointers are for the stream.
             unsafe { self.launch_gather(&to.stream, &rows, pairs, out)? };
             if end == total {
                 slot.come_after_readers()?;

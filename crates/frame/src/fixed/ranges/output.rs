@@ -25,7 +25,8 @@ impl<'a, K: AnyKey, V: Value> Output<'a, K, V> {
         Self { ranges, counted: 0 }
     }
 
-    /// Takes a piece's offsets, and makes room for its pairs. Returns its pairs, and those of its longest range.
+    /// Takes a piece's offsets, and makes room for its pairs. Returns the number of its pairs, and the number of pairs
+    /// of its longest range.
     pub(in crate::fixed) fn count(&mut self, offsets: &[u64], left: usize) -> Result<(u64, u64)> {
         let (count, before) = (offsets.len() - 1, self.counted);
         let total = offsets[count];

@@ -55,8 +55,8 @@ impl<K: AnyKey> Locating<K> {
         self.staged_ends.len()
     }
 
-    /// Makes room for bounds in main memory, and keeps those of the first `filled` ranges. Memory grows in powers of
-    /// two, and never shrinks.
+    /// Makes room for bounds in main memory, and keeps the bounds of the first `filled` ranges. Memory grows in powers
+    /// of two, and never shrinks.
     pub(in crate::fixed) fn reserve_bounds(&mut self, device: &Device, ranges: usize, filled: usize) -> Result<()> {
         if self.room() < ranges {
             let ranges = ranges.next_power_of_two();
@@ -66,7 +66,7 @@ impl<K: AnyKey> Locating<K> {
         Ok(())
     }
 
-    /// Makes room for the same number of limits as bounds, and keeps those of the first `filled` ranges.
+    /// Makes room for the same number of limits as bounds, and keeps the limits of the first `filled` ranges.
     pub(in crate::fixed) fn reserve_limits(&mut self, device: &Device, filled: usize) -> Result<()> {
         let room = self.room();
         if self.staged_limits.len() < room {
@@ -168,8 +168,8 @@ impl<K: AnyKey, V: Value> Gathering<K, V> {
     /// Waits for the slot's stream.
     pub(in crate::fixed) fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
-        // SAFETY: the staged memory is used in this stream, which has been waited for, and in that of a small piece's
-        // slot, which is waited for before anything else is done.
+        // SAFETY: the staged memory is used in this stream, which has been waited for, and in the stream of a small
+        // piece's slot, which is waited for before anything else is done.
         unsafe { self.forget_staged() };
         Ok(())
     }
@@ -201,7 +201,7 @@ impl<K: AnyKey, V: Value> Gathering<K, V> {
 /// The slots that gather, in turn.
 pub(in crate::fixed) struct Ring<K, V> {
     slots: Vec<Gathering<K, V>>,
-    /// The slot of the next window, which is that of the oldest window in flight.
+    /// The slot of the next window, which is now the slot of the oldest window in flight.
     next: usize,
 }
 
@@ -232,7 +232,7 @@ impl<K: AnyKey, V: Value> Ring<K, V> {
         &mut self.slots[number]
     }
 
-    /// All slots, that of the oldest window first.
+    /// All slots, the slot of the oldest window first.
     pub(in crate::fixed) fn oldest_first(&mut self) -> impl Iterator<Item = &mut Gathering<K, V>> {
         let oldest = self.next.min(self.slots.len());
         let (newer, older) = self.slots.split_at_mut(oldest);

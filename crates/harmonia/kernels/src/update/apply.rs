@@ -175,7 +175,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             at += WARP;
         }
         if lane == 0 {
-            // SAFETY: the element after those of the changes.
+            // SAFETY: the element after the changes' elements.
             unsafe { simt.shared_store(copy.inserts, run, inserts) };
         }
         simt.sync_warp(FULL_MASK);
@@ -189,7 +189,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
                 unsafe {
                     key = simt.shared_load(copy.keys, at);
                     value = simt.shared_load(copy.values, at);
-                    // After those of the pair's own key, the last of which has the effect.
+                    // After the changes of the pair's own key, the last of which takes effect.
                     change = lower_bound(run, |i| changes.key(simt, target.from + u64::from(i)) <= key);
                     is_kept = true;
                     let index = (target.from + u64::from(change)).wrapping_sub(1);
@@ -218,7 +218,7 @@ impl<K: Word, V: Word, const F: u32> ApplyNodes<K, V, F> {
             at += WARP;
         }
         if lane == 0 {
-            // SAFETY: the element after those of the pairs.
+            // SAFETY: the element after the pairs' elements.
             unsafe { simt.shared_store(copy.kept, old, kept) };
         }
         simt.sync_warp(FULL_MASK);

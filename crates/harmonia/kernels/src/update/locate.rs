@@ -15,8 +15,8 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The operations' keys, sorted, in the caller's form: `[count]`.
         pub keys: Global<K>,
-        /// What those of each key do together, at the last one: 0 to insert, 1 to update, 2 to remove; another number at
-        /// the others: `[count]`. Null for a batch of inserts.
+        /// What the operations of each key do together, stored at the key's last operation: 0 to insert, 1 to update, 2
+        /// to remove; another number at the others: `[count]`. Null for a batch of inserts.
         pub kinds: Global<u32>,
         /// How many.
         pub count: u64,

@@ -9,8 +9,8 @@
 //! 4. if not, [`MarkEffects`], prefix sums and [`Compact`] compact the operations with an effect, and [`Place`] and
 //!    [`Move`] write the pairs of batch and tree into new leaves.
 //!
-//! The kernels of steps 2 and 3 skip operations without an effect. If a node has so many of them that this would take
-//! long, the kernels of step 4 remove them first.
+//! The kernels of steps 2 and 3 skip operations without an effect. If skipping them would take long, because a node has
+//! many of them, the kernels of step 4 remove them first.
 
 mod apply;
 mod compact;

@@ -186,7 +186,7 @@ unsafe fn fit_of<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, firs
     let (mut leaf, mut changed) = (u32::MAX, 0);
     let mut change = first;
     while change < last {
-        // SAFETY: an operation, and those of the block are in shared memory.
+        // SAFETY: an operation; the block's operations are in shared memory.
         let Operation { unit: its_unit, effect, leaf: its_leaf, len } =
             unsafe { Operation::of_block(simt, args, change) };
         if its_unit != unit {
@@ -257,7 +257,8 @@ impl Operation {
     /// Per thread. From shared memory, if the operation is one of the block's.
     ///
     /// # Safety
-    /// `index` is an operation, of the block or a later one; those of the block are stored since a barrier.
+    /// `index` is an operation, of the block or a later one; the block's operations have been stored, and a barrier
+    /// passed since.
     #[inline(always)]
     unsafe fn of_block<S: Simt, K: Word, V: Word>(simt: S, args: &PlanArgs<K, V>, index: u64) -> Self {
         let at = index - u64::from(simt.block_index()) * u64::from(THREADS);

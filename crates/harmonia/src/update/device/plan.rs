@@ -65,7 +65,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         }
         let mut found = self.findings(scratch, scratch.located(stream, values, count)?);
         if scratch.found[PLAN.start + 3] != 0 {
-            // A node has so many operations that some of them must have no effect.
+            // A node has more operations than can all have an effect.
             let changes = scratch.compact(stream, values, count, found.change_count())?;
             scratch.findings.fill_zero_range(stream, PLAN)?;
             self.plan(stream, changes, scratch)?;

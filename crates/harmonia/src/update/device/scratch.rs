@@ -49,7 +49,7 @@ pub(super) struct Compacted<K, V> {
 }
 
 impl<K: Key, V: Word> UpdateScratch<K, V> {
-    /// For batches of up to that many operations.
+    /// Memory on `device` for batches of up to `operations` operations, allocated now.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_frame::Error::Runtime) if the device has no room; [`TooManyOperations`](lanetree_frame::Error::TooManyOperations).

@@ -3,8 +3,8 @@
 //! The auxiliary node of a split leaf is the leaf, unchanged from then on, and a chain of the changes that come to it
 //! later. A batch has one change per key, so a change need not be found again within the batch, and joining the chain
 //! takes constant time, whether a leaf gets one insert or all of the batch's. The number of leaves that it is split
-//! into is decided once, when the key region moves. Chains are threaded through one array beside the changes, so there
-//! is no allocation per node.
+//! into is decided once, when the key region moves. The chains' links are in one array with an element per change, so
+//! there is no allocation per node.
 //!
 //! The auxiliary node of merged leaves is their *run*: neighbours under one parent, whose pairs the movement combines.
 //! Changes still go to the leaf of the run that the descent leads to.
@@ -29,7 +29,7 @@ pub(super) struct LeafState {
     status: AtomicU8,
     /// How many leaves before this one its run begins.
     joined: AtomicU8,
-    /// How many more pairs there are than before the batch, including those of the chain.
+    /// How many more pairs there are than before the batch, including the chain's pairs.
     growth: AtomicI32,
     /// The head of the chain: one more than the index of a change; 0 for none.
     chain: AtomicU32,
@@ -197,7 +197,7 @@ impl<K: Word, V: Word> Pairs<K, V> {
         self.values.clear();
     }
 
-    /// Appends a leaf's pairs, which are those of `keys` and `values` changed by its chain.
+    /// Appends a leaf's pairs: `keys` and `values`, changed by its chain.
     pub(super) fn append(
         &mut self,
         table: &LeafTable<'_>,

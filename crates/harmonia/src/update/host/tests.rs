@@ -28,7 +28,7 @@ fn pool(which: usize) -> &'static ThreadPool {
 struct Way {
     limits: Limits,
     pool: usize,
-    /// Deals the changes in a random order of this seed, rather than in that of their keys.
+    /// Deals the changes in a random order of this seed, rather than in the order of their keys.
     shuffle: Option<u64>,
 }
 

@@ -155,7 +155,7 @@ impl<K: Key, V: Word> Parts<K, V, Regular> {
         Ok(report)
     }
 
-    /// Where each key belongs; something may stand beside it.
+    /// The place of each change's key, in the order of `changes`.
     fn places<T: Sync>(&self, changes: &[(K::Bits, T)]) -> Result<Vec<Place>> {
         let (how, height) = (self.options.descent(), self.inner.height);
         let mut places = filled(Place { leaf: 0, slot: 0, is_hit: false }, changes.len())?;
@@ -273,7 +273,7 @@ fn in_order<K: Key, V: Word>(
     Ok((combine(changes)?, leaves))
 }
 
-/// What is kept of so many elements, in their order.
+/// What `keep` returns for the numbers below `count`, without `None`, in their order.
 fn kept<T: Copy + Send + Sync>(count: usize, keep: impl Fn(usize) -> Option<T> + Sync) -> Result<Vec<T>> {
     (0..count).into_par_iter().with_min_len(TASK).filter_map_collect(keep)
 }

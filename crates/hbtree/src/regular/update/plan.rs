@@ -46,7 +46,7 @@ pub(super) struct Upper<B> {
     pub(super) is_above_leaves: bool,
 }
 
-/// What becomes of the tree beside the big leaves that keep their place.
+/// What changes in the tree, apart from the big leaves that keep their place.
 #[derive(Debug)]
 pub(super) struct Plan<B, V> {
     pub(super) runs: Vec<Run<B, V>>,
@@ -63,13 +63,13 @@ pub(super) struct Plan<B, V> {
     pub(super) height: u32,
 }
 
-/// A part of so many elements, of `parts` that are equally large.
+/// Part `i` of `parts` equally large parts of `len` elements.
 fn part(i: usize, parts: usize, len: usize) -> Range<usize> {
     let bound = |i: usize| (i as u64 * len as u64 / parts as u64) as usize;
     bound(i)..bound(i + 1)
 }
 
-/// In how many nodes so many elements are laid out: one if they fit, else with room for more if a build leaves room.
+/// The number of nodes for `len` elements: one if they fit, else with room for more if a build leaves room.
 fn pieces(len: usize, capacity: usize, full: usize) -> usize {
     if len <= capacity { usize::from(len > 0) } else { len.div_ceil(full.max(capacity / 2)).max(2) }
 }
@@ -255,8 +255,8 @@ struct Levels<'a, B> {
 }
 
 impl<B: Word> Levels<'_, B> {
-    /// Plans the nodes of a level with other children, and returns those of the next level above. That of the root's is a
-    /// single one without a number.
+    /// Plans the nodes of a level whose children have changed, and returns the changed nodes of the level above. Above
+    /// the root's level it is a single node without a number.
     fn lift(&mut self, mut changed: Changed<B>, is_above_leaves: bool) -> Changed<B> {
         let inner = self.inner;
         let parent = |node: u32| inner.facts[node as usize].parent;

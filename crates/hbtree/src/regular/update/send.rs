@@ -44,7 +44,7 @@ const PARCELS: usize = 2;
 const QUEUE: usize = 16;
 
 impl UpdateMethod {
-    /// The method of a batch of so many changes.
+    /// The method for a batch of `changes` changes.
     fn of(self, changes: usize, tuning: &Tuning) -> Self {
         match self {
             Self::Auto if changes >= tuning.overlapped_from => Self::Synchronized,
@@ -55,8 +55,9 @@ impl UpdateMethod {
 }
 
 impl<K: Key, V: Word> Parts<K, V, Regular> {
-    /// Sends the device what a batch of so many changes writes. Returns the copy as it is to be, if it becomes another one. A
-    /// device that has no copy need not take one: a batch does not need it, so where it fails once more the CPU goes on alone.
+    /// Sends the device what a batch of `changes` changes writes. Returns the new copy, if the device needs another
+    /// one. A device that has no copy need not take one: a batch does not need it, so where it fails once more the CPU
+    /// goes on alone.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime). A copy that was being changed is dropped, and any copy if the device does more than refuse memory: so
@@ -276,7 +277,7 @@ fn last_words<B: Word>() -> usize {
     last_lines::<B>() * LINE
 }
 
-/// Nodes of the last level in each parcel, if there are so many: every thread has some parcels to fill.
+/// Nodes of the last level in each parcel, out of `nodes` in all: so few that every thread has some parcels to fill.
 fn nodes_of_parcel<B: Word>(nodes: usize) -> usize {
     let most = Parcel::most(last_words::<B>());
     nodes.div_ceil(2 * PARCELS * threads()).clamp(LEAST.min(most), most)

@@ -14,15 +14,16 @@ use lanetree_simt::Global;
 /// Keys that one task writes at a time.
 const TASK: usize = 1 << 12;
 
-/// A batch in the order of its keys: the places that these had, those of equal keys in their order, and their leaves.
+/// A batch in the order of its keys: the place that each had in the batch, with equal keys in the batch's order, and
+/// the leaf of each.
 #[derive(Clone, Copy)]
 pub(super) struct Sorted<'a> {
     pub(super) order: &'a [u32],
     pub(super) leaves: &'a [u32],
 }
 
-/// Sorts a batch of at least one key and at most 2^32, and descends with it. `memory` is that of the batch before, if
-/// there was one; after an error it is none, or as good as before.
+/// Sorts a batch of at least one key and at most 2^32, and descends with it. `memory` is the previous batch's, if there
+/// was one; after an error it is none, or usable as before.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime) where the device has no room, and from its driver.
@@ -43,7 +44,7 @@ pub(super) fn sort_on_device<'a, K: Key, C: InnerOnDevice<K>>(
     let own = &mut keys[..count];
     own.par_iter_mut().with_min_len(TASK).enumerate().for_each(|(i, own)| *own = key(i));
     device_keys.upload_async(stream, 0, keys, 0..count)?;
-    radix_argsort(stream, device_keys, count, 0..K::Bits::BITS, (sorted, device_order), scratch)?;
+    radix_argsort(stream, device_keys, count, 0..K::Bits::BITS, sorted, device_order, scratch)?;
     // The order is on its way back during the descent, if the device can do both.
     device_order.download_async(stream, 0..count, order, 0)?;
     let mut scratch = C::scratch(device, count)?;

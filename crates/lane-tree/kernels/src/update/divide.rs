@@ -40,7 +40,7 @@ impl<K: KeyWord> StagedChanges<K> {
     /// Bytes of a warp's.
     const BYTES: u32 = STAGED * (K::BYTES as u32 + 4);
 
-    /// Those of a warp.
+    /// The memory of warp `warp`.
     #[inline(always)]
     fn at(warp: u32) -> Self {
         let keys = Shared::at(warp * Self::BYTES, STAGED);
@@ -67,7 +67,7 @@ impl<K: KeyWord> StagedChanges<K> {
         }
     }
 
-    /// Per thread. As [`Changes::fate`], and by how much the node grows up to there; of so many operations.
+    /// Per thread. As [`Changes::fate`], and by how much the node grows up to there; of `count` operations.
     ///
     /// # Safety
     /// They are there.
@@ -235,7 +235,7 @@ impl<K: KeyWord, V: Value> Kernel for SizeDivided<K, V> {
                     tree.rank_of::<S, V>(simt, node).wrapping_add(growth)
                 };
                 let pairs = rank(node + 1).wrapping_sub(rank(node));
-                // As many parts as a build has for so many pairs.
+                // As many parts as a build has for `pairs` pairs.
                 let parts = pairs / args.part.max(1);
                 let parts = if parts == 0 && pairs > 0 { 1 } else { parts };
                 own_pairs = 1 << LINE_BITS | pairs;

@@ -24,7 +24,7 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     /// Pairs that it may have before it hands some to another.
     pub(super) const PAIRS: usize = Self::SLOTS + Self::SLOTS / 2;
 
-    /// A bucket of the tree, which has so many pairs.
+    /// A bucket of the tree, which has `len` pairs.
     ///
     /// # Safety
     /// There is such a bucket.

@@ -125,7 +125,7 @@ impl<K: KeyWord, V: Value> Line<K, V> {
     /// Does the operations of a group. `value` is what one of them brings: the plan has an instance for all values, and reads none.
     ///
     /// # Safety
-    /// They are those of this bucket, and simple.
+    /// The operations are this bucket's, and simple.
     #[inline(always)]
     unsafe fn change<S: Simt>(
         &mut self,
@@ -215,7 +215,7 @@ unsafe fn cell_of_bit<S: Simt>(simt: S, nodes: Global<u32>, node: u32, mut numbe
 /// none are in the one before that.
 ///
 /// # Safety
-/// The bucket is that of the group, with its changes.
+/// The bucket is the group's, with its changes.
 #[inline(always)]
 unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
     simt: S,
@@ -225,7 +225,7 @@ unsafe fn shift<S: Simt, K: KeyWord, V: Value>(
     line: &Line<K, V>,
 ) -> Option<Shift> {
     let slots = Line::<K, V>::SLOTS as u32;
-    // SAFETY: the node of the group, and operations beside the group's.
+    // SAFETY: the node of the group, and the operations next to the group's.
     unsafe {
         let at = node_at(group.node) + u64::from(QUANTISER);
         let quantiser = Quantiser(simt.load(tree.nodes, at, Hint::ReadOnly));

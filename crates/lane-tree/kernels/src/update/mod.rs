@@ -121,10 +121,10 @@ fn first_not(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> u64 {
     base
 }
 
-/// Per thread. The first operation of a node, or of those after it; `nodes` are those of all operations.
+/// Per thread. The first operation of a node or of a later one; `nodes` has the node of each operation.
 ///
 /// # Safety
-/// There are so many, in ascending order.
+/// There are `count` nodes, in ascending order.
 #[inline(always)]
 unsafe fn first_of_node<S: Simt>(simt: S, nodes: Global<u32>, count: u64, node: u32) -> u64 {
     // SAFETY: an operation.
@@ -152,7 +152,7 @@ const APPEND_BYTES: u32 = APPENDED.end();
 /// branch, and a warp whose lanes part would wait for itself.
 ///
 /// # Safety
-/// The list has so many elements; the block has shared memory for it, which nothing else uses.
+/// The list has room for every thread that calls; the block has shared memory for it, which nothing else uses.
 #[inline(always)]
 unsafe fn append<S: Simt>(simt: S, has_one: bool, count: GlobalMut<u64>) -> Option<u64> {
     // SAFETY: the caller's.
@@ -252,11 +252,11 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         base
     }
 
-    /// Per thread. What becomes of a key's pair by the operations from `from` to `to`: the first operation after those of its
-    /// key, and the one that removes or replaces it, if there is one.
+    /// Per thread. What becomes of a key's pair by the operations from `from` to `to`: the first operation after its
+    /// key's operations, and the effect of the one that removes or replaces it, if there is one.
     ///
     /// # Safety
-    /// They are those of the key's node.
+    /// The operations are the key's node's.
     #[inline(always)]
     unsafe fn fate<S: Simt>(&self, simt: S, key: K, flip: K, from: u64, to: u64) -> (u64, Effect) {
         // SAFETY: operations.
@@ -349,7 +349,7 @@ impl<K: KeyWord> TreeRef<K> {
     /// Warp collective (all lanes). Calls `each` with the place and the pair of every pair of a node, each in one lane.
     ///
     /// # Safety
-    /// There is such a node, with so many pairs.
+    /// The node exists, and has `len` pairs.
     #[inline(always)]
     unsafe fn for_each_pair<S: Simt, V: Value>(
         &self,

@@ -129,8 +129,8 @@ kernel_args! {
         pub counts: GlobalMut<u64>,
         /// Of [`WriteNodes`]: the first of all new buckets.
         pub new_line: u64,
-        /// A bit for each node of the lowest level. [`PlanNodes`] sets those of nodes that must be split; [`WriteNodes`] leaves
-        /// nodes alone whose bits are set.
+        /// A bit for each node of the lowest level. [`PlanNodes`] sets the bits of nodes that must be split;
+        /// [`WriteNodes`] skips nodes whose bits are set.
         pub divided: GlobalMut<u32>,
         /// Out, of [`WriteNodes`]: the tree's nodes.
         pub nodes: GlobalMut<u32>,

@@ -140,7 +140,7 @@ kernel_args! {
         pub lines: Global<u64>,
         /// Nodes.
         pub leaf_nodes: u64,
-        /// Out: at most the first key of each node, and above those of the node before.
+        /// Out: for each node a key that is at most its first key, and above all keys of the node before.
         pub firsts: GlobalMut<K>,
         /// Out: the last key of each node.
         pub lasts: GlobalMut<K>,

@@ -26,7 +26,7 @@ kernel_args! {
         pub len: u64,
         /// `[RADIX]`: where the elements of this launch with each digit begin.
         pub offsets: Global<u64>,
-        /// Out: `[RADIX]`, where those of the next launch begin; null if this is the last.
+        /// Out: `[RADIX]`, where the elements of the next launch with each digit begin; null if this is the last.
         pub next_offsets: GlobalMut<u64>,
         /// `[tiles][RADIX]` for the tiles of all launches; cleared before the first pass.
         pub states: GlobalMut<u32>,

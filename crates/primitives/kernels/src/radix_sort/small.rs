@@ -29,8 +29,9 @@ kernel_args! {
 /// Sorts up to [`SMALL_SORT`] elements, stably: each thread counts the elements that come before its own. One block of as
 /// many whole warps as it takes to have a thread for each element.
 ///
-/// The count reads all keys from shared memory, one for a whole warp at a time. So the time grows with the square of the
-/// elements, but for so few it is less than that of the launches of [`Onesweep`](super::Onesweep)'s passes.
+/// The count reads all keys from shared memory, one for a whole warp at a time. So the time grows with the square of
+/// the elements, but with so few elements it is less than the time of the launches of [`Onesweep`](super::Onesweep)'s
+/// passes.
 #[derive(Debug)]
 pub struct SmallSort<K, V, const PAIRS: bool>(PhantomData<(K, V)>);
 

@@ -1,4 +1,4 @@
-//! Other trees beside the implicit one.
+//! Other trees compared with the implicit one.
 
 use crate::bench::columns::{Column, Format};
 use crate::bench::row::Row;
@@ -15,9 +15,9 @@ const TARGET: f64 = 0.85;
 
 /// The rates of the implicit tree, by the conditions.
 #[derive(Default)]
-pub(crate) struct Beside(BTreeMap<String, f64>);
+pub(crate) struct Relative(BTreeMap<String, f64>);
 
-impl Beside {
+impl Relative {
     /// Notes the implicit tree's rate, or compares another tree's with it.
     pub(crate) fn compare(&mut self, conditions: impl Display, row: &mut Row) {
         let conditions = format!("{} {conditions}", row.device);
