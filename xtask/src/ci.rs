@@ -93,7 +93,10 @@ fn task(arguments: &[&str]) -> Result<()> {
     // Not by its path, at which the tests put a program that they have built anew.
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).stdin(std::process::Stdio::null());
-    process::run(command.stdout(file.try_clone().map_err(cannot)?).stderr(file))
+    process::run(command.stdout(file.try_clone().map_err(cannot)?).stderr(file)).map_err(|failure| match failure {
+        Failure::Child { code, .. } => Failure::Child { command: format!("cargo xtask {}", arguments.join(" ")), code },
+        other => other,
+    })
 }
 
 /// Where a task writes that runs beside others.
