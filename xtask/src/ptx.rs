@@ -30,14 +30,6 @@ enum Codegen {
     Nvvm,
 }
 
-impl Options {
-    /// What continuous integration asks for: see [`lanetree_ptx::Options::checking`].
-    pub(crate) fn checking(architectures: &[u32], unrecorded: bool) -> Self {
-        let ptx = lanetree_ptx::Options::checking(architectures, unrecorded);
-        Self { ptx, codegen: Codegen::Rustc, only: None }
-    }
-}
-
 /// Runs the task.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut all = discover(&paths::root(), &paths::target());

@@ -1,6 +1,7 @@
 //! As-of look-ups against a `BTreeMap`: every direction, strictness, tolerance and rule for ties, in host form and in device form, on
 //! every index that has them, by plain and by composite keys.
 
+use core::ops::Bound;
 use lanetree::{
     AnyKey, AsOf, Composite, Cubpt, Device, DeviceRanges, Direction, Error, F64, FixedIndex, Harmonia, HostForm, Join,
     JoinKind, JoinRows, LaneSet, LaneTree, NearestScratch, OnStream, Ranges, SortedArray, Ties, Validity, compose_on,
@@ -62,7 +63,7 @@ fn expected<K: Located>(
     }
 }
 
-/// The pairs nearest to each query, against all pairs that count, sorted by their distance.
+/// The pairs nearest to each query, against those beside it that count, sorted by their distance.
 fn k_nearest<I: FixedIndex<Value = u32>>(
     index: &I,
     pairs: &BTreeMap<I::Key, u32>,
@@ -72,39 +73,47 @@ fn k_nearest<I: FixedIndex<Value = u32>>(
 ) where
     I::Key: Located,
 {
-    for k in [0, 1, 4] {
-        let found = HostForm::k_nearest_many(index, queries, k, how).unwrap();
-        assert_eq!(found.len(), queries.len());
-        for (i, &query) in queries.iter().enumerate() {
-            let (group, at) = query.located();
-            let mut near: Vec<(u128, bool, I::Key, u32)> = Vec::new();
-            for (&key, &value) in pairs {
-                let (other, place) = key.located();
-                let distance = place.abs_diff(at);
-                let is_on_side = match direction {
-                    Direction::Backward => place <= at,
-                    Direction::Forward => place >= at,
-                    Direction::Nearest => true,
-                };
-                if other == group
-                    && is_on_side
-                    && tolerance.is_none_or(|most| distance <= u128::from(most))
-                    && !(is_strict && distance == 0)
-                {
-                    near.push((distance, (place > at) == (ties == Ties::Backward), key, value));
-                }
+    const MOST: usize = 4;
+    let near = queries.iter().map(|&query| {
+        let (group, at) = query.located();
+        // Those beyond are farther than these, of which one may be the query itself.
+        let below = pairs.range(..=query).rev().take(MOST + 1);
+        let above = pairs.range((Bound::Excluded(query), Bound::Unbounded)).take(MOST + 1);
+        let mut near: Vec<(u128, bool, I::Key, u32)> = Vec::new();
+        for (&key, &value) in below.chain(above) {
+            let (other, place) = key.located();
+            let distance = place.abs_diff(at);
+            let is_on_side = match direction {
+                Direction::Backward => place <= at,
+                Direction::Forward => place >= at,
+                Direction::Nearest => true,
+            };
+            if other == group
+                && is_on_side
+                && tolerance.is_none_or(|most| distance <= u128::from(most))
+                && !(is_strict && distance == 0)
+            {
+                near.push((distance, (place > at) == (ties == Ties::Backward), key, value));
             }
-            near.sort();
-            near.truncate(k as usize);
-            let (keys, values): (Vec<_>, Vec<_>) = near.iter().map(|pair| (pair.2, pair.3)).unzip();
-            assert_eq!(found.get(i), (&keys[..], &values[..]), "{k} pairs near {query}, {how:?} on {}", index.device());
+        }
+        near.sort();
+        near.into_iter().map(|pair| (pair.2, pair.3)).unzip()
+    });
+    let near: Vec<(Vec<_>, Vec<_>)> = near.collect();
+    for k in [0, 1, MOST] {
+        let found = HostForm::k_nearest_many(index, queries, k as u64, how).unwrap();
+        assert_eq!(found.len(), queries.len());
+        for (i, (keys, values)) in near.iter().enumerate() {
+            let (wanted, query) = (k.min(keys.len()), queries[i]);
+            let device = index.device();
+            assert_eq!(found.get(i), (&keys[..wanted], &values[..wanted]), "{k} near {query}, {how:?} on {device}");
         }
         if k > 1 {
             let device = index.device();
             let (stream, buffer) = (device.stream().unwrap(), device.upload(queries).unwrap());
             let mut scratch = NearestScratch::new(device, queries.len()).unwrap();
             in_device_form(device, &found, |out| {
-                OnStream::new(index, &stream).k_nearest(&buffer, k, how, &mut scratch, out)
+                OnStream::new(index, &stream).k_nearest(&buffer, k as u64, how, &mut scratch, out)
             });
         }
     }

@@ -69,9 +69,9 @@ impl Codegen {
 }
 
 impl Options {
-    /// What continuous integration asks for: the architectures to assemble for, all modules or those that are not
-    /// recorded.
-    pub fn checking(architectures: &[u32], unrecorded: bool) -> Self {
+    /// A strict check: the architectures to assemble for, all modules or those that are not recorded.
+    #[cfg(test)]
+    pub(crate) fn checking(architectures: &[u32], unrecorded: bool) -> Self {
         Self { check: true, strict: true, unrecorded, assemble: true, no_assemble: false, arch: architectures.to_vec() }
     }
 

@@ -53,16 +53,17 @@ pub(crate) fn sizes(mode: Mode, kind: DeviceKind, way: u8, max_len: usize) -> Ve
     lens.enumerate().map(size).collect()
 }
 
-/// In how many ways an index of the suite's is put through its written cases, and in how many through sizes. Emulated,
-/// one way, as the tests have all of them there: but the first ways of the HB+-tree run kernels that no other way runs,
-/// and the ways of Harmonia have different fanouts.
-pub(crate) fn ways(index: Index, kind: DeviceKind) -> (u8, u8) {
-    match kind {
+/// In how many ways an index of the suite's is put through its written cases, if those are wanted, and in how many through sizes.
+/// Emulated, few, as the suite's own tests have all ways there. But the first ways of the HB+-tree run kernels that no other way
+/// runs, and those of Harmonia have other fanouts.
+pub(crate) fn ways(index: Index, kind: DeviceKind, with_written: bool) -> (u8, u8) {
+    let (written, sizes) = match kind {
         DeviceKind::Emulated if index == Index::HBTREE => (4, 4),
         DeviceKind::Emulated if index == Index::HARMONIA => (1, 15),
         DeviceKind::Emulated => (1, 3),
         DeviceKind::Host | DeviceKind::Cuda => (u8::MAX, u8::MAX),
-    }
+    };
+    (if with_written { written } else { 0 }, sizes)
 }
 
 #[cfg(test)]

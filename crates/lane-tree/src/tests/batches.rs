@@ -32,27 +32,43 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
         Self { tree: builder.build(device, keys, &values).unwrap(), map }
     }
 
+    /// Changes both, and compares all that the tree answers.
     pub(super) fn apply(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
+        let path = self.change(ops, what);
+        self.compare(ops.len(), what);
+        path
+    }
+
+    /// Changes both, and compares what the tree says of it, and how its nodes lie.
+    fn change(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
         let report = self.tree.apply_each(ops.len(), |i| ops[i]).unwrap();
         let expected = apply_to_map(&mut self.map, ops);
         assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
         validate::<K::Bits, V>(self.tree.parts.get().unwrap(), what);
+        report.path
+    }
+
+    /// Compares all pairs, and what is asked about every fifth, from one of the first five on.
+    fn compare(&self, first: usize, what: &str) {
         let pairs = self.map.iter().map(|(&key, &value)| (key, value));
         assert!(FixedIndex::pairs(&self.tree).unwrap().into_iter().eq(pairs.clone()), "{what}");
         ranges_are_found(&self.tree, &pairs.clone().collect::<Vec<_>>(), what);
-        are_copied(&self.tree, pairs, what);
-        let keys: Vec<K> = self.map.keys().copied().collect();
+        are_copied(&self.tree, pairs.clone(), what);
+        let all: Vec<K> = self.map.keys().copied().collect();
+        let of_all = || (first % 5..all.len()).step_by(5);
+        let keys: Vec<K> = of_all().map(|i| all[i]).collect();
+        let values = self.map.values().skip(first % 5).step_by(5);
         let found = self.tree.get_many(&keys).unwrap();
-        assert!(found.into_iter().eq(self.map.values().map(|&value| Some(value))), "{what}");
-        assert!(self.tree.lower_bound_many(&keys).unwrap().into_iter().eq(0..keys.len() as u64), "{what}");
-        // From after every key: where a bucket ends, free ones may follow.
+        assert!(found.into_iter().eq(values.map(|&value| Some(value))), "{what}");
+        let ranks = of_all().map(|i| i as u64);
+        assert!(self.tree.lower_bound_many(&keys).unwrap().into_iter().eq(ranks), "{what}");
+        // From after a key: where a bucket ends, free ones may follow.
         let after = keys.iter().map(|&key| KeyRange::new((Bound::Excluded(key), Bound::Unbounded)).limit(2));
         let rows = self.tree.range_many(after).unwrap();
-        for i in 0..keys.len() {
-            let to = (i + 3).min(keys.len());
-            assert_eq!(rows.get(i).0, &keys[i + 1..to], "{what}: after {}", keys[i]);
+        for (row, i) in of_all().enumerate() {
+            let to = (i + 3).min(all.len());
+            assert_eq!(rows.get(row).0, &all[i + 1..to], "{what}: after {}", all[i]);
         }
-        report.path
     }
 }
 
@@ -330,7 +346,11 @@ fn buckets_move_seldom_and_a_tree_with_many_unused_ones_is_rebuilt() {
         let node = batch * 37 % 140;
         let ops: Vec<_> = between(&both.keys_of(node..node + 2), 2).collect();
         let at = both.lines_at();
-        paths.push(both.apply(&ops, &format!("batch {batch}")));
+        let what = format!("batch {batch}");
+        paths.push(both.change(&ops, &what));
+        if batch % 10 == 9 {
+            both.compare(batch as usize, &what);
+        }
         moves += u32::from(both.lines_at() != at);
         let shape = both.tree.parts.get().unwrap().shape;
         assert!(shape.unused * 4 < shape.lines, "{shape:?}");

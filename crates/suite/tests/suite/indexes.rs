@@ -72,9 +72,9 @@ fn a_set_conforms() {
     }
 }
 
-/// Without any code of its own in the suite.
+/// Without any code of its own in the suite. The list has its like, with failures.
 #[test]
 fn an_index_passes_by_giving_a_builder() {
     let builder = ::lanetree::Harmonia::<u32, u32>::builder();
-    written(&indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]), true);
+    written(&indexes::fixed("harmonia", [builder, builder.fanout(8).fill(0.6)]), false);
 }
