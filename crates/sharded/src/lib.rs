@@ -18,6 +18,7 @@ mod ordered;
 mod parts;
 mod pieces;
 mod question;
+mod range_router;
 mod ranges;
 mod replicated;
 mod route;

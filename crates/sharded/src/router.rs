@@ -23,7 +23,7 @@
 //! A sorted batch of which only values are wanted needs neither: see [`Lane::slices`].
 
 use crate::back::{Back, tiles};
-use crate::question::{Queries, Question, Shard, after};
+use crate::question::{Queries, Question, Shard, after, numbered};
 use crate::route::MOST;
 use crate::slots::{BUCKET, Layout, Slot, Table, read, reserve, reserve_pinned, words, write};
 use core::ops::Range;
@@ -158,13 +158,7 @@ impl<K: AnyKey, V: Word> Router<K, V> {
         self.active.fetch_add(1, Ordering::Relaxed);
         let _active = Active(&self.active);
         let home = stream.device();
-        let mut devices = vec![home.clone()];
-        let mut numbers = Vec::with_capacity(shards.len());
-        for shard in shards {
-            let known = devices.iter().position(|device| device == shard.device);
-            numbers.push(known.unwrap_or(devices.len()));
-            devices.extend(known.is_none().then(|| shard.device.clone()));
-        }
+        let (devices, numbers) = numbered(home, shards);
         let mut lane = match self.take(home) {
             Some(lane) => lane,
             None => Lane::new(home)?,

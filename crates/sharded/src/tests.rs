@@ -2,6 +2,7 @@
 
 mod multi_maps;
 mod pieces;
+mod ranges_on_devices;
 mod sets;
 
 use crate::{Replicated, Sharded};

@@ -43,18 +43,31 @@ const fn borders<K: KeyWord>() -> Shared<K> {
     Shared::at(COUNTERS.end(), MOST_SHARDS)
 }
 
+/// Per block. How many queries of a shard it has counted.
+///
+/// # Safety
+/// The tile was [counted](Tile::count), and [`Scatter`] has not written over the counts.
+#[inline(always)]
+pub(crate) unsafe fn block_count<S: Simt>(simt: S, shard: u32) -> u32 {
+    // SAFETY: a shard's counter.
+    unsafe { simt.shared_load(COUNTERS, shard) }
+}
+
 /// A block's tile of a batch.
-struct Tile<K> {
-    queries: Global<K>,
-    count: u64,
-    shards: u32,
-    flip: K,
+pub(crate) struct Tile<K> {
+    pub(crate) queries: Global<K>,
+    pub(crate) count: u64,
+    pub(crate) shards: u32,
+    pub(crate) flip: K,
 }
 
 impl<K: KeyWord> Tile<K> {
+    /// The shared memory that counting takes.
+    pub(crate) const SHARED: u32 = borders::<K>().end();
+
     /// Per thread. Where its queries are: a warp's lie side by side.
     #[inline(always)]
-    fn at<S: Simt>(simt: S, item: usize) -> u64 {
+    pub(crate) fn at<S: Simt>(simt: S, item: usize) -> u64 {
         let block = u64::from(simt.block_index()) * TILE;
         block + item as u64 * u64::from(THREADS) + u64::from(simt.thread_index())
     }
@@ -66,7 +79,11 @@ impl<K: KeyWord> Tile<K> {
     /// # Safety
     /// The queries and splitters are valid.
     #[inline(always)]
-    unsafe fn count<S: Simt>(&self, simt: S, splitters: Global<K>) -> ([K; ITEMS], [u32; ITEMS], [u32; ITEMS]) {
+    pub(crate) unsafe fn count<S: Simt>(
+        &self,
+        simt: S,
+        splitters: Global<K>,
+    ) -> ([K; ITEMS], [u32; ITEMS], [u32; ITEMS]) {
         let (thread, lane) = (simt.thread_index(), simt.lane());
         let mut queries = [K::MIN; ITEMS];
         // SAFETY: queries that there are. Every element of shared memory is one thread's until the barrier.
@@ -109,7 +126,7 @@ impl<K: KeyWord> Tile<K> {
 
 impl<K: KeyWord> Kernel for Scatter<K> {
     type Args = ScatterArgs<K>;
-    const STATIC_SHARED: u32 = borders::<K>().end();
+    const STATIC_SHARED: u32 = Tile::<K>::SHARED;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
