@@ -1,6 +1,7 @@
 //! [`Sharded`]: one index over several devices.
 
 use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
+use crate::host::DIVIDED_THERE;
 use crate::parts::{Ends, Parts, ShardStats};
 use crate::question::{Shard, Shards};
 use crate::range_router::RangeRouter;
@@ -51,6 +52,8 @@ pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     ranges: RangeRouter<I::Domain>,
     ways: HostWays<I::Domain, I::Value>,
     ends: Ends<(KeyOf<I>, I::Value)>,
+    /// The fewest queries of a host batch that the devices divide: the constant, but in tests.
+    pub(crate) divided_there: usize,
 }
 
 /// A builder, whatever its type is.
@@ -92,7 +95,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Box<dyn Rebuild<I>>, devices: &[Device]) -> Self {
         let (router, ways) = (Router::default(), HostWays::new(devices));
         let parts = Parts::new(group, splitters, I::len);
-        Self { parts, rebuild, router, ranges: RangeRouter::default(), ways, ends: Ends::default() }
+        let (ranges, ends) = (RangeRouter::default(), Ends::default());
+        Self { parts, rebuild, router, ranges, ways, ends, divided_there: DIVIDED_THERE }
     }
 
     /// Each shard's index, in the order of their keys.
