@@ -311,8 +311,11 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
         // Pieces of one block, so that slots are used again.
         index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
-        for mut keys in batches(&mut random, &map, &splitters) {
+        for (number, mut keys) in batches(&mut random, &map, &splitters).into_iter().enumerate() {
             let shard = random.random_range(0..devices.len());
+            // Places of rows, where there are few shards, and of queries; pieces of one length, and of two.
+            index.routing_mut().in_rows = number % 2 == 0;
+            index.routing_mut().piece = if number % 2 == 0 { 4096 } else { 2048 };
             compare_on_devices(&index, shard, &map, &keys, false)?;
             keys.sort_unstable();
             compare_on_devices(&index, shard, &map, &keys, true)?;

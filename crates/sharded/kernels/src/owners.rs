@@ -39,7 +39,7 @@ impl<K: KeyWord> Kernel for Owners<K> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let &OwnersArgs { keys: queries, count, shards, flip, .. } = args;
         // SAFETY: the arguments' contract.
-        let (_, own, _) = unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
+        let tile = unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
         let thread = simt.thread_index();
         if thread < shards {
             // SAFETY: a shard, counted before a barrier.
@@ -52,7 +52,7 @@ impl<K: KeyWord> Kernel for Owners<K> {
             let at = Tile::<K>::at(simt, item);
             if at < count {
                 // SAFETY: a key.
-                unsafe { simt.store(args.owners, at, own[item], Hint::Default) };
+                unsafe { simt.store(args.owners, at, tile.shards[item], Hint::Default) };
             }
         });
     }
