@@ -2,13 +2,13 @@
 
 use crate::question::{Queries, Question};
 use crate::range_router::{Bounds, Wanted};
+use crate::ranges;
 use crate::sharded::Sharded;
 use bytemuck::Pod;
 #[cfg(doc)]
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};
-use lanetree_frame::parallel::*;
 use lanetree_frame::{AnyKey, Buffer, DeviceKind, KeyRange, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
 use lanetree_simt::GlobalMut;
 
@@ -337,24 +337,14 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         Ok(count)
     }
 
-    /// The ranges, on the host.
+    /// The ranges, on the host; `limit` instead of the option's.
     fn ranges_on_host(
         &self,
         starts: &Buffer<K>,
         ends: Option<&Buffer<K>>,
         limit: Option<u64>,
     ) -> Result<Vec<KeyRange<K>>> {
-        let (starts, ends) = (starts.as_slice().unwrap_or(&[]), ends.and_then(Buffer::as_slice));
-        let limits = self.options.limits.and_then(Buffer::as_slice);
-        let range = |(at, &start): (usize, &K)| {
-            let end = ends.map_or(K::MAX, |ends| ends[at]);
-            let most = limits.map_or(u64::MAX, |limits| limits[at]).min(limit.unwrap_or(self.options.limit));
-            match start <= end {
-                true => KeyRange::new(start..=end).limit(most),
-                false => KeyRange::new(start..=start).limit(0),
-            }
-        };
-        starts.par_iter().enumerate().map(range).try_collect()
+        ranges::on_host(starts, ends, self.options.limits, limit.unwrap_or(self.options.limit))
     }
 
     fn run_ranges(&self, starts: &Buffer<K>, ends: Option<&Buffer<K>>, wanted: Wanted<'_, K, I::Value>) -> Result<()> {

@@ -70,7 +70,8 @@ pub(crate) struct Counted<K> {
     queries: [K; ITEMS],
     pub(crate) shards: [u32; ITEMS],
     before: [u32; ITEMS],
-    leads: [bool; ITEMS],
+    /// A bit for each query.
+    leads: u32,
 }
 
 impl<K: KeyWord> Tile<K> {
@@ -110,7 +111,7 @@ impl<K: KeyWord> Tile<K> {
         simt.barrier();
         // The numbers of the shards, and one more.
         let bits = 32 - self.shards.leading_zeros();
-        let (mut shards, mut before, mut leads) = ([0; ITEMS], [0; ITEMS], [false; ITEMS]);
+        let (mut shards, mut before, mut leads) = ([0; ITEMS], [0; ITEMS], 0);
         unroll!(ITEMS, item => {
             // SAFETY: loaded before the barrier; a shard has a counter, and the lanes of a mask are of one shard.
             unsafe {
@@ -125,7 +126,7 @@ impl<K: KeyWord> Tile<K> {
                 }
                 first = simt.shuffle(FULL_MASK, simt.opaque(first), leader);
                 (shards[item], before[item]) = (shard, first + (same & simt.lanes_below()).count_ones());
-                leads[item] = lane == leader;
+                leads |= u32::from(lane == leader) << item;
             }
         });
         simt.barrier();
@@ -175,7 +176,7 @@ impl<K: KeyWord> Kernel for Scatter<K> {
                     simt.store(args.keys, u64::from(to), tile.queries[item], Hint::Default);
                     if !args.places.is_null() {
                         simt.store(args.places, at, place::word(own, to), Hint::Default);
-                    } else if tile.leads[item] {
+                    } else if tile.leads >> item & 1 != 0 {
                         simt.store(args.firsts, row * u64::from(shards) + u64::from(own), to, Hint::Default);
                     }
                 }
