@@ -283,7 +283,8 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
         kinds.map_or(Ok(()), |kinds| check_buffer(home, "the kinds' buffer", count, kinds))
     }
 
-    /// Each shard's part of a batch, on its device: it may still be on its way there, in the shard's stream.
+    /// Each shard's part of a batch, on its device. Waits for the copies, which all go on at the same time: nothing can be done before,
+    /// and from then on no device waits for another one.
     fn parts_of<'a>(
         &self,
         stream: &Stream,
@@ -315,6 +316,12 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
                 let kinds = batch.kinds.map(|_| to.copy(&divider.kinds)).transpose()?;
                 Part { keys: to.copy(&divider.keys)?, values: to.copy(&divider.values)?, kinds }
             }));
+        }
+        for (part, place) in parts.iter().zip(places) {
+            let place = place.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if let Some((own, _)) = place.as_ref().filter(|_| part.is_some()) {
+                own.synchronize()?;
+            }
         }
         Ok(parts)
     }
