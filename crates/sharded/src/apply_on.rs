@@ -20,8 +20,11 @@ use std::sync::{Mutex, PoisonError};
 pub struct ShardedUpdateScratch<K: AnyKey, V> {
     divider: Option<Divider<K, V>>,
     /// Each shard's, once it had a part of a batch, and the stream of its changes.
-    shards: Vec<Mutex<Option<(Stream, UpdateScratch<K>)>>>,
+    shards: Vec<OfShard<K>>,
 }
+
+/// The stream of a shard's changes and their scratch memory.
+type OfShard<K> = Mutex<Option<(Stream, UpdateScratch<K>)>>;
 
 impl<K: AnyKey, V> Default for ShardedUpdateScratch<K, V> {
     fn default() -> Self {
@@ -291,7 +294,7 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
         batch: Batch<'a, K, &'a Buffer<V>>,
         sizes: &[usize],
         divider: &mut Divider<K, V>,
-        places: &mut [Mutex<Option<(Stream, UpdateScratch<K>)>>],
+        places: &mut [OfShard<K>],
     ) -> Result<Vec<Option<Part<'a, K, V>>>> {
         let (home, count, shards) = (stream.device(), batch.keys.len(), self.shards()?);
         let is_whole = |shard: usize| sizes[shard] == count && shards[shard].device() == home;
