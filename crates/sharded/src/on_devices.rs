@@ -16,7 +16,7 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
     /// answer.
     ///
-    /// A batch goes in pieces. Each is divided by shard on the batch's device or, where no other batch is on its way, on another one;
+    /// A batch goes in pieces, the first and the last of them shorter. Each is divided by shard on the batch's device;
     /// each device is sent its shards' queries, and results are brought into the batch's order. A sorted batch of which only values
     /// are wanted is cut instead, and its parts are copied as they are. The host waits until each piece is divided (or the batch is
     /// cut), since it must know how many queries each shard has to copy them. (A batch that needs more memory than those before it

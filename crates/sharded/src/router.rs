@@ -16,9 +16,9 @@
 //! ```
 //!
 //! Pieces go this way one behind the other, in memory and streams of their own ([`slots`](crate::slots)), [`SLOTS`] on each device
-//! at a time: no piece waits for another one's look-ups or copies. Dividing and putting back costs a device almost as much as
-//! looking up, so every device takes a share: the others' pieces are copied to them as they are, divided there, and their results
-//! are copied back in the batch's order.
+//! at a time: no piece waits for another one's look-ups or copies. The first pieces and the last are shorter ([`Routing::shortest`]).
+//! The batch's device divides. Every device can take a share ([`Routing::all_divide`]): then the others' pieces are copied to them as
+//! they are, divided there, and their results are copied back in the batch's order.
 //!
 //! A sorted batch of which only values are wanted needs neither: see [`Lane::slices`].
 
