@@ -91,9 +91,12 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// The device, and all other GPUs of the host if it is one.
+/// The device, and all other GPUs of the host if it is one; another emulated one if it is emulated.
 pub(crate) fn devices(first: &Device) -> Vec<Device> {
     let mut all = vec![first.clone()];
+    if first.kind() == DeviceKind::Emulated {
+        all.push(Device::emulated_with_seed(11));
+    }
     if first.kind() == DeviceKind::Cuda {
         let gpus = (0..64).map_while(|ordinal| Device::cuda(ordinal).ok());
         all.extend(gpus.filter(|gpu| gpu != first));
@@ -119,8 +122,7 @@ struct Way {
     in_rows: bool,
 }
 
-const DEFAULT: Way =
-    Way { name: "", piece: 1 << 22, shortest: 1 << 20, slots: 4, all_divide: false, in_rows: true };
+const DEFAULT: Way = Way { name: "", piece: 1 << 22, shortest: 1 << 20, slots: 4, all_divide: false, in_rows: true };
 
 /// Each is the default way but for what its name says.
 const WAYS: [Way; 7] = [
