@@ -267,6 +267,39 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
         miss: V,
         upper: bool,
     ) -> Result<()>;
+
+    /// [`FixedIndex::launch_locate`](crate::fixed::FixedIndex::launch_locate): of inclusive bounds, starts and ends, with limits of
+    /// each range, unless null, and one of all.
+    ///
+    /// # Errors
+    /// Those of the launch.
+    ///
+    /// # Safety
+    /// The safety contract of that method.
+    unsafe fn locate(
+        &self,
+        stream: &Stream,
+        count: usize,
+        bounds: (Global<u8>, Global<u8>),
+        limits: (Global<u64>, u64),
+        found: (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()>;
+
+    /// [`FixedIndex::launch_gather`](crate::fixed::FixedIndex::launch_gather), of the first `pairs` pairs of `count` rows, given by
+    /// their cursors and offsets.
+    ///
+    /// # Errors
+    /// Those of the launch.
+    ///
+    /// # Safety
+    /// The safety contract of that method.
+    unsafe fn gather(
+        &self,
+        stream: &Stream,
+        rows: (Global<u64>, Global<u64>),
+        counts: (usize, usize),
+        pairs: (GlobalMut<u8>, GlobalMut<V>),
+    ) -> Result<()>;
 }
 
 /// Queries in device form: buffers in and out, in a stream's order. A call allocates nothing, synchronises nothing, and may

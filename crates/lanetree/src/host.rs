@@ -71,7 +71,7 @@ pub use lanetree_sharded::ShardedMultiMap;
 pub use lanetree_sharded::{OnDevices, Replicated, ShardPieces, ShardStats, Sharded};
 #[cfg(all(feature = "sharded", feature = "lane-tree"))]
 #[doc(inline)]
-pub use lanetree_sharded::{SetOnDevices, ShardedSet};
+pub use lanetree_sharded::{SetOnDevices, ShardedSet, ShardedUpdateScratch};
 #[cfg(feature = "sorted")]
 #[doc(inline)]
 pub use lanetree_sorted as sorted;

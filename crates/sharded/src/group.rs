@@ -5,7 +5,7 @@ use core::fmt;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Buffer, Device, DeviceKind, Error, Guarded, HostBatch, KeyWord, Op, OrderedIndex, Result, UpdatePath,
+    AnyKey, Buffer, Device, DeviceKind, Error, Guarded, HostBatch, Launches, Op, OrderedIndex, Result, UpdatePath,
     UpdateReport, Word,
 };
 use std::borrow::Cow;
@@ -19,13 +19,46 @@ pub(crate) struct Group<I> {
 pub(crate) enum Undo<K, V> {
     Ops(Vec<Op<K, V>>),
     /// It takes a copy from a device to make operations of these, which only a change that fails pays for.
-    OnDevice(Box<Values<V>>),
+    OnDevice(Box<OnDevice<V>>),
 }
 
 /// Keys' values, and a bit for each key that says whether there is one.
-pub(crate) struct Values<V> {
+pub(crate) struct OnDevice<V> {
     values: Buffer<V>,
     hits: Buffer<u32>,
+}
+
+impl<V: Word> OnDevice<V> {
+    /// Those that keys, on an index's device, have now. Waits for them.
+    ///
+    /// # Errors
+    /// Those of a look-up.
+    pub(crate) fn of<K: AnyKey>(launches: &dyn Launches<K, V>, keys: &Buffer<K>) -> Result<Self> {
+        let device = keys.device();
+        let stream = device.stream()?;
+        let (mut values, mut hits) = (device.alloc(keys.len())?, device.alloc(keys.len().div_ceil(32))?);
+        let found = (values.write_on(&stream)?, hits.write_on(&stream)?);
+        // SAFETY: the buffers are of these lengths, and their pointers for the stream.
+        unsafe {
+            let queries = keys.read_on(&stream)?.cast();
+            launches.get(&stream, false, queries, keys.len(), found.0, found.1, V::MIN)?;
+        }
+        stream.synchronize()?;
+        Ok(Self { values, hits })
+    }
+
+    /// The operations that bring these back, of the same keys.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`], also if main memory has no room for them.
+    pub(crate) fn ops<K: AnyKey>(&self, keys: &[K]) -> Result<Vec<Op<K, V>>> {
+        let (values, hits) = (self.values.to_vec()?, self.hits.to_vec()?);
+        let back = |at: usize| match hits[at / 32] >> (at % 32) & 1 {
+            0 => Op::Remove(keys[at]),
+            _ => Op::Insert(keys[at], values[at]),
+        };
+        (0..keys.len()).into_par_iter().map(back).try_collect()
+    }
 }
 
 impl<K: AnyKey, V: Word> Undo<K, V> {
@@ -34,15 +67,10 @@ impl<K: AnyKey, V: Word> Undo<K, V> {
     /// # Errors
     /// [`Error::Runtime`], also if main memory has no room for them.
     pub(crate) fn ops(&self, keys: &[K]) -> Result<Cow<'_, [Op<K, V>]>> {
-        let (values, hits) = match self {
-            Self::Ops(ops) => return Ok(Cow::Borrowed(ops)),
-            Self::OnDevice(found) => (found.values.to_vec()?, found.hits.to_vec()?),
-        };
-        let back = |at: usize| match hits[at / 32] >> (at % 32) & 1 {
-            0 => Op::Remove(keys[at]),
-            _ => Op::Insert(keys[at], values[at]),
-        };
-        Ok(Cow::Owned((0..keys.len()).into_par_iter().map(back).try_collect()?))
+        Ok(match self {
+            Self::Ops(ops) => Cow::Borrowed(ops),
+            Self::OnDevice(found) => Cow::Owned(found.ops(keys)?),
+        })
     }
 }
 
@@ -220,16 +248,7 @@ pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]
     }
     let device = index.device();
     if let Some(launches) = index.launches().filter(|_| device.kind() != DeviceKind::Host) {
-        let (stream, queries) = (device.stream()?, device.upload(keys)?);
-        let (mut values, mut hits) = (device.alloc(keys.len())?, device.alloc(keys.len().div_ceil(32))?);
-        let found = (values.write_on(&stream)?, hits.write_on(&stream)?);
-        // SAFETY: the buffers are of these lengths, and their pointers for the stream.
-        unsafe {
-            let queries = queries.read_on(&stream)?.cast();
-            launches.get(&stream, false, queries, keys.len(), found.0, found.1, I::Value::MIN)?;
-        }
-        stream.synchronize()?;
-        return Ok(Undo::OnDevice(Box::new(Values { values, hits })));
+        return Ok(Undo::OnDevice(Box::new(OnDevice::of(launches, &device.upload(keys)?)?)));
     }
     let back = |(key, value): (&K, Option<I::Value>)| value.map_or(Op::Remove(*key), |value| Op::Insert(*key, value));
     Ok(Undo::Ops(keys.par_iter().zip(index.get_many(keys)?).map(back).try_collect()?))

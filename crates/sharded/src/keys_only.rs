@@ -1,6 +1,6 @@
 //! Sets, as the router sees them.
 
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side};
+use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side, first_pairs_of};
 use lanetree_frame::{AnyKey, Launches, Result, Stream};
 use lanetree_lane_tree::LaneTree;
 use lanetree_simt::{Global, GlobalMut, Near};
@@ -50,6 +50,29 @@ unsafe impl<K: AnyKey> Launches<K, u32> for KeysOnly<'_, K> {
         let search = NeighborSearch { side: side(upper), near: Near::ANY };
         // SAFETY: the caller's contract.
         unsafe { self.0.launch_neighbor(stream, queries.cast(), count, outputs, (), search) }
+    }
+    unsafe fn locate(
+        &self,
+        stream: &Stream,
+        count: usize,
+        (starts, ends): (Global<u8>, Global<u8>),
+        limits: (Global<u64>, u64),
+        found: (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.launch_locate(stream, count, (starts.cast(), ends.cast()), limits.0, limits.1, found) }
+    }
+
+    unsafe fn gather(
+        &self,
+        stream: &Stream,
+        rows: (Global<u64>, Global<u64>),
+        (count, pairs): (usize, usize),
+        (keys, _): (GlobalMut<u8>, GlobalMut<u32>),
+    ) -> Result<()> {
+        let out = (keys.cast(), GlobalMut::null());
+        // SAFETY: the caller's contract.
+        unsafe { self.0.launch_gather(stream, &first_pairs_of(rows, count, pairs), pairs, out) }
     }
 }
 

@@ -4,6 +4,8 @@
 //! [`OrderedIndex`](lanetree_frame::OrderedIndex) themselves. Several shards or copies may be on one device, so that everything
 //! runs on one card, on the host, and on the emulator. A set in shards is a `ShardedSet`, a multi-map a `ShardedMultiMap`.
 
+#[cfg(feature = "lane-tree")]
+mod apply_on;
 mod back;
 mod group;
 mod host;
@@ -18,6 +20,7 @@ mod ordered;
 mod parts;
 mod pieces;
 mod question;
+mod range_router;
 mod ranges;
 mod replicated;
 mod route;
@@ -31,6 +34,8 @@ mod splitters;
 mod tests;
 mod ways;
 
+#[cfg(feature = "lane-tree")]
+pub use apply_on::ShardedUpdateScratch;
 #[doc(hidden)]
 pub use lanetree_kernels_sharded::modules::MODULES;
 #[cfg(feature = "multimap")]
@@ -41,6 +46,8 @@ pub use on_set::SetOnDevices;
 pub use parts::ShardStats;
 pub use pieces::ShardPieces;
 pub use replicated::Replicated;
+#[doc(hidden)]
+pub use router::Routing;
 #[cfg(feature = "lane-tree")]
 pub use set::ShardedSet;
 pub use sharded::Sharded;

@@ -1,18 +1,22 @@
 //! Queries in device form.
 
 use crate::question::{Queries, Question};
+use crate::range_router::{Bounds, Wanted};
+use crate::ranges;
 use crate::sharded::Sharded;
 use bytemuck::Pod;
+#[cfg(doc)]
+use lanetree_frame::Error;
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::{FixedIndex, QueryOptions, Uses};
-use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
+use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};
+use lanetree_frame::{AnyKey, Buffer, DeviceKind, KeyRange, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
 use lanetree_simt::GlobalMut;
 
 impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
     /// answer.
     ///
-    /// A batch goes in pieces. Each is divided by shard on the batch's device or, where no other batch is on its way, on another one;
+    /// A batch goes in pieces, the first and the last of them shorter. Each is divided by shard on the batch's device;
     /// each device is sent its shards' queries, and results are brought into the batch's order. A sorted batch of which only values
     /// are wanted is cut instead, and its parts are copied as they are. The host waits until each piece is divided (or the batch is
     /// cut), since it must know how many queries each shard has to copy them. (A batch that needs more memory than those before it
@@ -77,6 +81,20 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         self
     }
 
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` pairs of each range.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.options.limit = limit;
+        self
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` pairs of range `i`.
+    #[must_use]
+    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
+        self.options.limits = limits.into();
+        self
+    }
+
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.
     /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
@@ -85,6 +103,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     /// [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another device than the
     /// stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
     pub fn get(mut self, queries: &Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
+        self.options.check("get", Uses::Hits)?;
         let (hits, miss) = (self.options.hits.take(), self.options.miss());
         let count = self.begin(queries)?;
         self.check("the values' buffer", count, values)?;
@@ -173,6 +192,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         values: &mut Buffer<I::Value>,
         upper: bool,
     ) -> Result<()> {
+        self.options.check(if upper { "predecessor" } else { "successor" }, Uses::Hits)?;
         let (hits, miss) = (self.options.hits.take(), self.options.miss());
         let count = self.begin(queries)?;
         self.check("the keys' buffer", count, keys)?;
@@ -198,6 +218,142 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         self.run(queries, &Question::Neighbor { keys, values, hits, miss, upper, beside: &beside })
     }
 
+    /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in ascending order of their keys, whatever shards
+    /// they are in. A range whose end is below its start is empty. Uses [`limit`](Self::limit) and [`limits`](Self::limits); `out`
+    /// says how many pairs it has room for, as for one index. No scratch memory is passed: it is the index's, for each device about 32
+    /// bytes for each range and shard, and for its pairs, there and on the batch's device.
+    ///
+    /// All shards are asked for all ranges at the same time, and their pairs put together on the batch's device. The host waits until
+    /// it knows how many pairs each shard has, to copy them; the rest may go on after the return, in the stream's order.
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`]; [`Error::OutputLength`] not for too small a capacity: that shows in the last offset.
+    pub fn range(&self, starts: &Buffer<K>, ends: &Buffer<K>, out: &mut DeviceRanges<K, I::Value>) -> Result<()> {
+        self.options.check("range", Uses::Limits)?;
+        let count = self.begin_ranges(starts, ends)?;
+        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
+        self.check("the keys' buffer", 0, &out.keys)?;
+        self.check("the values' buffer", out.keys.len(), &out.values)?;
+        let room = out.capacity();
+        if self.stream.device().kind() == DeviceKind::Host {
+            let found = self.index.range_many(&self.ranges_on_host(starts, Some(ends), None)?)?;
+            slice(&mut out.offsets)[..=count].copy_from_slice(&found.offsets);
+            let pairs = found.keys.len().min(room);
+            if !out.keys.is_empty() {
+                slice(&mut out.keys)[..pairs].copy_from_slice(&found.keys[..pairs]);
+            }
+            slice(&mut out.values)[..pairs].copy_from_slice(&found.values[..pairs]);
+            return Ok(());
+        }
+        let keys = (!out.keys.is_empty()).then_some(&mut out.keys);
+        let wanted = Wanted::Rows { offsets: &mut out.offsets, keys, values: Some(&mut out.values), room };
+        self.run_ranges(starts, Some(ends), wanted)
+    }
+
+    /// Counts the pairs of ranges, as [`range`](Self::range) would find them, into `counts[i]`.
+    ///
+    /// The host waits for nothing.
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn count_range(&self, starts: &Buffer<K>, ends: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("count_range", Uses::Limits)?;
+        let count = self.begin_ranges(starts, ends)?;
+        self.check("the counts' buffer", count, counts)?;
+        if self.stream.device().kind() == DeviceKind::Host {
+            let found = self.index.count_range_many(&self.ranges_on_host(starts, Some(ends), None)?)?;
+            slice(counts)[..count].copy_from_slice(&found);
+            return Ok(());
+        }
+        self.run_ranges(starts, Some(ends), Wanted::Counts(counts))
+    }
+
+    /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending order, whatever
+    /// shards they are in: those of `starts[i]` go to `keys[i * limit..]` and `values[i * limit..]`, and `counts[i]` becomes how many
+    /// they are. Elements past these are not touched. It waits as [`range`](Self::range) does.
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn scan(
+        &self,
+        starts: &Buffer<K>,
+        limit: u32,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<I::Value>,
+        counts: &mut Buffer<u32>,
+    ) -> Result<()> {
+        self.options.check("scan", Uses::Nothing)?;
+        let count = self.begin(starts)?;
+        let stride = limit as usize;
+        let pairs = count.saturating_mul(stride);
+        self.check("the keys' buffer", pairs, keys)?;
+        self.check("the values' buffer", pairs, values)?;
+        self.check("the counts' buffer", count, counts)?;
+        if self.stream.device().kind() == DeviceKind::Host {
+            let found = self.index.range_many(&self.ranges_on_host(starts, None, Some(u64::from(limit)))?)?;
+            let (keys, values, counts) = (slice(keys), slice(values), slice(counts));
+            for (i, (from_keys, from_values)) in found.iter().enumerate() {
+                let at = i * stride..i * stride + from_keys.len();
+                keys[at.clone()].copy_from_slice(from_keys);
+                values[at].copy_from_slice(from_values);
+                counts[i] = from_keys.len() as u32;
+            }
+            return Ok(());
+        }
+        let wanted = Wanted::Strided { counts, keys, values: Some(values), stride };
+        let this = Self { options: QueryOptions { limit: u64::from(limit), ..QueryOptions::default() }, ..*self };
+        this.run_ranges(starts, None, wanted)
+    }
+
+    /// Copies all pairs, in ascending order of their keys. Elements past them are not changed. It waits as [`range`](Self::range)
+    /// does.
+    ///
+    /// # Errors
+    /// As [`OnDevices::get`].
+    pub fn pairs(&self, keys: &mut Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
+        self.options.check("pairs", Uses::Nothing)?;
+        let device = self.stream.device();
+        let (starts, ends) = (device.upload(&[K::MIN])?, device.upload(&[K::MAX])?);
+        self.begin_ranges(&starts, &ends)?;
+        let len = self.index.len() as usize;
+        self.check("the keys' buffer", len, keys)?;
+        self.check("the values' buffer", len, values)?;
+        if device.kind() == DeviceKind::Host {
+            for ((key, value), pair) in slice(keys).iter_mut().zip(slice(values)).zip(self.index.pairs()?) {
+                (*key, *value) = pair;
+            }
+            return Ok(());
+        }
+        let mut offsets = device.alloc(2)?;
+        let wanted = Wanted::Rows { offsets: &mut offsets, keys: Some(keys), values: Some(values), room: len };
+        self.run_ranges(&starts, Some(&ends), wanted)
+    }
+
+    /// Checks what ranges need; how many there are.
+    fn begin_ranges(&self, starts: &Buffer<K>, ends: &Buffer<K>) -> Result<usize> {
+        let count = self.begin(starts)?;
+        self.check("the ends' buffer", count, ends)?;
+        self.options.limits.map_or(Ok(()), |limits| self.check("the limits' buffer", count, limits))?;
+        Ok(count)
+    }
+
+    /// The ranges, on the host; `limit` instead of the option's.
+    fn ranges_on_host(
+        &self,
+        starts: &Buffer<K>,
+        ends: Option<&Buffer<K>>,
+        limit: Option<u64>,
+    ) -> Result<Vec<KeyRange<K>>> {
+        ranges::on_host(starts, ends, self.options.limits, limit.unwrap_or(self.options.limit))
+    }
+
+    fn run_ranges(&self, starts: &Buffer<K>, ends: Option<&Buffer<K>>, wanted: Wanted<'_, K, I::Value>) -> Result<()> {
+        // `begin` has asked for them.
+        let Some(shards) = self.index.routed()? else { return Ok(()) };
+        let QueryOptions { limits, limit, .. } = self.options;
+        self.index.ranges().run(&shards, self.stream, Bounds { starts, ends, limits, limit }, wanted)
+    }
+
     /// Checks what all calls need; how many queries there are.
     fn begin(&self, queries: &Buffer<K>) -> Result<usize> {
         let shards = self.index.shards()?;
@@ -206,10 +362,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             same_device(shards[0].device(), device, "the stream")?;
         }
         if device.kind() != DeviceKind::Host && self.index.routed()?.is_none() {
-            let names: Vec<String> = shards.iter().map(|shard| shard.device().to_string()).collect();
-            let value = format!("{} on {}", I::NAME, names.join(", "));
-            let allowed = "an index over keys of a fixed size, on one GPU or on emulated devices";
-            return Err(Error::OptionValue { what: "the shards of a batch in device form", value, allowed });
+            return Err(self.index.not_routed()?);
         }
         self.check("the queries' buffer", queries.len(), queries)?;
         Ok(queries.len())

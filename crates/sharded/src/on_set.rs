@@ -1,12 +1,15 @@
 //! Queries of sets in device form.
 
+use crate::keys_only::KeysOnly;
 use crate::on_devices::{put_hits, slice};
 use crate::question::{Queries, Question, Shard, Shards};
+use crate::range_router::{Bounds, Wanted};
+use crate::ranges;
 use crate::set::ShardedSet;
 use bytemuck::Pod;
 use lanetree_frame::error::{check_buffer, same_device};
-use lanetree_frame::fixed::{FixedIndex, QueryOptions, Uses};
-use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, Result, Stream};
+use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};
+use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, KeyRange, Result, Stream};
 use lanetree_simt::GlobalMut;
 
 impl<K: AnyKey> ShardedSet<K> {
@@ -54,6 +57,20 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
     #[must_use]
     pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
         self.options.hits = hits.into();
+        self
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` keys of each range.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.options.limit = limit;
+        self
+    }
+
+    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` keys of range `i`.
+    #[must_use]
+    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
+        self.options.limits = limits.into();
         self
     }
 
@@ -106,6 +123,99 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
     /// As [`SetOnDevices::contains`].
     pub fn successor(self, queries: &Buffer<K>, keys: &mut Buffer<K>) -> Result<()> {
         self.neighbor(queries, keys, false)
+    }
+
+    /// The keys of each range from `starts[i]` to `ends[i]`, both inclusive, whatever shards they are in; the values of the output take
+    /// no memory. Uses [`limit`](Self::limit) and [`limits`](Self::limits). Otherwise as [`OnDevices::range`](crate::OnDevices::range).
+    ///
+    /// # Errors
+    /// As [`SetOnDevices::contains`]; [`Error::OutputLength`] not for too small a capacity: that shows in the last offset.
+    pub fn range(&self, starts: &Buffer<K>, ends: &Buffer<K>, out: &mut DeviceRanges<K, ()>) -> Result<()> {
+        self.options.check("range", Uses::Limits)?;
+        let count = self.begin_ranges(starts, ends)?;
+        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
+        self.check("the keys' buffer", 0, &out.keys)?;
+        let room = out.keys.len();
+        if self.stream.device().kind() == DeviceKind::Host {
+            let found = self.set.range_many(self.ranges_on_host(starts, Some(ends), None)?)?;
+            slice(&mut out.offsets)[..=count].copy_from_slice(&found.offsets);
+            let keys = found.keys.len().min(room);
+            slice(&mut out.keys)[..keys].copy_from_slice(&found.keys[..keys]);
+            return Ok(());
+        }
+        let wanted = Wanted::Rows { offsets: &mut out.offsets, keys: Some(&mut out.keys), values: None, room };
+        self.run_ranges(starts, Some(ends), self.options.limit, wanted)
+    }
+
+    /// Counts the keys of ranges, as [`range`](Self::range) would find them, into `counts[i]`. The host waits for nothing.
+    ///
+    /// # Errors
+    /// As [`SetOnDevices::contains`].
+    pub fn count_range(&self, starts: &Buffer<K>, ends: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
+        self.options.check("count_range", Uses::Limits)?;
+        let count = self.begin_ranges(starts, ends)?;
+        self.check("the counts' buffer", count, counts)?;
+        if self.stream.device().kind() == DeviceKind::Host {
+            let found = self.set.count_range_many(self.ranges_on_host(starts, Some(ends), None)?)?;
+            slice(counts)[..count].copy_from_slice(&found);
+            return Ok(());
+        }
+        self.run_ranges(starts, Some(ends), self.options.limit, Wanted::Counts(counts))
+    }
+
+    /// Copies the first `limit` keys at or above each of `starts`: those of query `i` go to `keys[i * limit..]`, and how many there
+    /// are to `counts[i]`. It waits as [`range`](Self::range) does.
+    ///
+    /// # Errors
+    /// As [`SetOnDevices::contains`].
+    pub fn scan(&self, starts: &Buffer<K>, limit: u32, keys: &mut Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
+        self.options.check("scan", Uses::Nothing)?;
+        let (count, stride) = (self.begin(starts)?, limit as usize);
+        self.check("the keys' buffer", count.saturating_mul(stride), keys)?;
+        self.check("the counts' buffer", count, counts)?;
+        if self.stream.device().kind() == DeviceKind::Host {
+            let found = self.set.range_many(self.ranges_on_host(starts, None, Some(u64::from(limit)))?)?;
+            let (keys, counts) = (slice(keys), slice(counts));
+            for i in 0..count {
+                let row = found.get(i);
+                keys[i * stride..i * stride + row.len()].copy_from_slice(row);
+                counts[i] = row.len() as u32;
+            }
+            return Ok(());
+        }
+        self.run_ranges(starts, None, u64::from(limit), Wanted::Strided { counts, keys, values: None, stride })
+    }
+
+    /// Checks what ranges need; how many there are.
+    fn begin_ranges(&self, starts: &Buffer<K>, ends: &Buffer<K>) -> Result<usize> {
+        let count = self.begin(starts)?;
+        self.check("the ends' buffer", count, ends)?;
+        self.options.limits.map_or(Ok(()), |limits| self.check("the limits' buffer", count, limits))?;
+        Ok(count)
+    }
+
+    /// The ranges, on the host; `limit` instead of the option's.
+    fn ranges_on_host(
+        &self,
+        starts: &Buffer<K>,
+        ends: Option<&Buffer<K>>,
+        limit: Option<u64>,
+    ) -> Result<Vec<KeyRange<K>>> {
+        let limit = limit.unwrap_or(self.options.limit);
+        ranges::on_host(starts, ends, self.options.limits, limit)
+    }
+
+    fn run_ranges(
+        &self,
+        starts: &Buffer<K>,
+        ends: Option<&Buffer<K>>,
+        limit: u64,
+        wanted: Wanted<'_, K, u32>,
+    ) -> Result<()> {
+        // `begin` has asked for them.
+        let Some(trees) = self.set.routed()? else { return Ok(()) };
+        let bounds = Bounds { starts, ends, limits: self.options.limits, limit };
+        self.set.ranges().run(&shards_of(&trees), self.stream, bounds, wanted)
     }
 
     fn rank(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>, upper: bool) -> Result<()> {
@@ -175,11 +285,14 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
     fn run(&self, queries: &Buffer<K>, question: &Question<'_, K, u32>) -> Result<()> {
         // `begin` has asked for them.
         let Some(trees) = self.set.routed()? else { return Ok(()) };
-        let shards: Shards<'_, K, u32> =
-            trees.iter().map(|tree| Shard { device: FixedIndex::device(tree.0), launches: tree }).collect();
+        let shards = shards_of(&trees);
         let (at, count) = (queries.read_on(self.stream)?.cast(), queries.len());
         let (set, queries) = (self.set, Queries { at, count, is_sorted: self.is_sorted, is_spread: true });
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream, and for other devices' copies.
         unsafe { set.router().run(&shards, &set.parts().splitters, self.stream, queries, question) }
     }
+}
+
+fn shards_of<'t, K: AnyKey>(trees: &'t [KeysOnly<'_, K>]) -> Shards<'t, K, u32> {
+    trees.iter().map(|tree| Shard { device: FixedIndex::device(tree.0), launches: tree }).collect()
 }

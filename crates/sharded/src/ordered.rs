@@ -32,15 +32,27 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         self.group().is_lost()
     }
     fn get_many(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
+        if let Some(found) = self.get_staged(keys)? {
+            return Ok(found);
+        }
         self.parts().answer(keys, |shard, shards, keys| shards[shard].get_many(keys))
     }
     fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        if let Some(found) = self.rank_staged(keys, false)? {
+            return Ok(found);
+        }
         self.parts().rank(keys, I::lower_bound_many)
     }
     fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
+        if let Some(found) = self.rank_staged(keys, true)? {
+            return Ok(found);
+        }
         self.parts().rank(keys, I::upper_bound_many)
     }
     fn predecessor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
+        if let Some(found) = self.neighbor_staged(keys, true)? {
+            return Ok(found);
+        }
         self.parts().neighbor(keys, I::predecessor_many, |shards, shard| {
             match shards[..shard].iter().rev().find(|shard| !shard.is_empty()) {
                 Some(shard) => Ok(shard.predecessor_many(&[K::MAX])?[0]),
@@ -49,6 +61,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Sharded<I> {
         })
     }
     fn successor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
+        if let Some(found) = self.neighbor_staged(keys, false)? {
+            return Ok(found);
+        }
         self.parts().neighbor(keys, I::successor_many, |shards, shard| {
             match shards[shard + 1..].iter().find(|shard| !shard.is_empty()) {
                 Some(shard) => Ok(shard.successor_many(&[K::MIN])?[0]),

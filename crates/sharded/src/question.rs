@@ -13,6 +13,18 @@ pub(crate) struct Shard<'a, K: AnyKey, V: Word> {
 /// All of them, in the order of their keys.
 pub(crate) type Shards<'i, K, V> = Vec<Shard<'i, K, V>>;
 
+/// A batch's device and those of all shards, each once, and the number of each shard's.
+pub(crate) fn numbered<K: AnyKey, V: Word>(home: &Device, shards: &[Shard<'_, K, V>]) -> (Vec<Device>, Vec<usize>) {
+    let mut devices = vec![home.clone()];
+    let mut numbers = Vec::with_capacity(shards.len());
+    for shard in shards {
+        let known = devices.iter().position(|device| device == shard.device);
+        numbers.push(known.unwrap_or(devices.len()));
+        devices.extend(known.is_none().then(|| shard.device.clone()));
+    }
+    (devices, numbers)
+}
+
 /// What is asked of a batch, and where the results go, in memory that the caller's stream may write; null where they are not wanted.
 pub(crate) enum Question<'a, K: AnyKey, V> {
     Get {

@@ -8,7 +8,7 @@ use core::ops::Range;
 use lanetree_frame::OrderedIndex;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{check_free, collected, push, zeroed};
-use lanetree_frame::{AnyKey, KeyRange, Ranges, Result, Value};
+use lanetree_frame::{AnyKey, Buffer, KeyRange, Ranges, Result, Value};
 
 /// A range that goes on in shards past its first one.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,30 @@ fn plan<K: AnyKey>(splitters: &[K], ranges: &[KeyRange<K>]) -> Result<Plan<K>> {
         (start <= end && next <= last && limit > 0).then_some(Beyond { range, start, end, limit, next, last })
     };
     Ok(Plan { beyond: bounds.par_iter().enumerate().filter_map_collect(goes_on)?, route })
+}
+
+/// Ranges whose bounds are in buffers of the host, both of which are in them. Without ends they go up to the largest key; one that ends
+/// before it starts is empty.
+///
+/// # Errors
+/// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room.
+pub(crate) fn on_host<K: AnyKey>(
+    starts: &Buffer<K>,
+    ends: Option<&Buffer<K>>,
+    limits: Option<&Buffer<u64>>,
+    limit: u64,
+) -> Result<Vec<KeyRange<K>>> {
+    let (starts, ends) = (starts.as_slice().unwrap_or(&[]), ends.and_then(Buffer::as_slice));
+    let limits = limits.and_then(Buffer::as_slice);
+    let range = |(at, &start): (usize, &K)| {
+        let end = ends.map_or(K::MAX, |ends| ends[at]);
+        let most = limits.map_or(u64::MAX, |limits| limits[at]).min(limit);
+        match start <= end {
+            true => KeyRange::new(start..=end).limit(most),
+            false => KeyRange::new(start..=start).limit(0),
+        }
+    };
+    starts.par_iter().enumerate().map(range).try_collect()
 }
 
 /// The number of pairs of each range.

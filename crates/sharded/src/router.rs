@@ -16,14 +16,14 @@
 //! ```
 //!
 //! Pieces go this way one behind the other, in memory and streams of their own ([`slots`](crate::slots)), [`SLOTS`] on each device
-//! at a time: no piece waits for another one's look-ups or copies. Dividing and putting back costs a device almost as much as
-//! looking up, so every device takes a share: the others' pieces are copied to them as they are, divided there, and their results
-//! are copied back in the batch's order.
+//! at a time: no piece waits for another one's look-ups or copies. The first pieces and the last are shorter ([`Routing::shortest`]).
+//! The batch's device divides. Every device can take a share ([`Routing::all_divide`]): then the others' pieces are copied to them as
+//! they are, divided there, and their results are copied back in the batch's order.
 //!
 //! A sorted batch of which only values are wanted needs neither: see [`Lane::slices`].
 
-use crate::back::{Back, tiles};
-use crate::question::{Queries, Question, Shard, after};
+use crate::back::{Back, Marking, tiles};
+use crate::question::{Queries, Question, Shard, after, numbered};
 use crate::route::MOST;
 use crate::slots::{BUCKET, Layout, Slot, Table, read, reserve, reserve_pinned, words, write};
 use core::ops::Range;
@@ -42,6 +42,9 @@ const SLOTS: usize = 4;
 /// Queries of a piece, a multiple of [`TILE`]: long enough that the few dozen calls of the driver for it take less time than it does.
 const PIECE: usize = 1 << 22;
 
+/// Queries of the first piece and the last of a long batch.
+const SHORTEST: usize = 1 << 20;
+
 /// Queries of a piece below which it is not divided further for the sake of more devices.
 const LEAST: usize = 1 << 18;
 
@@ -52,21 +55,39 @@ const _: () = assert!(MOST == MOST_SHARDS as usize);
 const _: () = assert!(PIECE.is_multiple_of(TILE as usize) && TILE.is_multiple_of(32));
 const _: () = assert!(ROOM + MOST_SHARDS as usize * BUCKET < 1 << place::BITS);
 
+/// How batches are divided: as it is by default, but in tests and measurements.
+#[derive(Clone, Copy, Debug)]
+pub struct Routing {
+    /// The most queries of a piece, a multiple of 2048.
+    pub piece: usize,
+    /// Queries of the first piece and the last, a multiple of 2048: the other devices wait for the division of the first one, and
+    /// the batch's device for the results of the last one. From there on pieces become twice as long, up to the most.
+    pub shortest: usize,
+    /// Pieces on their way on each device, 1 at least.
+    pub slots: usize,
+    /// Whether all devices divide.
+    pub all_divide: bool,
+    /// Whether places are written for each row of queries, where that takes fewer bytes, not for each query.
+    pub in_rows: bool,
+}
+
+impl Default for Routing {
+    fn default() -> Self {
+        Self { piece: PIECE, shortest: SHORTEST, slots: SLOTS, all_divide: false, in_rows: true }
+    }
+}
+
 /// Memory and streams of batches, kept for the next ones.
 pub(crate) struct Router<K: AnyKey, V> {
     lanes: Mutex<Vec<Lane<K, V>>>,
-    /// The most queries of a piece, and the pieces on each device: the constants, but in tests and measurements.
-    pub(crate) piece: usize,
-    pub(crate) slots: usize,
-    /// Whether all devices divide.
-    pub(crate) all_divide: bool,
+    pub(crate) routing: Routing,
     /// Batches on their way, as far as the host knows.
     active: AtomicUsize,
 }
 
 impl<K: AnyKey, V> Default for Router<K, V> {
     fn default() -> Self {
-        Self { lanes: Mutex::default(), piece: PIECE, slots: SLOTS, all_divide: true, active: AtomicUsize::new(0) }
+        Self { lanes: Mutex::default(), routing: Routing::default(), active: AtomicUsize::new(0) }
     }
 }
 
@@ -107,6 +128,9 @@ struct Way<'a, K: AnyKey, V: Word> {
     question: &'a Question<'a, K, V>,
     /// After what the caller's stream has been given before.
     given: Event,
+    marking: Marking,
+    /// [`Routing::shortest`].
+    shortest: usize,
 }
 
 /// A piece of a batch.
@@ -118,6 +142,23 @@ struct Piece {
     slot: usize,
     /// The queries of each shard, if that is known before it is divided.
     sizes: Option<Vec<usize>>,
+}
+
+/// Where pieces of at most so many queries are: those at both ends grow from the shortest on by twice from piece to piece. All begin at
+/// multiples of a tile, if both lengths are some.
+fn cut_in_pieces(count: usize, most: usize, shortest: usize) -> Vec<Range<usize>> {
+    let (mut ranges, mut first, mut next) = (Vec::new(), 0, shortest);
+    while first < count {
+        let left = count - first;
+        // What is left for pieces as long as this one and all shorter ones after it.
+        let mut len = next.min(most);
+        while len > shortest && left < 2 * len {
+            len = (len / 2).next_multiple_of(TILE as usize).max(shortest);
+        }
+        ranges.push(first..count.min(first + len));
+        (first, next) = (first + len, len * 2);
+    }
+    ranges
 }
 
 impl<K: AnyKey, V: Word> Router<K, V> {
@@ -158,30 +199,30 @@ impl<K: AnyKey, V: Word> Router<K, V> {
         self.active.fetch_add(1, Ordering::Relaxed);
         let _active = Active(&self.active);
         let home = stream.device();
-        let mut devices = vec![home.clone()];
-        let mut numbers = Vec::with_capacity(shards.len());
-        for shard in shards {
-            let known = devices.iter().position(|device| device == shard.device);
-            numbers.push(known.unwrap_or(devices.len()));
-            devices.extend(known.is_none().then(|| shard.device.clone()));
-        }
+        let (devices, numbers) = numbered(home, shards);
         let mut lane = match self.take(home) {
             Some(lane) => lane,
             None => Lane::new(home)?,
         };
         // A piece for each slot, unless the pieces are too small then.
-        let share = queries.count.div_ceil(devices.len() * self.slots).next_multiple_of(TILE as usize);
+        let share = queries.count.div_ceil(devices.len() * self.routing.slots).next_multiple_of(TILE as usize);
         let room = (ROOM / shards.len()).next_multiple_of(TILE as usize);
         let piece = if queries.is_spread { share.max(LEAST) } else { queries.count.next_multiple_of(TILE as usize) };
-        let piece = piece.min(self.piece).min(room);
+        let piece = piece.min(self.routing.piece).min(room);
         let done = home.event().map_err(Into::into).and_then(|given| {
             given.record(stream)?;
             let (numbers, devices) = (&numbers[..], &devices[..]);
-            let way = Way { shards, numbers, devices, stream, queries, question, given };
+            let marking =
+                match self.routing.in_rows && !queries.is_sorted && shards.len() <= place::MOST_IN_ROWS as usize {
+                    true => Marking::Rows,
+                    false => Marking::Places,
+                };
+            let shortest = if queries.is_spread { self.routing.shortest.min(piece) } else { piece };
+            let way = Way { shards, numbers, devices, stream, queries, question, given, marking, shortest };
             // Where several batches are on their way, each keeps its own device busy. A number only: it may be out of date.
-            let divide_elsewhere = || self.all_divide && self.active.load(Ordering::Relaxed) < 2;
+            let divide_elsewhere = || self.routing.all_divide && self.active.load(Ordering::Relaxed) < 2;
             // SAFETY: the caller's contract.
-            unsafe { lane.run(&way, splitters, (piece, self.slots), &divide_elsewhere) }
+            unsafe { lane.run(&way, splitters, (piece, self.routing.slots), &divide_elsewhere) }
         });
         if done.is_err() {
             // What uses the caller's memory comes before what the caller does next. Without an error `stream` comes after it.
@@ -305,11 +346,10 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             let part = |cuts: &[usize]| cuts[1].min(range.end).saturating_sub(cuts[0].max(range.start));
             queries.is_sorted.then(|| cuts.windows(2).map(part).collect())
         };
-        let mut pieces: Vec<Piece> = (0..queries.count.div_ceil(piece))
-            .map(|number| {
-                let range = number * piece..queries.count.min((number + 1) * piece);
-                Piece { sizes: sizes(&range), range, number, base: 0, slot: 0 }
-            })
+        let mut pieces: Vec<Piece> = cut_in_pieces(queries.count, piece, way.shortest)
+            .into_iter()
+            .enumerate()
+            .map(|(number, range)| Piece { sizes: sizes(&range), range, number, base: 0, slot: 0 })
             .collect();
         let mut layouts = Vec::with_capacity(dividing);
         for (number, base) in self.bases.iter_mut().enumerate().take(dividing) {
@@ -456,7 +496,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         let base = &mut self.bases[piece.base];
         let slot = &mut base.slots[piece.slot];
         reserve(&mut slot.keys, words(layout.end, key))?;
-        reserve(&mut slot.places, count)?;
+        reserve(&mut slot.places, way.marking.words(count, shards))?;
         let stream = &slot.work;
         let mut queries = way.queries.at.byte_add((piece.range.start * key) as u64);
         if piece.base == 0 {
@@ -481,7 +521,12 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
                 return Ok(tiles.run(calls::shift(&args))?);
             }
             let (splitters, flip, shards) = (base.splitters.there.read_on(stream)?, K::FLIP, shards as u32);
-            let args = ScatterArgs { queries, count, splitters, next, keys, places, shards, padding: 0, flip };
+            let (places, planes, firsts) = match way.marking.firsts(piece.range.len(), way.shards.len()) {
+                None => (places, GlobalMut::null(), GlobalMut::null()),
+                Some(firsts) => (GlobalMut::null(), places, places.byte_add(firsts)),
+            };
+            let args =
+                ScatterArgs { queries, count, splitters, next, keys, places, planes, firsts, shards, padding: 0, flip };
             tiles.run(calls::scatter(&args))?;
         }
         Ok(slot.next.download_async(stream, 0..shards, &mut slot.staged_next, 0)?)
@@ -585,7 +630,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         unsafe {
             let base = &self.bases[piece.base];
             let slot = &base.slots[piece.slot];
-            base.back(slot, &slot.work, (0, count), layout.near, &ordered)?;
+            base.back(way, slot, &slot.work, (0, count), layout.near, &ordered)?;
             for (column, (to, bytes)) in slot.output.columns.iter().zip(columns).filter(|(_, (to, _))| !to.is_null()) {
                 let to = to.byte_add((piece.range.start * bytes) as u64);
                 column.copy_to_address(&slot.work, count * bytes, to, &self.home)?;
@@ -609,7 +654,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         unsafe {
             if piece.base == 0 {
                 let part = (piece.range.start, piece.range.len());
-                return base.back(slot, way.stream, part, layout.near, way.question);
+                return base.back(way, slot, way.stream, part, layout.near, way.question);
             }
             let (columns, hits) = way.question.outputs();
             let outputs = columns.into_iter().map(|(to, _)| to).chain([hits.cast()]);
@@ -626,18 +671,20 @@ impl<K: AnyKey, V: Word> Base<K, V> {
     /// them, which the stream may write.
     unsafe fn back(
         &self,
+        way: &Way<'_, K, V>,
         slot: &Slot,
         stream: &Stream,
         (first, count): (usize, usize),
         near: usize,
         question: &Question<'_, K, V>,
     ) -> Result<()> {
-        let places = slot.places.read_on(stream)?;
+        let shards = way.shards.len();
+        let marks = way.marking.at(slot.places.read_on(stream)?, count, shards);
         let (near_hits, far_hits) = match question.shape().has_hits {
             true => (slot.near.hits.read_on(stream)?, slot.far.hits.read_on(stream)?),
             false => (Global::null(), Global::null()),
         };
-        let back = Back { stream, places, count, near, near_hits, far_hits };
+        let back = Back { stream, marks, shards, count, near, near_hits, far_hits };
         let column = |number: usize| (&slot.near.columns[number], &slot.far.columns[number]);
         // SAFETY: the columns are of these types, by the shape; the caller's contract.
         unsafe {
@@ -671,6 +718,28 @@ impl<K: AnyKey, V: Word> Base<K, V> {
                     let out = (after(values, first), hits);
                     back.column::<V>(column(0), Global::null(), (other_values, have), out)
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_short_at_both_ends() {
+        let tile = TILE as usize;
+        for count in [1, tile, 5 * tile + 3, 100 * tile - 1, 128 * tile] {
+            for (most, shortest) in [(tile, tile), (8 * tile, tile), (8 * tile, 8 * tile), (12 * tile, 3 * tile)] {
+                let pieces = cut_in_pieces(count, most, shortest);
+                assert!(
+                    pieces.iter().all(|piece| piece.start.is_multiple_of(tile) && (1..=most).contains(&piece.len()))
+                );
+                assert!(pieces.windows(2).all(|two| two[0].end == two[1].start));
+                assert_eq!((pieces[0].start, pieces.last().map(|last| last.end)), (0, Some(count)));
+                assert!(pieces[0].len() <= shortest && pieces.last().is_some_and(|last| last.len() <= 2 * shortest));
+                assert!(pieces.len() <= count.div_ceil(most) + 8, "{count} in {pieces:?}");
             }
         }
     }

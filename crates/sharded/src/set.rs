@@ -3,6 +3,7 @@
 use crate::group::{Group, check_devices, sum};
 use crate::keys_only::KeysOnly;
 use crate::parts::{Ends, Parts, ShardStats};
+use crate::range_router::RangeRouter;
 use crate::ranges;
 use crate::route::Route;
 use crate::router::Router;
@@ -41,6 +42,7 @@ pub struct ShardedSet<K: AnyKey> {
     builder: SetBuilder<K>,
     /// It carries no values.
     router: Router<K, u32>,
+    range_router: RangeRouter<K>,
     ends: Ends<K>,
 }
 
@@ -57,7 +59,8 @@ impl<K: AnyKey> ShardedSet<K> {
         let keys = route.split(keys)?;
         let group = Group::build(devices, |shard, device| builder.build(device, &keys[shard]))?;
         let parts = Parts::new(group, splitters, LaneSet::len);
-        Ok(Self { parts, builder, router: Router::default(), ends: Ends::default() })
+        let (router, range_router) = (Router::default(), RangeRouter::default());
+        Ok(Self { parts, builder, router, range_router, ends: Ends::default() })
     }
 
     /// Each shard's set, in the order of their keys.
@@ -303,6 +306,10 @@ impl<K: AnyKey> ShardedSet<K> {
 
     pub(crate) fn router(&self) -> &Router<K, u32> {
         &self.router
+    }
+
+    pub(crate) fn ranges(&self) -> &RangeRouter<K> {
+        &self.range_router
     }
 
     #[cfg(test)]

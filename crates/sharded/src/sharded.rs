@@ -1,21 +1,21 @@
 //! [`Sharded`]: one index over several devices.
 
 use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
+use crate::host::DIVIDED_THERE;
 use crate::parts::{Ends, Parts, ShardStats};
 use crate::question::{Shard, Shards};
+use crate::range_router::RangeRouter;
 use crate::route::Route;
 use crate::router::Router;
 use crate::splitters;
 use crate::ways::HostWays;
 use core::fmt;
-#[cfg(doc)]
-use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Device, DeviceKind, HostBatch, IndexBuilder, KeyOf, OrderedIndex, Result, UpdateReport, Word,
+    AnyKey, Device, DeviceKind, Error, HostBatch, IndexBuilder, KeyOf, OrderedIndex, Result, UpdateReport, Word,
 };
 use std::borrow::Cow;
 
@@ -49,8 +49,11 @@ pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     parts: Parts<KeyOf<I>, I>,
     rebuild: Box<dyn Rebuild<I>>,
     router: Router<I::Domain, I::Value>,
+    ranges: RangeRouter<I::Domain>,
     ways: HostWays<I::Domain, I::Value>,
     ends: Ends<(KeyOf<I>, I::Value)>,
+    /// The fewest queries of a host batch that the devices divide: the constant, but in tests.
+    pub(crate) divided_there: usize,
 }
 
 /// A builder, whatever its type is.
@@ -92,7 +95,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Box<dyn Rebuild<I>>, devices: &[Device]) -> Self {
         let (router, ways) = (Router::default(), HostWays::new(devices));
         let parts = Parts::new(group, splitters, I::len);
-        Self { parts, rebuild, router, ways, ends: Ends::default() }
+        let (ranges, ends) = (RangeRouter::default(), Ends::default());
+        Self { parts, rebuild, router, ranges, ways, ends, divided_there: DIVIDED_THERE }
     }
 
     /// Each shard's index, in the order of their keys.
@@ -149,7 +153,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     /// Notes how many pairs there are.
-    fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         self.ends.forget();
         self.parts.count(I::len);
     }
@@ -167,6 +171,17 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         Ok(shards.iter().map(|shard| Some(Shard { device: shard.device(), launches: shard.launches()? })).collect())
     }
 
+    /// The error of a batch in device form where [`Sharded::routed`] says that there is none.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub(crate) fn not_routed(&self) -> Result<Error> {
+        let names: Vec<String> = self.parts.group.get()?.iter().map(|shard| shard.device().to_string()).collect();
+        let value = format!("{} on {}", I::NAME, names.join(", "));
+        let allowed = "an index over keys of a fixed size, on one GPU or on emulated devices";
+        Ok(Error::OptionValue { what: "the shards of a batch in device form", value, allowed })
+    }
+
     pub(crate) fn splitters(&self) -> &[K] {
         &self.parts.splitters
     }
@@ -179,16 +194,31 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.router
     }
 
+    pub(crate) fn ranges(&self) -> &RangeRouter<K> {
+        &self.ranges
+    }
+
     pub(crate) fn ways(&self) -> &HostWays<K, I::Value> {
         &self.ways
+    }
+
+    /// How batches are divided, for measurements.
+    #[doc(hidden)]
+    pub fn routing_mut(&mut self) -> &mut crate::Routing {
+        &mut self.router.routing
+    }
+
+    /// The fewest queries of a batch in ordinary memory that the devices divide, not the CPU, for measurements.
+    #[doc(hidden)]
+    pub fn divided_there_mut(&mut self) -> &mut usize {
+        &mut self.divided_there
     }
 
     /// The most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
     /// whether all devices divide batches.
     #[cfg(test)]
     pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
-        (self.router.piece, self.router.slots) = (piece, slots);
-        self.router.all_divide = all_divide;
+        self.router.routing = crate::Routing { piece, shortest: piece, slots, all_divide, ..self.router.routing };
     }
 
     /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or

@@ -1,7 +1,9 @@
 //! Over the host and the emulator; the suite puts both through its cases, too.
 
+mod apply_on;
 mod multi_maps;
 mod pieces;
+mod ranges_on_devices;
 mod sets;
 
 use crate::{Replicated, Sharded};
@@ -309,8 +311,11 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
         // Pieces of one block, so that slots are used again.
         index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
-        for mut keys in batches(&mut random, &map, &splitters) {
+        for (number, mut keys) in batches(&mut random, &map, &splitters).into_iter().enumerate() {
             let shard = random.random_range(0..devices.len());
+            // Places of rows, where there are few shards, and of queries; pieces of one length, and of two.
+            index.routing_mut().in_rows = number % 2 == 0;
+            index.routing_mut().piece = if number % 2 == 0 { 4096 } else { 2048 };
             compare_on_devices(&index, shard, &map, &keys, false)?;
             keys.sort_unstable();
             compare_on_devices(&index, shard, &map, &keys, true)?;
@@ -320,7 +325,7 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
 }
 
 #[test]
-fn host_batches_are_divided_by_the_cpu_and_pinned_ones_by_the_devices() -> Result<()> {
+fn host_batches_are_divided_by_the_cpu_or_the_devices() -> Result<()> {
     let mut random = StdRng::seed_from_u64(43);
     for devices in devices_for_tests() {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
@@ -328,7 +333,8 @@ fn host_batches_are_divided_by_the_cpu_and_pinned_ones_by_the_devices() -> Resul
         index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
         for mut keys in batches(&mut random, &map, &splitters) {
-            for is_sorted in [false, true] {
+            for (is_sorted, divided_there) in [(false, usize::MAX), (false, 1), (true, usize::MAX), (true, 1)] {
+                index.divided_there = divided_there;
                 if is_sorted {
                     keys.sort_unstable();
                 }
@@ -586,5 +592,38 @@ fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+/// Every failure of each device, at each of its points, of a batch in ordinary memory that the devices divide.
+#[test]
+fn a_host_batch_that_the_devices_divide_and_that_fails_says_so() -> Result<()> {
+    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let keys: Vec<u64> = (0..2500).map(|i| i * 7 % 700).collect();
+    let mut failed = 0;
+    for failing in 0..3 {
+        for kind in Failure::KINDS {
+            for at in Failure::points(kind) {
+                let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+                let mut index = sharded(&devices, &map)?;
+                index.set_pieces(2048, 1, true);
+                index.divided_there = 1;
+                devices[failing].inject(Some(kind(at)));
+                let done = index.get_many(&keys);
+                let has_failed = devices[failing].inject(None).is_none();
+                let what = format!("{:?} of device {failing}", kind(at));
+                assert_eq!(done.is_err(), has_failed, "{what}: {:?}", done.err());
+                assert!(
+                    index.get_many(&keys)?.into_iter().eq(keys.iter().map(|key| map.get(key).copied())),
+                    "after {what}"
+                );
+                if !has_failed {
+                    break;
+                }
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 20, "{failed} points");
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The ways of batches in pinned memory to the devices.
+//! The ways of batches in main memory to the devices.
 
 use bytemuck::Pod;
 use lanetree_frame::Device;
-use lanetree_frame::staging::PinnedStaging;
+use lanetree_frame::staging::{PinnedStaging, Staging};
 
 /// Queries of a piece of a pinned batch.
 const PINNED_PIECE: usize = 1 << 20;
@@ -11,6 +11,8 @@ const PINNED_PIECE: usize = 1 << 20;
 pub(crate) struct HostWay<K, V> {
     pub(crate) device: Device,
     pub(crate) pinned: PinnedStaging<K, V>,
+    /// For batches in ordinary memory.
+    pub(crate) staging: Staging,
 }
 
 /// The ways of all devices.
@@ -24,9 +26,11 @@ impl<K: Pod, V: Pod> HostWays<K, V> {
             if ways.iter().all(|way| way.device != *device) {
                 let mut pinned = PinnedStaging::default();
                 pinned.piece = PINNED_PIECE;
-                ways.push(HostWay { device: device.clone(), pinned });
+                ways.push(HostWay { device: device.clone(), pinned, staging: Staging::default() });
             }
         }
+        let count = ways.len();
+        ways.iter_mut().for_each(|way| way.staging.sharers = count);
         Self(ways)
     }
 }

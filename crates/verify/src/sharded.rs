@@ -5,10 +5,18 @@ use super::cases::Mode;
 use super::compare::Sabotage;
 use super::data::{self, Distribution};
 use super::multimap::Checked;
-use lanetree::{AnyKey, Device, DeviceKind, KeyWord, LaneTree, OrderedIndex, Result, Sharded, Word};
+use core::ops::Range;
+use lanetree::{
+    AnyKey, Batch, Device, DeviceKind, DeviceRanges, KeyWord, LaneTree, Op, OpKind, OrderedIndex, Result, Sharded,
+    ShardedUpdateScratch, UpdateReport, Word, apply_to_map,
+};
 use lanetree_base::parallel::*;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
+use std::collections::BTreeMap;
+
+/// Ranges of a batch, at most.
+const MOST_RANGES: usize = 5000;
 
 /// A case: one index, and batches of queries.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +78,7 @@ impl Case {
         let lacking = usize::from(sabotage.is_some());
         let on: Vec<Device> = devices.iter().cycle().take(self.shards).cloned().collect();
         let mut checked = Checked::default();
-        let index =
+        let mut index =
             checked.time(|| Sharded::build(&on, LaneTree::<K, V>::builder(), &keys[lacking..], &values[lacking..]))?;
         let mut sorted = queries.clone();
         sorted.sort_unstable();
@@ -81,6 +89,11 @@ impl Case {
             let found = checked.time(|| index.get_many(queries))?;
             let present = |key: &K| keys.binary_search(key).ok().map(|at| values[at]);
             checked.expect("values in host form", &found, &queries.par_iter().map(present).collect());
+        }
+        ranges(&mut checked, (&index, at), (&keys, &values), &queries)?;
+        // The keys that it lacks are those that are inserted below.
+        if sabotage.is_none() {
+            change(&mut checked, (&mut index, at), (&keys, &values), &queries)?;
         }
         Ok(checked.answer())
     }
@@ -160,5 +173,92 @@ fn ask<K: AnyKey, V: Word>(
         let expected = |key: &K| neighbor(key).map(|at| keys[at].encode());
         checked.expect("neighbours' keys", &actual, &asked.par_iter().map(expected).collect());
     }
+    Ok(())
+}
+
+/// Ranges, their counts, and scans. Neighbours among the queries are their bounds, so some are reversed and some have nearly all keys.
+fn ranges<K: AnyKey, V: Word>(
+    checked: &mut Checked,
+    (index, device): (&Sharded<LaneTree<K, V>>, &Device),
+    (keys, values): (&[K], &[V]),
+    asked: &[K],
+) -> Result<()> {
+    let asked = &asked[..asked.len().min(MOST_RANGES + 1)];
+    let (starts, ends) = (&asked[1..], &asked[..asked.len() - 1]);
+    let count = starts.len();
+    let (stream, limit) = (device.stream()?, 5);
+    let limits: Vec<u64> = (0..count as u64).map(|i| i % 9).collect();
+    let bounds = (device.upload(starts)?, device.upload(ends)?, device.upload(&limits)?);
+    let below = |key: &K| keys.partition_point(|other| other < key);
+    let row = |range: usize| {
+        let (first, past) = (below(&starts[range]), keys.partition_point(|key| *key <= ends[range]));
+        first..past.max(first).min(first + limits[range] as usize)
+    };
+    let rows: Vec<_> = (0..count).map(row).collect();
+    let total = rows.iter().map(Range::len).sum();
+    let mut out = DeviceRanges::new(device, count, total)?;
+    checked.time(|| index.on(&stream).limits(&bounds.2).range(&bounds.0, &bounds.1, &mut out))?;
+    let offsets: Vec<u64> = core::iter::once(0)
+        .chain(rows.iter().scan(0, |end, row| {
+            *end += row.len() as u64;
+            Some(*end)
+        }))
+        .collect();
+    checked.expect("offsets of ranges", &out.offsets.to_vec()?, &offsets);
+    let expected_keys: Vec<_> = rows.iter().flat_map(|row| keys[row.clone()].iter().map(|key| key.encode())).collect();
+    let found: Vec<_> = out.keys.to_vec()?.iter().map(|key| key.encode()).collect();
+    checked.expect("keys of ranges", &found, &expected_keys);
+    let expected_values: Vec<V> = rows.iter().flat_map(|row| values[row.clone()].iter().copied()).collect();
+    checked.expect("values of ranges", &out.values.to_vec()?, &expected_values);
+    let mut counts = device.alloc::<u64>(count)?;
+    checked.time(|| index.on(&stream).limits(&bounds.2).count_range(&bounds.0, &bounds.1, &mut counts))?;
+    checked.expect("counts of ranges", &counts.to_vec()?, &rows.iter().map(|row| row.len() as u64).collect::<Vec<_>>());
+
+    let (mut scanned, mut lens) = (device.alloc::<K>(count * limit)?, device.alloc::<u32>(count)?);
+    let mut scanned_values = device.alloc::<V>(count * limit)?;
+    checked.time(|| index.on(&stream).scan(&bounds.0, limit as u32, &mut scanned, &mut scanned_values, &mut lens))?;
+    let rows: Vec<_> = starts.iter().map(|key| below(key)..keys.len().min(below(key) + limit)).collect();
+    let lens = lens.to_vec()?;
+    checked.expect("lengths of scans", &lens, &rows.iter().map(|row| row.len() as u32).collect::<Vec<_>>());
+    let expected: Vec<V> = rows.iter().flat_map(|row| values[row.clone()].iter().copied()).collect();
+    let found = scanned_values.to_vec()?;
+    let found: Vec<V> =
+        lens.iter().enumerate().flat_map(|(i, &len)| &found[i * limit..][..len as usize]).copied().collect();
+    checked.expect("values of scans", &found, &expected);
+    Ok(())
+}
+
+/// Inserts, updates and removals from buffers of a device; keys come more than once.
+fn change<K: AnyKey, V: Word>(
+    checked: &mut Checked,
+    (index, device): (&mut Sharded<LaneTree<K, V>>, &Device),
+    (keys, values): (&[K], &[V]),
+    asked: &[K],
+) -> Result<()> {
+    let mut map: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
+    let op = |(i, &key): (usize, &K)| match i % 3 {
+        0 => Op::Insert(key, V::truncate(i as u64)),
+        1 => Op::Remove(key),
+        _ => Op::Update(key, V::truncate(!i as u64)),
+    };
+    let ops: Vec<Op<K, V>> = asked.iter().chain(asked.iter().rev().take(asked.len() / 3)).enumerate().map(op).collect();
+    let value = |op: &Op<K, V>| match *op {
+        Op::Insert(_, value) | Op::Update(_, value) => value,
+        Op::Remove(_) => V::MAX,
+    };
+    let column = (
+        device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<K>>())?,
+        device.upload(&ops.iter().map(value).collect::<Vec<V>>())?,
+        device.upload(&ops.iter().map(Op::kind).collect::<Vec<OpKind>>())?,
+    );
+    let (stream, mut scratch) = (device.stream()?, ShardedUpdateScratch::default());
+    let batch = Batch::of_kinds(&column.0, &column.1, &column.2);
+    let report = checked.time(|| index.apply_on(&stream, batch, &mut scratch))?;
+    let expected = apply_to_map(&mut map, &ops);
+    let counts = |report: &UpdateReport| vec![report.inserted, report.replaced, report.removed, report.unmatched];
+    checked.expect("reports of changes", &counts(&report), &counts(&expected));
+    let pairs: (Vec<_>, Vec<V>) = index.pairs()?.into_iter().map(|(key, value)| (key.encode(), value)).unzip();
+    checked.expect("keys after changes", &pairs.0, &map.keys().map(|key| key.encode()).collect::<Vec<_>>());
+    checked.expect("values after changes", &pairs.1, &map.values().copied().collect::<Vec<_>>());
     Ok(())
 }

@@ -9,7 +9,10 @@ use crate::bench::queries::{batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
-use lanetree::{Buffer, Device, DeviceKind, KeyRange, LaneTree, OrderedIndex, PinnedBuffer, Sharded, Stream};
+use lanetree::{
+    Buffer, Device, DeviceKind, DeviceRanges, KeyRange, LaneTree, OrderedIndex, PinnedBuffer, RangeScratch, Sharded,
+    ShardedUpdateScratch, Stream, lane_tree,
+};
 use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
@@ -44,6 +47,9 @@ static TABLE: Table = Table {
         "By the CPU's clock. get_many and its like: batches in ordinary host memory, new vectors of results there, from the call to its",
         "return. get, predecessor: batches and results on the first device, from the call to the end of its work; in parts: an equal",
         "part of the batch on each device, with a thread of its own. get_many_pinned: from pinned memory to pinned memory.",
+        "divided otherwise: by the CPU; or, of get, as its name says, not in the default way (pieces of 2^22 queries, 4 on their way,",
+        "short ones of 2^20 at both ends, divided by the batch's device, places written for rows). as before: all of these together.",
+        "range: of starts and limits on the first device. apply_on: inserts from buffers there.",
         "lanetree: one index, without shards. Ranges begin at present keys. Inserts: of new keys only, which are removed again",
         "before the next run.",
     ],
@@ -85,9 +91,12 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// The device, and all other GPUs of the host if it is one.
+/// The device, and all other GPUs of the host if it is one; another emulated one if it is emulated.
 pub(crate) fn devices(first: &Device) -> Vec<Device> {
     let mut all = vec![first.clone()];
+    if first.kind() == DeviceKind::Emulated {
+        all.push(Device::emulated_with_seed(11));
+    }
     if first.kind() == DeviceKind::Cuda {
         let gpus = (0..64).map_while(|ordinal| Device::cuda(ordinal).ok());
         all.extend(gpus.filter(|gpu| gpu != first));
@@ -103,8 +112,42 @@ struct Subject<'a, I> {
     index: I,
 }
 
+/// A way to divide batches, and its name.
+struct Way {
+    name: &'static str,
+    piece: usize,
+    shortest: usize,
+    slots: usize,
+    all_divide: bool,
+    in_rows: bool,
+}
+
+const DEFAULT: Way = Way { name: "", piece: 1 << 22, shortest: 1 << 20, slots: 4, all_divide: false, in_rows: true };
+
+/// Each is the default way but for what its name says.
+const WAYS: [Way; 7] = [
+    Way { name: "as before", shortest: 1 << 22, all_divide: true, in_rows: false, ..DEFAULT },
+    Way { name: "places of queries", in_rows: false, ..DEFAULT },
+    Way { name: "all devices divide", all_divide: true, ..DEFAULT },
+    Way { name: "pieces of one length", shortest: 1 << 22, ..DEFAULT },
+    Way { name: "3 pieces at a time", slots: 3, ..DEFAULT },
+    Way { name: "pieces of 2^21", piece: 1 << 21, shortest: 1 << 19, slots: 6, ..DEFAULT },
+    Way { name: "pieces of 2^23", piece: 1 << 23, slots: 3, ..DEFAULT },
+];
+
 /// What one index and several shards have in common beside [`OrderedIndex`].
 trait Forms: OrderedIndex<Domain = u64, Value = u64> {
+    /// Divides batches in another way; false if it divides none.
+    fn set_way(&mut self, _: &Way) -> bool {
+        false
+    }
+    /// Has the CPU divide batches in ordinary memory, or not; false if none are divided.
+    fn set_divided_by_cpu(&mut self, _: bool) -> bool {
+        false
+    }
+    /// At most [`LENGTH`] pairs from each start on.
+    fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()>;
+    fn insert_on(&mut self, stream: &Stream, keys: &Buffer<u64>, values: &Buffer<u64>) -> Result<u64>;
     /// Each once.
     fn devices(&self) -> Vec<Device>;
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()>;
@@ -125,9 +168,34 @@ impl Forms for LaneTree<u64, u64> {
     fn get_pinned(&self, queries: &PinnedBuffer<u64>, out: &mut PinnedBuffer<u64>) -> Result<()> {
         Ok(self.get_many_pinned(queries, miss(), out, None)?)
     }
+    fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()> {
+        let mut scratch = RangeScratch::new(self.device(), bounds[0].len())?;
+        Ok(self.on(stream).limit(LENGTH as u64).range(bounds[0], bounds[1], &mut scratch, out)?)
+    }
+    fn insert_on(&mut self, stream: &Stream, keys: &Buffer<u64>, values: &Buffer<u64>) -> Result<u64> {
+        let mut scratch = lane_tree::UpdateScratch::new(self.device(), keys.len())?;
+        Ok(self.apply_on(stream, lanetree::Batch::inserts(keys, values), &mut scratch)?.inserted)
+    }
 }
 
 impl Forms for Sharded<LaneTree<u64, u64>> {
+    fn set_way(&mut self, way: &Way) -> bool {
+        let routing = self.routing_mut();
+        (routing.piece, routing.shortest, routing.slots) = (way.piece, way.shortest, way.slots);
+        (routing.all_divide, routing.in_rows) = (way.all_divide, way.in_rows);
+        true
+    }
+    fn set_divided_by_cpu(&mut self, by_cpu: bool) -> bool {
+        *self.divided_there_mut() = if by_cpu { usize::MAX } else { 1 << 17 };
+        true
+    }
+    fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()> {
+        Ok(self.on(stream).limit(LENGTH as u64).range(bounds[0], bounds[1], out)?)
+    }
+    fn insert_on(&mut self, stream: &Stream, keys: &Buffer<u64>, values: &Buffer<u64>) -> Result<u64> {
+        let mut scratch = ShardedUpdateScratch::default();
+        Ok(self.apply_on(stream, lanetree::Batch::inserts(keys, values), &mut scratch)?.inserted)
+    }
     fn devices(&self) -> Vec<Device> {
         let mut devices: Vec<Device> = Vec::new();
         for shard in self.stats() {
@@ -264,8 +332,66 @@ impl<I: Forms> Subject<'_, I> {
             let batch = sorted.ordered(order, session.seed);
             self.on_devices(session, &batch, order)?;
             self.queries(session, &batch, order)?;
+            if order == Order::Random {
+                self.otherwise(session, &batch, order)?;
+            }
         }
         self.inserts(session, inserts)
+    }
+
+    /// The same look-ups, divided in other ways: of several devices only.
+    fn otherwise(&mut self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+        let devices = self.index.devices();
+        if devices.len() < 2 {
+            return Ok(());
+        }
+        for way in &WAYS {
+            if !self.index.set_way(way) {
+                return Ok(());
+            }
+            for (operation, devices) in [("get", &devices[..1]), ("get, in parts", &devices[..])] {
+                let name = format!("{operation}: {}", way.name);
+                self.in_parts(session, &name, devices, batch, order, |index, part| {
+                    index.get_on(&part.stream, order, &part.queries, &mut part.values)
+                })?;
+            }
+        }
+        self.index.set_way(&DEFAULT);
+        self.index.set_divided_by_cpu(true);
+        self.get_many(session, "get_many: divided by the CPU", batch, order)?;
+        self.index.set_divided_by_cpu(false);
+        Ok(())
+    }
+
+    fn get_many(&self, session: &mut Session, operation: &str, batch: &Batch<u64>, order: Order) -> Result<()> {
+        let (timing, found) = timed(session, || Ok(self.index.get_many(&batch.queries)?))?;
+        let values: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
+        self.push_values(session, operation, order, timing, batch, [(0, &values[..])].into_iter())
+    }
+
+    /// Ranges whose bounds are on the first device, and whose pairs stay there.
+    fn ranges_on_device(&self, session: &mut Session, ranks: &[usize], order: Order) -> Result<()> {
+        let device = &session.device;
+        let stream = device.stream()?;
+        let starts: Vec<u64> = ranks.iter().map(|&rank| self.data.keys[rank]).collect();
+        let (starts, ends) = (device.upload(&starts)?, device.upload(&vec![u64::MAX; ranks.len()])?);
+        let mut out = DeviceRanges::new(device, ranks.len(), ranks.len() * LENGTH)?;
+        let mut cleared = Ok(());
+        let timing = session.time_on_cpu(
+            &mut out,
+            |out| cleared = out.values.fill_zero(&stream).and_then(|()| stream.synchronize()),
+            |out| {
+                self.index.range_on(&stream, [&starts, &ends], out)?;
+                Ok(stream.synchronize()?)
+            },
+        )?;
+        cleared?;
+        let value = |i: usize| self.data.values[ranks[i / LENGTH] + i % LENGTH];
+        let (values, all) = (out.values.to_vec()?, 0..ranks.len() * LENGTH);
+        let checksum = session.check_slice(&"range", "values", &values, all, miss(), value)?;
+        let row = self.row(session, &format!("range of {LENGTH}"), ranks.len(), timing, checksum);
+        session.push(row.with("order", order.name()).with("hit_rate", hit_rate(false)));
+        Ok(())
     }
 
     /// All hits.
@@ -273,11 +399,7 @@ impl<I: Forms> Subject<'_, I> {
         let (keys, count) = (&batch.queries, batch.queries.len());
         let with_order = |row: Row| row.with("order", order.name()).with("hit_rate", hit_rate(false));
 
-        let (timing, found) = timed(session, || Ok(self.index.get_many(keys)?))?;
-        let values: Vec<u64> = found.into_par_iter().map(|value| value.unwrap_or(miss())).collect();
-        let checksum = session.check_slice(&"get_many", "values", &values, 0..count, miss(), |i| batch.value(i))?;
-        let row = with_order(self.row(session, "get_many", count, timing, checksum));
-        session.push(row);
+        self.get_many(session, "get_many", batch, order)?;
 
         let (timing, found) = timed(session, || Ok(self.index.predecessor_many(keys)?))?;
         let values: Vec<u64> = found.into_par_iter().map(|pair| pair.map_or(miss(), |pair| pair.1)).collect();
@@ -291,6 +413,7 @@ impl<I: Forms> Subject<'_, I> {
         }
         let count = (count / LENGTH).max(1);
         let ranks: Vec<usize> = batch.first_ranks(self.data.len() - LENGTH).into_iter().take(count).collect();
+        self.ranges_on_device(session, &ranks, order)?;
         let range = |&rank: &usize| KeyRange::new(self.data.keys[rank]..).limit(LENGTH as u64);
         let ranges: Vec<KeyRange<u64>> = ranks.iter().map(range).collect();
         let (timing, found) = timed(session, || Ok(self.index.range_many(&ranges)?))?;
@@ -314,24 +437,32 @@ impl<I: Forms> Subject<'_, I> {
         let mut seen = std::collections::HashSet::with_capacity(keys.len());
         keys.retain(|&key| seen.insert(key));
         let (count, values) = (keys.len(), keys.iter().map(|&key| value_of(key)).collect::<Vec<u64>>());
-        let mut inserted = 0;
-        let index = core::cell::RefCell::new(&mut self.index);
-        let mut prepared = Ok(());
-        let timing = session.time_on_cpu(
-            &mut inserted,
-            |_| prepared = index.borrow_mut().remove_many(&keys).map(drop),
-            |inserted| {
-                *inserted = index.borrow_mut().insert_many(&keys, &values)?.inserted;
-                Ok(())
-            },
-        )?;
-        prepared?;
-        session.expect(&"insert_many", "inserted", inserted, count as u64)?;
-        let found = self.index.get_many(&keys)?.into_iter().map(|value| value.unwrap_or(miss()));
-        let found: Vec<u64> = found.collect();
-        let checksum = session.check_slice(&"insert_many", "values", &found, 0..count, miss(), |i| values[i])?;
-        let row = self.row(session, "insert_many", count, timing, checksum).with("order", Order::Random.name());
-        session.push(row);
+        let on_device = (session.device.upload(&keys)?, session.device.upload(&values)?);
+        let stream = session.device.stream()?;
+        for operation in ["insert_many", "apply_on"] {
+            let mut inserted = 0;
+            let index = core::cell::RefCell::new(&mut self.index);
+            let mut prepared = Ok(());
+            let timing = session.time_on_cpu(
+                &mut inserted,
+                |_| prepared = index.borrow_mut().remove_many(&keys).map(drop),
+                |inserted| {
+                    let mut index = index.borrow_mut();
+                    *inserted = match operation {
+                        "insert_many" => index.insert_many(&keys, &values)?.inserted,
+                        _ => index.insert_on(&stream, &on_device.0, &on_device.1)?,
+                    };
+                    Ok(())
+                },
+            )?;
+            prepared?;
+            session.expect(&operation, "inserted", inserted, count as u64)?;
+            let found = self.index.get_many(&keys)?.into_iter().map(|value| value.unwrap_or(miss()));
+            let found: Vec<u64> = found.collect();
+            let checksum = session.check_slice(&operation, "values", &found, 0..count, miss(), |i| values[i])?;
+            let row = self.row(session, operation, count, timing, checksum).with("order", Order::Random.name());
+            session.push(row);
+        }
         Ok(())
     }
 }

@@ -55,12 +55,14 @@ pub struct Staging {
     idle: Mutex<Vec<Vec<Slot>>>,
     /// How long pieces are: as was measured to be fastest, except in tests.
     pub lengths: Lengths,
+    /// Devices that take parts of a batch at the same time, of which this one is for one: they share the threads.
+    pub sharers: usize,
 }
 
 impl Default for Staging {
     fn default() -> Self {
         let lengths = Lengths { short: SHORT_PIECE, long: PIECE, bytes: PIECE_BYTES };
-        Self { idle: Mutex::default(), lengths }
+        Self { idle: Mutex::default(), lengths, sharers: 1 }
     }
 }
 
@@ -106,7 +108,7 @@ impl Staging {
     pub fn send<Q: Queries, T: Send>(&self, queries: Q, out: &mut [T], route: &Route<'_, Q, T>) -> Result<()> {
         let lengths = self.lengths;
         let parts = queries.count().div_ceil(lengths.short).max(queries.bytes().div_ceil(lengths.bytes));
-        let threads = spare_threads().min(parts).max(1);
+        let threads = (spare_threads() / self.sharers.max(1)).min(parts).max(1);
         let rest = Mutex::new(Rest { queries, out, short: if threads > 1 { threads } else { 0 } });
         let take = || rest.lock().unwrap_or_else(PoisonError::into_inner).take(threads, lengths);
         let work = || {

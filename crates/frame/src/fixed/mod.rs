@@ -40,6 +40,8 @@ pub use lanetree_primitives::check_pairs;
 pub use nearest::NearestScratch;
 pub use on_stream::{OnStream, QueryOptions, Uses, bits};
 pub use pairs::SortedPairs;
+#[doc(hidden)]
+pub use range::first_pairs_of;
 pub use range::{DeviceRanges, RangeScratch};
 pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
 pub use scan::{ScanOutputs, Scans};

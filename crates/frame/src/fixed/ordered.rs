@@ -2,6 +2,7 @@
 
 use super::asof::Searches;
 use super::pairs::check_lengths;
+use super::range::first_pairs_of;
 use super::{BitsOf, FixedIndex, HostForm, NeighborOutputs, OnStream, Side, compact};
 use crate::{DeviceForm, Launches, OrderedIndex};
 use lanetree_base::{KeyRange, Matches, Op, Ranges, Result, UpdateReport};
@@ -122,6 +123,27 @@ unsafe impl<I: FixedIndex<Value: Word>> Launches<I::Key, I::Value> for I {
             // SAFETY: the caller's contract.
             unsafe { self.launch_neighbor(stream, queries.cast(), count, outputs, miss, search) }
         })
+    }
+    unsafe fn locate(
+        &self,
+        stream: &Stream,
+        count: usize,
+        (starts, ends): (Global<u8>, Global<u8>),
+        limits: (Global<u64>, u64),
+        found: (GlobalMut<u64>, GlobalMut<u64>),
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.launch_locate(stream, count, (starts.cast(), ends.cast()), limits.0, limits.1, found) }
+    }
+    unsafe fn gather(
+        &self,
+        stream: &Stream,
+        rows: (Global<u64>, Global<u64>),
+        (count, pairs): (usize, usize),
+        (keys, values): (GlobalMut<u8>, GlobalMut<I::Value>),
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.launch_gather(stream, &first_pairs_of(rows, count, pairs), pairs, (keys.cast(), values)) }
     }
 }
 

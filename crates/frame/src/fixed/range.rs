@@ -79,7 +79,7 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
     }
 
     /// Pairs for which there is room.
-    fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         if self.keys.is_empty() { self.values.len() } else { self.keys.len() }
     }
 }
@@ -267,9 +267,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
             return Ok(());
         }
         let (cursors, offsets) = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
-        // Of short ranges there are few parts, so that their groups take a small part of the time.
-        let part = if capacity / count <= SHORT { SHORT_PART } else { PART };
-        let rows = rows_of((cursors, offsets), count, 0..capacity as u64, part);
+        let rows = first_pairs_of((cursors, offsets), count, capacity);
         let keys = if out.keys.is_empty() { GlobalMut::null() } else { out.keys.write_on(self.stream)?.cast() };
         let pairs = (keys, out.values.write_on(self.stream)?);
         // SAFETY: cursors and offsets were written just now for this tree and this number of ranges; the outputs have
@@ -322,6 +320,14 @@ pub(super) fn copy_rows<K: AnyKey, V: Value>(
             (at, row) = (at + pairs as u64, row + 1);
         }
     });
+}
+
+/// The first pairs of rows, `room` in all; there is one row at least.
+#[doc(hidden)]
+pub fn first_pairs_of(rows: (Global<u64>, Global<u64>), count: usize, room: usize) -> GatherRows {
+    // Of short ranges there are few parts, so that their groups take a small part of the time.
+    let part = if room / count <= SHORT { SHORT_PART } else { PART };
+    rows_of(rows, count, 0..room as u64, part)
 }
 
 /// A window of rows, of which those longer than a part are copied by parts.

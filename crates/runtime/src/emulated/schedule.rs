@@ -312,10 +312,11 @@ impl Schedule {
         Awaited { peer, time: recorded.asked, done: recorded.done.clone() }
     }
 
-    /// What streams wait for that other devices have not done yet.
+    /// What streams wait for of other devices. They may have done it just now, from another thread, after this device's last turn: then
+    /// the caller sees that it is done, and that there is something to run again.
     pub(super) fn abroad(&self) -> Vec<Awaited> {
         let awaited = self.queues.values().filter_map(|queue| match queue.tasks.front() {
-            Some(Task::WaitForPeer(awaited)) if !awaited.is_done() => Some(awaited.clone()),
+            Some(Task::WaitForPeer(awaited)) => Some(awaited.clone()),
             _ => None,
         });
         awaited.collect()

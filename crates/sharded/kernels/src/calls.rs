@@ -1,7 +1,10 @@
 //! The choice of a kernel by its word.
 
-use crate::{Back, BackArgs, Cut, CutArgs, Scatter, ScatterArgs, Shift, ShiftArgs};
-use lanetree_simt::{Call, KeyWord, entry_by_words};
+use crate::{
+    Back, BackArgs, Cut, CutArgs, Owners, OwnersArgs, Permute, PermuteArgs, Place, PlaceArgs, Scatter, ScatterArgs,
+    Share, ShareArgs, Shift, ShiftArgs,
+};
+use lanetree_simt::{Call, Instance, KeyWord, entry_by_words};
 
 macro_rules! by_word {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ident;)*) => {$(
@@ -20,4 +23,15 @@ by_word! {
     shift(ShiftArgs) => Shift;
     /// The kernel that puts results into the batch's order.
     back(BackArgs) => Back;
+    /// The kernel that puts a shard's pairs where they belong.
+    place(PlaceArgs) => Place;
+    /// The kernel that finds the shards of operations.
+    owners(OwnersArgs) => Owners;
+    /// The kernel that puts elements into an order.
+    permute(PermuteArgs) => Permute;
+}
+
+/// The kernel that adds a shard to ranges.
+pub fn share(args: &ShareArgs) -> Call<'_> {
+    Call::new(Share::ENTRY, args)
 }

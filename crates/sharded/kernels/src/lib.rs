@@ -2,7 +2,8 @@
 //!
 //! A batch goes through in pieces. Each shard has a *bucket* of a piece's room, into which [`Scatter`] puts its queries, noting each
 //! one's [`place`]. [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`], and [`Shift`] copies its parts
-//! into their buckets.
+//! into their buckets. Ranges are asked of all shards: [`Share`] says how many pairs each one gives, and [`Place`] puts these together.
+//! [`Owners`] and [`Permute`] bring operations into the order of their shards.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -12,16 +13,20 @@ pub mod calls;
 mod cut;
 mod instances;
 pub mod modules;
+mod owners;
 pub mod place;
+mod rows;
 mod scatter;
 mod search;
 
 pub use back::{Back, BackArgs};
 pub use cut::{Cut, CutArgs, Shift, ShiftArgs};
+pub use owners::{Owners, OwnersArgs, Permute, PermuteArgs};
+pub use rows::{Place, PlaceArgs, Share, ShareArgs};
 pub use scatter::{Scatter, ScatterArgs};
 pub use search::MOST_SHARDS;
 
-/// Threads of a block of every kernel here but [`Cut`].
+/// Threads of a block of every kernel here but [`Cut`] and [`Share`].
 pub const THREADS: u32 = 256;
 
 /// Queries of a thread, which are on their way together.

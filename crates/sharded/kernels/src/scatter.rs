@@ -4,7 +4,7 @@ use crate::search::{self, MOST_SHARDS};
 use crate::{ITEMS, THREADS, TILE, place};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, kernel_args, unroll,
 };
 
 kernel_args! {
@@ -20,8 +20,12 @@ kernel_args! {
         pub next: GlobalMut<u32>,
         /// Out: the queries in their buckets, in any order.
         pub keys: GlobalMut<K>,
-        /// Out: `[count]`, the [place](crate::place) of each query.
+        /// Out: `[count]`, the [place](crate::place) of each query; null: the rows' are wanted.
         pub places: GlobalMut<u32>,
+        /// Out: the [shards of each row](crate::place); used without `places`, as is `firsts`.
+        pub planes: GlobalMut<u32>,
+        /// Out: the [first places of each row](crate::place).
+        pub firsts: GlobalMut<u32>,
         /// How many there are: 1 to [`MOST_SHARDS`].
         pub shards: u32,
         #[doc(hidden)]
@@ -43,30 +47,52 @@ const fn borders<K: KeyWord>() -> Shared<K> {
     Shared::at(COUNTERS.end(), MOST_SHARDS)
 }
 
+/// Per block. How many queries of a shard it has counted.
+///
+/// # Safety
+/// The tile was [counted](Tile::count), and [`Scatter`] has not written over the counts.
+#[inline(always)]
+pub(crate) unsafe fn block_count<S: Simt>(simt: S, shard: u32) -> u32 {
+    // SAFETY: a shard's counter.
+    unsafe { simt.shared_load(COUNTERS, shard) }
+}
+
 /// A block's tile of a batch.
-struct Tile<K> {
-    queries: Global<K>,
-    count: u64,
-    shards: u32,
-    flip: K,
+pub(crate) struct Tile<K> {
+    pub(crate) queries: Global<K>,
+    pub(crate) count: u64,
+    pub(crate) shards: u32,
+    pub(crate) flip: K,
+}
+
+/// A thread's queries of a tile.
+pub(crate) struct Counted<K> {
+    queries: [K; ITEMS],
+    pub(crate) shards: [u32; ITEMS],
+    before: [u32; ITEMS],
+    /// A bit for each query.
+    leads: u32,
 }
 
 impl<K: KeyWord> Tile<K> {
+    /// The shared memory that counting takes.
+    pub(crate) const SHARED: u32 = borders::<K>().end();
+
     /// Per thread. Where its queries are: a warp's lie side by side.
     #[inline(always)]
-    fn at<S: Simt>(simt: S, item: usize) -> u64 {
+    pub(crate) fn at<S: Simt>(simt: S, item: usize) -> u64 {
         let block = u64::from(simt.block_index()) * TILE;
         block + item as u64 * u64::from(THREADS) + u64::from(simt.thread_index())
     }
 
-    /// Per block, with barriers. The thread's queries, and for each its shard and how many of that shard's queries of the block
-    /// come before it; afterwards [`COUNTERS`] has all of the block's, and a barrier has followed. Past the last query the shard
+    /// Per block, with barriers. The thread's queries, and for each its shard, how many of that shard's queries of the block
+    /// come before it, and whether it is the first one of its row and shard; afterwards [`COUNTERS`] has all of the block's, and a barrier has followed. Past the last query the shard
     /// is `shards`.
     ///
     /// # Safety
     /// The queries and splitters are valid.
     #[inline(always)]
-    unsafe fn count<S: Simt>(&self, simt: S, splitters: Global<K>) -> ([K; ITEMS], [u32; ITEMS], [u32; ITEMS]) {
+    pub(crate) unsafe fn count<S: Simt>(&self, simt: S, splitters: Global<K>) -> Counted<K> {
         let (thread, lane) = (simt.thread_index(), simt.lane());
         let mut queries = [K::MIN; ITEMS];
         // SAFETY: queries that there are. Every element of shared memory is one thread's until the barrier.
@@ -85,7 +111,7 @@ impl<K: KeyWord> Tile<K> {
         simt.barrier();
         // The numbers of the shards, and one more.
         let bits = 32 - self.shards.leading_zeros();
-        let (mut shards, mut before) = ([0; ITEMS], [0; ITEMS]);
+        let (mut shards, mut before, mut leads) = ([0; ITEMS], [0; ITEMS], 0);
         unroll!(ITEMS, item => {
             // SAFETY: loaded before the barrier; a shard has a counter, and the lanes of a mask are of one shard.
             unsafe {
@@ -100,23 +126,24 @@ impl<K: KeyWord> Tile<K> {
                 }
                 first = simt.shuffle(FULL_MASK, simt.opaque(first), leader);
                 (shards[item], before[item]) = (shard, first + (same & simt.lanes_below()).count_ones());
+                leads |= u32::from(lane == leader) << item;
             }
         });
         simt.barrier();
-        (queries, shards, before)
+        Counted { queries, shards, before, leads }
     }
 }
 
 impl<K: KeyWord> Kernel for Scatter<K> {
     type Args = ScatterArgs<K>;
-    const STATIC_SHARED: u32 = borders::<K>().end();
+    const STATIC_SHARED: u32 = Tile::<K>::SHARED;
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let &ScatterArgs { queries, count, shards, flip, .. } = args;
         // SAFETY: the arguments' contract.
-        let (queries, own, before) = unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
-        let thread = simt.thread_index();
+        let tile = unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
+        let (thread, lane) = (simt.thread_index(), simt.lane());
         if thread < shards {
             // SAFETY: counted before a barrier; from here to the next one the element is this thread's.
             unsafe {
@@ -126,14 +153,32 @@ impl<K: KeyWord> Kernel for Scatter<K> {
             }
         }
         simt.barrier();
+        let bits = place::bits_of(shards);
         unroll!(ITEMS, item => {
-            let at = Tile::<K>::at(simt, item);
+            let (at, own) = (Tile::<K>::at(simt, item), tile.shards[item]);
+            let row = at / u64::from(WARP);
+            if args.places.is_null() {
+                let mut bit = 0;
+                while bit < bits {
+                    // All lanes of the warp.
+                    let plane = simt.ballot(FULL_MASK, own >> bit & 1 != 0);
+                    if lane == bit && row * u64::from(WARP) < count {
+                        // SAFETY: a row that has queries.
+                        unsafe { simt.store(args.planes, row * u64::from(bits) + u64::from(bit), plane, Hint::Default) };
+                    }
+                    bit += 1;
+                }
+            }
             if at < count {
                 // SAFETY: a query, whose shard has a counter; its bucket has room for all of its shard's.
                 unsafe {
-                    let to = simt.shared_load(COUNTERS, own[item]) + before[item];
-                    simt.store(args.keys, u64::from(to), queries[item], Hint::Default);
-                    simt.store(args.places, at, place::word(own[item], to), Hint::Default);
+                    let to = simt.shared_load(COUNTERS, own) + tile.before[item];
+                    simt.store(args.keys, u64::from(to), tile.queries[item], Hint::Default);
+                    if !args.places.is_null() {
+                        simt.store(args.places, at, place::word(own, to), Hint::Default);
+                    } else if tile.leads >> item & 1 != 0 {
+                        simt.store(args.firsts, row * u64::from(shards) + u64::from(own), to, Hint::Default);
+                    }
                 }
             }
         });

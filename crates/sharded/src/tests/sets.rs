@@ -3,7 +3,7 @@
 use super::devices_for_tests;
 use crate::ShardedSet;
 use lanetree::runtime::Failure;
-use lanetree::{Device, Error, LaneSet, Op, Result};
+use lanetree::{Device, DeviceRanges, Error, LaneSet, Op, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
@@ -37,6 +37,28 @@ fn compare_set(set: &ShardedSet<u64>, model: &BTreeSet<u64>, keys: &[u64]) -> Re
     assert_eq!(hits.to_vec()?, mask(&is_there));
     on().upper_bound(&queries, &mut ranks)?;
     assert!(ranks.to_vec()?.into_iter().eq(keys.iter().map(|key| rank(key) + u64::from(is_there(key)))));
+    let some = &keys[..count.min(20)];
+    let starts = device.upload(some)?;
+    let ends = device.upload(&some.iter().map(|key| key.saturating_add(9000)).collect::<Vec<_>>())?;
+    for limit in [3, u64::MAX] {
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let row = |&key: &u64| model.range(key..=key.saturating_add(9000)).take(most).copied().collect::<Vec<_>>();
+        let rows: Vec<_> = some.iter().map(row).collect();
+        let all = rows.concat();
+        let mut out =
+            DeviceRanges { offsets: device.alloc(21)?, keys: device.alloc(all.len())?, values: device.alloc(0)? };
+        set.on(&stream).limit(limit).range(&starts, &ends, &mut out)?;
+        assert_eq!((out.keys.to_vec()?, out.offsets.to_vec()?[some.len()]), (all.clone(), all.len() as u64));
+        let mut counts = device.alloc::<u64>(some.len())?;
+        set.on(&stream).limit(limit).count_range(&starts, &ends, &mut counts)?;
+        assert!(counts.to_vec()?.into_iter().eq(rows.iter().map(|row| row.len() as u64)));
+    }
+    let (mut scanned, mut lens) = (device.alloc_zeroed(some.len() * 2)?, device.alloc::<u32>(some.len())?);
+    set.on(&stream).scan(&starts, 2, &mut scanned, &mut lens)?;
+    let next = |key: &u64| model.range(key..).take(2).copied().collect::<Vec<_>>();
+    for (i, (row, len)) in some.iter().map(next).zip(lens.to_vec()?).enumerate() {
+        assert_eq!((&scanned.to_vec()?[2 * i..][..row.len()], len as usize), (&row[..], row.len()));
+    }
     for upper in [false, true] {
         let mut found = device.alloc_zeroed(count)?;
         match upper {
@@ -58,7 +80,8 @@ fn sets_in_shards_do_what_a_set_does() -> Result<()> {
         let mut model: BTreeSet<u64> = (0..300).map(|_| random.random_range(0..3000) * 7).collect();
         let mut set = ShardedSet::build(&devices, LaneSet::builder().fill(0.7), &keys_of(&model))?;
         // Pieces of one block, so that slots are used again.
-        (set.router_mut().piece, set.router_mut().slots) = (2048, 2);
+        let routing = &mut set.router_mut().routing;
+        (routing.piece, routing.slots) = (2048, 2);
         let mut keys: Vec<u64> = (0..2048 + 77).map(|_| random.random_range(0..21_010)).collect();
         keys.extend([0, u64::MAX]);
         compare_set(&set, &model, &keys)?;
