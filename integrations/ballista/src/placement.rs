@@ -11,9 +11,13 @@ use ballista_scheduler::state::execution_graph::{ExecutionGraph, TaskDescription
 use ballista_scheduler::state::execution_stage::{ExecutionStage, RunningStage, TaskInfo};
 use ballista_scheduler::state::task_manager::JobInfoCache;
 use core::fmt;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::exec_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PhysicalExpr, PlanProperties,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -24,6 +28,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Which cores are free is counted anew each time, from the tasks that run. Ballista 55 keeps a counter for each executor, and when a
 /// stage is given back because an executor was lost, the cores of the stage's tasks on the others are never put back into theirs: after
 /// that an executor may have none left, and its job waits for ever.
+///
+/// Such a stage is computed anew, and the stages that read it read what was written last, once; Ballista 55 lets them read what was
+/// written before, too. A job whose last stage, which the client reads, was partly done when it was given back, fails.
 #[derive(Default)]
 pub struct Placement {
     cluster: OnceLock<Arc<dyn ClusterState>>,
@@ -134,12 +141,17 @@ impl Placement {
             }
             let mut graph = job.execution_graph.write().await;
             let session_id = graph.session_id().to_owned();
-            let written = Written::of(&**graph);
+            let (written, has_rows) = (Written::of(&**graph), !graph.output_locations().is_empty());
             let mut seen = Vec::new();
             while let Some(stage) = graph.fetch_running_stage(&seen) {
                 seen.push(stage.stage_id);
                 if stage.task_infos.is_empty() {
                     stage.plan = written.read_once(&stage.plan)?;
+                    // The client would be given these rows and those of all partitions.
+                    if stage.output_links.is_empty() && has_rows {
+                        log::error!("job {job_id} fails: an executor was lost when the last stage was partly done");
+                        stage.plan = Arc::new(GivenUpExec(stage.plan.clone()));
+                    }
                 }
                 let mut bind = |stage: &mut RunningStage, budget: &mut AvailableVcores, partitions, vcores| {
                     bound.push(bind(stage, (&session_id, job_id), budget, partitions, vcores));
@@ -187,6 +199,45 @@ impl Placement {
             }
         }
         Ok(bound)
+    }
+}
+
+/// A stage that no codec sends: so its job fails.
+#[derive(Debug)]
+struct GivenUpExec(Arc<dyn ExecutionPlan>);
+
+impl DisplayAs for GivenUpExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GivenUpExec: an executor was lost when the stage was partly done")
+    }
+}
+
+impl ExecutionPlan for GivenUpExec {
+    fn name(&self) -> &str {
+        "GivenUpExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        exec_err!("an executor was lost when the last stage of the job was partly done: submit it again")
     }
 }
 
@@ -321,6 +372,7 @@ mod tests {
     use datafusion::arrow::datatypes::{DataType, Field, Schema};
     use datafusion::datasource::MemTable;
     use datafusion::prelude::{SessionConfig, SessionContext};
+    use tokio::sync::RwLock;
 
     /// Two executors of two cores each, without a counter: each counts as one that has no core left.
     async fn cluster() -> Arc<dyn ClusterState> {
@@ -369,8 +421,18 @@ mod tests {
         }
     }
 
+    /// Tells a job that tasks are done.
+    async fn finish(cluster: &dyn ClusterState, graph: &RwLock<ExecutionGraphBox>, bound: &[BoundTask]) {
+        let mut graph = graph.write().await;
+        for (executor, task) in bound {
+            let executor = cluster.get_executor_metadata(executor).await.unwrap();
+            graph.update_task_status(&executor, vec![done(&executor.id, task)], 4, 4).unwrap();
+        }
+        graph.revive();
+    }
+
     #[tokio::test]
-    async fn cores_of_tasks_that_were_given_back_are_free() {
+    async fn a_stage_that_was_given_back_takes_no_cores_and_is_read_once() {
         let (placement, cluster) = (Placement::default(), cluster().await);
         placement.set_cluster(cluster.clone());
         let jobs = Arc::new(HashMap::from([(JobId::new("job"), job().await)]));
@@ -381,22 +443,52 @@ mod tests {
                 .map(|(executor, task)| (executor.clone(), task.key.stage_id, task.global_input_partition_ids.len()));
             each.collect()
         };
+        let graph = &jobs[&JobId::new("job")].execution_graph;
+        let finish = async |bound: &[BoundTask]| finish(&*cluster, graph, bound).await;
         let first = bind().await;
         assert_eq!(of(&first), [("a".to_owned(), 1, 2), ("b".to_owned(), 1, 2)]);
         assert!(bind().await.is_empty(), "all cores are taken");
-        let graph = &jobs[&JobId::new("job")].execution_graph;
-        for (executor, task) in &first {
-            let executor = cluster.get_executor_metadata(executor).await.unwrap();
-            let status = done(&executor.id, task);
-            graph.write().await.update_task_status(&executor, vec![status], 4, 4).unwrap();
-        }
-        graph.write().await.revive();
-        assert_eq!(of(&bind().await), [("a".to_owned(), 2, 2), ("b".to_owned(), 2, 2)]);
+        finish(&first).await;
+        let second = bind().await;
+        assert_eq!(of(&second), [("a".to_owned(), 2, 2), ("b".to_owned(), 2, 2)]);
 
         // What `b` does of the second stage is given back, too: it needs what `a` had written.
         cluster.remove_executor("a").await.unwrap();
         graph.write().await.reset_stages_on_lost_executor("a").unwrap();
-        assert_eq!(of(&bind().await), [("b".to_owned(), 1, 2)]);
+        let again = bind().await;
+        assert_eq!(of(&again), [("b".to_owned(), 1, 2)]);
+
+        // What each task wrote is read once.
+        finish(&again).await;
+        let last = bind().await;
+        assert_eq!(of(&last), [("b".to_owned(), 2, 2)]);
+        let mut read = Vec::new();
+        let plan = last[0].1.plan.clone();
+        plan.apply(|node| {
+            if let Some(reader) = node.downcast_ref::<ShuffleReaderExec>() {
+                read = reader.partition.iter().map(Vec::len).collect();
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .unwrap();
+        assert_eq!(read, [2; 4]);
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_last_stage_was_partly_done_fails() {
+        let (placement, cluster) = (Placement::default(), cluster().await);
+        placement.set_cluster(cluster.clone());
+        let jobs = Arc::new(HashMap::from([(JobId::new("job"), job().await)]));
+        let bind = async || placement.bind_tasks(Vec::new(), jobs.clone()).await.unwrap();
+        let graph = &jobs[&JobId::new("job")].execution_graph;
+        let finish = async |bound: &[BoundTask]| finish(&*cluster, graph, bound).await;
+        finish(&bind().await).await;
+        let second = bind().await;
+        finish(&second[1..]).await;
+        cluster.remove_executor("a").await.unwrap();
+        graph.write().await.reset_stages_on_lost_executor("a").unwrap();
+        finish(&bind().await).await;
+        assert!(bind().await.iter().all(|(_, task)| task.plan.is::<GivenUpExec>()));
     }
 
     #[test]
