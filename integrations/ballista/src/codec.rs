@@ -1,7 +1,7 @@
 use crate::lookup::ShardedLookupExec;
 use crate::message::{
-    Filter, Kind, Lookup, MAGIC, Match, Node, Scan, ShardScan, ShardedLookup, all_narrow, end_from, end_to, missing,
-    narrow, scalar_from, scalar_to, wide,
+    Filter, IndexedColumn, Kind, Lookup, MAGIC, Match, Node, OfColumn, Scan, ShardScan, ShardedLookup, all_narrow,
+    end_from, end_to, missing, narrow, scalar_from, scalar_to, wide,
 };
 use crate::scan::{ShardScanExec, ShardedTable, provider};
 use crate::tables::{Table, Tables};
@@ -19,7 +19,9 @@ use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
 };
-use lanetree_datafusion::{IndexLookupExec, IndexedScanExec, IndexedTable, LookupParts, On, ScanFilter, ScanParts};
+use lanetree_datafusion::{
+    ColumnFilter, IndexLookupExec, IndexedScanExec, IndexedTable, LookupParts, On, ScanFilter, ScanParts,
+};
 use prost::Message;
 use std::sync::Arc;
 
@@ -119,18 +121,20 @@ impl PlanCodec {
         let decoding = PhysicalPlanDecodeContext::new(ctx, self);
         let keys = message.keys.iter().map(|key| converter.proto_to_physical_expr(key, input, &decoding));
         let keys = keys.collect::<Result<Vec<_>>>()?;
+        let indexed: Vec<_> =
+            message.indexed.iter().map(|column| Column::new(&column.name, narrow(column.at))).collect();
         let condition = match (message.condition(), &keys[..]) {
-            (Match::Equal, [key]) => {
-                let indexed = Column::new(&message.indexed_name, narrow(message.indexed_at));
-                On::Equal { key: key.clone(), indexed }
+            (Match::Equal, [key]) if let [indexed] = &indexed[..] => {
+                On::Equal { key: key.clone(), indexed: indexed.clone() }
             }
+            (Match::Equal, [_, _, ..]) if indexed.len() == keys.len() => On::AllEqual { keys, indexed },
             (Match::LastUpTo, [key]) => On::AsOf { key: key.clone(), forward: false },
             (Match::FirstFrom, [key]) => On::AsOf { key: key.clone(), forward: true },
             (Match::Between, [low, high]) => On::Between { low: low.clone(), high: high.clone() },
             _ => return Err(missing("a condition, or its keys")),
         };
         Ok(LookupParts {
-            index: narrow(message.index),
+            index: all_narrow(&message.index),
             join_type: message.join_type.parse::<JoinType>()?,
             probe_side: if message.probes_are_left { JoinSide::Left } else { JoinSide::Right },
             schema: Arc::new(schema),
@@ -142,21 +146,24 @@ impl PlanCodec {
 
     fn lookup_message(&self, parts: &LookupParts, converter: &dyn PhysicalProtoConverterExtension) -> Result<Lookup> {
         let (condition, keys, indexed) = match &parts.condition {
-            On::Equal { key, indexed } => (Match::Equal, vec![key], Some(indexed)),
-            On::AsOf { key, forward: false } => (Match::LastUpTo, vec![key], None),
-            On::AsOf { key, forward: true } => (Match::FirstFrom, vec![key], None),
-            On::Between { low, high } => (Match::Between, vec![low, high], None),
+            On::Equal { key, indexed } => (Match::Equal, vec![key], vec![indexed]),
+            On::AllEqual { keys, indexed } => (Match::Equal, keys.iter().collect(), indexed.iter().collect()),
+            On::AsOf { key, forward: false } => (Match::LastUpTo, vec![key], Vec::new()),
+            On::AsOf { key, forward: true } => (Match::FirstFrom, vec![key], Vec::new()),
+            On::Between { low, high } => (Match::Between, vec![low, high], Vec::new()),
         };
         let schema = (&*parts.schema).try_into();
         Ok(Lookup {
-            index: parts.index as u64,
+            index: wide(&parts.index),
             join_type: parts.join_type.to_string(),
             probes_are_left: parts.probe_side == JoinSide::Left,
             schema: Some(schema.map_err(|error| internal_datafusion_err!("a schema that cannot be sent: {error}"))?),
             condition: condition as i32,
             keys: keys.into_iter().map(|key| converter.physical_expr_to_proto(key, self)).collect::<Result<_>>()?,
-            indexed_name: indexed.map(|column| column.name().to_owned()).unwrap_or_default(),
-            indexed_at: indexed.map_or(0, |column| column.index() as u64),
+            indexed: indexed
+                .into_iter()
+                .map(|column| IndexedColumn { name: column.name().to_owned(), at: column.index() as u64 })
+                .collect(),
             columns: wide(&parts.columns),
             output: wide(&parts.output),
         })
@@ -165,15 +172,16 @@ impl PlanCodec {
 
 fn scan_message(parts: &ScanParts) -> Result<Scan> {
     let filter = parts.filter.as_ref().map(|filter| {
-        let values = filter.values.iter().flatten().map(scalar_to).collect::<Result<_>>()?;
-        Ok::<_, DataFusionError>(Filter {
-            index: filter.index as u64,
-            low: end_to(&filter.low)?,
-            high: end_to(&filter.high)?,
-            has_values: filter.values.is_some(),
-            values,
-            texts: filter.texts.clone(),
-        })
+        let of_column = |filter: &ColumnFilter| {
+            Ok(OfColumn {
+                low: end_to(&filter.low)?,
+                high: end_to(&filter.high)?,
+                has_values: filter.values.is_some(),
+                values: filter.values.iter().flatten().map(scalar_to).collect::<Result<_>>()?,
+            })
+        };
+        let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
+        Ok::<_, DataFusionError>(Filter { index: wide(&filter.index), columns, texts: filter.texts.clone() })
     });
     Ok(Scan {
         columns: wide(&parts.columns),
@@ -185,14 +193,16 @@ fn scan_message(parts: &ScanParts) -> Result<Scan> {
 
 fn scan(table: &IndexedTable, message: &Scan) -> Result<IndexedScanExec> {
     let filter = message.filter.as_ref().map(|filter| {
-        let values = filter.values.iter().map(scalar_from).collect::<Result<Vec<_>>>()?;
-        Ok::<_, DataFusionError>(ScanFilter {
-            index: narrow(filter.index),
-            low: end_from(filter.low.as_ref())?,
-            high: end_from(filter.high.as_ref())?,
-            values: filter.has_values.then_some(values),
-            texts: filter.texts.clone(),
-        })
+        let of_column = |filter: &OfColumn| {
+            let values = filter.values.iter().map(scalar_from).collect::<Result<Vec<_>>>()?;
+            Ok(ColumnFilter {
+                low: end_from(filter.low.as_ref())?,
+                high: end_from(filter.high.as_ref())?,
+                values: filter.has_values.then_some(values),
+            })
+        };
+        let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
+        Ok::<_, DataFusionError>(ScanFilter { index: all_narrow(&filter.index), columns, texts: filter.texts.clone() })
     });
     let parts = ScanParts {
         columns: all_narrow(&message.columns),

@@ -32,7 +32,7 @@ pub use codec::{PlanCodec, TableCodec};
 pub use lookup::ShardedLookupExec;
 pub use placement::Placement;
 pub use scan::{ShardScanExec, ShardedTable};
-pub use session::{client_context, executor_config, scheduler_config, session_state};
+pub use session::{client_context, collect_within, executor_config, scheduler_config, session_state};
 pub use shards::Shards;
 pub use tables::{Table, Tables};
 pub use write::{write_sharded, write_table};

@@ -326,7 +326,7 @@ fn lookup(node: &Arc<dyn ExecutionPlan>, partitions: usize) -> Result<Option<Arc
             None => (0..schema.fields().len()).collect(),
         };
         let parts = LookupParts {
-            index: shards.key,
+            index: vec![shards.key],
             join_type: *join.join_type(),
             probe_side,
             schema,

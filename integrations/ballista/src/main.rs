@@ -8,10 +8,11 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::start_server;
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use lanetree::Device;
 use lanetree_ballista::{
-    Placement, Tables, client_context, executor_config, scheduler_config, write_sharded, write_table,
+    Placement, Tables, client_context, collect_within, executor_config, scheduler_config, write_sharded, write_table,
 };
 use lanetree_datafusion::Costs;
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 const HELP: &str = "\
 Ballista with Lanetree's indexes.
@@ -30,10 +32,12 @@ lanetree-ballista scheduler --tables FOLDER [--bind 127.0.0.1] [--port 50050] [-
 lanetree-ballista executor --tables FOLDER [--scheduler 127.0.0.1:50050] [--bind 127.0.0.1] [--port 50051]
                            [--grpc-port 50052] [--host 127.0.0.1] [--vcores N] [--work-dir FOLDER] [--heartbeat SECONDS]
                            [--keep-shards N]
-lanetree-ballista query --tables FOLDER [--scheduler 127.0.0.1:50050] [--partitions 16] [FILE.parquet ...] SQL
+lanetree-ballista query --tables FOLDER [--scheduler 127.0.0.1:50050] [--partitions 16] [--time-limit SECONDS]
+                        [FILE.parquet ...] SQL
 
 A folder of tables has a file NAME.arrow for each, and the shards of those that are in shards. Each process may have its own copy.
 Other tables are Parquet files, named as they are, by paths at which all processes have them.
+A query that has no result within the time limit is submitted again, three times in all.
 --bind is where a process listens, --host the name by which others reach it. There are no passwords.
 
 Example: lanetree-ballista query --tables tables orders.parquet \"SELECT count(*) FROM orders JOIN customer ON o_custkey = c_custkey\"";
@@ -151,7 +155,7 @@ async fn run(command: &str, arguments: impl Iterator<Item = String>) -> Result<(
             Ok(start_executor_process(Arc::new(executor_config(config, &tables))).await?)
         }
         "query" => {
-            let arguments = Arguments::parse(arguments, &["tables", "scheduler", "partitions"])?;
+            let arguments = Arguments::parse(arguments, &["tables", "scheduler", "partitions", "time-limit"])?;
             let [files @ .., sql] = &arguments.rest[..] else { return Err("query takes a statement".into()) };
             let url = format!("df://{}", arguments.text("scheduler", "127.0.0.1:50050"));
             let config = SessionConfig::new_with_ballista();
@@ -162,7 +166,14 @@ async fn run(command: &str, arguments: impl Iterator<Item = String>) -> Result<(
                 let name = Path::new(file).file_stem().and_then(|name| name.to_str()).ok_or("a file without a name")?;
                 context.register_parquet(name, file, ParquetReadOptions::default()).await?;
             }
-            Ok(context.sql(sql).await?.show().await?)
+            match arguments.number("time-limit", 0)? {
+                0 => Ok(context.sql(sql).await?.show().await?),
+                seconds => {
+                    let rows = collect_within(&context, sql, Duration::from_secs(seconds), 3).await?;
+                    println!("{}", pretty_format_batches(&rows)?);
+                    Ok(())
+                }
+            }
         }
         other => Err(Box::new(BallistaError::General(format!("no command {other:?}\n\n{HELP}")))),
     }

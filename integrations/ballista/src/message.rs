@@ -5,7 +5,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue, internal_datafusi
 use datafusion_proto::protobuf::PhysicalExprNode;
 
 /// What the messages of this crate begin with; others are Ballista's.
-pub(crate) const MAGIC: &[u8] = b"lanetree\x001";
+pub(crate) const MAGIC: &[u8] = b"lanetree\x002";
 
 /// A node of a plan.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -60,18 +60,32 @@ pub(crate) struct Scan {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Filter {
-    #[prost(uint64, tag = "1")]
-    pub(crate) index: u64,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) low: Option<End>,
-    #[prost(message, optional, tag = "3")]
-    pub(crate) high: Option<End>,
-    #[prost(bool, tag = "4")]
-    pub(crate) has_values: bool,
-    #[prost(message, repeated, tag = "5")]
-    pub(crate) values: Vec<datafusion_proto_common::ScalarValue>,
-    #[prost(string, repeated, tag = "6")]
+    #[prost(uint64, repeated, tag = "1")]
+    pub(crate) index: Vec<u64>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) columns: Vec<OfColumn>,
+    #[prost(string, repeated, tag = "3")]
     pub(crate) texts: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct OfColumn {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) low: Option<End>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) high: Option<End>,
+    #[prost(bool, tag = "3")]
+    pub(crate) has_values: bool,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) values: Vec<datafusion_proto_common::ScalarValue>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct IndexedColumn {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(uint64, tag = "2")]
+    pub(crate) at: u64,
 }
 
 /// An end of a range; without one, the range is not bounded there.
@@ -85,8 +99,8 @@ pub(crate) struct End {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Lookup {
-    #[prost(uint64, tag = "1")]
-    pub(crate) index: u64,
+    #[prost(uint64, repeated, tag = "1")]
+    pub(crate) index: Vec<u64>,
     #[prost(string, tag = "2")]
     pub(crate) join_type: String,
     #[prost(bool, tag = "3")]
@@ -95,17 +109,15 @@ pub(crate) struct Lookup {
     pub(crate) schema: Option<datafusion_proto_common::Schema>,
     #[prost(enumeration = "Match", tag = "5")]
     pub(crate) condition: i32,
-    /// The key, or the smaller and the larger one.
+    /// The keys; of [`Match::Between`] the smaller and the larger one.
     #[prost(message, repeated, tag = "6")]
     pub(crate) keys: Vec<PhysicalExprNode>,
-    /// Of [`Match::Equal`]: the indexed column, on its side.
-    #[prost(string, tag = "7")]
-    pub(crate) indexed_name: String,
-    #[prost(uint64, tag = "8")]
-    pub(crate) indexed_at: u64,
-    #[prost(uint64, repeated, tag = "9")]
+    /// Of [`Match::Equal`]: the indexed columns, on their side.
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) indexed: Vec<IndexedColumn>,
+    #[prost(uint64, repeated, tag = "8")]
     pub(crate) columns: Vec<u64>,
-    #[prost(uint64, repeated, tag = "10")]
+    #[prost(uint64, repeated, tag = "9")]
     pub(crate) output: Vec<u64>,
 }
 

@@ -9,11 +9,14 @@ use ballista_core::extension::SessionConfigExt;
 use ballista_core::utils::{default_config_producer, default_session_builder};
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use lanetree_datafusion::{Costs, with_index_lookups_on};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Ballista's adaptive planner is not used: it merges small partitions, so that a task would look up in many shards. Joins are planned
 /// as hash joins, of which look-ups are made; Ballista would sort.
@@ -63,6 +66,27 @@ pub fn executor_config(mut config: ExecutorProcessConfig, tables: &Arc<Tables>) 
     config
 }
 
+/// The rows of a query, which is submitted again if it has none after a time limit, and so often in all: a job may be slow because the
+/// scheduler waits for an executor that is lost. A job that is given up is not cancelled by Ballista. For queries alone: a statement that
+/// changes something could do so twice.
+///
+/// # Errors
+/// The query's own, at once; an execution error if no job was done in time.
+pub async fn collect_within(
+    context: &SessionContext,
+    sql: &str,
+    limit: Duration,
+    tries: usize,
+) -> Result<Vec<RecordBatch>> {
+    for _ in 0..tries {
+        let job = async { context.sql(sql).await?.collect().await };
+        if let Ok(result) = tokio::time::timeout(limit, job).await {
+            return result;
+        }
+    }
+    exec_err!("{tries} jobs had no result, each within {} s: {sql}", limit.as_secs_f64())
+}
+
 /// A client's context, in which each table is registered by its name. Others, such as Parquet files, are registered as in Ballista.
 ///
 /// # Errors
@@ -75,4 +99,22 @@ pub async fn client_context(url: &str, tables: &Arc<Tables>, config: SessionConf
         context.register_table(&name, provider(tables, tables.open(&name)?))?;
     }
     Ok(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_query_that_takes_too_long_is_an_error() {
+        let context = SessionContext::new();
+        let long = "SELECT count(*) FROM generate_series(1, 100000000) AS t (k) WHERE k % 7 = 3";
+        let error = collect_within(&context, long, Duration::from_millis(20), 2).await.unwrap_err().to_string();
+        assert!(error.contains("2 jobs had no result, each within 0.02 s: SELECT"), "{error}");
+        let rows = collect_within(&context, "SELECT 1", Duration::from_secs(60), 1).await.unwrap();
+        assert_eq!(rows[0].num_rows(), 1);
+        // Errors of the query are not tried again.
+        let error = collect_within(&context, "SELECT x", Duration::from_secs(60), 3).await.unwrap_err().to_string();
+        assert!(!error.contains("had no result"), "{error}");
+    }
 }

@@ -1,5 +1,6 @@
 //! What a table's scans and look-ups share.
 
+use crate::packing::{Packing, value_type};
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
@@ -9,28 +10,64 @@ use lanetree::Device;
 use lanetree_arrow::{ArrowIndex, Nulls};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// An index over one column of a table.
+/// An index over one column of a table, or over several of them.
 #[derive(Debug)]
-pub(crate) struct ColumnIndex {
+pub(crate) struct TableIndex {
     name: String,
-    /// The number of the column.
-    column: usize,
+    /// The numbers of the columns.
+    columns: Vec<usize>,
+    /// How several columns are one key.
+    packing: Option<Packing>,
     /// Whether rows with equal values are refused.
     is_unique: bool,
     index: Arc<ArrowIndex>,
 }
 
-impl ColumnIndex {
-    fn build(device: &Device, batch: &RecordBatch, name: &str, column: usize, is_unique: bool) -> Result<Arc<Self>> {
-        let index = ArrowIndex::build(device, batch.column(column), Nulls::Skip).map_err(external)?;
-        if is_unique && !index.is_unique() {
-            let (rows, values) = (index.len(), index.keys_len());
-            let column = batch.schema_ref().field(column).name();
+impl TableIndex {
+    fn build(
+        device: &Device,
+        batch: &RecordBatch,
+        name: &str,
+        columns: &[usize],
+        is_unique: bool,
+    ) -> Result<Arc<Self>> {
+        let build = |keys: &dyn Array| ArrowIndex::build(device, keys, Nulls::Skip).map_err(external);
+        let (packing, index, twice) = if let [column] = *columns {
+            let index = build(batch.column(column))?;
+            let twice = index.len() - index.keys_len();
+            (None, index, twice)
+        } else {
+            let own: Vec<_> = columns.iter().map(|column| batch.column(*column).clone()).collect();
+            let (packing, words) = Packing::of(&own)?;
+            let index = build(&words)?;
+            let twice = if is_unique && !index.is_unique() { repeated(&packing, &own, &index)? } else { 0 };
+            (Some(packing), index, twice)
+        };
+        if is_unique && twice > 0 {
+            let (rows, values) = (index.len(), index.len() - twice);
+            let columns = names_of(batch.schema_ref(), columns);
             return exec_err!(
-                "index {name} is unique, but {rows} rows would have {values} distinct values of {column}"
+                "index {name} is unique, but {rows} rows would have {values} distinct values of {columns}"
             );
         }
-        Ok(Arc::new(Self { name: name.to_owned(), column, is_unique, index: Arc::new(index) }))
+        let (name, columns) = (name.to_owned(), columns.to_vec());
+        Ok(Arc::new(Self { name, columns, packing, is_unique, index: Arc::new(index) }))
+    }
+}
+
+/// How many rows have the values of an earlier one; those with a null have nobody's.
+fn repeated(packing: &Packing, columns: &[ArrayRef], index: &ArrowIndex) -> Result<u64> {
+    let first = index.get(&packing.probes(columns)?).map_err(external)?;
+    let is_repeated = |(row, first): (u64, Option<u64>)| first.is_some_and(|first| first != row);
+    Ok((0..).zip(&first).filter(|pair| is_repeated(*pair)).count() as u64)
+}
+
+/// The name of a column, or of several ones in parentheses.
+fn names_of(schema: &SchemaRef, columns: &[usize]) -> String {
+    let names: Vec<_> = columns.iter().map(|column| schema.field(*column).name().as_str()).collect();
+    match names[..] {
+        [name] => name.to_owned(),
+        _ => format!("({})", names.join(", ")),
     }
 }
 
@@ -38,27 +75,36 @@ impl ColumnIndex {
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) batch: RecordBatch,
-    pub(crate) indexes: Vec<Arc<ColumnIndex>>,
+    pub(crate) indexes: Vec<Arc<TableIndex>>,
     /// By which another process has the same rows.
     pub(crate) name: Option<Arc<str>>,
 }
 
 impl Contents {
-    /// The index on a column.
-    pub(crate) fn index_on(self: &Arc<Self>, column: usize) -> Option<Indexed> {
-        let at = self.indexes.iter().position(|index| index.column == column)?;
-        Some(Indexed { contents: self.clone(), at })
+    /// All indexes.
+    pub(crate) fn all(self: &Arc<Self>) -> impl Iterator<Item = Indexed> {
+        (0..self.indexes.len()).map(|at| Indexed { contents: self.clone(), at })
+    }
+
+    /// The index on columns, in this order.
+    pub(crate) fn index_on(self: &Arc<Self>, columns: &[usize]) -> Option<Indexed> {
+        self.all().find(|indexed| indexed.columns() == columns)
     }
 
     /// The index on a column of this name.
     pub(crate) fn index_named(self: &Arc<Self>, column: &str) -> Option<Indexed> {
-        self.index_on(self.batch.schema_ref().index_of(column).ok()?)
+        self.index_on(&[self.batch.schema_ref().index_of(column).ok()?])
+    }
+
+    /// The type of a column's values.
+    pub(crate) fn value_type(&self, column: usize) -> &DataType {
+        value_type(self.batch.schema_ref().field(column).data_type())
     }
 
     /// The names of the indexed columns.
     pub(crate) fn indexed_columns(&self) -> String {
         let schema = self.batch.schema_ref();
-        let names: Vec<_> = self.indexes.iter().map(|index| schema.field(index.column).name().as_str()).collect();
+        let names: Vec<_> = self.indexes.iter().map(|index| names_of(schema, &index.columns)).collect();
         names.join(", ")
     }
 
@@ -76,7 +122,7 @@ pub(crate) struct Indexed {
 }
 
 impl Indexed {
-    fn own(&self) -> &ColumnIndex {
+    fn own(&self) -> &TableIndex {
         &self.contents.indexes[self.at]
     }
 
@@ -88,18 +134,26 @@ impl Indexed {
         self.own().index.clone()
     }
 
-    /// The number of the indexed column.
-    pub(crate) fn column(&self) -> usize {
-        self.own().column
+    /// How its columns are one key, if it has several.
+    pub(crate) fn packing(&self) -> Option<&Packing> {
+        self.own().packing.as_ref()
     }
 
-    pub(crate) fn column_name(&self) -> &str {
-        self.contents.batch.schema_ref().field(self.column()).name()
+    /// The numbers of the indexed columns.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.own().columns
     }
 
-    /// Whether SQL's equality and order of the column are the index's.
+    /// The name of the column, or those of all.
+    pub(crate) fn column_names(&self) -> String {
+        names_of(self.contents.batch.schema_ref(), self.columns())
+    }
+
+    /// Whether SQL's equality and order of the columns are the index's.
     pub(crate) fn is_sql(&self) -> bool {
-        !matches!(self.index().data_type(), DataType::Float32 | DataType::Float64)
+        let is_float =
+            |column: &usize| matches!(self.contents.value_type(*column), DataType::Float32 | DataType::Float64);
+        !self.columns().iter().any(is_float)
     }
 }
 
@@ -140,14 +194,27 @@ impl Shared {
         &self,
         device: &Device,
         name: &str,
-        column: &str,
+        columns: &[&str],
         is_unique: bool,
         if_not_exists: bool,
     ) -> Result<()> {
-        let number = self.schema.index_of(column).map_err(|_| {
-            let names: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-            plan_datafusion_err!("no column {column} to index: choose one of {}", names.join(", "))
-        })?;
+        let number_of = |column: &&str| {
+            self.schema.index_of(column).map_err(|_| {
+                let names: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+                plan_datafusion_err!("no column {column} to index: choose one of {}", names.join(", "))
+            })
+        };
+        let numbers = columns.iter().map(number_of).collect::<Result<Vec<_>>>()?;
+        if numbers.is_empty() {
+            return plan_err!("an index without columns: name one at least");
+        }
+        if let Some(at) = (1..numbers.len()).find(|at| numbers[..*at].contains(&numbers[*at])) {
+            return plan_err!("column {} is twice in the index: name it once", columns[at]);
+        }
+        if numbers.len() > 1 {
+            let types: Vec<_> = numbers.iter().map(|number| self.schema.field(*number).data_type()).collect();
+            Packing::check(&columns.iter().copied().zip(types).collect::<Vec<_>>())?;
+        }
         self.change(|Contents { batch, indexes, name: table }| {
             let mut indexes = indexes.clone();
             let is_there = indexes.iter().any(|index| index.name == name);
@@ -155,10 +222,11 @@ impl Shared {
                 return plan_err!("there is an index {name}: choose another name, or say IF NOT EXISTS");
             }
             if !is_there {
-                if let Some(other) = indexes.iter().find(|index| index.column == number) {
-                    return plan_err!("column {column} has an index, {}: one is enough", other.name);
+                if let Some(other) = indexes.iter().find(|index| index.columns == numbers) {
+                    let (columns, name) = (names_of(&self.schema, &numbers), &other.name);
+                    return plan_err!("column {columns} has an index, {name}: one is enough");
                 }
-                indexes.push(ColumnIndex::build(device, batch, name, number, is_unique)?);
+                indexes.push(TableIndex::build(device, batch, name, &numbers, is_unique)?);
             }
             Ok(Contents { batch: batch.clone(), indexes, name: table.clone() })
         })
@@ -192,7 +260,7 @@ impl Shared {
             let batch = concat_batches(&self.schema, old.into_iter().chain(rows))?;
             let rebuilt = indexes
                 .iter()
-                .map(|old| ColumnIndex::build(old.index.device(), &batch, &old.name, old.column, old.is_unique));
+                .map(|old| TableIndex::build(old.index.device(), &batch, &old.name, &old.columns, old.is_unique));
             Ok(Contents { indexes: rebuilt.collect::<Result<_>>()?, batch, name: None })
         })
     }

@@ -57,7 +57,7 @@ impl QueryPlanner for Planner {
 struct CreateIndexExec {
     device: Device,
     name: String,
-    column: String,
+    columns: Vec<String>,
     is_unique: bool,
     if_not_exists: bool,
     table: Table,
@@ -84,14 +84,15 @@ impl CreateIndexExec {
         {
             return plan_err!("there are no indexes of kind {using}: say USING lanetree, or leave it out");
         }
-        let [column] = &columns[..] else {
-            return not_impl_err!("an index on {} columns: give one column", columns.len());
-        };
-        let Expr::Column(own) = &column.expr else {
-            return not_impl_err!("an index on {}: give the name of a column", column.expr);
-        };
-        if !column.asc {
-            return plan_err!("an index has no direction, and answers both: leave out DESC");
+        let mut own = Vec::with_capacity(columns.len());
+        for column in columns {
+            let Expr::Column(name) = &column.expr else {
+                return not_impl_err!("an index on {}: give the name of a column", column.expr);
+            };
+            if !column.asc {
+                return plan_err!("an index has no direction, and answers both: leave out DESC");
+            }
+            own.push(name.name.clone());
         }
         let (catalog, full_name) = schema_of(session, table.clone())?;
         let provider = catalog.table(&full_name.table).await?;
@@ -108,8 +109,8 @@ impl CreateIndexExec {
         };
         Ok(Self {
             device: device.clone(),
-            name: name.clone().unwrap_or_else(|| own.name.clone()),
-            column: own.name.clone(),
+            name: name.clone().unwrap_or_else(|| own.join("_")),
+            columns: own,
             is_unique: *unique,
             if_not_exists: *if_not_exists,
             table,
@@ -123,7 +124,8 @@ impl CreateIndexExec {
     }
 
     fn add_to(&self, shared: &Shared) -> Result<()> {
-        shared.add_index(&self.device, &self.name, &self.column, self.is_unique, self.if_not_exists)
+        let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+        shared.add_index(&self.device, &self.name, &columns, self.is_unique, self.if_not_exists)
     }
 }
 
@@ -143,7 +145,8 @@ async fn read(rows: &Arc<dyn ExecutionPlan>, schema: SchemaRef, context: Arc<Tas
 
 impl DisplayAs for CreateIndexExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CreateIndexExec: name={}, column={}, device={}", self.name, self.column, self.device)
+        let columns = self.columns.join(", ");
+        write!(f, "CreateIndexExec: name={}, columns=[{columns}], device={}", self.name, self.device)
     }
 }
 

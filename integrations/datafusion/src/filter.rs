@@ -1,4 +1,4 @@
-//! From SQL's conditions on the indexed column to ranges of its values.
+//! From SQL's conditions on indexed columns to ranges of their values.
 
 use crate::contents::{Indexed, external};
 use core::cmp::Ordering;
@@ -6,11 +6,12 @@ use core::ops::{Bound, RangeBounds};
 use datafusion::arrow::array::{Array, ArrayRef, UInt64Array, cast::AsArray};
 use datafusion::arrow::compute::sum;
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
-use datafusion::common::ScalarValue;
+use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, Like, Operator};
 
-/// What one filter asks of the column. Values are of the index's type and not null.
+/// What one filter asks of a column. Values are of the column's type and not null.
+#[derive(Clone, Debug)]
 pub(crate) enum Condition {
     Range(Bound<ScalarValue>, Bound<ScalarValue>),
     Values(Vec<ScalarValue>),
@@ -119,21 +120,25 @@ fn next_prefix(prefix: &str) -> Option<String> {
     None
 }
 
-/// What all filters ask of the column together: a range, and a list of values unless any will do.
+/// What filters ask of a column together: a range of values, and a list of them unless any will do. Values are of the column's type, of
+/// a dictionary that of its values, and not null.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) low: Bound<ScalarValue>,
-    pub(crate) high: Bound<ScalarValue>,
-    pub(crate) values: Option<Vec<ScalarValue>>,
+pub struct ColumnFilter {
+    /// Where the range begins.
+    pub low: Bound<ScalarValue>,
+    /// Where it ends.
+    pub high: Bound<ScalarValue>,
+    /// The list.
+    pub values: Option<Vec<ScalarValue>>,
 }
 
-impl Default for Wanted {
+impl Default for ColumnFilter {
     fn default() -> Self {
         Self { low: Bound::Unbounded, high: Bound::Unbounded, values: None }
     }
 }
 
-impl Wanted {
+impl ColumnFilter {
     pub(crate) fn restrict(&mut self, condition: Condition) {
         match condition {
             Condition::Range(low, high) => {
@@ -151,38 +156,57 @@ impl Wanted {
         }
     }
 
-    /// The bounds of ranges that are disjoint, in ascending order; `None` if no value is wanted.
-    fn bounds(&self) -> Result<Option<(Bound<ArrayRef>, Bound<ArrayRef>)>> {
-        let Some(values) = &self.values else {
-            return Ok(Some((one(&self.low)?, one(&self.high)?)));
-        };
+    /// The values of the list that are within the range, each once, in ascending order.
+    pub(crate) fn distinct(&self) -> Vec<ScalarValue> {
         let range = (self.low.as_ref(), self.high.as_ref());
-        let mut values: Vec<_> = values.iter().filter(|value| range.contains(*value)).cloned().collect();
+        let own = self.values.iter().flatten();
+        let mut values: Vec<_> = own.filter(|value| range.contains(*value)).cloned().collect();
         // They are of one type, which has an order.
         values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         values.dedup();
+        values
+    }
+
+    /// The bounds of ranges that are disjoint, in ascending order; `None` if no value is wanted.
+    fn bounds(&self) -> Result<Option<(Bound<ArrayRef>, Bound<ArrayRef>)>> {
+        if self.values.is_none() {
+            return Ok(Some((one(&self.low)?, one(&self.high)?)));
+        }
+        let values = self.distinct();
         if values.is_empty() {
             return Ok(None);
         }
         let values = ScalarValue::iter_to_array(values)?;
         Ok(Some((Bound::Included(values.clone()), Bound::Included(values))))
     }
+}
 
-    /// How many rows there are.
-    pub(crate) fn count(&self, indexed: &Indexed) -> Result<usize> {
-        let Some((starts, ends)) = self.bounds()? else { return Ok(0) };
-        let counts = indexed.index().count_range(given(&starts), given(&ends)).map_err(external)?;
-        Ok(sum(&counts).unwrap_or(0) as usize)
+/// The bounds of the ranges of an index's keys that filters on its first columns leave.
+fn bounds(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<Option<(Bound<ArrayRef>, Bound<ArrayRef>)>> {
+    match (indexed.packing(), filters) {
+        (None, [filter]) => filter.bounds(),
+        (Some(packing), [_, ..]) if filters.len() <= packing.len() => {
+            let ranges = packing.ranges(filters)?;
+            Ok(ranges.map(|(firsts, lasts)| (Bound::Included(firsts), Bound::Included(lasts))))
+        }
+        _ => internal_err!("{} filters of an index on {}", filters.len(), indexed.column_names()),
     }
+}
 
-    /// Their numbers, in the order of their values.
-    pub(crate) fn rows(&self, indexed: &Indexed) -> Result<UInt64Array> {
-        let Some((starts, ends)) = self.bounds()? else { return Ok(UInt64Array::from(Vec::<u64>::new())) };
-        let rows = indexed.index().range(given(&starts), given(&ends)).map_err(external)?;
-        // Lists of neighbours: together they are a part of their values.
-        let (first, last) = (rows.offsets()[0] as usize, rows.offsets()[rows.len()] as usize);
-        Ok(rows.values().as_primitive::<UInt64Type>().slice(first, last - first))
-    }
+/// How many rows filters on an index's first columns leave.
+pub(crate) fn count(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<usize> {
+    let Some((starts, ends)) = bounds(indexed, filters)? else { return Ok(0) };
+    let counts = indexed.index().count_range(given(&starts), given(&ends)).map_err(external)?;
+    Ok(sum(&counts).unwrap_or(0) as usize)
+}
+
+/// Their numbers, in the order of their values.
+pub(crate) fn rows(indexed: &Indexed, filters: &[ColumnFilter]) -> Result<UInt64Array> {
+    let Some((starts, ends)) = bounds(indexed, filters)? else { return Ok(UInt64Array::from(Vec::<u64>::new())) };
+    let rows = indexed.index().range(given(&starts), given(&ends)).map_err(external)?;
+    // Lists of neighbours: together they are a part of their values.
+    let (first, last) = (rows.offsets()[0] as usize, rows.offsets()[rows.len()] as usize);
+    Ok(rows.values().as_primitive::<UInt64Type>().slice(first, last - first))
 }
 
 fn one(bound: &Bound<ScalarValue>) -> Result<Bound<ArrayRef>> {
@@ -210,8 +234,8 @@ mod tests {
     use super::*;
     use datafusion::prelude::{col, lit};
 
-    fn wanted(filters: &[Expr]) -> Wanted {
-        let mut wanted = Wanted::default();
+    fn wanted(filters: &[Expr]) -> ColumnFilter {
+        let mut wanted = ColumnFilter::default();
         for filter in filters {
             wanted.restrict(Condition::of(filter, "k", &DataType::Int64).unwrap());
         }

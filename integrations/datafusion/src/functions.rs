@@ -113,11 +113,12 @@ impl<'a> Arguments<'a, '_> {
         for column in on.columns() {
             let own = probes.schema().field_with_name(column)?.data_type().clone();
             if own != *index_type {
-                return plan_err!("{column} is {own}, but {name}.{} is {index_type}: cast it", indexed.column_name());
+                return plan_err!("{column} is {own}, but {name}.{} is {index_type}: cast it", indexed.column_names());
             }
         }
+        let number = indexed.columns()[0];
         let schema = joined(&probes.schema(), &shared.schema, name, join_type)?;
-        Ok(Call { probes, shared, column: indexed.column(), on, join_type, schema })
+        Ok(Call { probes, shared, column: number, on, join_type, schema })
     }
 }
 
@@ -304,7 +305,7 @@ impl TableProvider for Call {
         let schema = project_schema(&self.schema, Some(&joined))?;
         let input = self.probes.scan(session, Some(&read), &[], None).await?;
         let condition = self.on.on(session, &input.schema())?;
-        let Some(indexed) = self.shared.contents().index_on(self.column) else {
+        let Some(indexed) = self.shared.contents().index_on(&[self.column]) else {
             return plan_err!("the index on {} is gone", self.shared.schema.field(self.column).name());
         };
         let columns = (0..self.shared.schema.fields().len()).collect();

@@ -60,10 +60,14 @@ impl IndexLookupExec {
         let (given, table) = (probes.equivalence_properties().clone(), EquivalenceProperties::new(table));
         let is_left = shape.probe_side == JoinSide::Left;
         let (left, right) = if is_left { (given, table) } else { (table, given) };
-        let on: Option<(PhysicalExprRef, PhysicalExprRef)> = match &shape.condition {
-            On::Equal { key, indexed } if is_left => Some((key.clone(), Arc::new(indexed.clone()))),
-            On::Equal { key, indexed } => Some((Arc::new(indexed.clone()), key.clone())),
-            _ => None,
+        let pair = |(key, indexed): (&PhysicalExprRef, &Column)| -> (PhysicalExprRef, PhysicalExprRef) {
+            let (key, indexed) = (key.clone(), Arc::new(indexed.clone()));
+            if is_left { (key, indexed) } else { (indexed, key) }
+        };
+        let on: Vec<_> = match &shape.condition {
+            On::Equal { key, indexed } => vec![pair((key, indexed))],
+            On::AllEqual { keys, indexed } => keys.iter().zip(indexed).map(pair).collect(),
+            On::AsOf { .. } | On::Between { .. } => Vec::new(),
         };
         let joined = join_equivalence_properties(
             left,
@@ -72,7 +76,7 @@ impl IndexLookupExec {
             shape.schema.clone(),
             &[is_left, !is_left],
             Some(shape.probe_side),
-            on.as_slice(),
+            &on,
         )?;
         let mapping = ProjectionMapping::from_indices(&output, &shape.schema)?;
         let equivalences = joined.project(&mapping, project_schema(&shape.schema, Some(&output))?);
@@ -118,11 +122,15 @@ impl DisplayAs for IndexLookupExec {
         write!(f, "IndexLookupExec: join_type={join_type}, ")?;
         match condition {
             On::Equal { key, .. } => write!(f, "key={key}")?,
+            On::AllEqual { keys, .. } => {
+                let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+                write!(f, "key=({})", keys.join(", "))?
+            }
             On::AsOf { key, forward: false } => write!(f, "last_up_to={key}")?,
             On::AsOf { key, forward: true } => write!(f, "first_from={key}")?,
             On::Between { low, high } => write!(f, "between={low} AND {high}")?,
         }
-        write!(f, ", index={}, device={}", self.indexed.column_name(), self.indexed.index().device())?;
+        write!(f, ", index={}, device={}", self.indexed.column_names(), self.indexed.index().device())?;
         if let Some(comparison) = &self.comparison {
             write!(f, ", {comparison}")?;
         }
@@ -161,6 +169,9 @@ impl ExecutionPlan for IndexLookupExec {
     ) -> Result<TreeNodeRecursion> {
         match &self.shape.condition {
             On::Equal { key, .. } | On::AsOf { key, .. } => f(key),
+            On::AllEqual { keys, .. } => {
+                keys.iter().try_fold(TreeNodeRecursion::Continue, |so_far, key| so_far.visit_sibling(|| f(key)))
+            }
             On::Between { low, high } => f(low)?.visit_sibling(|| f(high)),
         }
     }
@@ -204,7 +215,7 @@ impl ExecutionPlan for IndexLookupExec {
         let mut statistics = Statistics::new_unknown(&self.schema());
         let probes = inputs.first().map_or(Precision::Absent, |input| input.num_rows);
         let has_one = match self.shape.condition {
-            On::Equal { .. } => self.indexed.index().is_unique(),
+            On::Equal { .. } | On::AllEqual { .. } => self.indexed.index().is_unique(),
             On::AsOf { .. } => true,
             On::Between { .. } => false,
         };
@@ -325,10 +336,7 @@ impl Lookup {
                 found
             }
             Kind::Filter { present } => {
-                let On::Equal { key, .. } = &self.condition else {
-                    return internal_err!("semi and anti joins are by equality");
-                };
-                let keys = keys_of(key, &batches)?;
+                let keys = self.equal_to(&batches)?;
                 let mut mask = self.timed(|| self.indexed.index().contains(&keys))?;
                 self.crossed(&[&keys, &mask])?;
                 if mask.null_count() > 0 {
@@ -353,8 +361,8 @@ impl Lookup {
         let index = self.indexed.index();
         let reserve = |pairs: usize| self.memory.try_grow(pairs * 2 * size_of::<u64>());
         match &self.condition {
-            On::Equal { key, .. } => {
-                let keys = keys_of(key, batches)?;
+            On::Equal { .. } | On::AllEqual { .. } => {
+                let keys = self.equal_to(batches)?;
                 let (probes, rows) = self.timed(|| index.join(&keys, join))?;
                 self.crossed(&[&keys, &probes, &rows])?;
                 reserve(probes.len())?;
@@ -387,6 +395,18 @@ impl Lookup {
                 self.bus_bytes.add(if self.is_beyond_a_bus() { 4 * size_of::<u64>() * low.len() } else { 0 });
                 Ok(pairs_of(&lists, join))
             }
+        }
+    }
+
+    /// The keys of the index that the probes are to be equal to.
+    fn equal_to(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
+        match (&self.condition, self.indexed.packing()) {
+            (On::Equal { key, .. }, None) => keys_of(key, batches),
+            (On::AllEqual { keys, .. }, Some(packing)) => {
+                let keys = keys.iter().map(|key| keys_of(key, batches)).collect::<Result<Vec<_>>>()?;
+                packing.probes(&keys)
+            }
+            _ => internal_err!("no keys of {} for a look-up by equality", self.indexed.column_names()),
         }
     }
 

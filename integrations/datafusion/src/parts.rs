@@ -1,12 +1,12 @@
 //! What scans and look-ups are made of: for codecs, which send them to processes that have the same tables.
 
-use crate::filter::Wanted;
+use crate::contents::{Contents, Indexed};
+use crate::filter::{ColumnFilter, count};
 use crate::scan::Rows;
 use crate::shape::{On, Shape};
 use crate::{IndexLookupExec, IndexedScanExec, IndexedTable};
-use core::ops::Bound;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{JoinSide, JoinType, ScalarValue, plan_datafusion_err, plan_err};
+use datafusion::common::{JoinSide, JoinType, plan_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// What an [`IndexLookupExec`] is made of, beside its table and its input.
 #[derive(Clone, Debug)]
 pub struct LookupParts {
-    /// The number of the indexed column in the table.
-    pub index: usize,
+    /// The numbers of the indexed columns in the table, in the order of the index.
+    pub index: Vec<usize>,
     /// The join that it stands for.
     pub join_type: JoinType,
     /// The side of the input.
@@ -43,17 +43,13 @@ pub struct ScanParts {
     pub partitions: usize,
 }
 
-/// The values of an indexed column whose rows are read: those of a range, and of a list if there is one.
+/// The rows of an index that are read.
 #[derive(Clone, Debug)]
 pub struct ScanFilter {
-    /// The number of the column in the table.
-    pub index: usize,
-    /// Where the range begins.
-    pub low: Bound<ScalarValue>,
-    /// Where it ends.
-    pub high: Bound<ScalarValue>,
-    /// The list.
-    pub values: Option<Vec<ScalarValue>>,
+    /// The numbers of the indexed columns in the table, in the order of the index.
+    pub index: Vec<usize>,
+    /// What its first columns are: all but the last of these have a list.
+    pub columns: Vec<ColumnFilter>,
     /// The filters as the plan shows them.
     pub texts: Vec<String>,
 }
@@ -69,6 +65,15 @@ fn check(numbers: &[usize], count: usize, what: &str) -> Result<()> {
     }
 }
 
+/// # Errors
+/// A plan error if there is no such index.
+fn index_on(contents: &Arc<Contents>, columns: &[usize]) -> Result<Indexed> {
+    contents.index_on(columns).ok_or_else(|| {
+        let columns: Vec<_> = columns.iter().map(ToString::to_string).collect();
+        plan_datafusion_err!("the table has no index on column {}", columns.join(" and "))
+    })
+}
+
 impl IndexLookupExec {
     /// The [name](IndexedTable::with_name) of its table.
     pub fn table_name(&self) -> Option<&str> {
@@ -79,7 +84,7 @@ impl IndexLookupExec {
     pub fn parts(&self) -> LookupParts {
         let Shape { join_type, probe_side, schema, condition, columns } = &*self.shape;
         LookupParts {
-            index: self.indexed.column(),
+            index: self.indexed.columns().to_vec(),
             join_type: *join_type,
             probe_side: *probe_side,
             schema: schema.clone(),
@@ -98,8 +103,10 @@ impl IndexLookupExec {
         let contents = table.shared().contents();
         check(&columns, contents.batch.num_columns(), "the table")?;
         check(&output, schema.fields().len(), "the join")?;
-        let indexed =
-            contents.index_on(index).ok_or_else(|| plan_datafusion_err!("the table has no index on column {index}"))?;
+        let indexed = index_on(&contents, &index)?;
+        if index.len() != condition.keys() {
+            return plan_err!("{} keys of a look-up in an index on {} columns", condition.keys(), index.len());
+        }
         let shape = Shape { join_type, probe_side, schema, condition, columns };
         if !shape.is_lookup() {
             return plan_err!("no look-up stands for a {join_type} join with probes on the {probe_side} side");
@@ -118,13 +125,9 @@ impl IndexedScanExec {
     pub fn parts(&self) -> ScanParts {
         let filter = match &self.rows {
             Rows::All => None,
-            Rows::Wanted(indexed, wanted, texts) => Some(ScanFilter {
-                index: indexed.column(),
-                low: wanted.low.clone(),
-                high: wanted.high.clone(),
-                values: wanted.values.clone(),
-                texts: texts.clone(),
-            }),
+            Rows::Wanted(indexed, wanted, texts) => {
+                Some(ScanFilter { index: indexed.columns().to_vec(), columns: wanted.to_vec(), texts: texts.clone() })
+            }
         };
         ScanParts {
             columns: self.columns.clone(),
@@ -143,14 +146,16 @@ impl IndexedScanExec {
         let contents = table.shared().contents();
         check(&columns, contents.batch.num_columns(), "the table")?;
         let most = limit.unwrap_or(usize::MAX);
-        let Some(ScanFilter { index, low, high, values, texts }) = filter else {
+        let Some(ScanFilter { index, columns: wanted, texts }) = filter else {
             let count = most.min(contents.batch.num_rows());
             return Self::new(contents, Some(&columns), Rows::All, (count, limit), partitions.max(1));
         };
-        let indexed =
-            contents.index_on(index).ok_or_else(|| plan_datafusion_err!("the table has no index on column {index}"))?;
-        let wanted = Wanted { low, high, values };
-        let count = wanted.count(&indexed)?;
+        let indexed = index_on(&contents, &index)?;
+        let has_lists = wanted.split_last().is_some_and(|(_, lists)| lists.iter().all(|list| list.values.is_some()));
+        if wanted.len() > index.len() || !has_lists {
+            return plan_err!("{} filters are not those of an index on {} columns", wanted.len(), index.len());
+        }
+        let count = count(&indexed, &wanted)?;
         Self::of_some(indexed, Some(&columns), limit, (wanted, count), texts)
     }
 }

@@ -1,10 +1,12 @@
+use crate::contents::Indexed;
 use crate::costs::{Comparison, Costs};
 use crate::ddl::Planner;
 use crate::functions::{AsOf, Ranges};
 use crate::lookup::IndexLookupExec;
+use crate::packing::value_type;
 use crate::scan::IndexedScanExec;
 use crate::shape::{On, Shape};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -17,6 +19,7 @@ use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
@@ -117,17 +120,16 @@ struct Candidate<'a> {
 }
 
 enum Condition<'a> {
-    /// Of expressions over each side.
-    Equal([&'a PhysicalExprRef; 2]),
+    /// Of expressions over the left and the right side.
+    Equal(&'a [(PhysicalExprRef, PhysicalExprRef)]),
     /// Anything.
     Filter(&'a JoinFilter),
 }
 
 impl<'a> Candidate<'a> {
     fn of(node: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
-        let equal = |on: &'a [(PhysicalExprRef, PhysicalExprRef)], nulls: NullEquality| match on {
-            [(left, right)] if nulls == NullEquality::NullEqualsNothing => Some(Condition::Equal([left, right])),
-            _ => None,
+        let equal = |on: &'a [(PhysicalExprRef, PhysicalExprRef)], nulls: NullEquality| {
+            (nulls == NullEquality::NullEqualsNothing).then_some(Condition::Equal(on))
         };
         if node.fetch().is_some() {
             return None;
@@ -162,23 +164,20 @@ impl<'a> Candidate<'a> {
     fn lookup(&self, probe_side: JoinSide, costs: &Costs) -> Result<Option<(IndexLookupExec, Comparison)>> {
         let [left, right] = self.sides;
         let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
-        let Some(scan) = table.downcast_ref::<IndexedScanExec>() else { return Ok(None) };
-        let Some((column, condition)) = self.condition.on(probe_side)? else { return Ok(None) };
-        let number = scan.columns().get(column);
-        let Some(indexed) = number.and_then(|number| scan.contents().index_on(*number)) else { return Ok(None) };
+        let Some((scan, columns)) = scan_of(table) else { return Ok(None) };
+        let Some((indexed, condition)) = self.condition.on(probe_side, scan, &columns)? else { return Ok(None) };
         if !scan.is_bare() || !indexed.is_sql() {
             return Ok(None);
         }
         let keys = match &condition {
             On::Equal { key, .. } | On::AsOf { key, .. } => vec![key],
+            On::AllEqual { keys, .. } => keys.iter().collect(),
             On::Between { low, high } => vec![low, high],
         };
-        for key in keys {
-            let key_type = match key.data_type(&probes.schema())? {
-                DataType::Dictionary(_, values) => *values,
-                other => other,
-            };
-            if key_type != *indexed.index().data_type() {
+        // The first column is that of both bounds of a range.
+        let indexed_columns = indexed.columns().iter().chain(indexed.columns());
+        for (key, column) in keys.into_iter().zip(indexed_columns) {
+            if value_type(&key.data_type(&probes.schema())?) != indexed.contents.value_type(*column) {
                 return Ok(None);
             }
         }
@@ -187,7 +186,6 @@ impl<'a> Candidate<'a> {
             return Ok(None);
         }
         let schema: SchemaRef = Arc::new(build_join_schema(&left.schema(), &right.schema(), &self.join_type).0);
-        let columns = scan.columns().to_vec();
         let shape = Shape { join_type: self.join_type, probe_side, schema, condition, columns };
         if !shape.is_lookup() {
             return Ok(None);
@@ -205,17 +203,55 @@ impl<'a> Candidate<'a> {
 }
 
 impl Condition<'_> {
-    /// What it asks of a column of the table, and which one that is.
-    fn on(&self, probe_side: JoinSide) -> Result<Option<(usize, On)>> {
+    /// What it asks of an index of a table, some columns of which are its side, and of which one.
+    fn on(&self, probe_side: JoinSide, table: &IndexedScanExec, columns: &[usize]) -> Result<Option<(Indexed, On)>> {
+        let number = |column: usize| columns.get(column).copied();
+        let index_on = |columns: &[usize]| table.contents().index_on(columns);
         match *self {
-            Self::Equal([left, right]) => {
-                let (key, column) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
-                let Some(indexed) = column.downcast_ref::<Column>() else { return Ok(None) };
-                Ok(Some((indexed.index(), On::Equal { key: key.clone(), indexed: indexed.clone() })))
+            Self::Equal(pairs) => {
+                // Keys, columns of the scan, and their numbers in the table.
+                let mut on = Vec::with_capacity(pairs.len());
+                for (left, right) in pairs {
+                    let (key, column) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
+                    let Some(column) = column.downcast_ref::<Column>() else { return Ok(None) };
+                    let Some(number) = number(column.index()) else { return Ok(None) };
+                    on.push((key, column, number));
+                }
+                if let [(key, column, number)] = on[..] {
+                    let on = On::Equal { key: key.clone(), indexed: column.clone() };
+                    return Ok(index_on(&[number]).map(|indexed| (indexed, on)));
+                }
+                // In any order.
+                let place = |column: &usize| on.iter().position(|(.., number)| number == column);
+                let places = |indexed: Indexed| {
+                    let places: Option<Vec<_>> = indexed.columns().iter().map(place).collect();
+                    Some((places.filter(|places| places.len() == on.len())?, indexed))
+                };
+                Ok(table.contents().all().find_map(places).map(|(places, indexed)| {
+                    let keys = places.iter().map(|place| on[*place].0.clone()).collect();
+                    let columns = places.iter().map(|place| on[*place].1.clone()).collect();
+                    (indexed, On::AllEqual { keys, indexed: columns })
+                }))
             }
-            Self::Filter(filter) => between(filter, probe_side),
+            Self::Filter(filter) => {
+                Ok(between(filter, probe_side)?.and_then(|(column, on)| Some((index_on(&[number(column)?])?, on))))
+            }
         }
     }
+}
+
+/// The scan of a table that is a side of a join, and the numbers of the columns of that side; some may have been moved or left out.
+fn scan_of(side: &Arc<dyn ExecutionPlan>) -> Option<(&IndexedScanExec, Vec<usize>)> {
+    if let Some(scan) = side.downcast_ref::<IndexedScanExec>() {
+        return Some((scan, scan.columns().to_vec()));
+    }
+    let projection = side.downcast_ref::<ProjectionExec>()?;
+    let scan = projection.input().downcast_ref::<IndexedScanExec>()?;
+    let column = |expr: &ProjectionExpr| {
+        let column = expr.expr.downcast_ref::<Column>().filter(|column| column.name() == expr.alias)?;
+        scan.columns().get(column.index()).copied()
+    };
+    Some((scan, projection.expr().iter().map(column).collect::<Option<_>>()?))
 }
 
 /// `column >= low AND column <= high`, in any order and direction, with a column of the table and expressions over the probes.

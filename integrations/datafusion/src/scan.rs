@@ -1,6 +1,6 @@
 use crate::contents::{Contents, Indexed, batch_of};
 use crate::costs::Comparison;
-use crate::filter::Wanted;
+use crate::filter::{self, ColumnFilter};
 use core::fmt;
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -10,7 +10,7 @@ use datafusion::common::{Statistics, internal_err, project_schema};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -20,7 +20,7 @@ use futures::stream;
 use std::sync::Arc;
 
 /// Reads rows of an [`IndexedTable`](crate::IndexedTable): all of them in the table's order, or those that the index finds, in
-/// the order of the indexed column.
+/// the order of the indexed columns.
 #[derive(Clone, Debug)]
 pub struct IndexedScanExec {
     pub(crate) contents: Arc<Contents>,
@@ -40,7 +40,7 @@ pub struct IndexedScanExec {
 pub(crate) enum Rows {
     All,
     /// With the filters as the plan shows them.
-    Wanted(Indexed, Arc<Wanted>, Vec<String>),
+    Wanted(Indexed, Arc<[ColumnFilter]>, Vec<String>),
 }
 
 impl IndexedScanExec {
@@ -62,12 +62,12 @@ impl IndexedScanExec {
         indexed: Indexed,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
-        (wanted, count): (Wanted, usize),
+        (wanted, count): (Vec<ColumnFilter>, usize),
         filters: Vec<String>,
     ) -> Result<Self> {
         let count = limit.unwrap_or(usize::MAX).min(count);
         let contents = indexed.contents.clone();
-        Self::new(contents, projection, Rows::Wanted(indexed, Arc::new(wanted), filters), (count, limit), 1)
+        Self::new(contents, projection, Rows::Wanted(indexed, wanted.into(), filters), (count, limit), 1)
     }
 
     /// The same scan, whose display says why a join does not look up in the index.
@@ -85,12 +85,24 @@ impl IndexedScanExec {
         let schema = project_schema(contents.batch.schema_ref(), projection)?;
         let columns = projection.cloned().unwrap_or_else(|| (0..contents.batch.num_columns()).collect());
         let mut equivalences = EquivalenceProperties::new(schema);
-        if let Rows::Wanted(indexed, ..) = &rows
-            && let Some(at) = columns.iter().position(|column| *column == indexed.column())
-        {
-            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(indexed.column_name(), at));
-            // No null is found, so this is the other order, too; it is that of SQL's ORDER BY.
-            equivalences.add_ordering([PhysicalSortExpr::new_default(column).nulls_last()]);
+        if let Rows::Wanted(indexed, wanted, _) = &rows {
+            let mut ordering = Vec::new();
+            for (number, column) in indexed.columns().iter().enumerate() {
+                let is_one = wanted.get(number).is_some_and(|filter| filter.distinct().len() == 1);
+                let at = columns.iter().position(|own| own == column);
+                let expr = at.map(|at| -> Arc<dyn PhysicalExpr> {
+                    Arc::new(Column::new(contents.batch.schema_ref().field(*column).name(), at))
+                });
+                match expr {
+                    // Rows are in the order of the columns after it.
+                    Some(expr) if is_one => equivalences.add_constants([ConstExpr::from(expr)])?,
+                    None if is_one => {}
+                    // Nulls are last; none is found of a column with a condition. It is the order of SQL's ORDER BY.
+                    Some(expr) => ordering.push(PhysicalSortExpr::new_default(expr).nulls_last()),
+                    None => break,
+                }
+            }
+            equivalences.add_ordering(ordering);
         }
         let partitioning = Partitioning::UnknownPartitioning(partitions);
         let properties =
@@ -138,7 +150,7 @@ impl DisplayAs for IndexedScanExec {
                 write!(f, "IndexedScanExec: indexes=[{}], rows={}", self.contents.indexed_columns(), self.count)?
             }
             Rows::Wanted(indexed, _, filters) => {
-                let (column, device) = (indexed.column_name(), indexed.index().device());
+                let (column, device) = (indexed.column_names(), indexed.index().device());
                 write!(f, "IndexedScanExec: index={column}, rows={}", self.count)?;
                 write!(f, ", filters=[{}], device={device}", filters.join(", "))?
             }
@@ -237,7 +249,7 @@ impl Reader {
             Rows::Wanted(indexed, wanted, _) => {
                 let found = match &mut self.found {
                     Some(found) => found,
-                    none => none.insert(wanted.rows(indexed)?),
+                    none => none.insert(filter::rows(indexed, wanted)?),
                 };
                 // (They were counted when the plan was made, and do not change.)
                 batch_of(&self.schema, contents.take(columns, &found.slice(self.next, rows))?, rows)?

@@ -30,6 +30,13 @@ pub enum On {
         /// The indexed column, over the table's side.
         indexed: Column,
     },
+    /// Those whose values are the keys, of an index on several columns.
+    AllEqual {
+        /// The keys, in the order of the index.
+        keys: Vec<PhysicalExprRef>,
+        /// The indexed columns, over the table's side.
+        indexed: Vec<Column>,
+    },
     /// The one whose value is the nearest to the key.
     AsOf {
         /// The key.
@@ -44,6 +51,16 @@ pub enum On {
         /// The larger one.
         high: PhysicalExprRef,
     },
+}
+
+impl On {
+    /// How many columns are compared.
+    pub(crate) fn keys(&self) -> usize {
+        match self {
+            Self::AllEqual { keys, .. } => keys.len(),
+            Self::Equal { .. } | Self::AsOf { .. } | Self::Between { .. } => 1,
+        }
+    }
 }
 
 /// What is done with probes.
@@ -79,7 +96,7 @@ impl Shape {
     pub(crate) fn is_lookup(&self) -> bool {
         match self.kind() {
             Some(Kind::Pairs(_)) => true,
-            Some(Kind::Filter { .. }) => matches!(self.condition, On::Equal { .. }),
+            Some(Kind::Filter { .. }) => matches!(self.condition, On::Equal { .. } | On::AllEqual { .. }),
             None => false,
         }
     }

@@ -1,5 +1,5 @@
 use crate::contents::{Contents, Indexed, Shared};
-use crate::filter::{Condition, Wanted};
+use crate::filter::{ColumnFilter, Condition, count};
 use crate::insert::Insert;
 use crate::scan::IndexedScanExec;
 use async_trait::async_trait;
@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, DFSchema, SchemaExt, Statistics, not_impl_err, plan_datafusion_err};
+use datafusion::common::{Column, DFSchema, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
@@ -38,7 +38,7 @@ impl IndexedTable {
     /// the device or main memory has no room; an Arrow error for batches of other schemas.
     pub fn new(device: &Device, schema: SchemaRef, batches: &[RecordBatch], column: &str) -> Result<Self> {
         let shared = Shared::new(schema, batches)?;
-        shared.add_index(device, column, column, false, false)?;
+        shared.add_index(device, column, &[column], false, false)?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -47,7 +47,20 @@ impl IndexedTable {
     /// # Errors
     /// As [`IndexedTable::new`]; a plan error if the column has an index.
     pub fn add_index(&self, device: &Device, column: &str) -> Result<()> {
-        self.shared.add_index(device, column, column, false, false)
+        self.shared.add_index(device, column, &[column], false, false)
+    }
+
+    /// Adds one index on several columns together, named as the columns are with `_` between them. Its order is that of the first
+    /// column, then that of the second, and so on. It answers conditions on its first columns: one of `a` and `b` answers `a = 1`, `a < 1`,
+    /// `a = 1 AND b = 2`, `a IN (1, 2) AND b BETWEEN 3 AND 4`; and joins that equate all of its columns. Returns when it is complete.
+    ///
+    /// Columns are of integers, dates, times or decimals, whose values need up to 128 bits together: two of 64 bits, or four of 32.
+    ///
+    /// # Errors
+    /// As [`IndexedTable::new`]; a plan error for columns of other types, or of more bits, and if there is an index on the same columns in
+    /// the same order; an execution error if values of 128 bits and nulls have no room together.
+    pub fn add_index_on(&self, device: &Device, columns: &[&str]) -> Result<()> {
+        self.shared.add_index(device, &columns.join("_"), columns, false, false)
     }
 
     /// Takes the index of a name away, which is its column's unless `CREATE INDEX` gave it another. The rows stay, and so does the
@@ -78,12 +91,12 @@ impl IndexedTable {
         self.shared.contents().name.clone()
     }
 
-    /// The names of the indexed columns.
+    /// The names of the columns that have an index of their own.
     pub fn indexed_columns(&self) -> Vec<String> {
         let contents = self.shared.contents();
         let schema = contents.batch.schema();
         (0..schema.fields().len())
-            .filter(|column| contents.index_on(*column).is_some())
+            .filter(|column| contents.index_on(&[*column]).is_some())
             .map(|column| schema.field(column).name().clone())
             .collect()
     }
@@ -102,13 +115,58 @@ impl IndexedTable {
     }
 }
 
-/// The index that answers a filter, and the condition on its column.
-fn condition(contents: &Arc<Contents>, filter: &Expr) -> Option<(Indexed, Condition)> {
+/// More ranges of an index than these are not asked at once: the lists of further columns are tried on the rows that are found.
+const MOST_RANGES: usize = 1 << 16;
+
+/// What an index is asked.
+struct Asked {
+    indexed: Indexed,
+    /// On its first columns.
+    wanted: Vec<ColumnFilter>,
+    /// The numbers of the filters that it answers.
+    own: Vec<usize>,
+}
+
+/// What filters together ask of each index that answers any of them: as many of its first columns as have conditions, up to the first
+/// one that is not restricted to a list of values.
+fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
+    let conditions: Vec<_> = filters.iter().map(|filter| condition(contents, filter)).collect();
+    let ask = |indexed: Indexed| {
+        let (mut wanted, mut own, mut ranges) = (Vec::new(), Vec::new(), 1_usize);
+        for column in indexed.columns() {
+            let mut of_column = ColumnFilter::default();
+            let before = own.len();
+            for (number, condition) in conditions.iter().enumerate() {
+                if let Some((of, condition)) = condition
+                    && of == column
+                {
+                    of_column.restrict(condition.clone());
+                    own.push(number);
+                }
+            }
+            let count = of_column.values.as_ref().map_or(1, |_| of_column.distinct().len());
+            ranges = ranges.saturating_mul(count);
+            if own.len() == before || !wanted.is_empty() && ranges > MOST_RANGES {
+                own.truncate(before);
+                break;
+            }
+            let has_list = of_column.values.is_some();
+            wanted.push(of_column);
+            if !has_list {
+                break;
+            }
+        }
+        (!own.is_empty()).then_some(Asked { indexed, wanted, own })
+    };
+    contents.all().filter(Indexed::is_sql).filter_map(ask).collect()
+}
+
+/// What a filter asks of one column of the table, if that is all it asks.
+fn condition(contents: &Contents, filter: &Expr) -> Option<(usize, Condition)> {
     let columns = filter.column_refs();
     let (Some(column), 1) = (columns.iter().next(), columns.len()) else { return None };
-    let indexed = contents.index_named(&column.name).filter(Indexed::is_sql)?;
-    let condition = Condition::of(filter, indexed.column_name(), indexed.index().data_type())?;
-    Some((indexed, condition))
+    let number = contents.batch.schema_ref().index_of(&column.name).ok()?;
+    Some((number, Condition::of(filter, &column.name, contents.value_type(number))?))
 }
 
 /// A filter on the table's own schema, whose columns have no qualifiers.
@@ -142,31 +200,33 @@ impl TableProvider for IndexedTable {
             let (partitions, batch_size) = (state.config().target_partitions(), state.config().batch_size());
             return Ok(Arc::new(IndexedScanExec::of_all(contents, projection, limit, partitions, batch_size)?));
         }
-        // What is wanted of each index, and by which filters.
-        let mut asked: Vec<(Indexed, Wanted, Vec<&Expr>)> = Vec::new();
-        for filter in filters {
-            let (indexed, condition) = condition(&contents, filter)
-                .ok_or_else(|| plan_datafusion_err!("no index on {} answers {filter}", contents.indexed_columns()))?;
-            let at = asked.iter().position(|(other, ..)| other.column() == indexed.column()).unwrap_or_else(|| {
-                asked.push((indexed, Wanted::default(), Vec::new()));
-                asked.len() - 1
-            });
-            asked[at].1.restrict(condition);
-            asked[at].2.push(filter);
+        // The index that finds the fewest rows; of those the one that answers the most filters. The others are tried on its rows.
+        let mut best = None;
+        for asked in asked(&contents, &filters.iter().collect::<Vec<_>>()) {
+            let count = count(&asked.indexed, &asked.wanted)?;
+            let cost = (count, usize::MAX - asked.own.len());
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, asked));
+            }
         }
-        // The index that finds the fewest rows; the others' filters are tried on those.
-        let mut best = (usize::MAX, 0);
-        for (at, (indexed, wanted, _)) in asked.iter().enumerate() {
-            best = best.min((wanted.count(indexed)?, at));
-        }
-        let (count, best) = best;
-        let (indexed, wanted, own) = asked.swap_remove(best);
-        let names = own.iter().map(ToString::to_string).collect();
-        let rest_columns: Vec<_> = asked.iter().map(|(indexed, ..)| indexed.column()).collect();
-        let rest = asked.into_iter().flat_map(|(.., filters)| filters).cloned().map(unqualified);
-        let Some(rest) = conjunction(rest.collect::<Result<Vec<_>>>()?) else {
-            return Ok(Arc::new(IndexedScanExec::of_some(indexed, projection, limit, (wanted, count), names)?));
+        let own = best.as_ref().map_or(&[][..], |(_, asked)| &asked.own);
+        let rest: Vec<&Expr> =
+            (0..).zip(filters).filter(|(number, _)| !own.contains(number)).map(|(_, filter)| filter).collect();
+        let scan = |projection: Option<&Vec<usize>>, limit| match &best {
+            Some(((count, _), Asked { indexed, wanted, own })) => {
+                let texts = own.iter().map(|number| filters[*number].to_string()).collect();
+                IndexedScanExec::of_some(indexed.clone(), projection, limit, (wanted.clone(), *count), texts)
+            }
+            // An index was dropped since it was to answer the filters.
+            None => IndexedScanExec::of_all(contents.clone(), projection, limit, 1, state.config().batch_size()),
         };
+        let mut rest_columns = Vec::new();
+        for column in rest.iter().flat_map(|filter| filter.column_refs()) {
+            rest_columns.push(self.shared.schema.index_of(&column.name)?);
+        }
+        rest_columns.sort_unstable();
+        let rest = rest.into_iter().cloned().map(unqualified).collect::<Result<Vec<_>>>()?;
+        let Some(rest) = conjunction(rest) else { return Ok(Arc::new(scan(projection, limit)?)) };
         // They may need columns that are not wanted.
         let wide = projection.map(|columns| {
             let mut wide = columns.clone();
@@ -177,7 +237,7 @@ impl TableProvider for IndexedTable {
             }
             wide
         });
-        let scan = IndexedScanExec::of_some(indexed, wide.as_ref(), None, (wanted, count), names)?;
+        let scan = scan(wide.as_ref(), None)?;
         let predicate = state.create_physical_expr(rest, &DFSchema::try_from(scan.schema())?)?;
         // The wanted columns are the first ones.
         let output = projection.map(|columns| (0..columns.len()).collect());
@@ -187,11 +247,12 @@ impl TableProvider for IndexedTable {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let contents = self.shared.contents();
-        let support = |filter: &&Expr| match condition(&contents, filter) {
-            Some(_) => TableProviderFilterPushDown::Exact,
-            None => TableProviderFilterPushDown::Unsupported,
+        let asked = asked(&contents, filters);
+        let support = |number: usize| match asked.iter().any(|asked| asked.own.contains(&number)) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
         };
-        Ok(filters.iter().map(support).collect())
+        Ok((0..filters.len()).map(support).collect())
     }
 
     fn statistics(&self) -> Option<Statistics> {

@@ -16,6 +16,7 @@ use lanetree_datafusion::Costs;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock};
@@ -78,6 +79,13 @@ const QUERIES: [(&str, &[&str]); 6] = [
         &["Anti", "table=customer@"],
     ),
 ];
+
+/// The query during which an executor is killed. No other one looks up in `partsupp`.
+const KILLED: &str = "SELECT l_returnflag, count(*) AS pairs, sum(ps_availqty) AS quantity
+     FROM lineitem JOIN partsupp ON l_partkey = ps_partkey GROUP BY l_returnflag ORDER BY l_returnflag";
+
+/// Linux's flag of an `open` that does not wait.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// A table: its name, schema and rows.
 type Rows = (&'static str, SchemaRef, Vec<RecordBatch>);
@@ -159,17 +167,6 @@ fn free_ports<const N: usize>() -> [String; N] {
     ports.try_into().unwrap()
 }
 
-/// Whether a folder has a file with bytes, at any depth.
-fn has_output(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|entries| {
-        entries.flatten().any(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => has_output(&entry.path()),
-            Ok(metadata) => metadata.len() > 0,
-            Err(_) => false,
-        })
-    })
-}
-
 async fn wait_until(what: &str, is_true: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_true() {
@@ -239,6 +236,38 @@ impl Cluster {
         opened.map(|(shard, _)| shard.to_owned()).collect()
     }
 
+    /// Puts pipes in place of the shards of a table: an executor that opens one waits until somebody writes into it.
+    fn make_pipes(&self, executor: &str, table: &str) -> Vec<PathBuf> {
+        let folder = fs::read_dir(self.folder.path().join(format!("of-{executor}"))).unwrap();
+        let is_shard = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.starts_with(&format!("{table}.")) && name.ends_with(".shard")
+        };
+        let shards: Vec<_> = folder.map(|entry| entry.unwrap().path()).filter(is_shard).collect();
+        assert_eq!(shards.len(), PARTITIONS);
+        for shard in &shards {
+            fs::remove_file(shard).unwrap();
+            assert!(Command::new("mkfifo").arg(shard).status().unwrap().success());
+        }
+        shards
+    }
+
+    /// Kills an executor when a task of it waits for one of these pipes.
+    async fn kill_in_a_task<T>(&mut self, number: usize, pipes: &[PathBuf], job: &tokio::task::JoinHandle<T>) {
+        // Only a pipe that somebody waits for can be opened to write without waiting. The executor goes on then, with an error; it is
+        // killed before that gets anywhere.
+        let is_waited_for = |pipe: &PathBuf| File::options().write(true).custom_flags(O_NONBLOCK).open(pipe).is_ok();
+        let started = Instant::now();
+        while !pipes.iter().any(is_waited_for) {
+            assert!(!job.is_finished(), "the job was done before the executor was killed\n{}", self.logs());
+            assert!(started.elapsed() < Duration::from_secs(120), "no task waits for a shard\n{}", self.logs());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.executors[number].0.kill().unwrap();
+        self.executors[number].0.wait().unwrap();
+        assert!(!job.is_finished(), "{}", self.logs());
+    }
+
     /// A client, whose results come from executors over the network even where their files could be read.
     async fn client(&self) -> SessionContext {
         let config = SessionConfig::new_with_ballista()
@@ -285,7 +314,7 @@ fn one_process(tables: &[(Rows, Kept)]) -> SessionContext {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_executors_answer_as_one_process_does_also_when_one_of_them_is_killed() {
+async fn two_executors_answer_as_one_process_does_also_when_one_of_them_is_killed_in_a_task() {
     let alone = one_process(&TPCH);
     let mut cluster = Cluster::start(&TPCH).await;
     let client = cluster.client().await;
@@ -307,28 +336,23 @@ async fn two_executors_answer_as_one_process_does_also_when_one_of_them_is_kille
     });
     assert!(own.is_disjoint(&others) && own.len() == PARTITIONS && others.len() == PARTITIONS, "{own:?} {others:?}");
 
-    // A new job, one of whose executors is killed when it has begun to write what the next stage reads.
-    let jobs = || -> BTreeSet<PathBuf> {
-        let work = cluster.folder.path().join("work-executor0");
-        fs::read_dir(work).unwrap().flatten().map(|entry| entry.path()).collect()
-    };
-    let earlier = jobs();
-    let (sql, in_job) = (QUERIES[0].0, client.clone());
+    // A new job, one of whose executors is killed in the middle of a task: while it waits for a shard, which is a pipe in place of a
+    // file there.
+    let pipes = cluster.make_pipes("executor0", "partsupp");
+    let (sql, in_job) = (KILLED, client.clone());
+    expected.push(rows(&alone, sql).await.unwrap());
     let job = tokio::spawn(async move { rows(&in_job, sql).await });
-    wait_until("output of the executor", || jobs().difference(&earlier).any(|job| has_output(job))).await;
-    cluster.executors[0].0.kill().unwrap();
-    cluster.executors[0].0.wait().unwrap();
-    assert!(!job.is_finished(), "the job was done before the executor was killed");
-    match job.await.unwrap() {
-        Ok(found) => assert_eq!(found, expected[0]),
-        Err(error) => panic!("{error}\n{}", cluster.logs()),
+    cluster.kill_in_a_task(0, &pipes, &job).await;
+    match tokio::time::timeout(Duration::from_secs(180), job).await {
+        Ok(Ok(Ok(found))) => assert_eq!(Some(&found), expected.last()),
+        other => panic!("{other:?}\n{}", cluster.logs()),
     }
     assert!(cluster.scheduler.0.try_wait().unwrap().is_none());
     // And the one that is left answers all, with all shards.
     for ((sql, _), expected) in QUERIES.iter().zip(&expected) {
         assert_eq!(&rows(&client, sql).await.unwrap(), expected);
     }
-    assert_eq!(cluster.shards("executor1").len(), 2 * PARTITIONS);
+    assert_eq!(cluster.shards("executor1").len(), 3 * PARTITIONS);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -162,7 +162,8 @@ async fn create_index_says_what_is_wrong() {
     run(session, "CREATE TABLE flags AS SELECT true AS f").await.unwrap();
     for (sql, said) in [
         ("CREATE INDEX x ON t USING hash (k)", "no indexes of kind hash: say USING lanetree"),
-        ("CREATE INDEX x ON t (k, a)", "an index on 2 columns: give one column"),
+        ("CREATE INDEX x ON t (k, k)", "column k is twice in the index"),
+        ("CREATE INDEX x ON t (k, s)", "s is Utf8, which can't be in an index on several columns"),
         ("CREATE INDEX x ON t (k + 1)", "give the name of a column"),
         ("CREATE INDEX x ON t (k DESC)", "leave out DESC"),
         ("CREATE INDEX x ON v (k)", "v is a view"),

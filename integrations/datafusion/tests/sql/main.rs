@@ -2,6 +2,7 @@
 
 mod changes;
 mod choice;
+mod composite;
 mod functions;
 mod parts;
 mod slt;

@@ -11,14 +11,14 @@ use lanetree_datafusion::{IndexLookupExec, IndexedScanExec, IndexedTable};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-type Replicas = HashMap<String, IndexedTable>;
+pub(crate) type Replicas = HashMap<String, IndexedTable>;
 
 async fn table_of(session: &SessionContext, name: &str) -> IndexedTable {
     session.table_provider(name).await.unwrap().downcast_ref::<IndexedTable>().unwrap().clone()
 }
 
 /// The same plan over other tables, and how many of its nodes were made again.
-fn made_again(plan: Arc<dyn ExecutionPlan>, replicas: &Replicas) -> (Arc<dyn ExecutionPlan>, usize) {
+pub(crate) fn made_again(plan: Arc<dyn ExecutionPlan>, replicas: &Replicas) -> (Arc<dyn ExecutionPlan>, usize) {
     let mut count = 0;
     let plan = plan.transform_up(|node| {
         let again: Arc<dyn ExecutionPlan> = if let Some(lookup) = node.downcast_ref::<IndexLookupExec>() {
@@ -105,7 +105,7 @@ async fn parts_that_do_not_fit_the_table_are_refused() {
         change(&mut parts);
         IndexLookupExec::of_parts(&i, node.children()[0].clone(), parts).unwrap_err().to_string()
     };
-    assert!(refused(&|parts| parts.index = 0).contains("no index on column 0"));
+    assert!(refused(&|parts| parts.index = vec![0]).contains("no index on column 0"));
     assert!(refused(&|parts| parts.columns = vec![0, 3]).contains("no column 3 of the table, which has 3"));
     assert!(refused(&|parts| parts.output = vec![99]).contains("no column 99 of the join"));
     assert!(
@@ -115,7 +115,7 @@ async fn parts_that_do_not_fit_the_table_are_refused() {
     let scan = lookups.iter().filter_map(|node| node.downcast_ref::<IndexedScanExec>());
     let scan = scan.map(IndexedScanExec::parts).find(|parts| parts.filter.is_some()).unwrap();
     let mut other = scan.clone();
-    other.filter.as_mut().unwrap().index = 2;
+    other.filter.as_mut().unwrap().index = vec![2];
     assert!(IndexedScanExec::of_parts(&i, other).unwrap_err().to_string().contains("no index on column 2"));
     let other = lanetree_datafusion::ScanParts { columns: vec![7], ..scan };
     assert!(IndexedScanExec::of_parts(&i, other).unwrap_err().to_string().contains("no column 7"));
