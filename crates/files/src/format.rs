@@ -56,6 +56,7 @@ pub(crate) const PIECE: usize = 1 << 20;
 /// Bytes that are written at a time: whole pieces that caches hold.
 const WRITTEN: usize = 4 * PIECE;
 /// Pairs of a window: whole pieces, whatever the types are.
+#[cfg(feature = "hbtree")]
 pub(crate) const WINDOW: usize = PIECE;
 /// Keys that a thread compares at a time.
 const KEYS_AT_ONCE: usize = 1 << 16;
@@ -533,7 +534,7 @@ impl<'a> Reader<'a> {
         self.check_windows()
     }
 
-    /// Reads and checks pairs from `first` on, which is a multiple of [`WINDOW`], as their number is unless they are the last ones.
+    /// Reads and checks pairs from `first` on, which is a multiple of `WINDOW`, as their number is unless they are the last ones.
     /// Takes the key before them, and returns their last one. After all windows comes [`Reader::check_windows`].
     pub(crate) fn read_window<K: AnyKey, V: Value>(
         &self,

@@ -94,9 +94,9 @@ pub trait Load<Of = of::Index> {
 
     /// Builds an index on a device, with the builder's options, over the pairs of a file. Any index may have saved it.
     ///
-    /// Takes device memory for the pairs, in addition to the index. For a GPU they go through pinned memory of at most
-    /// 64 MiB (of keys and values of 8 bytes): the next ones are read while some are copied. A source that is better
-    /// read at once ([`ReadAt::reads_at_once`]) takes main memory for all pairs. An HB+-tree's pairs go from the file
+    /// Takes device memory for the pairs, in addition to the index. For a GPU all threads read them, by a MiB each at a
+    /// time, into pinned memory of at most 32 MiB, while others are copied. A source that is better read at once
+    /// ([`ReadAt::reads_at_once`]) takes main memory for all pairs. An HB+-tree's pairs go from the file
     /// into its leaves, window by window, and take no other memory.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ pub(crate) fn pairs<K: AnyKey, V: Value>(
     let key_pieces = lens[0].div_ceil(PIECE);
     let pieces = key_pieces + lens[1].div_ceil(PIECE);
     // A thread reads into one while another one is copied.
-    let count = pieces.min(2 * threads()).min(MOST).max(1);
+    let count = pieces.min(2 * threads()).clamp(1, MOST);
     let slots = Slots { device, free: Mutex::new((VecDeque::from(with_room(count)?), count)) };
     let to = Mutex::new(buffers);
     let read = |piece: usize| -> Result<Option<Keys<K>>> {

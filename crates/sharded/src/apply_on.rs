@@ -127,7 +127,7 @@ impl<K: AnyKey, V: Word> Divider<K, V> {
             self.sortable = with_spare(count);
         }
         let bits = 0..u32::BITS - (shards as u32 - 1).leading_zeros();
-        radix_argsort(stream, &self.owners, count, bits, (&mut self.sorted, &mut self.order), &mut self.sort)?;
+        radix_argsort(stream, &self.owners, count, bits, &mut self.sorted, &mut self.order, &mut self.sort)?;
         reserve(&mut self.keys, count)?;
         reserve(&mut self.values, count)?;
         // SAFETY: keys and kinds are of the same size as their words; the order is of so many operations.
