@@ -1,6 +1,6 @@
 //! Columns as other libraries have them: a byte for each bit of a hit mask, floats for their ordered words.
 
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use crate::Error;
 use crate::Result;
 use crate::error::check_buffer;

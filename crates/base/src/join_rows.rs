@@ -50,9 +50,9 @@ impl<V: Copy> JoinRows<V> {
     /// the join.
     ///
     /// ```
-    /// use lanetree_base::JoinRows;
+    /// use lanetree::JoinRows;
     ///
-    /// # fn main() -> lanetree_base::Result<()> {
+    /// # fn main() -> lanetree::Result<()> {
     /// let matches = JoinRows { offsets: vec![0, 2, 2, 3], rows: vec![70, 71, 90] };
     /// assert_eq!(matches.probes()?, [0, 0, 2]);
     /// # Ok(())

@@ -8,6 +8,26 @@ use lanetree_layout::{AnyKey, KeyWord};
 /// One range query: two bounds, each inclusive, exclusive or absent, and a limit on the number of pairs.
 ///
 /// Any range expression over keys converts into one: `3..7`, `3..=7`, `..`, `(Bound, Bound)`.
+///
+/// A range whose end is below its start is *reversed*: an error, or an empty range
+/// ([`empty_if_reversed`](Self::empty_if_reversed)). `key..key`, and two equal bounds that are both excluded, are empty and not
+/// reversed. (`BTreeMap::range` panics for the latter.)
+///
+/// ```
+/// use core::ops::Bound::Excluded;
+/// use lanetree::{Device, KeyRange, LaneTree};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let index = LaneTree::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, 3])?;
+/// let ranges = [KeyRange::new(10..10), (Excluded(10), Excluded(10)).into(), KeyRange::new(..).limit(2)];
+/// // A limit counts, too.
+/// assert_eq!(index.count_range_many(ranges)?, [0, 0, 2]);
+/// // The first two pairs, reversed.
+/// let keys: lanetree::Result<Vec<u64>> = index.range(ranges[2])?.rev().map(|pair| Ok(pair?.0)).collect();
+/// assert_eq!(keys?, [20, 10]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange<K> {
     start: Bound<K>,
@@ -21,7 +41,7 @@ impl<K: AnyKey> KeyRange<K> {
         Self { start: bounds.start_bound().cloned(), end: bounds.end_bound().cloned(), limit: u64::MAX }
     }
 
-    /// The same range, limited to its first `limit` pairs.
+    /// The same range, limited to its first `limit` pairs, also where it is counted, or iterated over from its end.
     #[must_use]
     pub fn limit(self, limit: u64) -> Self {
         Self { limit, ..self }

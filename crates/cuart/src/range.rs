@@ -5,7 +5,7 @@ use super::native::View;
 use super::parts::Parts;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Side, Sides};

@@ -1,4 +1,20 @@
-//! Indexes saved to files and loaded from them.
+//! Indexes saved to files and loaded from them. `lanetree::files` is there with feature `files`, off by default.
+//!
+//! ```
+//! use lanetree::files::{Load, Save};
+//! use lanetree::{Device, LaneTree};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("index");
+//! let device = Device::host();
+//! let index = LaneTree::build(&device, &[10_u64, 20], &[1_u64, 2])?;
+//! index.save(&path)?;
+//! let index = LaneTree::<u64, u64>::builder().load(&device, &path)?;
+//! assert_eq!(index.pairs()?, [(10, 1), (20, 2)]);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. The page
 //! `docs/format.md` of the repository draws the format, and says what readers refuse.
@@ -62,6 +78,20 @@ pub mod of {
 
 /// Saves an index: for every index over keys of a fixed size, for `HbTree` (with the feature `hbtree`), for `LaneSet` (with the
 /// feature `lane-tree`), for `MultiMap` (with the feature `multimap`), and for `Cuart` (with the feature `cuart`).
+///
+/// ```
+/// use lanetree::files::{FromFile, Save};
+/// use lanetree::{Device, LaneSet};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("set");
+/// let set = LaneSet::build(&Device::host(), &[20_u64, 10])?;
+/// set.save(&path)?;
+/// assert_eq!(<LaneSet<u64> as FromFile>::load(&Device::host(), &path)?.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Save<Of = of::Index> {
     /// Saves all pairs to a file, in place of one that is there. It is written under another name in the same folder, synced, and
     /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk. Saves of one path at
@@ -88,6 +118,20 @@ impl<I: FixedIndex> Save for I {
 
 /// Loads an index: for the builder of every index over keys of a fixed size, of an `HbTree` (with the feature `hbtree`), of a
 /// `LaneSet` (with the feature `lane-tree`), and of a `Cuart` (with the feature `cuart`).
+///
+/// ```
+/// use lanetree::files::{Load, Save};
+/// use lanetree::{Device, LaneTree};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("index");
+/// LaneTree::build(&Device::host(), &[10_u64, 20], &[1_u32, 2])?.save(&path)?;
+/// let index = LaneTree::<u64, u32>::builder().fill(0.7).load(&Device::host(), &path)?;
+/// assert_eq!(index.get_many(&[20, 30])?, [Some(2), None]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Load<Of = of::Index> {
     /// The index.
     type Loaded;
@@ -190,7 +234,7 @@ where
 /// Writes pairs to a file, as an index over them saves itself; otherwise like [`Save::save`].
 ///
 /// ```
-/// use lanetree_files::{read_pairs, types_of, write_pairs};
+/// use lanetree::files::{read_pairs, types_of, write_pairs};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
@@ -221,7 +265,7 @@ fn prepare_pairs<K: AnyKey, V: Value>(path: &Path, keys: &[K], values: &[V]) -> 
 /// All that a file of pairs has.
 ///
 /// ```
-/// use lanetree_files::Contents;
+/// use lanetree::files::Contents;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;

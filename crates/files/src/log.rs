@@ -83,8 +83,8 @@ pub struct Opened<K: AnyKey, V: Value> {
 /// a new base, or [`Log::begin_compaction`] while others are appended. One log at a time has the folder open, in all processes. `docs/format.md` draws the files.
 ///
 /// ```
-/// use lanetree_files::{Durability, Log};
-/// use lanetree_frame::Op;
+/// use lanetree::files::{Durability, Log};
+/// use lanetree::Op;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let parent = tempfile::tempdir()?;
@@ -268,8 +268,8 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// cannot be opened again.
     ///
     /// ```
-    /// # use lanetree_files::{Durability, Log};
-    /// # use lanetree_frame::Op;
+    /// # use lanetree::files::{Durability, Log};
+    /// # use lanetree::Op;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let parent = tempfile::tempdir()?;
     /// # let folder = parent.path().join("index");

@@ -10,8 +10,8 @@ use std::path::Path;
 /// [`write_pairs`](crate::write_pairs).
 ///
 /// ```
-/// use lanetree_files::{read_strings, types_of, write_strings};
-/// use lanetree_frame::ByteKeysBuf;
+/// use lanetree::files::{read_strings, types_of, write_strings};
+/// use lanetree::ByteKeysBuf;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;

@@ -352,8 +352,9 @@ pub trait IndexBuilder: Clone + Debug + Send + Sync {
         values: &[<Self::Index as OrderedIndex>::Value],
     ) -> Result<Self::Index>;
 
-    /// [`IndexBuilder::build`], with rules for rows whose key is null, or is another row's, too. Rows are left out on the host; the
-    /// first row of each key is kept by a second build, if there are equal keys.
+    /// [`IndexBuilder::build`], with rules for rows whose key is null, or is another row's, too.
+    /// [`Duplicates::First`](lanetree_base::Duplicates::First) builds twice if keys repeat; rows with null keys are dropped on the
+    /// CPU first. Builds from buffers take no rules.
     ///
     /// # Errors
     /// As [`IndexBuilder::build`]; [`Error::NullKey`](lanetree_base::Error::NullKey) and

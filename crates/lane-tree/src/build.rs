@@ -65,7 +65,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
         Self { options: Options { table_nodes: nodes, ..self.options }, ..self }
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept. For the first, or an
+    /// error: [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules).
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no tree has; [`Error::TooManyLeaves`] for more than 2^32
@@ -100,7 +101,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     }
 
     /// Builds a tree over the first `len` pairs of two buffers, in any order: a radix sort, and
-    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value is kept. Returns when the tree is complete, whose
+    /// [`Builder::build_sorted_on`]. Of equal keys, the last one's value is kept: builds from buffers take no
+    /// [`BuildRules`](lanetree_frame::BuildRules). Returns when the tree is complete, whose
     /// memory, and later what its host batches take, comes from the stream's device. On the host as [`Builder::build`],
     /// without the scratch memory.
     ///

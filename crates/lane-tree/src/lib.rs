@@ -102,6 +102,7 @@
 
 #[doc(hidden)]
 pub mod ahead;
+mod api;
 mod build;
 mod bulk;
 #[cfg(any(test, feature = "check"))]
@@ -135,12 +136,38 @@ pub use update::UpdateScratch;
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_frame::fixed::{FixedIndex, Staging};
-use lanetree_frame::{Device, Guarded, Result};
+use lanetree_frame::{Device, Guarded};
 use lanetree_layout::{AnyKey, Value};
 use options::Options;
 use parts::Parts;
 
-/// An ordered index of keys `K` with values `V`, on a device.
+/// An ordered index of keys `K` with values `V`, on a device: what a `BTreeMap` does, for batches.
+///
+/// ```
+/// use lanetree::{Device, LaneTree};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let mut index = LaneTree::build(&Device::best(), &[30_u64, 10, 20], &[3_u32, 1, 2])?;
+/// assert_eq!(index.get_many(&[10, 15])?, [Some(1), None]);
+/// assert_eq!(index.range_many([10..=20])?.get(0), (&[10, 20][..], &[1, 2][..]));
+/// index.insert_many(&[15, 30], &[7, 8])?;
+/// assert_eq!(index.pairs()?, [(10, 1), (15, 7), (20, 2), (30, 8)]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// | `BTreeMap` | `LaneTree` |
+/// |---|---|
+/// | from pairs, `from_iter` | [`build`](Self::build), [`build_pairs`](Self::build_pairs) |
+/// | `get`, `contains_key` | [`get_many`](Self::get_many), [`contains_many`](Self::contains_many) |
+/// | `insert`, `remove` | [`insert_many`](Self::insert_many), [`remove_many`](Self::remove_many), both in one batch: [`apply`](Self::apply) |
+/// | `get_mut` | [`update_many`](Self::update_many) |
+/// | `range` | [`range_many`](Self::range_many), [`count_range_many`](Self::count_range_many); of one range: [`range`](Self::range) |
+/// | `range(..=key).next_back()` | [`predecessor_many`](Self::predecessor_many) |
+/// | `range(key..).next()` | [`successor_many`](Self::successor_many) |
+/// | `iter`, `first_key_value`, `last_key_value` | [`iter`](Self::iter), [`first`](Self::first), [`last`](Self::last) |
+/// | `len`, `clone`, `clear` | [`len`](Self::len), [`try_clone`](Self::try_clone), [`clear`](Self::clear) |
+/// | none: ranks, joins | [`lower_bound_many`](Self::lower_bound_many), [`join_many`](Self::join_many), [`asof_many`](Self::asof_many) |
 pub struct LaneTree<K: AnyKey, V: Value> {
     device: Device,
     options: Options,
@@ -150,43 +177,6 @@ pub struct LaneTree<K: AnyKey, V: Value> {
     /// The memory of host batches.
     staging: Staging<K, V>,
     words: PhantomData<(K, V)>,
-}
-
-impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// A builder with the default options, to change them before a build.
-    pub fn builder() -> Builder<K, V> {
-        Builder::default()
-    }
-
-    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
-    ///
-    /// # Errors
-    /// As [`Builder::build`].
-    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
-        Self::builder().build(device, keys, values)
-    }
-
-    /// Has queries of a tree on the host searched with these instructions from now on; by default, and where this CPU lacks
-    /// them, see [`Simd`]. It does not change what they find.
-    pub fn set_simd(&mut self, simd: Simd) {
-        self.simd = simd;
-    }
-}
-
-lanetree_frame::inherent_basics! {
-    impl<K: AnyKey, V: Word> LaneTree<K, V>
-}
-
-lanetree_frame::inherent_device_form! {
-    impl<K: AnyKey, V: Word> LaneTree<K, V>
-}
-
-lanetree_frame::inherent_combinations! {
-    impl<K: AnyKey, V: Word> LaneTree<K, V>
-}
-
-lanetree_frame::inherent_forms! {
-    impl<K: AnyKey, V: Word> LaneTree<K, V>
 }
 
 impl<K: AnyKey, V: Value> fmt::Debug for LaneTree<K, V> {

@@ -18,9 +18,6 @@
 //! [`Sharded`] is one index over several devices, [`Replicated`] a copy on each (feature `sharded`); [`ShardedSet`] is a set in
 //! shards, [`ShardedMultiMap`] a multi-map.
 //!
-//! The features of LaneTree, multi-maps, intervals and shards are on by default. The other indexes are of papers, and for what
-//! LaneTree is not best at; a program names the features of those that it uses, or `all-indexes`.
-//!
 //! The keys of all these are unique. [`MultiMap`] has any number of values of each key (feature `multimap`); see [`multimap`].
 //! [`IntervalIndex`] finds the intervals that contain a point (feature `intervals`); see [`intervals`].
 //!
@@ -34,10 +31,10 @@
 //!   run time the driver; the feature `cust` adds sharing with the crate cust, [`runtime`]`::cust`);
 //! * [`Device::host`]: the CPU, natively, over the same layout, on the threads of the current rayon pool (on the calling
 //!   thread in a forked process, where its parent's threads are missing);
-//! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them.
+//! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them (feature `emulator`, off by default).
 //!
-//! [`Device::best`] is the first GPU if there is one, else the CPU. [`primitives`] has the sorts, scans and merges that
-//! the indexes are built from.
+//! [`Device::best`] is the first GPU if there is one, else the CPU. Without feature `cuda` (off by default) it is always the
+//! CPU: print [`Device::why_no_gpu`]. [`primitives`] has the sorts, scans and merges that the indexes are built from.
 //!
 //! ```
 //! use lanetree::{Device, LaneTree};
@@ -58,16 +55,60 @@
 //! # }
 //! ```
 //!
+//! # Features
+//! ```toml
+//! [dependencies]
+//! lanetree = { version = "0.1", features = ["cuda", "files"] }
+//! ```
+//! | feature | what it gives | on by default? |
+//! |---|---|---|
+//! | `lane-tree` | [`LaneTree`], [`LaneSet`] | yes |
+//! | `multimap` | [`MultiMap`] | yes |
+//! | `intervals` | [`IntervalIndex`] | yes |
+//! | `sharded` | [`Sharded`], [`Replicated`]: several devices as one | yes |
+//! | `harmonia`, `cuart`, `hbtree`, `cubpt`, `sorted` | the other indexes: of papers, and for what LaneTree is not best at | no |
+//! | `all-indexes` | all of the above | no |
+//! | `cuda` | NVIDIA GPUs: [`Device::cuda`] | no |
+//! | `emulator` | [`Device::emulated`], for tests without a GPU | no |
+//! | `files` | saving and loading: [`files`] (on Unix) | no |
+//! | `serde` | serde's traits for reports, statistics and options | no |
+//! | `cust` | sharing with the crate cust; needs libcuda to link | no |
+//! | `papers`, `check` | what the figures of papers, and the tests of Lanetree itself, need | no |
+//!
 //! # Keys and values
-//! The keys of LaneTree, Harmonia and the sorted array are `u32`, `u64`, `i32`, `i64`, or floats in total order ([`F32`],
-//! [`F64`]), and every value is a legal key. LaneTree's may also be `u128`, `i128` or 16 bytes ([`Bytes16`]: UUIDs, IPv6 addresses). CuART's keys are byte strings ([`ByteKeys`], [`ByteKeysBuf`],
-//! [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers; sets have none. Of equal keys in
-//! the input of a build, the last one's value is kept.
+//! The keys of LaneTree, Harmonia and the sorted array are `u32`, `u64`, `i32`, `i64`, floats in total order ([`F32`],
+//! [`F64`]), or a [`Composite`] of two keys that is 8 bytes wide; every value is a legal key. LaneTree's may also be `u128`,
+//! `i128`, 16 bytes ([`Bytes16`]: UUIDs, IPv6 addresses), or any [`Composite`]. CuART's keys are byte strings ([`ByteKeys`],
+//! [`ByteKeysBuf`], [`DeviceKeys`]). Values are `u32` or `u64`, for example row numbers; sets have none.
+//!
+//! Of equal keys in the input of a build, the last one's value is kept. For the first, or an error:
+//! [`IndexBuilder::build_by`] with [`BuildRules`]. Builds from buffers (`build_on`) take no rules.
 //!
 //! # Two forms of every call
 //! *Host form*: slices in, vectors out ([`LaneTree::get_many`]); it returns when the results are complete.
 //! *Device form*: [`Buffer`]s in and out, on a [`Stream`] of the caller's ([`LaneTree::on`]). It allocates nothing,
 //! synchronises nothing and may return before the work is done.
+//!
+//! All queries run on the host, too. Changes in device form (`apply_on`) need a device with kernels: without a GPU use
+//! [`Device::emulated`].
+//!
+//! # Saving
+//! With feature `files` (off by default), a file is sorted pairs, which any index can load; see [`files`].
+//! ```ignore-windows
+//! use lanetree::files::{Load, Save};
+//! use lanetree::{Device, LaneTree};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("index");
+//! let device = Device::best();
+//! let index = LaneTree::build(&device, &[10_u64, 20], &[1_u64, 2])?;
+//! index.save(&path)?;
+//! let index = LaneTree::<u64, u64>::builder().load(&device, &path)?;
+//! assert_eq!(index.get(&20)?, Some(2));
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Memory
 //! An index and its scratch memory are allocated through the [`Device`] handle that they are made with, and report
@@ -78,7 +119,7 @@
 //! use lanetree::{Device, LaneTree, Pool};
 //!
 //! # fn main() -> lanetree::Result<()> {
-//! let pool = Pool::new(&Device::emulated());
+//! let pool = Pool::new(&Device::emulated()); // or Device::best()
 //! let mut index = LaneTree::build(&pool.device(), &[1_u32, 2, 3], &[10_u32, 20, 30])?;
 //! let mut allocations = 0;
 //! for batch in 0..20 {

@@ -11,7 +11,8 @@ use core::net::Ipv6Addr;
 /// [`Bytes16::new`], not by a cast.
 ///
 /// ```
-/// use lanetree_layout::Bytes16;
+/// # extern crate lanetree_layout as lanetree;
+/// use lanetree::Bytes16;
 ///
 /// let first = Bytes16::from(*b"0123456789abcdef");
 /// assert!(first < Bytes16::from(*b"0123456789abcdeg"));

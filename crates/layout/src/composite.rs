@@ -20,12 +20,13 @@ pub fn composite_word<A: Word, B: Word>(first: A, second: B) -> A::With<B> {
 /// A pair of keys as one key, ordered by the first, then by the second: a stock and a time, a tenant and an id.
 ///
 /// It takes 8 bytes if both keys have 32 bits, otherwise 16. The keys that share a first key are a range,
-/// [`Composite::all_of`].
+/// [`Composite::all_of`]. Files refuse composite keys (feature `files`), since their names don't tell of what they are composed.
 ///
 /// It holds one number, by which kernels compare it: made by [`Composite::new`], not by a cast from a struct of both.
 ///
 /// ```
-/// use lanetree_layout::Composite;
+/// # extern crate lanetree_layout as lanetree;
+/// use lanetree::Composite;
 ///
 /// let key = Composite::new(7_u32, -5_i64);
 /// assert_eq!((key.first(), key.second()), (7, -5));

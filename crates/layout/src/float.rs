@@ -10,7 +10,8 @@ macro_rules! float {
         ///
         /// The order is IEEE 754's *totalOrder*, as of the type's `total_cmp`: negative NaNs, negative infinity, negative numbers,
         /// -0.0, 0.0, positive numbers, positive infinity, positive NaNs. So every value is a legal key, -0.0 and 0.0
-        /// are different keys, and so are NaNs of different bits.
+        /// are different keys, and so are NaNs of different bits. Where they are to be the same, as in SQL and pandas:
+        /// [`FloatOrder::Canonical`](../lanetree/enum.FloatOrder.html#variant.Canonical) makes the keys.
         ///
         /// It holds the word by which it is ordered, not the number's own bits: kernels compare it as they do integers.
         #[repr(transparent)]

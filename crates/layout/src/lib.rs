@@ -2,7 +2,8 @@
 //! the order of keys, and the shape of B+trees. Each index's own memory layout is in its kernel crate.
 //!
 //! ```
-//! use lanetree_layout::AnyKey;
+//! # extern crate lanetree_layout as lanetree;
+//! use lanetree::AnyKey;
 //!
 //! // Kernels compare unsigned words, which are in the order of the keys.
 //! assert!((-1_i64).encode() < 1_i64.encode());

@@ -175,7 +175,8 @@ impl Word for u64 {
     }
 }
 
-/// A key type: one of [`Key`], or of 128 bits: [`u128`], [`i128`], or 16 bytes in their order as a string, [`Bytes16`](crate::Bytes16).
+/// A key type: one of [`Key`], or of 128 bits: [`u128`], [`i128`], 16 bytes in their order as a string,
+/// [`Bytes16`](crate::Bytes16), or a [`Composite`](crate::Composite) of two keys.
 ///
 /// Kernels handle only unsigned words. A signed key is mapped to one by flipping its sign bit, which preserves the
 /// order; the kernel does this when it loads a query and undoes it when it stores a key, so arrays of signed keys are

@@ -92,7 +92,7 @@ use contents::Contents;
 use core::fmt;
 use lanetree_frame::staging::Staging;
 use lanetree_frame::{Device, Stream};
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_lane_tree::LaneTree;
 use lanetree_layout::{AnyKey, Word};
 use options::Options;

@@ -142,12 +142,13 @@ impl<T: Pod> Buffer<T> {
     /// The same elements as another type of the same size and alignment, `i64` as `u64`, say; `None` if these differ.
     ///
     /// ```
-    /// use lanetree_runtime::Device;
+    /// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+    /// use lanetree::Device;
     ///
     /// let numbers = Device::host().upload(&[-1_i64, 1])?;
     /// assert_eq!(numbers.cast_ref::<u64>().and_then(|words| words.as_slice()), Some(&[u64::MAX, 1][..]));
     /// assert!(numbers.cast_ref::<u32>().is_none());
-    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// # Ok::<(), lanetree::runtime::Error>(())
     /// ```
     pub fn cast_ref<U: Pod>(&self) -> Option<&Buffer<U>> {
         let same = size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>();

@@ -93,8 +93,9 @@ impl Device {
         Self::of(HOST.get_or_init(|| Arc::new(Host)).clone())
     }
 
-    /// A new emulated device (feature `emulator`), with seed 0, as the smallest card that is supported ([`Card::SMALLEST`]): what it
-    /// runs, every card runs. Its kernels see only its own buffers; its streams run late: see [the crate](crate).
+    /// A new emulated device (feature `emulator`, off by default), with seed 0, as the smallest card that is supported
+    /// ([`Card::SMALLEST`]): what it runs, every card runs. Its kernels see only its own buffers; its streams run late: see
+    /// [the crate](crate).
     #[cfg(feature = "emulator")]
     pub fn emulated() -> Self {
         Self::emulated_with_seed(0)
@@ -114,8 +115,8 @@ impl Device {
         Self::of(Arc::new(Emulated::new(0, card)))
     }
 
-    /// The first GPU if one can be used, else the host; `Display` says which, and [`Device::why_no_gpu`] why. A caller that
-    /// must have a GPU calls [`Device::cuda`].
+    /// The first GPU if one can be used, else the host. Without feature `cuda` (off by default) it is always the host: print
+    /// [`Device::why_no_gpu`]. `Display` says which it is. A caller that must have a GPU calls [`Device::cuda`].
     pub fn best() -> Self {
         Self::cuda(0).unwrap_or_else(|error| Self { no_gpu: Some(Arc::new(error)), ..Self::host() })
     }
@@ -199,7 +200,8 @@ impl Device {
     /// returns errors. No pool is involved. If `len` is 0, the address is ignored.
     ///
     /// ```
-    /// use lanetree_runtime::Device;
+    /// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+    /// use lanetree::Device;
     ///
     /// let mut memory = [0_u32; 64];
     /// // SAFETY: so many elements, aligned, initialised, and used by nobody else before the buffer is gone.
@@ -207,7 +209,7 @@ impl Device {
     /// buffer.copy_from(&[7; 63])?;
     /// buffer.into_raw()?;
     /// assert_eq!(memory[..3], [0, 7, 7]);
-    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// # Ok::<(), lanetree::runtime::Error>(())
     /// ```
     ///
     /// # Errors

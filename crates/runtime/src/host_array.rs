@@ -21,7 +21,9 @@ use lanetree_simt::Global;
 /// it, unpinning it and dropping it wait for all streams that read it.
 ///
 /// ```
-/// use lanetree_runtime::{Device, HostArray, Pages};
+/// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+/// use lanetree::runtime::{HostArray, Pages};
+/// use lanetree::Device;
 ///
 /// let mut keys = HostArray::<u64>::zeroed(1000, Pages::Transparent)?;
 /// keys[0] = 7;
@@ -30,7 +32,7 @@ use lanetree_simt::Global;
 /// assert_eq!(keys.pinned_for(), Some(&device));
 /// assert_eq!(keys[..2], [7, 0]);
 /// println!("{}", keys.pages());
-/// # Ok::<(), lanetree_runtime::Error>(())
+/// # Ok::<(), lanetree::runtime::Error>(())
 /// ```
 pub struct HostArray<T> {
     /// Dangling exactly if the array has no bytes.

@@ -5,17 +5,20 @@
 //! library's native CPU paths use. Memory on it is a [`Buffer`], work on it goes through a
 //! [`Stream`], time is measured between two [`Event`]s. A [`HostArray`] is host memory, in
 //! huge pages where wanted, that kernels can read, and a [`Line`] is what the CPU's caches hold
-//! of it; [`Simd`] says which vector instructions the CPU has. Nothing falls back silently: if a GPU is requested and cannot be used, that is an
-//! [`Error`]; which pages an array has, it says.
+//! of it; [`Simd`] says which vector instructions the CPU has.
+//!
+//! [`Device::cuda`] never falls back: if the GPU cannot be used, it returns an [`Error`]. [`Device::best`] then takes the
+//! host, and [`Device::why_no_gpu`] has that error. Which pages an array has, it says.
 //!
 //! ```
-//! use lanetree_runtime::Device;
+//! # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+//! use lanetree::Device;
 //!
-//! let device = Device::host(); // or Device::cuda(0)?, Device::best(), Device::emulated()
+//! let device = Device::host(); // or Device::cuda(0)?, Device::best(), Device::emulated() (feature `emulator`)
 //! let mut keys = device.upload(&[3_u64, 1, 2])?;
 //! keys.copy_from(&[1, 2, 3])?;
 //! assert_eq!(keys.to_vec()?, [1, 2, 3]);
-//! # Ok::<(), lanetree_runtime::Error>(())
+//! # Ok::<(), lanetree::runtime::Error>(())
 //! ```
 //!
 //! # What waits for what

@@ -20,8 +20,9 @@ pub fn record_kernels(on: bool) {
 /// the kernel ended well says the call that waits for it.
 ///
 /// ```
-/// lanetree_runtime::record_kernels(true);
-/// assert!(lanetree_runtime::recorded_kernels().is_empty());
+/// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+/// lanetree::runtime::record_kernels(true);
+/// assert!(lanetree::runtime::recorded_kernels().is_empty());
 /// ```
 pub fn recorded_kernels() -> BTreeSet<&'static str> {
     LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -4,7 +4,7 @@
 
 use crate::question::{Queries, Question};
 use crate::sharded::Sharded;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::parallel::*;
 use lanetree_frame::staging::{Addresses, Piece, PinnedBatch, Results, Route};

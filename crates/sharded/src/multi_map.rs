@@ -6,7 +6,7 @@ use crate::ranges;
 use crate::route::Route;
 use crate::splitters;
 use core::fmt;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::parallel::*;

@@ -5,7 +5,7 @@ use crate::range_router::{Bounds, Wanted};
 use crate::ranges;
 use crate::sharded::Sharded;
 use bytemuck::Pod;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};

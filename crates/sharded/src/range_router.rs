@@ -22,7 +22,7 @@ use crate::question::{Shard, numbered};
 use crate::slots::{Column, read, reserve, with_spare, words, write};
 use bytemuck::Pod;
 use core::ops::Range;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;

@@ -4,7 +4,7 @@ use crate::parts::Parts;
 use crate::route::{Route, shard_of};
 use bytemuck::Pod;
 use core::ops::Range;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::OrderedIndex;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{check_free, collected, push, zeroed};

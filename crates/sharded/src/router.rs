@@ -27,7 +27,7 @@ use crate::question::{Queries, Question, Shard, after, numbered};
 use crate::route::MOST;
 use crate::slots::{BUCKET, Layout, Slot, Table, read, reserve, reserve_pinned, words, write};
 use core::ops::Range;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::{AnyKey, Buffer, Device, Event, KeyWord, PinnedBuffer, Result, Stream, Word};
 use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, ScatterArgs, ShiftArgs, TILE, calls, place};

@@ -9,7 +9,7 @@ use crate::route::Route;
 use crate::router::Router;
 use crate::splitters;
 use core::fmt;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::HostForm;
 use lanetree_frame::parallel::*;

@@ -5,7 +5,7 @@ use crate::Cuart;
 use crate::native::TASK;
 use crate::parts::Parts;
 use bytemuck::Pod;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::DeviceKeys;

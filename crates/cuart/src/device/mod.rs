@@ -33,7 +33,7 @@ use super::parts::Parts;
 use super::region::{FreeList, LongLeaves, Region};
 use super::{Cuart, Link};
 use bytemuck::Pod;
-#[cfg(doc)]
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::room::zeroed;
 use lanetree_frame::{Result, launch};

@@ -34,7 +34,11 @@ pub enum Ties {
 /// What an as-of look-up asks: of all keys in the query's group, the nearest one on a side, within a distance.
 ///
 /// [`Composite`](lanetree_layout::Composite) keys with the same first key are a group; keys of other types are all in
-/// one group. The result is the same as of `pandas.merge_asof` with the first key as `by` and the second as `on`.
+/// one group. The result is the same as of `pandas.merge_asof` with the first key as `by` and the second as `on`. Keys are
+/// unique: of rows with equal (group, time) a build keeps the last one.
+///
+/// [`asof_many`](super::HostForm::asof_many) has the pairs that are found; [`asof_join_many`](super::HostForm::asof_join_many) the
+/// columns of a join of any [`JoinKind`](lanetree_base::JoinKind).
 ///
 /// ```
 /// use lanetree::{AsOf, Composite, Device, LaneTree};

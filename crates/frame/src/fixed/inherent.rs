@@ -31,7 +31,7 @@ macro_rules! inherent_basics {
             /// ```
             ///
             /// # Errors
-            /// The errors of the build; [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for the
+            /// The errors of the build; [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory has no room for the
             /// pairs, too.
             pub fn build_pairs(
                 device: &$crate::Device,
@@ -75,7 +75,7 @@ macro_rules! inherent_basics {
             }
 
             /// Whether a batch of changes failed half-way on the device, so that the index's contents are unknown. Every call
-            /// that returns a [`Result`]($crate::Result) then returns [`Error::Lost`]($crate::Error::Lost): build it again.
+            /// that returns a [`Result`](lanetree_frame::Result) then returns [`Error::Lost`](lanetree_frame::Error::Lost): build it again.
             pub fn is_lost(&self) -> bool {
                 $crate::fixed::FixedIndex::check_not_lost(self).is_err()
             }
@@ -102,8 +102,9 @@ macro_rules! inherent_basics {
             }
 
             /// Iterates over the pairs of a range of keys in ascending order, or from the last one on (`.rev()`): `3..7`, `..=7`,
-            /// or a [`KeyRange`]($crate::KeyRange) with a limit. Two ranks find its ends; then pairs come in windows, as from
-            /// [`iter`](Self::iter). Of many short ranges [`range_many`](Self::range_many) is far faster.
+            /// or a [`KeyRange`](lanetree_frame::KeyRange) with a limit. Two ranks find its ends; then pairs come in windows, as from
+            /// [`iter`](Self::iter). Of many short ranges [`range_many`](Self::range_many) is far faster. Of a range with a limit,
+            /// `.rev()` gives the same first pairs, the last of them first.
             ///
             /// ```
             #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
@@ -117,7 +118,7 @@ macro_rules! inherent_basics {
             /// ```
             ///
             /// # Errors
-            /// [`ReversedRange`]($crate::Error::ReversedRange); as [`lower_bound_many`](Self::lower_bound_many).
+            /// [`ReversedRange`](lanetree_frame::Error::ReversedRange); as [`lower_bound_many`](Self::lower_bound_many).
             pub fn range(
                 &self,
                 range: impl Into<$crate::KeyRange<$k>>,
@@ -128,7 +129,7 @@ macro_rules! inherent_basics {
             /// All pairs in ascending order of their keys.
             ///
             /// # Errors
-            /// [`Error::Lost`]($crate::Error::Lost); [`Error::Runtime`]($crate::Error::Runtime) if host memory has no room for
+            /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) if host memory has no room for
             /// the pairs, or from the device.
             pub fn pairs(&self) -> $crate::Result<Vec<($k, $v)>> {
                 $crate::OrderedIndex::pairs(self)
@@ -137,7 +138,7 @@ macro_rules! inherent_basics {
             /// Applies a batch of operations, with the effect of one after another in the batch's order: all of them, or none.
             /// Returns what they did, when it is done.
             ///
-            /// Where the report's path is [`Rebuilt`]($crate::UpdatePath::Rebuilt), the whole index was rebuilt, which takes time in
+            /// Where the report's path is [`Rebuilt`](lanetree_frame::UpdatePath::Rebuilt), the whole index was rebuilt, which takes time in
             /// proportion to all pairs. On the host that is every batch of a `LaneTree`, a `Cubpt` or a `SortedArray`: make batches
             /// large there.
             ///
@@ -154,10 +155,10 @@ macro_rules! inherent_basics {
             /// ```
             ///
             /// # Errors
-            /// [`Error::Runtime`]($crate::Error::Runtime) if there is no memory, or from the device, and the index's own limits
-            /// ([`TooManyOperations`]($crate::Error::TooManyOperations), [`TooManyPairs`]($crate::Error::TooManyPairs),
-            /// [`TooManyLeaves`]($crate::Error::TooManyLeaves)): the index is as it was before the call.
-            /// [`Error::Lost`]($crate::Error::Lost) if the device failed half-way, now or in an earlier call.
+            /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if there is no memory, or from the device, and the index's own limits
+            /// ([`TooManyOperations`](lanetree_frame::Error::TooManyOperations), [`TooManyPairs`](lanetree_frame::Error::TooManyPairs),
+            /// [`TooManyLeaves`](lanetree_frame::Error::TooManyLeaves)): the index is as it was before the call.
+            /// [`Error::Lost`](lanetree_frame::Error::Lost) if the device failed half-way, now or in an earlier call.
             pub fn apply(&mut self, ops: &[$crate::Op<$k, $v>]) -> $crate::Result<$crate::UpdateReport> {
                 $crate::OrderedIndex::apply(self, ops)
             }
@@ -179,7 +180,7 @@ macro_rules! inherent_basics {
             /// ```
             ///
             /// # Errors
-            /// As [`apply`](Self::apply); [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value per key.
+            /// As [`apply`](Self::apply); [`LengthMismatch`](lanetree_frame::Error::LengthMismatch) unless there is one value per key.
             pub fn insert_many(&mut self, keys: &[$k], values: &[$v]) -> $crate::Result<$crate::UpdateReport> {
                 $crate::OrderedIndex::insert_many(self, keys, values)
             }
@@ -267,8 +268,8 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// [`Error::Runtime`]($crate::Error::Runtime) if device or host memory has no room for the batch, or from the
-            /// driver; [`Error::Lost`]($crate::Error::Lost) after a batch of changes that failed half-way on the device.
+            /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if device or host memory has no room for the batch, or from the
+            /// driver; [`Error::Lost`](lanetree_frame::Error::Lost) after a batch of changes that failed half-way on the device.
             pub fn get_many(&self, keys: &[$k]) -> $crate::Result<Vec<Option<$v>>> {
                 $crate::fixed::HostForm::get_many(self, keys)
             }
@@ -277,7 +278,7 @@ macro_rules! inherent_forms {
             /// Keys may repeat, in any order. Returns when the results are complete.
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless `out` has one element per
+            /// As [`get_many`](Self::get_many); [`OutputLength`](lanetree_frame::Error::OutputLength) unless `out` has one element per
             /// key.
             pub fn get_many_into(&self, keys: &[$k], out: &mut [Option<$v>]) -> $crate::Result<()> {
                 $crate::fixed::HostForm::get_many_into(self, keys, out)
@@ -297,7 +298,7 @@ macro_rules! inherent_forms {
             /// directions at once, and the CPU copies nothing. Returns when the results are complete.
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless `values` has one element per
+            /// As [`get_many`](Self::get_many); [`OutputLength`](lanetree_frame::Error::OutputLength) unless `values` has one element per
             /// key and `hits` one per 32.
             pub fn get_many_pinned(
                 &self,
@@ -398,11 +399,13 @@ macro_rules! inherent_forms {
             }
 
             /// For each of `keys` the pair that an as-of look-up finds: the nearest key on a side, strictly or not, within a
-            /// distance, and for [`Composite`]($crate::Composite) keys within the keys that have the same first key. `None` if
-            /// there is none. [`AsOf`]($crate::fixed::AsOf) has an example.
+            /// distance, and for [`Composite`](lanetree_frame::Composite) keys within the keys that have the same first key. `None` if
+            /// there is none. [`AsOf`](lanetree_frame::fixed::AsOf) has an example.
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`OptionValue`]($crate::Error::OptionValue) for a distance between floats.
+            /// As [`get_many`](Self::get_many); [`OptionValue`](lanetree_frame::Error::OptionValue) for a distance between floats,
+            /// and for [`Ties::Both`](lanetree_frame::fixed::Ties::Both), which only
+            /// [`asof_join_many`](Self::asof_join_many) takes.
             pub fn asof_many(
                 &self,
                 keys: &[$k],
@@ -413,8 +416,8 @@ macro_rules! inherent_forms {
 
             /// Joins `probes` with the index as of them: for each the value, such as a row number, of the pair that
             /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with
-            /// [`Ties::Both`]($crate::fixed::Ties::Both), the value of the smaller key first.
-            /// [`JoinKind`]($crate::JoinKind) says what other rows there are.
+            /// [`Ties::Both`](lanetree_frame::fixed::Ties::Both), the value of the smaller key first.
+            /// [`JoinKind`](lanetree_frame::JoinKind) says what other rows there are.
             ///
             /// ```
             #[doc = concat!("use lanetree::{AsOf, Device, Join, ", stringify!($index), ", Ties, no_row};")]
@@ -430,8 +433,8 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`asof_many`](Self::asof_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has one bit per
-            /// probe.
+            /// As [`asof_many`](Self::asof_many), but for [`Ties::Both`](lanetree_frame::fixed::Ties::Both);
+            /// [`OutputLength`](lanetree_frame::Error::OutputLength) unless the validity has one bit per probe.
             pub fn asof_join_many(
                 &self,
                 probes: &[$k],
@@ -442,8 +445,8 @@ macro_rules! inherent_forms {
             }
 
             /// For each of `keys` the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not,
-            /// within the distance and the group that [`AsOf`]($crate::fixed::AsOf) says. Of two that are equally near, the one
-            /// below is first, unless it says otherwise. With [`AsOf::backward`]($crate::fixed::AsOf::backward) these are the
+            /// within the distance and the group that [`AsOf`](lanetree_frame::fixed::AsOf) says. Of two that are equally near, the one
+            /// below is first, unless it says otherwise. With [`AsOf::backward`](lanetree_frame::fixed::AsOf::backward) these are the
             /// last `k` pairs at or below a key, in descending order. A batch takes `k` rounds of look-ups.
             ///
             /// ```
@@ -487,7 +490,7 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there are as many ends as
+            /// As [`get_many`](Self::get_many); [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many ends as
             /// starts.
             pub fn range_last_many(
                 &self,
@@ -527,7 +530,7 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::join_many_into(self, probes, out)
             }
 
-            /// As [`join_many`](Self::join_many), but a join of any kind ([`JoinKind`]($crate::JoinKind)), with null probes or
+            /// As [`join_many`](Self::join_many), but a join of any kind ([`JoinKind`](lanetree_frame::JoinKind)), with null probes or
             /// without.
             ///
             /// ```
@@ -545,7 +548,7 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has one bit
+            /// As [`get_many`](Self::get_many); [`OutputLength`](lanetree_frame::Error::OutputLength) unless the validity has one bit
             /// per probe.
             pub fn join_as_many(&self, probes: &[$k], join: &$crate::Join<'_>) -> $crate::Result<$crate::Matches> {
                 $crate::fixed::HostForm::join_as_many(self, probes, join)
@@ -569,7 +572,7 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there are as many highs as
+            /// As [`get_many`](Self::get_many); [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many highs as
             /// lows.
             pub fn range_join_many(
                 &self,
@@ -581,7 +584,7 @@ macro_rules! inherent_forms {
             }
 
             /// Joins probes with all pairs whose keys are at most `distance` away: `|key - probes[i]| <= distance`, which never
-            /// wraps around at the ends of the type. Of [`Composite`]($crate::Composite) keys the second ones are compared, within
+            /// wraps around at the ends of the type. Of [`Composite`](lanetree_frame::Composite) keys the second ones are compared, within
             /// the group of the first. Otherwise like [`range_join_many`](Self::range_join_many).
             ///
             /// ```
@@ -596,12 +599,12 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`range_join_many`](Self::range_join_many); [`OptionValue`]($crate::Error::OptionValue) for keys that are floats.
+            /// As [`range_join_many`](Self::range_join_many); [`OptionValue`](lanetree_frame::Error::OptionValue) for keys that are floats.
             pub fn band_join_many(&self, probes: &[$k], distance: u64) -> $crate::Result<$crate::JoinRows<$v>> {
                 $crate::fixed::HostForm::band_join_many(self, probes, distance)
             }
 
-            /// As [`range_join_many`](Self::range_join_many), but a join of any kind ([`JoinKind`]($crate::JoinKind)), with null
+            /// As [`range_join_many`](Self::range_join_many), but a join of any kind ([`JoinKind`](lanetree_frame::JoinKind)), with null
             /// probes or without.
             ///
             /// ```
@@ -619,7 +622,7 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`range_join_many`](Self::range_join_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has
+            /// As [`range_join_many`](Self::range_join_many); [`OutputLength`](lanetree_frame::Error::OutputLength) unless the validity has
             /// one bit per probe.
             pub fn range_join_as_many(
                 &self,
@@ -635,7 +638,7 @@ macro_rules! inherent_forms {
             /// [`range_join_as_many`](Self::range_join_as_many).
             ///
             /// # Errors
-            /// As [`band_join_many`](Self::band_join_many); [`OutputLength`]($crate::Error::OutputLength) unless the validity has
+            /// As [`band_join_many`](Self::band_join_many); [`OutputLength`](lanetree_frame::Error::OutputLength) unless the validity has
             /// one bit per probe.
             pub fn band_join_as_many(
                 &self,
@@ -648,7 +651,7 @@ macro_rules! inherent_forms {
 
             /// The pairs of each range, in ascending order of their keys, in compressed rows (CSR): row `i` is for range `i`.
             /// Takes range expressions (`3..7`, `..=7`, pairs of [`Bound`](core::ops::Bound)s) or
-            /// [`KeyRange`]($crate::KeyRange)s, which can have a limit.
+            /// [`KeyRange`](lanetree_frame::KeyRange)s, which can have a limit.
             ///
             /// ```
             #[doc = concat!("use lanetree::{Device, KeyRange, ", stringify!($index), "};")]
@@ -666,7 +669,7 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`ReversedRange`]($crate::Error::ReversedRange) for a range whose end is below
+            /// As [`get_many`](Self::get_many); [`ReversedRange`](lanetree_frame::Error::ReversedRange) for a range whose end is below
             /// its start.
             pub fn range_many(
                 &self,
@@ -692,7 +695,7 @@ macro_rules! inherent_forms {
             /// inclusive. A range whose end is below its start is empty.
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there is one end per start.
+            /// As [`get_many`](Self::get_many); [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there is one end per start.
             pub fn range_between_many_into(
                 &self,
                 starts: &[$k],
@@ -702,7 +705,8 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::range_between_many_into(self, starts, ends, out)
             }
 
-            /// The number of pairs in each range, without copying them: the difference of two ranks.
+            /// The number of pairs in each range, without copying them: the difference of two ranks, and at most the limit of a
+            /// [`KeyRange`](lanetree_frame::KeyRange) that has one.
             ///
             /// # Errors
             /// As [`range_many`](Self::range_many).
@@ -727,7 +731,7 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there is one end per start.
+            /// As [`get_many`](Self::get_many); [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there is one end per start.
             pub fn count_between_many(&self, starts: &[$k], ends: &[$k]) -> $crate::Result<Vec<u64>> {
                 $crate::fixed::HostForm::count_between_many(self, starts, ends)
             }

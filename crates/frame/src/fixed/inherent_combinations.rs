@@ -22,7 +22,7 @@ macro_rules! inherent_combinations {
             /// ```
             ///
             /// # Errors
-            /// [`Error::Lost`]($crate::Error::Lost); [`Error::Runtime`]($crate::Error::Runtime) if the device has no room for a
+            /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room for a
             /// copy of the pairs and the second index, or from the device.
             pub fn try_clone(&self) -> $crate::Result<Self> {
                 $crate::fixed::copy(self)
@@ -31,7 +31,7 @@ macro_rules! inherent_combinations {
             /// Removes all pairs and gives back their memory; the index keeps its options. Returns when it is done.
             ///
             /// # Errors
-            /// [`Error::Lost`]($crate::Error::Lost); [`Error::Runtime`]($crate::Error::Runtime) from the device: the index is as
+            /// [`Error::Lost`](lanetree_frame::Error::Lost); [`Error::Runtime`](lanetree_frame::Error::Runtime) from the device: the index is as
             /// it was.
             pub fn clear(&mut self) -> $crate::Result<()> {
                 $crate::fixed::clear(self)
@@ -57,16 +57,16 @@ macro_rules! inherent_combinations {
             /// ```
             ///
             /// # Errors
-            /// [`Error::Runtime`]($crate::Error::Runtime) if the device has no room, or from the driver: the index is
-            /// unchanged. [`Error::Lost`]($crate::Error::Lost).
+            /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room, or from the driver: the index is
+            /// unchanged. [`Error::Lost`](lanetree_frame::Error::Lost).
             pub fn compact(&mut self) -> $crate::Result<u64> {
                 $crate::fixed::compact(self)
             }
         }
 
         /// New indexes from two on the same device, of any kinds over the same keys and values (`&other`), or from an index and a
-        /// [`Sorted`]($crate::fixed::Sorted) batch. The new index has this one's options; neither input changes. A call works on the device from end to end and
-        /// returns when the new index is complete. [`Combine`]($crate::fixed::Combine) says what memory it takes.
+        /// [`Sorted`](lanetree_frame::fixed::Sorted) batch. The new index has this one's options; neither input changes. A call works on the device from end to end and
+        /// returns when the new index is complete. [`Combine`](lanetree_frame::fixed::Combine) says what memory it takes.
         ///
         /// The forms that end in `_on` work on a stream of yours, with scratch memory that is reused;
         /// the new index's memory comes from the stream's device.
@@ -90,11 +90,11 @@ macro_rules! inherent_combinations {
             /// ```
             ///
             /// # Errors
-            /// [`Error::Runtime`]($crate::Error::Runtime) if the device has no room, if `other` is on another device,
-            /// or from the driver; [`Error::Lost`]($crate::Error::Lost) if either is lost; the errors of the index's
-            /// build for too many pairs. Of a batch: [`NotSorted`]($crate::Error::NotSorted) names the first key that
-            /// is below the one before it; [`LengthMismatch`]($crate::Error::LengthMismatch) unless there is one value
-            /// per key; [`OutputLength`]($crate::Error::OutputLength) for buffers of fewer elements than it is long.
+            /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room, if `other` is on another device,
+            /// or from the driver; [`Error::Lost`](lanetree_frame::Error::Lost) if either is lost; the errors of the index's
+            /// build for too many pairs. Of a batch: [`NotSorted`](lanetree_frame::Error::NotSorted) names the first key that
+            /// is below the one before it; [`LengthMismatch`](lanetree_frame::Error::LengthMismatch) unless there is one value
+            /// per key; [`OutputLength`](lanetree_frame::Error::OutputLength) for buffers of fewer elements than it is long.
             pub fn union(&self, other: impl $crate::fixed::PairOperand<Self>) -> $crate::Result<Self> {
                 $crate::fixed::Combine::union(self, other)
             }
@@ -118,7 +118,7 @@ macro_rules! inherent_combinations {
             /// The [`union`](Self::union), on a stream, with scratch memory that is reused.
             ///
             /// # Errors
-            /// As [`union`](Self::union); [`Error::Runtime`]($crate::Error::Runtime) if the stream or the scratch memory is
+            /// As [`union`](Self::union); [`Error::Runtime`](lanetree_frame::Error::Runtime) if the stream or the scratch memory is
             /// another device's.
             pub fn union_on(
                 &self,

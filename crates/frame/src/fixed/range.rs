@@ -98,6 +98,9 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in ascending order of their keys. A range whose
     /// end is below its start is empty. Uses [`limit`](Self::limit) and [`limits`](Self::limits).
     ///
+    /// For `[lo, hi)` of integers, make the column of ends of `hi - 1`. Where `hi` is the smallest key there is no such end, and the
+    /// range is empty: make its start the largest key and its end the smallest.
+    ///
     /// Three steps, one after another on the stream: locate, prefix sums, copy. Short ranges and longer ones are copied by different
     /// kernels; the capacity of `out` decides which. Ranges of thousands of pairs are copied in parts, side by side.
     ///

@@ -38,17 +38,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// Applies a batch of operations in buffers: [`Batch`] says what they consist of. The effect is that of one operation
     /// after another.
     ///
-    /// The batch is sorted and planned while the tree is only read. Buckets that have room for their operations are then changed one
-    /// by one; a node with a bucket that has none is rewritten in its own buckets or, if these are too few, in new ones. A node that
-    /// needs more than 64, or whose keys are so close that it cannot tell them apart, is split into nodes with new buckets, filled to
-    /// what the builder was told and at most to 0.75; all nodes then move to new memory, but no buckets. That takes memory for second
-    /// nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are copied to memory for a quarter
-    /// more. The tree is rebuilt, as full as split nodes, if more than half of all nodes (and eight) would be rewritten, more
-    /// than a fifth (and eight) split, or more than an eighth of all buckets would belong to no node any more where there is no room
-    /// for others. That takes memory for the pairs and for a second tree.
-    ///
-    /// Keys with random upper bits are the fastest, since a few of these bits are enough to sort them. The scratch memory
-    /// remembers from batch to batch whether they are random.
+    /// It needs a device with kernels: without a GPU use `Device::emulated()`. On the host call [`LaneTree::apply`].
     ///
     /// ```
     /// use lanetree::lane_tree::UpdateScratch;
@@ -70,6 +60,23 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///
     /// Changes wait for all reads of the tree, in any stream, so these read the tree as it was before the batch. The call
     /// returns when everything is done, so that nobody reads a half-changed tree.
+    ///
+    /// # How a batch is applied
+    /// It is sorted and planned while the tree is only read. Keys with random upper bits are the fastest, since a few of these bits
+    /// are enough to sort them; the scratch memory remembers from batch to batch whether they are random. Then:
+    ///
+    /// * a bucket that has room for its operations is changed where it is;
+    /// * a node with a bucket that has none is rewritten, in its own buckets or, if these are too few, in new ones;
+    /// * a node that needs more than 64 buckets, or whose keys are so close that it cannot tell them apart, is split into nodes with
+    ///   new buckets, filled to what the builder was told and at most to 0.75. All nodes then move to new memory, but no buckets. That
+    ///   takes memory for second nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are
+    ///   copied to memory for a quarter more.
+    ///
+    /// Instead the whole tree is rebuilt, as full as split nodes, in memory for the pairs and for a second tree, if
+    ///
+    /// * more than half of all nodes, and more than eight, would be rewritten;
+    /// * more than a fifth, and more than eight, would be split; or
+    /// * there is no room for new buckets, and more than an eighth of all buckets would belong to no node any more.
     ///
     /// # Errors
     /// [`TooManyOperations`](lanetree_frame::Error::TooManyOperations), [`OutputLength`](lanetree_frame::Error::OutputLength) for buffers or scratch memory that

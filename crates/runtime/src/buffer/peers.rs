@@ -29,14 +29,16 @@ impl<T: Pod> Buffer<T> {
     /// may be used and dropped meanwhile, as after [`Buffer::copy_from_buffer`].
     ///
     /// ```
-    /// use lanetree_runtime::{Device, PeerPart};
+    /// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+    /// use lanetree::runtime::PeerPart;
+    /// use lanetree::Device;
     ///
     /// let (here, there) = (Device::emulated(), Device::emulated());
     /// let (to_stream, from_stream) = (here.stream()?, there.stream()?);
     /// let (from, mut to) = (there.upload(&[1_u32, 2, 3, 4])?, here.upload(&[9_u32, 9, 9])?);
     /// to.copy_from_peers(&to_stream, &[PeerPart { from: &from, range: 1..3, stream: &from_stream, at: 1 }])?;
     /// assert_eq!(to.to_vec()?, [9, 2, 3]);
-    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// # Ok::<(), lanetree::runtime::Error>(())
     /// ```
     ///
     /// # Errors

@@ -2,10 +2,10 @@
 //!
 //! | from cust | to cust |
 //! |---|---|
-//! | [`device`]: the [`Device`] of a [`Context`] | [`context`]: the [`Context`] of a [`Device`] |
-//! | [`stream`]: a [`cust::stream::Stream`](::cust::stream::Stream) as a [`Stream`] | |
-//! | [`buffer`]: a [`DeviceBuffer`] as a [`Buffer`], for good | [`into_device_buffer`]: a [`Buffer`] as a [`DeviceBuffer`], for good |
-//! | [`Device::buffer_from_raw`]: memory that stays a [`DeviceBuffer`]'s | [`read_on`], [`write_on`]: a [`Buffer`]'s memory, for work in one stream |
+//! | [`device`]: the [`Device`] of a `Context` | [`context`]: the `Context` of a [`Device`] |
+//! | [`stream`]: a `cust::stream::Stream` as a [`Stream`] | |
+//! | [`buffer`]: a `DeviceBuffer` as a [`Buffer`], for good | [`into_device_buffer`]: a [`Buffer`] as a `DeviceBuffer`, for good |
+//! | [`Device::buffer_from_raw`]: memory that stays a `DeviceBuffer`'s | [`read_on`], [`write_on`]: a [`Buffer`]'s memory, for work in one stream |
 //!
 //! cust works on the calling thread's current context. Every operation of Lanetree makes the device's primary context
 //! current, and leaves it so; on a thread that has none yet, `CurrentContext::set_current` does.
@@ -18,7 +18,9 @@
 //! use cust::context::CurrentContext;
 //! use cust::memory::{AsyncCopyDestination, DeviceBuffer, DeviceSlice};
 //! use cust::stream::{Stream, StreamFlags};
-//! use lanetree_runtime::{Device, cust as shared};
+//! # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+//! use lanetree::Device;
+//! use lanetree::runtime::cust as shared;
 //! use std::sync::Arc;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// it; a device can have several pools, and handles without one.
 ///
 /// ```
-/// use lanetree_runtime::{Device, Pool};
+/// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+/// use lanetree::{Device, Pool};
 ///
 /// let pool = Pool::new(&Device::emulated());
 /// let device = pool.device();
@@ -30,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// assert_eq!((pool.bytes_in_use(), pool.bytes_cached(), pool.stats().allocations), (0, 4096, 1));
 /// pool.trim();
 /// assert_eq!(pool.bytes_cached(), 0);
-/// # Ok::<(), lanetree_runtime::Error>(())
+/// # Ok::<(), lanetree::runtime::Error>(())
 /// ```
 ///
 /// # What waits for what
@@ -181,7 +182,8 @@ impl Pool {
     /// Has [`PoolStats::peak`] begin anew, at what buffers have now: to learn what a call takes at most.
     ///
     /// ```
-    /// use lanetree_runtime::{Device, Pool};
+    /// # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }
+    /// use lanetree::{Device, Pool};
     ///
     /// let pool = Pool::new(&Device::emulated());
     /// let kept = pool.device().alloc::<u8>(1000)?;
@@ -190,7 +192,7 @@ impl Pool {
     /// pool.restart_peak();
     /// assert_eq!(pool.stats().peak, 1000);
     /// # drop(kept);
-    /// # Ok::<(), lanetree_runtime::Error>(())
+    /// # Ok::<(), lanetree::runtime::Error>(())
     /// ```
     pub fn restart_peak(&self) {
         self.shared.state().device.restart_peak();
