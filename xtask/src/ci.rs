@@ -4,7 +4,7 @@
 //! run beside the others, whose ends leave a core idle too.
 
 use crate::failure::{Failure, Result};
-use crate::{circles, first_build, paths, process, report, runner, stub, template};
+use crate::{circles, first_build, pages, paths, process, report, runner, stub, template};
 use clap::Args;
 use std::fmt;
 use std::fs::File;
@@ -124,7 +124,8 @@ fn run_others(steps: &mut Steps) -> Result<()> {
         let mut command = process::cargo();
         command.args(["doc", "--workspace", "--no-deps", "--features", "cust", "--locked"]);
         command.env("CUDA_LIBRARY_PATH", stub::library_path()?);
-        process::run(command.env("RUSTDOCFLAGS", "-D warnings"))
+        process::run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
+        pages::run()
     })?;
     steps.run("tests", || {
         let mut command = process::cargo();

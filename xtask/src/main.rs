@@ -13,6 +13,7 @@ mod first_build;
 mod links;
 mod nvvm;
 mod packages;
+mod pages;
 mod paths;
 mod process;
 mod ptx;
