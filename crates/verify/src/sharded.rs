@@ -11,7 +11,6 @@ use lanetree::{
     ShardedUpdateScratch, UpdateReport, Word, apply_to_map,
 };
 use lanetree_base::parallel::*;
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
 
@@ -109,7 +108,7 @@ fn devices(device: &Device) -> [Device; 3] {
 }
 
 /// Keys, what is next to them, and others.
-fn queries<K: AnyKey>(keys: &[K], count: usize, rng: &mut StdRng) -> Vec<K> {
+fn queries<K: AnyKey>(keys: &[K], count: usize, rng: &mut data::Random) -> Vec<K> {
     let query = |i: usize| {
         let any = K::Bits::from_parts([rng.next_u64(), rng.next_u64()]);
         let near = keys[rng.random_range(0..keys.len())].encode();
