@@ -6,7 +6,8 @@ use super::range::{DeviceRanges, RangeScratch};
 use super::{AsOf, Direction, FixedIndex, Side, Ties};
 use core::ops::Range;
 use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, take_nearest};
-use lanetree_base::room::make_room;
+use lanetree_base::room::{check_rows, make_room, with_room};
+use lanetree_base::row_pieces::{MOST_ROWS, RowPieces};
 use lanetree_base::{Closed, Error, JoinBounds, Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
@@ -299,6 +300,7 @@ pub(super) fn k_nearest<I: FixedIndex>(
     k: u64,
     how: &AsOf,
 ) -> Result<Ranges<I::Key, I::Value>> {
+    how.rule::<I::Key>()?;
     in_pieces(index, queries.len(), |on, piece, scratch, offsets| {
         let queries = index.device().upload(&queries[piece])?;
         let asked = on.begin_nearest(&queries, k, how, scratch, offsets)?;
@@ -324,6 +326,9 @@ pub(super) fn range_last<I: FixedIndex>(
 }
 
 /// Sends a host batch through the device a piece at a time. Only as many rounds are made as the longest row has pairs.
+///
+/// # Errors
+/// Those of `begin`; [`Error::TooManyRows`] if main memory has no room for the pairs; [`Error::Runtime`].
 fn in_pieces<I: FixedIndex>(
     index: &I,
     len: usize,
@@ -334,21 +339,28 @@ fn in_pieces<I: FixedIndex>(
         &mut Buffer<u64>,
     ) -> Result<(Buffer<I::Key>, Asked)>,
 ) -> Result<Ranges<I::Key, I::Value>> {
+    // Of no queries, too.
+    index.check_not_lost()?;
     let (device, stream) = (index.device(), index.device().stream()?);
     let on = OnStream::new(index, &stream);
     let mut scratch = NearestScratch::new(device, len.min(PIECE))?;
-    let mut all = Ranges { offsets: vec![0], ..Ranges::default() };
-    for first in (0..len.max(1)).step_by(PIECE) {
-        let piece = first..(first + PIECE).min(len);
+    let mut all = Ranges { offsets: with_room(len + 1)?, ..Ranges::default() };
+    all.offsets.push(0);
+    let mut pieces = RowPieces::new(len, PIECE, MOST_ROWS);
+    while let Some(piece) = pieces.piece() {
         let mut offsets = device.alloc(piece.len() + 1)?;
-        let (queries, asked) = begin(&on, piece, &mut scratch, &mut offsets)?;
-        let rows = offsets.to_vec()?;
+        let (queries, asked) = begin(&on, piece.clone(), &mut scratch, &mut offsets)?;
+        let (rows, before) = (offsets.to_vec()?, all.keys.len());
+        let counted = rows[piece.len()];
+        let bytes = (size_of::<I::Key>() + size_of::<I::Value>()) as u128;
+        check_rows((before as u64).saturating_add(counted), u128::from(counted) * bytes)?;
+        if !pieces.takes(&piece, counted) {
+            continue;
+        }
         let rounds = rows.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
-        let pairs = rows.last().map_or(0, |&pairs| pairs as usize);
+        let pairs = usize::try_from(counted).unwrap_or(usize::MAX);
         let mut out = DeviceRanges { offsets, keys: device.alloc(pairs)?, values: device.alloc(pairs)? };
         on.find_rounds(&queries, asked, rounds, &mut scratch, &mut out)?;
-        let before = all.keys.len();
-        make_room(&mut all.offsets, rows.len())?;
         make_room(&mut all.keys, pairs)?;
         make_room(&mut all.values, pairs)?;
         all.offsets.extend(rows[1..].iter().map(|&row| row + before as u64));
