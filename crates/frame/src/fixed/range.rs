@@ -1,7 +1,7 @@
 //! Range queries: locate, prefix sums, copy.
 
 use super::on_stream::{OnStream, QueryOptions, Uses, bits};
-use super::{FixedIndex, PART, TASK, View};
+use super::{FixedIndex, PART, Steps, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
@@ -38,6 +38,12 @@ impl RangeScratch {
             counts: device.alloc(ranges)?,
             scan: ScanScratch::new(device, ranges)?,
         })
+    }
+
+    /// Two elements for each range, and the memory of a scan.
+    #[doc(hidden)]
+    pub fn parts_mut(&mut self) -> (&mut Buffer<u64>, &mut Buffer<u64>, &mut ScanScratch) {
+        (&mut self.cursors, &mut self.counts, &mut self.scan)
     }
 
     /// Its bytes on the device.
@@ -117,7 +123,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     }
 
     /// [`OnStream::range`] of the first `count` ranges, without limits.
-    pub(super) fn range_first(
+    pub(super) fn range_without_limits(
         &self,
         count: usize,
         (starts, ends): (&Buffer<I::Key>, &Buffer<I::Key>),
@@ -134,7 +140,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
         let count = bounds.count;
-        self.check_ranges(count, out)?;
+        check_ranges(self, count, out)?;
         self.locate(bounds, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
         self.gather(count, scratch, out)
@@ -154,15 +160,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
         Bounds { count: starts.len(), starts, ends, limits, limit }
     }
 
-    /// Checks that there is room for the offsets of `count` ranges, and as many values as keys.
-    pub(super) fn check_ranges(&self, count: usize, out: &DeviceRanges<I::Key, I::Value>) -> Result<()> {
-        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
-        self.check("the keys' buffer", 0, &out.keys)?;
-        self.check("the values' buffer", out.keys.len(), &out.values)
-    }
-
     /// Counts at most `limit` pairs of each of the first `count` ranges.
-    pub(super) fn count_first(
+    pub(super) fn locate_into_first(
         &self,
         count: usize,
         (starts, ends): (&Buffer<I::Key>, &Buffer<I::Key>),
@@ -274,6 +273,14 @@ impl<I: FixedIndex> OnStream<'_, I> {
         // room for `capacity` pairs; the pointers are for this stream.
         unsafe { self.index.launch_gather(self.stream, &rows, capacity, pairs) }
     }
+}
+
+/// Checks that there is room for the offsets of `count` ranges, and as many values as keys.
+#[doc(hidden)]
+pub fn check_ranges<S: Steps>(on: &S, count: usize, out: &DeviceRanges<S::Key, S::Value>) -> Result<()> {
+    on.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
+    on.check("the keys' buffer", 0, &out.keys)?;
+    on.check("the values' buffer", out.keys.len(), &out.values)
 }
 
 /// Locates ranges on the host, in parallel. Here a cursor is simply the rank of the first pair.
