@@ -379,7 +379,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         self.index.rooms().lend(stream, |room| {
             let (limits, ..) = ranges.parts_mut();
             limits.copy_from_buffer(stream, 0, room.unlimited(count)?, 0..count)?;
-            Ok(settle(stream, valid, count, Settled { counts: limits, is_left: false, cursors: None, hits: None })?)
+            settle(stream, valid, count, Settled { counts: limits, is_left: false, cursors: None, hits: None })
         })?;
         self.rows(count, bounds, true, probes, ranges, out)
     }
