@@ -252,8 +252,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         self.options.check("range", Uses::Limits)?;
         let count = self.begin_ranges(starts, ends)?;
         self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
-        self.check("the keys' buffer", 0, &out.keys)?;
-        self.check("the values' buffer", out.keys.len(), &out.values)?;
+        out.check_pairs(self.stream.device())?;
         let room = out.capacity();
         if self.stream.device().kind() == DeviceKind::Host {
             let found = self.index.range_many(&self.ranges_on_host(starts, Some(ends), None)?)?;

@@ -43,9 +43,9 @@ pub use nearest::NearestScratch;
 pub use nearest::{k_nearest, range_last};
 pub use on_stream::{OnStream, QueryOptions, Uses, bits};
 pub use pairs::SortedPairs;
-pub use range::{DeviceRanges, RangeScratch};
 #[doc(hidden)]
-pub use range::{check_ranges, first_pairs_of};
+pub use range::first_pairs_of;
+pub use range::{DeviceRanges, RangeScratch};
 pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
 #[doc(hidden)]
 pub use range_join::{band_join, range_join};

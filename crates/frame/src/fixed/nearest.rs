@@ -2,7 +2,8 @@
 //! that the one before has found.
 
 use super::on_stream::{OnStream, Uses};
-use super::range::{DeviceRanges, RangeScratch, check_ranges};
+use super::range::{DeviceRanges, RangeScratch};
+use super::steps::check_ranges;
 use super::{AsOf, Direction, FixedIndex, Side, Steps, Ties};
 use core::ops::Range;
 use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, take_nearest};

@@ -1,9 +1,10 @@
 //! Range queries: locate, prefix sums, copy.
 
 use super::on_stream::{OnStream, QueryOptions, Uses, bits};
-use super::{FixedIndex, PART, Steps, TASK, View};
+use super::{FixedIndex, PART, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
+use lanetree_base::error::check_buffer;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_base::room::zeroed;
@@ -84,6 +85,16 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(0)?, values: device.alloc(capacity)? })
     }
 
+    /// Checks that there are as many values as keys, on a device.
+    ///
+    /// # Errors
+    /// [`OutputLength`](lanetree_base::Error::OutputLength), [`Runtime`](lanetree_base::Error::Runtime).
+    #[doc(hidden)]
+    pub fn check_pairs(&self, device: &Device) -> Result<()> {
+        check_buffer(device, "the keys' buffer", 0, &self.keys)?;
+        check_buffer(device, "the values' buffer", self.keys.len(), &self.values)
+    }
+
     /// Pairs for which there is room.
     pub fn capacity(&self) -> usize {
         if self.keys.is_empty() { self.values.len() } else { self.keys.len() }
@@ -140,7 +151,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
         let count = bounds.count;
-        check_ranges(self, count, out)?;
+        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
+        out.check_pairs(self.index.device())?;
         self.locate(bounds, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
         self.gather(count, scratch, out)
@@ -273,14 +285,6 @@ impl<I: FixedIndex> OnStream<'_, I> {
         // room for `capacity` pairs; the pointers are for this stream.
         unsafe { self.index.launch_gather(self.stream, &rows, capacity, pairs) }
     }
-}
-
-/// Checks that there is room for the offsets of `count` ranges, and as many values as keys.
-#[doc(hidden)]
-pub fn check_ranges<S: Steps>(on: &S, count: usize, out: &DeviceRanges<S::Key, S::Value>) -> Result<()> {
-    on.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
-    on.check("the keys' buffer", 0, &out.keys)?;
-    on.check("the values' buffer", out.keys.len(), &out.values)
 }
 
 /// Locates ranges on the host, in parallel. Here a cursor is simply the rank of the first pair.

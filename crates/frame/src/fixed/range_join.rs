@@ -1,7 +1,8 @@
 //! Joins by ranges in device form: the pairs whose keys are between two bounds of a probe, or near it.
 
 use super::join::numbers;
-use super::range::{DeviceRanges, RangeScratch, check_ranges};
+use super::range::{DeviceRanges, RangeScratch};
+use super::steps::check_ranges;
 use super::{FixedIndex, OnStream, RowsOfProbes, Steps, Uses};
 use lanetree_base::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
 use lanetree_base::{Closed, JoinBounds, JoinKind, Result, number_matches};

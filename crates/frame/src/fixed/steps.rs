@@ -105,6 +105,15 @@ pub trait Steps {
     ) -> Result<()>;
 }
 
+/// Checks that there is room for the offsets of `count` ranges, and as many values as keys.
+///
+/// # Errors
+/// As [`Steps::check`].
+pub(super) fn check_ranges<S: Steps>(on: &S, count: usize, out: &DeviceRanges<S::Key, S::Value>) -> Result<()> {
+    on.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
+    out.check_pairs(on.stream().device())
+}
+
 /// What [`Steps::rows_first`] is given, beside the ranges.
 #[derive(Debug)]
 #[doc(hidden)]
