@@ -1,7 +1,6 @@
 //! [`Sharded`]: one index over several devices.
 
 use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
-use crate::host::DIVIDED_THERE;
 use crate::parts::{Ends, Parts, ShardStats};
 use crate::question::{Shard, Shards};
 use crate::range_router::RangeRouter;
@@ -9,7 +8,7 @@ use crate::rooms::Rooms;
 use crate::route::Route;
 use crate::router::Router;
 use crate::splitters;
-use crate::ways::HostWays;
+use crate::ways::{DIVIDED_THERE, HostWays};
 use core::fmt;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
