@@ -330,5 +330,14 @@ fn pairs_reach_a_device_piece_by_piece_and_are_checked() {
             matches!(error, Error::Damaged { section: Section::Keys, offset, .. } if offset == offset_of_key),
             "{error}"
         );
-    }
+    } // Errors of more pieces than there are slots.
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4096..].iter_mut().step_by(1 << 20).for_each(|byte| *byte ^= 1);
+    fs::write(&path, bytes).unwrap();
+    let file = crate::open(&path).unwrap();
+    let error = Reader::new::<u32, u32>(&file).and_then(|reader| {
+        let mut buffers = (device.alloc::<u32>(len as usize).unwrap(), device.alloc::<u32>(len as usize).unwrap());
+        crate::upload::pairs(&reader, &device, &mut buffers)
+    });
+    assert!(matches!(error, Err(Error::Damaged { section: Section::Keys, offset: 4096, .. })), "{error:?}");
 }

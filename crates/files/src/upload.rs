@@ -4,8 +4,8 @@ use crate::format::{PIECE, Reader, out_of_order};
 use crate::{Buffers, Result};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
-use lanetree_frame::runtime::Error as RuntimeError;
-use lanetree_frame::{AnyKey, Device, Error, PinnedBuffer, Stream, Value};
+use lanetree_frame::runtime::{Error as RuntimeError, Event};
+use lanetree_frame::{AnyKey, Device, Error, PinnedBuffer, Value};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,8 +13,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// takes to read it.
 const MOST: usize = 32;
 
-/// Pinned memory for a piece, and the stream that copies it: buffers remember streams, so each piece is waited for alone.
-type Slot = (Stream, PinnedBuffer<u8>);
+/// Pinned memory for a piece.
+struct Slot {
+    memory: PinnedBuffer<u8>,
+    /// Recorded after its copy: the memory remembers the stream alone, which has copies of other pieces, too. A stream for each
+    /// slot would do without, but then each copy waits for one in another stream, which takes a GPU as long as a small copy.
+    is_copied: Event,
+}
+
+impl Slot {
+    /// Its bytes, once they have been copied.
+    fn bytes(&mut self, len: usize) -> Result<&mut [u8], RuntimeError> {
+        self.is_copied.synchronize()?;
+        // SAFETY: copies are all that is done to the memory, and an event follows each.
+        unsafe { self.memory.forget_uses() };
+        Ok(&mut self.memory[..len])
+    }
+}
 
 /// The slots: each is made when it is first needed, while other threads read.
 struct Slots<'a> {
@@ -32,12 +47,21 @@ impl Slots<'_> {
         }
         free.1 -= 1;
         drop(free);
-        Ok((self.device.stream()?, self.device.pinned(PIECE)?))
+        let make = || Ok(Slot { memory: self.device.pinned(PIECE)?, is_copied: self.device.event()? });
+        make().inspect_err(|_| lock(&self.free).1 += 1)
     }
 
-    /// Gives one back, whose copy may be under way.
-    fn put(&self, slot: Slot) {
-        lock(&self.free).0.push_back(slot);
+    /// Uses one, whose copy may be under way afterwards; after an error it is waited for and dropped.
+    fn with<T>(&self, f: impl FnOnce(&mut Slot) -> Result<T>) -> Result<T> {
+        let mut slot = self.take().map_err(Error::from)?;
+        let result = f(&mut slot);
+        if result.is_ok() {
+            lock(&self.free).0.push_back(slot);
+        } else {
+            drop(slot);
+            lock(&self.free).1 += 1;
+        }
+        result
     }
 }
 
@@ -76,29 +100,28 @@ pub(crate) fn pairs<K: AnyKey, V: Value>(
     // A thread reads into one while another one is copied.
     let count = pieces.min(2 * threads()).clamp(1, MOST);
     let slots = Slots { device, free: Mutex::new((VecDeque::from(with_room(count)?), count)) };
+    let stream = device.stream().map_err(Error::from)?;
     let to = Mutex::new(buffers);
-    let read = |piece: usize| -> Result<Option<Keys<K>>> {
+    let read = |piece: usize, slot: &mut Slot| -> Result<Option<Keys<K>>> {
         let section = usize::from(piece >= key_pieces);
         let number = piece - section * key_pieces;
         let len = PIECE.min(lens[section] - number * PIECE);
-        let (stream, mut memory) = slots.take().map_err(Error::from)?;
-        // Waits for the copy of the piece that was here before.
-        let bytes = &mut memory[..len];
+        let bytes = slot.bytes(len).map_err(Error::from)?;
         reader.read_piece(section, number, bytes)?;
         let known = (section == 0).then(|| Keys::of(bytemuck::cast_slice(bytes), |pair: &[K]| reader.ascend(pair)));
         let mut to = lock(&to);
         let (keys, values) = &mut **to;
         if section == 0 {
             let (at, len) = (number * PIECE / size_of::<K>(), len / size_of::<K>());
-            keys.upload_bytes_async(&stream, at, &memory, len).map_err(Error::from)?;
+            keys.upload_bytes_async(&stream, at, &slot.memory, len).map_err(Error::from)?;
         } else {
             let (at, len) = (number * PIECE / V::BYTES, len / V::BYTES);
-            values.upload_bytes_async(&stream, at, &memory, len).map_err(Error::from)?;
+            values.upload_bytes_async(&stream, at, &slot.memory, len).map_err(Error::from)?;
         }
-        drop(to);
-        slots.put((stream, memory));
+        slot.is_copied.record(&stream).map_err(Error::from)?;
         Ok(known)
     };
+    let read = |piece: usize| slots.with(|slot| read(piece, slot));
     // No more parts than slots, if there are more threads.
     let each_part = if threads() > count { pieces.div_ceil(count) } else { 1 };
     let all = (0..pieces).into_par_iter().with_min_len(each_part).map(read).try_collect()?;
@@ -115,6 +138,5 @@ pub(crate) fn pairs<K: AnyKey, V: Value>(
         before = Some(last);
     }
     reader.check_windows()?;
-    // Copies that failed are told here.
-    Ok(device.synchronize().map_err(Error::from)?)
+    Ok(stream.synchronize().map_err(Error::from)?)
 }

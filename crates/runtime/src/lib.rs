@@ -120,7 +120,7 @@ pub use pages::{GrantedPages, Pages, prefer_huge_pages};
 pub use pinned::PinnedBuffer;
 pub use pool::{Pool, PoolStats};
 #[cfg(feature = "check")]
-pub use recorded::{record_kernels, recorded_kernels};
+pub use recorded::{record_kernels, recorded_kernels, take_recorded_kernels};
 #[cfg(target_arch = "x86_64")]
 pub use simd::{Avx2, Avx512};
 pub use simd::{Compare, Portable, Simd, SimdTask};

@@ -27,6 +27,11 @@ pub fn recorded_kernels() -> BTreeSet<&'static str> {
     LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
+/// As [`recorded_kernels`], and forgets them.
+pub fn take_recorded_kernels() -> BTreeSet<&'static str> {
+    core::mem::take(&mut LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// Records a launch that succeeded, if launches are recorded.
 #[inline]
 pub(crate) fn record(symbol: &'static str) {

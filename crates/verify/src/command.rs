@@ -11,7 +11,8 @@ use super::tally::Tally;
 use lanetree::{Device, DeviceKind, runtime};
 use lanetree_console::choice::{Choice, Chosen};
 use lanetree_console::output::{self, JsonFile, say};
-use lanetree_runtime::{record_kernels, recorded_kernels};
+use lanetree_runtime::{record_kernels, take_recorded_kernels};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -134,15 +135,16 @@ fn verify(args: &Args) -> Result<ExitCode, Error> {
     }
     // What ran is known, not predicted: a kernel that no case reached is found, whatever the reason.
     record_kernels(true);
-    let mut tally = Tally::default();
+    let (mut tally, mut ran) = (Tally::default(), BTreeSet::new());
     for target in &targets {
         tally.merge(match &settings.sample {
-            Some(sample) => sample::run(&settings, target, sample),
+            Some(sample) => sample::run(&settings, target, sample, &mut ran),
             None => run::run(&settings, target),
         });
+        ran.extend(take_recorded_kernels());
     }
     record_kernels(false);
-    let coverage = coverage(&settings, &targets);
+    let coverage = coverage(&settings, &targets, &ran);
     let report = Report { settings: &settings, machines: &machines, tally: &tally, no_gpu, coverage };
     report.print_failures(&mut io::stderr().lock()).map_err(Error::Stderr)?;
     say(|out| report.print(args.verbose, out))?;
@@ -178,10 +180,10 @@ fn targets(choice: Choice) -> Result<(Vec<Target>, Option<String>), Error> {
 }
 
 /// The kernels that ran. Where nothing runs kernels, there is nothing to say.
-fn coverage(settings: &Settings, targets: &[Target]) -> Coverage {
+fn coverage(settings: &Settings, targets: &[Target], ran: &BTreeSet<&'static str>) -> Coverage {
     let runs_kernels = targets.iter().any(|target| target.device.kind() != DeviceKind::Host);
     if !runs_kernels {
         return Coverage::default();
     }
-    Coverage::of(&settings.wanted_kernels(), &recorded_kernels())
+    Coverage::of(&settings.wanted_kernels(), ran)
 }

@@ -12,6 +12,7 @@ use super::{conformance, coverage, cuart, cuart_build, grt, intervals, joins, mu
 use indicatif::{ProgressBar, ProgressStyle};
 use lanetree::{Device, DeviceKind, Error, runtime};
 use lanetree_console::choice;
+use lanetree_runtime::take_recorded_kernels;
 use lanetree_suite::indexes::{self, Listed};
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -134,6 +135,14 @@ impl Job {
     /// The case's name, after that of the device.
     pub(crate) fn name(&self) -> &str {
         &self.path
+    }
+
+    /// The kernels that the case launches on the emulator, whatever it answers there.
+    pub(crate) fn scout(&self) -> BTreeSet<&'static str> {
+        take_recorded_kernels();
+        // Its answer is not a GPU's.
+        let _ = guarded(|| (self.work)(&Device::emulated_with_seed(self.seed)));
+        take_recorded_kernels()
     }
 
     pub(crate) fn run(&self, settings: &Settings, target: &Target) -> Tally {
