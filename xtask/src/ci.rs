@@ -4,7 +4,7 @@
 //! run beside the others, whose ends leave a core idle too.
 
 use crate::failure::{Failure, Result};
-use crate::{circles, first_build, pages, paths, process, report, runner, stub, template};
+use crate::{circles, first_build, memory, pages, paths, process, report, runner, stub, template};
 use clap::Args;
 use std::fmt;
 use std::fs::File;
@@ -36,10 +36,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
-    let stop = AtomicBool::new(false);
+    let (stop, memory) = (AtomicBool::new(false), &memory::Folder::new());
     let (others, beside) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| run_beside(options, &stop));
-        let others = run_others(steps);
+        let beside = scope.spawn(|| run_beside(options, memory, &stop));
+        let others = run_others(steps, memory);
         stop.store(others.is_err(), Ordering::Relaxed);
         (others, beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
@@ -48,14 +48,14 @@ fn run_all(steps: &mut Steps, options: &Options) -> Result<()> {
     // It compiles in the folder that `ptx --check` compiles in.
     steps.run("a user's own kernel", template::run)?;
     steps.run("integrations", || {
-        integrations(&["fmt", "--check"])?;
-        integrations(&["test", "--workspace", "--locked"])
+        process::run(integrations().args(["fmt", "--check"]))?;
+        process::run(memory.of(integrations().args(["test", "--workspace", "--locked"])))
     })
 }
 
 /// The steps that run beside others: tasks of this program, one after another until one fails or `stop` is set. What each says comes
 /// when it has ended.
-fn run_beside(options: &Options, stop: &AtomicBool) -> (Steps, Result<()>) {
+fn run_beside(options: &Options, memory: &memory::Folder, stop: &AtomicBool) -> (Steps, Result<()>) {
     let ptx = checking_ptx(options);
     let ptx: Vec<_> = ptx.iter().map(String::as_str).collect();
     let mut steps = Steps::default();
@@ -64,7 +64,7 @@ fn run_beside(options: &Options, stop: &AtomicBool) -> (Steps, Result<()>) {
             break;
         }
         let start = Instant::now();
-        let result = task(arguments);
+        let result = task(arguments, memory);
         let said = std::fs::read_to_string(log(arguments[0])).unwrap_or_default();
         println!("\n==== {name}, beside the others\n{said}==== {name} ends");
         steps.list.push(Step { name: name.to_owned(), time: start.elapsed(), passed: result.is_ok(), beside: true });
@@ -85,7 +85,7 @@ fn checking_ptx(options: &Options) -> Vec<String> {
 }
 
 /// Runs a task of this program; what it says goes to [`log`].
-fn task(arguments: &[&str]) -> Result<()> {
+fn task(arguments: &[&str], memory: &memory::Folder) -> Result<()> {
     let path = log(arguments[0]);
     paths::write(&path, "")?;
     let cannot = |error| Failure::CannotRun(format!("cannot write {}: {error}", paths::shown(&path)));
@@ -93,7 +93,8 @@ fn task(arguments: &[&str]) -> Result<()> {
     // Not by its path, at which the tests put a program that they have built anew.
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).stdin(std::process::Stdio::null());
-    process::run(command.stdout(file.try_clone().map_err(cannot)?).stderr(file)).map_err(|failure| match failure {
+    command.stdout(file.try_clone().map_err(cannot)?).stderr(file);
+    process::run(memory.of(&mut command)).map_err(|failure| match failure {
         Failure::Child { code, .. } => Failure::Child { command: format!("cargo xtask {}", arguments.join(" ")), code },
         other => other,
     })
@@ -105,7 +106,7 @@ fn log(task: &str) -> std::path::PathBuf {
 }
 
 /// All other steps, but for those that follow both.
-fn run_others(steps: &mut Steps) -> Result<()> {
+fn run_others(steps: &mut Steps, memory: &memory::Folder) -> Result<()> {
     steps.run("format", || {
         cargo(&["fmt", "--all", "--check"])?;
         let mut command = process::cargo();
@@ -129,7 +130,7 @@ fn run_others(steps: &mut Steps) -> Result<()> {
     })?;
     steps.run("tests", || {
         let mut command = process::cargo();
-        process::run(tests(command.args(["test", "--workspace", "--locked"])))
+        process::run(memory.of(tests(command.args(["test", "--workspace", "--locked"]))))
     })?;
     steps.run("tests of the runtime, feature cuda", || {
         cargo(&["test", "--package", "lanetree-runtime", "--features", "cuda", "--locked"])
@@ -163,12 +164,13 @@ fn other_platforms() -> Result<()> {
     Ok(())
 }
 
-/// Cargo in the workspace of arrow and DataFusion. Its folder stays apart from the main one: other features, other versions. No
+/// Cargo in the workspace of arrow and DataFusion. Its target folder stays apart from the main one: other features, other versions. No
 /// clippy: it would compile all of DataFusion a second time.
-fn integrations(arguments: &[&str]) -> Result<()> {
+fn integrations() -> Command {
     let mut command = process::cargo();
     command.current_dir(paths::root().join("integrations"));
-    process::run(command.args(arguments).env("CARGO_TARGET_DIR", paths::target().join("integrations")))
+    command.env("CARGO_TARGET_DIR", paths::target().join("integrations"));
+    command
 }
 
 /// Fails calls at every eighth of their points after the first dozen instead of each, which would take minutes more; and lets tests
@@ -263,9 +265,10 @@ mod tests {
     #[test]
     fn a_task_beside_others_gives_its_outcome() {
         // This program is the tests', which know no such test, and no such option.
-        assert!(task(&["no-such-test"]).is_ok());
+        let memory = memory::Folder::new();
+        assert!(task(&["no-such-test"], &memory).is_ok());
         assert!(std::fs::read_to_string(log("no-such-test")).is_ok_and(|text| text.contains("0 passed")));
-        assert!(task(&["--no-such-option"]).is_err());
+        assert!(task(&["--no-such-option"], &memory).is_err());
         for task in ["no-such-test", "--no-such-option"] {
             let _gone = std::fs::remove_file(log(task));
         }

@@ -11,6 +11,7 @@ mod doctor;
 mod first_build;
 #[cfg(test)]
 mod links;
+mod memory;
 mod nvvm;
 mod packages;
 mod pages;

@@ -142,6 +142,19 @@ runtime::errors! {
             most: u64,
         },
 
+        /// More rows, or pairs of ranges, than main memory has room for.
+        #[error(
+            "main memory has no room for {rows} rows, which are {bytes} bytes: {free} bytes are free; ask for fewer at a time, or in device form"
+        )]
+        TooManyRows {
+            /// Rows that were counted.
+            rows: u64,
+            /// Bytes that they need.
+            bytes: u128,
+            /// Bytes free at that time.
+            free: u64,
+        },
+
         /// A block has no room for the tables of the trees that it probes.
         #[error(
             "{threads} threads that probe these trees need {needed} bytes of shared memory, and a block on {device} can have {most}: build the trees with fewer `table_nodes`"

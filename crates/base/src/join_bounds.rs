@@ -117,8 +117,22 @@ impl<K: AnyKey> JoinBounds<K> {
         firsts: &mut Buffer<K>,
         lasts: &mut Buffer<K>,
     ) -> Result<()> {
-        let count = lows.len();
-        check_bounds(count, highs.len())?;
+        check_bounds(lows.len(), highs.len())?;
+        self.first_on_stream(stream, lows.len(), lows, highs, (firsts, lasts))
+    }
+
+    /// The bounds of the first `count` ranges, otherwise as [`on_stream`](Self::on_stream).
+    ///
+    /// # Errors
+    /// As [`on_stream`](Self::on_stream); [`Error::OutputLength`] for fewer lows or highs.
+    pub fn first_on_stream(
+        &self,
+        stream: &Stream,
+        count: usize,
+        lows: &Buffer<K>,
+        highs: &Buffer<K>,
+        (firsts, lasts): (&mut Buffer<K>, &mut Buffer<K>),
+    ) -> Result<()> {
         check_buffer(stream.device(), "the lows' buffer", count, lows)?;
         check_buffer(stream.device(), "the highs' buffer", count, highs)?;
         check_buffer(stream.device(), "the scratch memory", count, firsts)?;
@@ -130,7 +144,7 @@ impl<K: AnyKey> JoinBounds<K> {
             if let (Some(lows), Some(highs), Some(firsts), Some(lasts)) =
                 (lows.as_slice(), highs.as_slice(), firsts.as_mut_slice(), lasts.as_mut_slice())
             {
-                self.fill(lows, highs, &mut firsts[..count], &mut lasts[..count]);
+                self.fill(&lows[..count], &highs[..count], &mut firsts[..count], &mut lasts[..count]);
             }
             return Ok(());
         }

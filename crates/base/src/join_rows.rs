@@ -1,7 +1,7 @@
 //! The results of a join whose probes match any number of rows.
 
 use crate::join_bounds::number_on_host;
-use crate::room::{collected, with_room, zeroed};
+use crate::room::{check_rows, collected, with_room, zeroed};
 use crate::{Join, JoinKind, Result, no_row};
 use lanetree_layout::Value;
 
@@ -60,8 +60,10 @@ impl<V: Copy> JoinRows<V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for it.
+    /// [`Error::TooManyRows`](crate::Error::TooManyRows) or [`Error::Runtime`](crate::Error::Runtime) if main memory has no room
+    /// for it.
     pub fn probes(&self) -> Result<Vec<u64>> {
+        check_rows(self.len() as u64, self.len() as u128 * u128::from(u64::BITS / 8))?;
         let mut probes = zeroed(self.len())?;
         if !self.offsets.is_empty() {
             number_on_host(&self.offsets, &mut probes);
@@ -75,7 +77,8 @@ impl<V: Value> JoinRows<V> {
     ///
     /// # Errors
     /// [`Error::OutputLength`](crate::Error::OutputLength) unless the validity has one bit per probe;
-    /// [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for the rows.
+    /// [`Error::TooManyRows`](crate::Error::TooManyRows) or [`Error::Runtime`](crate::Error::Runtime) if main memory has no room for
+    /// the rows.
     pub fn of_kind(mut self, join: &Join<'_>) -> Result<Self> {
         if let Some(validity) = join.validity() {
             validity.mask_rows(&mut self)?;
@@ -88,7 +91,9 @@ impl<V: Value> JoinRows<V> {
                 if misses == 0 {
                     return Ok(self);
                 }
-                let (mut rows, mut first) = (with_room(self.rows.len() + misses)?, 0);
+                let len = self.rows.len() + misses;
+                check_rows(len as u64, len as u128 * size_of::<V>() as u128)?;
+                let (mut rows, mut first) = (with_room(len)?, 0);
                 for end in self.offsets.iter_mut().skip(1) {
                     let own = &self.rows[first..*end as usize];
                     first = *end as usize;

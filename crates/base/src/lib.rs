@@ -31,6 +31,7 @@ pub mod parcel;
 pub mod pointers;
 pub mod ranges;
 pub mod room;
+pub mod row_pieces;
 pub mod staging;
 
 pub use batch::Batch;

@@ -24,6 +24,23 @@ pub fn check_free(bytes: u128) -> Result<()> {
     }
 }
 
+/// The same of results: all `rows` that were counted so far, of which `more` bytes are still to be allocated.
+///
+/// # Errors
+/// [`Error::TooManyRows`] if fewer bytes are free; [`Error::Runtime`] if the system does not say how many are.
+pub fn check_rows(rows: u64, more: u128) -> Result<()> {
+    /// Fewer bytes are not worth the question.
+    const FEW: u128 = 1 << 24;
+    if more < FEW {
+        return Ok(());
+    }
+    // 0 where the system does not say.
+    match Device::host().memory()?.free {
+        free if free > 0 && more > u128::from(free) => Err(Error::TooManyRows { rows, bytes: more, free }),
+        _ => Ok(()),
+    }
+}
+
 /// An empty vector with room for `len` elements.
 ///
 /// # Errors
@@ -101,6 +118,16 @@ mod tests {
                 assert!(error.is_some_and(|error| error.to_string().contains("has no room for")));
             }
         }
+    }
+
+    #[test]
+    fn rows_that_main_memory_has_no_room_for_are_named() {
+        check_rows(5 << 32, 8).unwrap();
+        let error = check_rows(5 << 32, 5 << 60).unwrap_err().to_string();
+        assert!(
+            error.starts_with("main memory has no room for 21474836480 rows, which are 5764607523034234880 bytes: "),
+            "{error}"
+        );
     }
 
     #[test]

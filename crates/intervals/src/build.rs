@@ -6,8 +6,10 @@ use lanetree_frame::error::check_buffer;
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::{MOST, words};
 use lanetree_lane_tree::{BuildScratch, LaneTree};
-use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_primitives::{RadixSortScratch, ScanScratch, inclusive_max_scan, radix_argsort, radix_sort};
+use lanetree_layout::{AnyKey, Word};
+use lanetree_primitives::{
+    RadixSortScratch, ScanScratch, inclusive_max_scan, radix_argsort, radix_sort, sort_by_likely_bits,
+};
 
 impl<K: AnyKey> IntervalIndex<K> {
     /// Builds an index over the intervals from `starts[i]` to `ends[i]`, both inclusive, in any order. The row of an interval is
@@ -90,7 +92,9 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         let ended = {
             let mut sorted = device.alloc(len)?;
             let mut scratch = RadixSortScratch::for_pairs(device, len)?;
-            radix_argsort(stream, ends, len, 0..K::Bits::BITS, &mut sorted, &mut order, &mut scratch)?;
+            sort_by_likely_bits(stream, ends, len, (&mut sorted, &mut order), |bits, (sorted, order)| {
+                radix_argsort(stream, ends, len, bits, sorted, order, &mut scratch)
+            })?;
             drop(scratch);
             ended_below(stream, &sorted, len)?
         };
@@ -100,8 +104,9 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
             let (mut turned, mut turned_order) = (device.alloc(len)?, device.alloc(len)?);
             turn(stream, (starts, &order), len, (&mut turned, &mut turned_order))?;
             let mut scratch = RadixSortScratch::for_pairs(device, len)?;
-            let (from, to) = ((&turned, &turned_order), (&mut sorted, &mut order));
-            radix_sort(stream, from, len, 0..K::Bits::BITS, to, &mut scratch)?;
+            sort_by_likely_bits(stream, &turned, len, (&mut sorted, &mut order), |bits, sorted| {
+                radix_sort(stream, (&turned, &turned_order), len, bits, sorted, &mut scratch)
+            })?;
         }
         let mut intervals = InOrder {
             ends: device.alloc(words(len as u64) as usize)?,

@@ -3,11 +3,19 @@
 use crate::IntervalIndex;
 use crate::on_stream::{DeviceRows, Scratch};
 use lanetree_frame::parallel::*;
+use lanetree_frame::room::{check_rows, make_room, with_room};
+use lanetree_frame::row_pieces::{self, RowPieces};
 use lanetree_frame::{Error, JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
 const TASK: usize = 1 << 14;
+
+/// Probes of a join that are on the device at a time.
+const PIECE: usize = if cfg!(test) { 1 << 6 } else { 1 << 23 };
+
+/// Rows that are on the device at a time, unless one probe has more.
+const MOST_ROWS: u64 = if cfg!(test) { 1 << 7 } else { row_pieces::MOST_ROWS };
 
 impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// The row of the most specific interval around each point; `None` where no interval contains it. Bounds belong to their
@@ -89,7 +97,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`IntervalIndex::most_specific_many`].
+    /// As [`IntervalIndex::most_specific_many`]; [`Error::TooManyRows`] if main memory has no room for the rows of so many points.
     pub fn stab_many(&self, points: &[K]) -> Result<JoinRows<V>> {
         self.join(points, None)
     }
@@ -111,7 +119,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`IntervalIndex::most_specific_many`]; [`Error::BoundLengths`] unless there are as many highs as lows.
+    /// As [`IntervalIndex::stab_many`]; [`Error::BoundLengths`] unless there are as many highs as lows.
     pub fn overlap_many(&self, lows: &[K], highs: &[K]) -> Result<JoinRows<V>> {
         self.join(lows, Some(highs))
     }
@@ -129,20 +137,37 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         Ok(counts.to_vec()?)
     }
 
-    /// All intervals that contain points, or, with `highs`, that overlap ranges.
+    /// All intervals that contain points, or, with `highs`, that overlap ranges. Probes go through the device in pieces, of which a
+    /// piece that would have very many rows has fewer probes.
     fn join(&self, lows: &[K], highs: Option<&[K]>) -> Result<JoinRows<V>> {
         check_bounds(lows, highs.unwrap_or(lows))?;
-        let (device, count) = (self.device(), lows.len());
-        let (stream, lows) = (device.stream()?, device.upload(lows)?);
-        let highs = highs.map(|highs| device.upload(highs)).transpose()?;
-        let mut scratch = Scratch::new(device, count)?;
-        let mut out = DeviceRows::new(device, count, 0)?;
-        self.on(&stream).locate(&lows, highs.as_ref(), &mut scratch, &mut out.offsets)?;
-        let mut total = [0];
-        out.offsets.copy_range_to(count, &mut total)?;
-        out.rows = device.alloc(usize::try_from(total[0]).unwrap_or(usize::MAX))?;
-        self.on(&stream).copy(&lows, &scratch, &mut out)?;
-        Ok(JoinRows { offsets: out.offsets.to_vec()?, rows: out.rows.to_vec()? })
+        let (device, most) = (self.device(), lows.len().min(PIECE));
+        let (stream, mut scratch) = (device.stream()?, Scratch::new(device, most)?);
+        let mut out = DeviceRows::new(device, most, 0)?;
+        let mut all = JoinRows { offsets: with_room(lows.len() + 1)?, rows: Vec::new() };
+        all.offsets.push(0);
+        let mut pieces = RowPieces::new(lows.len(), PIECE, MOST_ROWS);
+        while let Some(piece) = pieces.piece() {
+            let (count, before) = (piece.len(), all.offsets[piece.start]);
+            let highs = highs.map(|highs| device.upload(&highs[piece.clone()])).transpose()?;
+            let lows = device.upload(&lows[piece.clone()])?;
+            self.on(&stream).locate(&lows, highs.as_ref(), &mut scratch, &mut out.offsets)?;
+            let mut total = [0];
+            out.offsets.copy_range_to(count, &mut total)?;
+            let [rows] = total;
+            check_rows(before.saturating_add(rows), u128::from(rows) * size_of::<V>() as u128)?;
+            if !pieces.takes(&piece, rows) {
+                continue;
+            }
+            let (rows, first) = (usize::try_from(rows).unwrap_or(usize::MAX), all.rows.len());
+            out.rows = device.alloc(rows)?;
+            self.on(&stream).copy(&lows, &scratch, &mut out)?;
+            make_room(&mut all.rows, rows)?;
+            all.rows.resize(first + rows, V::MIN);
+            out.rows.copy_to(&mut all.rows[first..])?;
+            all.offsets.extend(out.offsets.to_vec()?[1..=count].iter().map(|offset| before + offset));
+        }
+        Ok(all)
     }
 
     /// How many intervals contain each point. It takes two searches per point, however many there are.
@@ -174,4 +199,33 @@ fn check_bounds<K>(lows: &[K], highs: &[K]) -> Result<()> {
         return Ok(());
     }
     Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanetree_frame::Device;
+
+    #[test]
+    fn joins_in_many_pieces_are_those_of_nested_loops() {
+        for device in [Device::host(), Device::emulated()] {
+            // Of nested intervals, so that a piece of probes has more rows than fit, and a probe alone, too.
+            let starts: Vec<u32> = (0..300).map(|i| if i < 200 { i } else { i * 20 }).collect();
+            let ends: Vec<u32> = (0..300).map(|i| if i < 200 { 1000 - i } else { i * 20 + 5 }).collect();
+            let index = IntervalIndex::build(&device, &starts, &ends).unwrap();
+            let lows: Vec<u32> = (0..3 * PIECE as u32 + 5).map(|i| i * 137 % 7000).collect();
+            let highs: Vec<u32> = lows.iter().map(|low| low + low % 90).collect();
+            for (found, highs) in [(index.stab_many(&lows), &lows), (index.overlap_many(&lows, &highs), &highs)] {
+                let found = found.unwrap();
+                assert_eq!(found.offsets.len(), lows.len() + 1);
+                for (i, (&low, &high)) in lows.iter().zip(highs).enumerate() {
+                    let mut rows: Vec<u32> =
+                        (0..300).filter(|&at| starts[at as usize] <= high && low <= ends[at as usize]).collect();
+                    rows.sort_by_key(|&at| (core::cmp::Reverse(starts[at as usize]), ends[at as usize], at));
+                    assert_eq!(found.of(i), rows, "{low} to {high} on {device}");
+                }
+            }
+            assert!(index.stab_many(&[150; 1]).unwrap().rows.len() as u64 > MOST_ROWS, "one probe has too many");
+        }
+    }
 }

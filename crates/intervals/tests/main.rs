@@ -364,3 +364,33 @@ fn an_index_on_a_pool_takes_the_bytes_that_it_says() {
     let in_use = pool.stats().in_use as u64;
     assert!((index.bytes()..index.bytes() * 5 / 4 + 8192).contains(&in_use), "{in_use} bytes for {}", index.bytes());
 }
+
+/// Enough that a build looks at a sample of the bounds, and sorts by some of their bits first: those of random bounds are enough,
+/// those of bounds in clusters are not.
+#[test]
+fn many_intervals_are_in_order_however_their_bounds_are_spread() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let len = 20_000_usize;
+    let random: Vec<(u64, u64)> = (0..len).map(|_| (rng.random(), rng.random())).collect();
+    let clusters = random.iter().map(|&(a, b)| ((a >> 58) << 40 | a & 0xff, (b >> 58) << 40 | b & 0xffff)).collect();
+    // Of equal starts and of equal ends there are very many, in bits that are not telling.
+    let crowded = random.iter().map(|&(a, b)| if a % 3 == 0 { (5, b % 7 + 9) } else { (a, b) }).collect();
+    for bounds in [random, clusters, crowded] {
+        let (starts, ends): (Vec<u64>, Vec<u64>) = bounds.iter().map(|&(a, b)| (a.min(b), a.max(b))).unzip();
+        let mut order: Vec<usize> = (0..len).collect();
+        order.sort_by_key(|&i| (core::cmp::Reverse(starts[i]), ends[i], i));
+        for device in devices() {
+            let index = IntervalIndex::build(&device, &starts, &ends).unwrap();
+            let (found_starts, found_ends, rows) = index.intervals().unwrap();
+            assert!(rows.iter().map(|&row| row as usize).eq(order.iter().copied()), "on {device}");
+            assert!(found_starts.iter().eq(order.iter().map(|&i| &starts[i])), "on {device}");
+            assert!(found_ends.iter().eq(order.iter().map(|&i| &ends[i])), "on {device}");
+            let points: Vec<u64> = starts.iter().chain(&ends).step_by(401).copied().collect();
+            let count = |point: u64| (0..len).filter(|&i| starts[i] <= point && point <= ends[i]).count() as u64;
+            assert!(
+                index.count_many(&points).unwrap().into_iter().eq(points.iter().map(|&point| count(point))),
+                "{device}"
+            );
+        }
+    }
+}

@@ -18,6 +18,7 @@ mod errors;
 mod failures;
 mod harmonia_failures;
 mod iteration;
+mod many_rows;
 mod model;
 mod pool;
 mod readers;

@@ -3,17 +3,22 @@
 use crate::MultiMap;
 use crate::contents::read;
 use crate::on_stream::{DeviceRows, JoinScratch, OnStream, RangeJoinScratch};
+use crate::queries::total;
 use core::ops::Range;
-use lanetree_frame::room::{make_room, with_room};
-use lanetree_frame::{Closed, Error, Join, JoinBounds, JoinRows, Result, Validity};
+use lanetree_frame::room::{check_rows, make_room, with_room};
+use lanetree_frame::row_pieces::{self, RowPieces};
+use lanetree_frame::{Buffer, Closed, Error, Join, JoinBounds, JoinRows, Result, Validity};
 use lanetree_layout::{AnyKey, Word};
 
 /// Probes that are on the device at a time, a multiple of 32.
 const PIECE: usize = if cfg!(test) { 1 << 6 } else { 1 << 23 };
 
+/// Rows that are on the device at a time, unless one probe has more.
+const MOST_ROWS: u64 = if cfg!(test) { 1 << 7 } else { row_pieces::MOST_ROWS };
+
 impl<K: AnyKey, V: Word> MultiMap<K, V> {
-    /// [`MultiMap::join_many`] of any kind, with null probes or without. Probes go through the device in pieces, and the rows of a
-    /// piece are on the device at a time.
+    /// [`MultiMap::join_many`] of any kind, with null probes or without. Probes go through the device in pieces, of which a piece that
+    /// would have very many rows has fewer probes; so only the rows of a single probe have to fit into the device's memory.
     ///
     /// ```
     /// use lanetree::{Device, Join, MultiMap, no_row};
@@ -31,21 +36,20 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     ///
     /// # Errors
     /// As [`MultiMap::get_all_many`]; [`Error::OutputLength`] unless the validity has one bit per
-    /// probe.
+    /// probe; [`Error::TooManyRows`] if main memory has no room for the rows of a piece and those before.
     pub fn join_as_many(&self, probes: &[K], join: &Join<'_>) -> Result<JoinRows<V>> {
         if let Some(validity) = join.validity() {
             validity.check(probes.len())?;
         }
         let most = probes.len().min(PIECE);
         let mut scratch = JoinScratch::new(&self.device, most)?;
-        self.join_in_pieces(probes.len(), join, |on, piece, found| {
-            let (queries, count) = (self.device.upload(&probes[piece.clone()])?, piece.len());
-            on.locate_join(&queries, &mut scratch, &mut found.offsets)?;
-            if self.make_room(on, count, found)? {
-                on.copy_join(count, &mut scratch, &found.offsets, (&mut found.values, None))?;
-            }
-            Ok(())
-        })
+        self.join_in_pieces(
+            probes.len(),
+            join,
+            &mut scratch,
+            |on, piece, scratch, offsets| on.locate_join(&self.device.upload(&probes[piece])?, scratch, offsets),
+            |on, count, scratch, found| on.copy_join(count, scratch, &found.offsets, (&mut found.values, None)),
+        )
     }
 
     /// Joins ranges with the map: for each the values, such as row numbers, of the keys between `lows[i]` and `highs[i]`, in ascending
@@ -85,64 +89,69 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             validity.check(lows.len())?;
         }
         let mut scratch = RangeJoinScratch::new(&self.device, lows.len().min(PIECE))?;
-        self.join_in_pieces(lows.len(), join, |on, piece, found| {
-            let count = piece.len();
-            let bounds = (self.device.upload(&lows[piece.clone()])?, self.device.upload(&highs[piece])?);
-            on.locate_range_join((&bounds.0, &bounds.1), how, &mut scratch, &mut found.offsets)?;
-            if self.make_room(on, count, found)? {
-                on.copy_range_join(count, &scratch, &found.offsets, (&mut found.values, None))?;
-            }
-            Ok(())
-        })
+        self.join_in_pieces(
+            lows.len(),
+            join,
+            &mut scratch,
+            |on, piece, scratch, offsets| {
+                let bounds = (self.device.upload(&lows[piece.clone()])?, self.device.upload(&highs[piece])?);
+                on.locate_range_join((&bounds.0, &bounds.1), how, scratch, offsets)
+            },
+            |on, count, scratch, found| on.copy_range_join(count, scratch, &found.offsets, (&mut found.values, None)),
+        )
     }
 
-    /// Joins probes in pieces. `find` finds the rows of a piece: the offsets, and the values of a join that has them.
-    fn join_in_pieces(
+    /// Joins probes in pieces. `locate` finds where the rows of a piece are and their offsets, `copy` the values of a join that has
+    /// them, into room for all.
+    fn join_in_pieces<S>(
         &self,
         probes: usize,
         join: &Join<'_>,
-        mut find: impl FnMut(&OnStream<'_, K, V>, Range<usize>, &mut DeviceRows<V>) -> Result<()>,
+        scratch: &mut S,
+        mut locate: impl FnMut(&OnStream<'_, K, V>, Range<usize>, &mut S, &mut Buffer<u64>) -> Result<()>,
+        mut copy: impl FnMut(&OnStream<'_, K, V>, usize, &mut S, &mut DeviceRows<V>) -> Result<()>,
     ) -> Result<JoinRows<V>> {
         let (device, kind) = (&self.device, join.kind());
         let stream = device.stream()?;
         let mut found = DeviceRows::new(device, probes.min(PIECE), 0)?;
         let mut all = JoinRows { offsets: with_room(probes + 1)?, rows: Vec::new() };
         all.offsets.push(0);
-        for start in (0..probes).step_by(PIECE) {
-            let piece = start..probes.min(start + PIECE);
-            let valid = join.validity().map(|validity| words(&validity, start, piece.len())).transpose()?;
+        let mut pieces = RowPieces::new(probes, PIECE, MOST_ROWS);
+        while let Some(piece) = pieces.piece() {
+            let (count, before) = (piece.len(), all.offsets[piece.start]);
+            let valid = join.validity().map(|validity| words(&validity, piece.start, count)).transpose()?;
             let valid = valid.map(|words| device.upload(&words)).transpose()?;
             let on = self.on(&stream).kind(kind);
             let on = match &valid {
                 Some(valid) => on.valid(valid, 0),
                 None => on,
             };
-            find(&on, piece.clone(), &mut found)?;
-            let offsets = found.offsets.to_vec()?;
-            let before = all.offsets[start];
-            if kind.has_rows() {
-                all.offsets.extend(offsets[1..=piece.len()].iter().map(|offset| before + offset));
-                make_room(&mut all.rows, found.values.len())?;
-                all.rows.extend(found.values.to_vec()?);
-            } else {
-                let kept = offsets[..=piece.len()].windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
+            locate(&on, piece.clone(), scratch, &mut found.offsets)?;
+            if !kind.has_rows() {
+                // One row per probe at most.
+                pieces.takes(&piece, 0);
+                let offsets = found.offsets.to_vec()?;
+                let kept = offsets[..=count].windows(2).map(|pair| kind.rows(pair[1] - pair[0]));
                 all.offsets.extend(kept.scan(before, |end, rows| {
                     *end += rows;
                     Some(*end)
                 }));
+                continue;
             }
+            let rows = read(&found.offsets, count)?;
+            check_rows(before.saturating_add(rows), u128::from(rows) * size_of::<V>() as u128)?;
+            if !pieces.takes(&piece, rows) {
+                continue;
+            }
+            let (rows, first) = (total(rows), all.rows.len());
+            found.values = device.alloc(rows)?;
+            copy(&on, count, scratch, &mut found)?;
+            make_room(&mut all.rows, rows)?;
+            all.rows.resize(first + rows, V::MIN);
+            found.values.copy_to(&mut all.rows[first..])?;
+            all.offsets.extend(found.offsets.to_vec()?[1..=count].iter().map(|offset| before + offset));
         }
         Ok(all)
-    }
-
-    /// Makes room for the rows of `probes` probes, if the join has rows.
-    fn make_room(&self, on: &OnStream<'_, K, V>, probes: usize, found: &mut DeviceRows<V>) -> Result<bool> {
-        let has_rows = on.has_rows();
-        if has_rows {
-            let rows = read(&found.offsets, probes)?;
-            found.values = self.device.alloc(usize::try_from(rows).unwrap_or(usize::MAX))?;
-        }
-        Ok(has_rows)
     }
 }
 

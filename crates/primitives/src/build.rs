@@ -10,7 +10,7 @@ use crate::{
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Value};
+use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Value, Word};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::CheckOrderArgs;
 
@@ -235,6 +235,29 @@ pub fn build_from<K: AnyKey, V: Value, R>(
     drop((keys, values));
     let Distinct { keys, values, .. } = distinct;
     build(DevicePairs { keys: &keys, values: &values, len: len - order.equal })
+}
+
+/// Sorts the first `len` of `keys`, stably, into `sorted`, with values: by the bits that are likely to be enough, and then locally, or
+/// by all in which keys differ if these were not enough. `by` sorts them by bits, stably, such as with
+/// [`radix_sort`] or [`radix_argsort`](crate::radix_argsort), and may be called twice. Of random keys, fewer than half of the
+/// passes are left. Waits for the stream.
+///
+/// # Errors
+/// [`OutputLength`](Error::OutputLength) for buffers that are too small; [`Runtime`](Error::Runtime); the errors of `by`.
+pub fn sort_by_likely_bits<K: AnyKey, V: Word>(
+    stream: &Stream,
+    keys: &Buffer<K>,
+    len: usize,
+    sorted: (&mut Buffer<K>, &mut Buffer<V>),
+    mut by: impl FnMut(Range<u32>, (&mut Buffer<K>, &mut Buffer<V>)) -> Result<()>,
+) -> Result<()> {
+    check::buffer(stream, "the keys' buffer", len, keys)?;
+    check_pairs(stream, sorted.0, sorted.1, len)?;
+    if stream.device().kind() == DeviceKind::Host {
+        return by(0..K::Bits::BITS, sorted);
+    }
+    let mut findings = stream.device().alloc(LOCAL_SORT_FINDINGS)?;
+    sort_first_by(stream, likely_bits(keys, len)?, len, sorted, &mut findings, by)
 }
 
 /// The bits by which pairs are sorted first; of a set's keys all, since no local sort is over keys alone.

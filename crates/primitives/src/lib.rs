@@ -61,7 +61,7 @@ mod slices;
 mod test_data;
 
 pub use ahead::{kernel_of_scans, kernels_of_builds, kernels_of_operations};
-pub use build::{BuildScratch, DevicePairs, build_from, check_pairs};
+pub use build::{BuildScratch, DevicePairs, build_from, check_pairs, sort_by_likely_bits};
 pub use input::{Count, Elements, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]
 pub use lanetree_kernels_primitives::modules::MODULES;

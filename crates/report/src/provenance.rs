@@ -16,27 +16,40 @@ pub(crate) fn lines(paper: &Paper, store: &Store) -> Vec<String> {
             measure.records().into_iter().map(move |name| (card != paper.card, card, name))
         })
         .collect();
-    let mut machines: BTreeMap<(bool, String), Vec<&Record>> = BTreeMap::new();
+    let mut machines: BTreeMap<(bool, String), Vec<(&str, &Record)>> = BTreeMap::new();
     for (is_other, card, name) in read {
         if let Some(Held::Bench { record, .. }) = store.get(card, name) {
-            machines.entry((is_other, machine(record))).or_default().push(record);
+            machines.entry((is_other, machine(record))).or_default().push((name, record));
         }
     }
-    let line = |((_, machine), records): ((bool, String), Vec<&Record>)| {
-        let cards = match cards(&records) {
-            0 | 1 => String::new(),
-            cards => format!(" ({cards} such machines)"),
-        };
-        format!("{machine}{cards}: {}", commits(&records))
+    let line = |((_, machine), named): ((bool, String), Vec<(&str, &Record)>)| {
+        let records: Vec<&Record> = named.iter().map(|&(_, record)| record).collect();
+        format!("{machine}{}: {}{}", cards(&records), commits(&records), cut(&named))
     };
     machines.into_iter().map(line).collect()
 }
 
-/// How many cards records are of, by the numbers that cards have.
-fn cards(records: &[&Record]) -> usize {
+/// The cards that records are of, by the beginnings of the numbers that cards have.
+fn cards(records: &[&Record]) -> String {
     let settings = records.iter().filter_map(|record| record.machine.gpu.as_ref()).flat_map(|gpu| &gpu.settings);
-    settings.filter(|(name, _)| name == "uuid").map(|(_, uuid)| uuid).collect::<BTreeSet<_>>().len()
+    let uuids: BTreeSet<&str> = settings.filter(|(name, _)| name == "uuid").map(|(_, uuid)| &**uuid).collect();
+    if uuids.is_empty() {
+        return String::new();
+    }
+    let short: Vec<String> = uuids.iter().map(|uuid| uuid.chars().take(12).collect()).collect();
+    format!(" (card{} {})", if short.len() == 1 { "" } else { "s" }, short.join(", "))
 }
+
+/// What the limits of runs left out, by record.
+fn cut(records: &[(&str, &Record)]) -> String {
+    let over = |record: &Record| record.skipped.iter().filter(|line| line.ends_with(TIME_IS_OVER)).count();
+    let cut = records.iter().map(|&(name, record)| (name, over(record))).filter(|&(_, count)| count > 0);
+    let cut: Vec<String> = cut.map(|(name, count)| format!("{name} ({count})")).collect();
+    if cut.is_empty() { cut.concat() } else { format!("; parts left out for time: {}", cut.join(", ")) }
+}
+
+/// How a line ends that says what the bench's limit left out.
+const TIME_IS_OVER: &str = "the time of --max-seconds is over";
 
 fn machine(record: &Record) -> String {
     let machine = &record.machine;
@@ -95,5 +108,24 @@ mod tests {
         assert_eq!(lines.len(), 1, "the measure's card, not the paper's: {lines:?}");
         assert!(lines[0].starts_with("NVIDIA H200"), "{lines:?}");
         assert!(lines[0].contains("1 record without a commit"), "{lines:?}");
+    }
+
+    #[test]
+    fn cards_are_named_and_what_time_left_out() {
+        let one = |uuid: &str, skipped: &[&str]| {
+            let text = crate::store::tests::record(&[json!({})]);
+            let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            json["machine"]["gpu"] = json!({ "settings": [["name", "NVIDIA H200"], ["uuid", uuid]] });
+            json["skipped"] = json!(skipped);
+            Record::parse(&json.to_string()).unwrap()
+        };
+        let (first, second) = (
+            one("GPU-01234567-89", &[]),
+            one("GPU-76543210-89", &["n = 4: none", "n = 8: the time of --max-seconds is over"]),
+        );
+        assert_eq!(cards(&[&first, &second, &first]), " (cards GPU-01234567, GPU-76543210)");
+        assert_eq!(cards(&[&first]), " (card GPU-01234567)");
+        assert_eq!(cut(&[("a", &first), ("b", &second)]), "; parts left out for time: b (1)");
+        assert_eq!(cut(&[("a", &first)]), "");
     }
 }

@@ -164,8 +164,10 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     /// consist of. The effect is that of one operation after another.
     ///
     /// The batch's device brings the operations into the order of their shards, each shard's part is copied to its device, and all
-    /// shards change at the same time. A batch that touches several shards is looked up in them first, on their devices, so that what
-    /// was there can be brought back if one of them fails. The call returns when everything is done.
+    /// shards change at the same time. None of them writes before each one has found out what the batch does there and has all memory
+    /// for it: an invalid batch and a device without room are found before. A batch that touches several shards is also looked up in
+    /// them first, on their devices, so that what was there can be brought back if a device fails later on. The call returns when
+    /// everything is done.
     ///
     /// ```
     /// use lanetree::{Batch, Device, LaneTree, OpKind, OrderedIndex, Sharded, ShardedUpdateScratch};
@@ -226,14 +228,14 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
         // Operations of no kind that there is, and the first one's number and kind.
         let unknown = Mutex::new((0, usize::MAX, 0));
         let (order, places) = (&divider.order, &scratch.shards);
-        let apply = |shard: usize, tree: &mut LaneTree<K, V>| {
+        let apply = |shard: usize, tree: &mut LaneTree<K, V>, ready: &dyn Fn() -> Result<()>| {
             let mut place = places[shard].lock().unwrap_or_else(PoisonError::into_inner);
             let (Some(part), Some((own, scratch))) = (&parts[shard], &mut *place) else {
                 return Ok(UpdateReport::default());
             };
             let kinds = part.kinds.as_ref().map(Cols::get);
             let batch = Batch { keys: part.keys.get(), values: part.values.get(), kinds };
-            tree.apply_on(own, batch, scratch).inspect_err(|error| {
+            tree.apply_on_after(own, batch, scratch, ready).inspect_err(|error| {
                 if let Error::UnknownKinds { operations, index, kind } = error {
                     let mut number = [*index as u32];
                     let first: usize = sizes[..shard].iter().sum();
@@ -255,7 +257,8 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
             }
             _ => Ok(()),
         };
-        let done = self.group_mut().change(LaneTree::is_lost, apply, take_back);
+        let has_part = |shard: usize| parts[shard].is_some();
+        let done = self.group_mut().change_when_ready(has_part, LaneTree::is_lost, apply, take_back);
         self.count();
         let reports =
             done.map_err(|error| match (error, unknown.into_inner().unwrap_or_else(PoisonError::into_inner)) {

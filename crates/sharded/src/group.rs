@@ -1,14 +1,16 @@
 //! Indexes on several devices that change together: all of them, or none.
 
 use crate::route::MOST;
+use core::cell::Cell;
 use core::fmt;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::with_room;
+use lanetree_frame::room::{out_of_memory, with_room};
 use lanetree_frame::{
     AnyKey, Buffer, Device, DeviceKind, Error, Guarded, HostBatch, Launches, Op, OrderedIndex, Result, UpdatePath,
     UpdateReport, Word,
 };
 use std::borrow::Cow;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Indexes that change together. Each is called on a thread of its own, at the same time as the others.
 pub(crate) struct Group<I> {
@@ -140,26 +142,49 @@ impl<I: Send + Sync> Group<I> {
         self.members.change(|members| {
             let each = members.par_iter_mut().enumerate();
             let done: Vec<Result<T>> = each.map(|(number, member)| apply(number, member)).collect();
-            let is_done: Vec<bool> = done.iter().map(Result::is_ok).collect();
-            let is_lost = members.iter().any(is_lost);
-            let error = match done.into_iter().collect::<Result<Vec<_>>>() {
-                Ok(reports) => return Ok(Ok(reports)),
-                Err(error) => error,
+            conclude(members, done, &[], is_lost, take_back)
+        })?
+    }
+
+    /// [`Group::change`], of members that say when they are ready to write: none of them writes before all are ready, those but that
+    /// have no part in the change. So where one is not, for want of memory or of a valid batch, there is nothing to be taken back.
+    ///
+    /// # Errors
+    /// As [`Group::change`]; [`Error::Runtime`] if there is no room for a thread.
+    pub(crate) fn change_when_ready<T: Send>(
+        &mut self,
+        has_part: impl Fn(usize) -> bool,
+        is_lost: impl Fn(&I) -> bool,
+        apply: impl Fn(usize, &mut I, &dyn Fn() -> Result<()>) -> Result<T> + Sync,
+        take_back: impl Fn(usize, &mut I) -> Result<()> + Sync,
+    ) -> Result<Vec<T>> {
+        self.members.change(|members| {
+            let count = members.len();
+            let gate = Gate::new((0..count).filter(|&number| has_part(number)).count());
+            let (gate, apply) = (&gate, &apply);
+            let run = move |number: usize, member: &mut I| {
+                let place = gate.enter();
+                let done = apply(number, member, &|| place.wait());
+                place.has_failed.set(done.is_err());
+                (done, place.is_held.get())
             };
-            if is_lost {
-                return Err(error);
-            }
-            let take_back = |(number, member): (usize, &mut I)| match is_done[number] {
-                true => take_back(number, member),
-                false => Ok(()),
-            };
-            let undone: Vec<Result<()>> = members.par_iter_mut().enumerate().map(take_back).collect();
-            match undone.into_iter().collect::<Result<()>>() {
-                Ok(()) => Ok(Err(error)),
-                Err(second) => {
-                    Err(Error::Lost { reason: format!("{error}; and, as that was undone elsewhere: {second}") })
+            let mut done: Vec<Option<(Result<T>, bool)>> = (0..count).map(|_| None).collect();
+            std::thread::scope(|scope| {
+                // Each on a thread of its own: they wait for each other.
+                for ((number, member), done) in members.iter_mut().enumerate().zip(&mut done) {
+                    if !has_part(number) {
+                        *done = Some((apply(number, member, &|| Ok(())), false));
+                        continue;
+                    }
+                    let run = move || *done = Some(run(number, member));
+                    if std::thread::Builder::new().spawn_scoped(scope, run).is_err() {
+                        gate.enter().has_failed.set(true);
+                    }
                 }
-            }
+            });
+            let no_thread = || (Err(out_of_memory(1 << 21)), false);
+            let (done, held): (Vec<_>, Vec<_>) = done.into_iter().map(|done| done.unwrap_or_else(no_thread)).unzip();
+            conclude(members, done, &held, is_lost, take_back)
         })?
     }
 
@@ -195,6 +220,106 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
     {
         let take_back = |number, member: &mut I| member.apply(&undo(number)?).map(drop);
         self.change(I::is_lost, |number, member| apply(member, &batches[number]), take_back)
+    }
+}
+
+/// What becomes of members of which each has done its part or failed. Those that were held have done nothing, since others were not
+/// ready.
+fn conclude<I: Send + Sync, T: Send>(
+    members: &mut [I],
+    done: Vec<Result<T>>,
+    held: &[bool],
+    is_lost: impl Fn(&I) -> bool,
+    take_back: impl Fn(usize, &mut I) -> Result<()> + Sync,
+) -> Result<Result<Vec<T>>> {
+    let is_done: Vec<bool> = done.iter().map(Result::is_ok).collect();
+    let is_lost = members.iter().any(is_lost);
+    let was_held = |number: usize| held.get(number).is_some_and(|held| *held);
+    let (first, others): (Vec<_>, Vec<_>) = done.into_iter().enumerate().partition(|&(number, _)| !was_held(number));
+    let done = first.into_iter().chain(others).map(|(_, done)| done).collect::<Result<Vec<_>>>();
+    let error = match done {
+        Ok(reports) => return Ok(Ok(reports)),
+        Err(error) => error,
+    };
+    if is_lost {
+        return Err(error);
+    }
+    let take_back = |(number, member): (usize, &mut I)| match is_done[number] {
+        true => take_back(number, member),
+        false => Ok(()),
+    };
+    let undone: Vec<Result<()>> = members.par_iter_mut().enumerate().map(take_back).collect();
+    match undone.into_iter().collect::<Result<()>>() {
+        Ok(()) => Ok(Err(error)),
+        Err(second) => Err(Error::Lost { reason: format!("{error}; and, as that was undone elsewhere: {second}") }),
+    }
+}
+
+/// Where members wait until all are ready to write.
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+struct GateState {
+    /// Members that are neither ready nor done.
+    missing: usize,
+    has_failed: bool,
+}
+
+/// A member at the gate: after it has failed, or has nothing to write, others don't wait for it.
+struct AtGate<'g> {
+    gate: &'g Gate,
+    is_ready: Cell<bool>,
+    /// Whether it was ready, and another member was not.
+    is_held: Cell<bool>,
+    /// Also if it panics.
+    has_failed: Cell<bool>,
+}
+
+impl Gate {
+    fn new(missing: usize) -> Self {
+        Self { state: Mutex::new(GateState { missing, has_failed: false }), changed: Condvar::new() }
+    }
+
+    fn enter(&self) -> AtGate<'_> {
+        AtGate { gate: self, is_ready: Cell::new(false), is_held: Cell::new(false), has_failed: Cell::new(true) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AtGate<'_> {
+    /// Says that this member is ready, and waits for the others.
+    ///
+    /// # Errors
+    /// One that nobody sees: that of the member that was not ready is returned instead.
+    fn wait(&self) -> Result<()> {
+        self.is_ready.set(true);
+        let mut state = self.gate.lock();
+        state.missing -= 1;
+        self.gate.changed.notify_all();
+        while state.missing > 0 && !state.has_failed {
+            state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !state.has_failed {
+            return Ok(());
+        }
+        self.is_held.set(true);
+        Err(Error::Lost { reason: "another shard was not ready".into() })
+    }
+}
+
+impl Drop for AtGate<'_> {
+    fn drop(&mut self) {
+        if !self.is_ready.get() {
+            let mut state = self.gate.lock();
+            state.missing -= 1;
+            state.has_failed |= self.has_failed.get();
+            self.gate.changed.notify_all();
+        }
     }
 }
 
@@ -268,5 +393,74 @@ pub(crate) fn effort(path: UpdatePath) -> u32 {
         UpdatePath::InPlace => 1,
         UpdatePath::Moved => 2,
         UpdatePath::Rebuilt => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn failed() -> Error {
+        out_of_memory(7)
+    }
+
+    /// Members that fail before they are ready, or write, or have nothing to do.
+    #[test]
+    fn members_write_when_all_are_ready() -> Result<()> {
+        for failing in [None, Some(0), Some(2), Some(3)] {
+            let mut group = Group::of(vec![0_u32; 5]);
+            let written = AtomicUsize::new(0);
+            let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
+                // Member 1 has no part, and member 4 finds out that there is nothing to change.
+                if number == 1 || number == 4 {
+                    return Ok(number);
+                }
+                if failing == Some(number) {
+                    std::thread::sleep(core::time::Duration::from_millis(20));
+                    return Err(failed());
+                }
+                ready()?;
+                *member += 1;
+                written.fetch_add(1, Ordering::Relaxed);
+                Ok(number)
+            };
+            let take_back = |number: usize, member: &mut u32| {
+                assert!((number == 1 || number == 4) && *member == 0, "member {number} has written nothing");
+                Ok(())
+            };
+            let done = group.change_when_ready(|number| number != 1, |_| false, apply, take_back);
+            let written = written.into_inner();
+            match failing {
+                None => assert_eq!((done?, written, group.get()?), (vec![0, 1, 2, 3, 4], 3, &[1, 0, 1, 1, 0][..])),
+                Some(_) => {
+                    let error = done.expect_err("a member failed");
+                    assert!(matches!(error, Error::Runtime(_)), "not that of those that were held: {error}");
+                    assert_eq!((written, group.get()?), (0, &[0; 5][..]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One that fails as it writes has the others take back what they have written.
+    #[test]
+    fn what_was_written_is_taken_back() -> Result<()> {
+        let mut group = Group::of(vec![0_u32; 3]);
+        let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
+            ready()?;
+            if number == 1 {
+                return Err(failed());
+            }
+            *member += 1;
+            Ok(())
+        };
+        let take_back = |_: usize, member: &mut u32| {
+            *member -= 1;
+            Ok(())
+        };
+        assert!(group.change_when_ready(|_| true, |_| false, apply, take_back).is_err());
+        assert_eq!(group.get()?, [0; 3]);
+        Ok(())
     }
 }

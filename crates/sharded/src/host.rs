@@ -14,9 +14,6 @@ use lanetree_frame::{AnyKey, KeyWord, NeighborsOf, OrderedIndex, PinnedBuffer, R
 /// bus has the pieces of the others.
 const PINNED_THREADS: usize = 3;
 
-/// The fewest queries of a batch in ordinary memory that the devices divide: some of the short pieces of each device.
-pub(crate) const DIVIDED_THERE: usize = 1 << 17;
-
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// The values of a batch in ordinary memory, divided by the devices; `None` if the CPU is to divide it. So below.
     ///

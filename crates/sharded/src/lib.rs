@@ -9,6 +9,7 @@ mod apply_on;
 mod back;
 mod group;
 mod host;
+mod joins;
 #[cfg(feature = "lane-tree")]
 mod keys_only;
 #[cfg(feature = "multimap")]
@@ -23,6 +24,7 @@ mod question;
 mod range_router;
 mod ranges;
 mod replicated;
+mod rooms;
 mod route;
 mod router;
 #[cfg(feature = "lane-tree")]

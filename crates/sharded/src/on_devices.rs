@@ -9,7 +9,10 @@ use bytemuck::Pod;
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};
-use lanetree_frame::{AnyKey, Buffer, DeviceKind, KeyRange, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
+use lanetree_frame::join_steps::DeviceValidity;
+use lanetree_frame::{
+    AnyKey, Buffer, DeviceKind, JoinKind, KeyRange, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word,
+};
 use lanetree_simt::GlobalMut;
 
 impl<I: FixedIndex<Value: Word>> Sharded<I> {
@@ -47,10 +50,10 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
 
 /// Queries of a [`Sharded`] in device form: see [`Sharded::on`].
 pub struct OnDevices<'a, I: OrderedIndex<Domain: AnyKey>> {
-    index: &'a Sharded<I>,
-    stream: &'a Stream,
+    pub(crate) index: &'a Sharded<I>,
+    pub(crate) stream: &'a Stream,
     is_sorted: bool,
-    options: QueryOptions<'a, I::Value>,
+    pub(crate) options: QueryOptions<'a, I::Value>,
 }
 
 impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
@@ -95,6 +98,23 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         self
     }
 
+    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The
+    /// default is [`JoinKind::Inner`].
+    #[must_use]
+    pub fn kind(mut self, kind: JoinKind) -> Self {
+        self.options.kind = kind;
+        self
+    }
+
+    /// Which probes of [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) are there: those
+    /// whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match
+    /// nothing.
+    #[must_use]
+    pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
+        self.options.valid = Some(DeviceValidity { bitmap: valid, offset });
+        self
+    }
+
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.
     /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
@@ -115,7 +135,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             return put_hits(hits, &found);
         }
         let (values, hits) = (values.write_on_from_peers(self.stream)?, self.mask(hits)?);
-        self.run(queries, &Question::Get { values, hits, miss })
+        self.run(count, queries, &Question::Get { values, hits, miss })
     }
 
     /// Which of `queries` are present: `hits` becomes the hit mask, as of [`hits`](Self::hits).
@@ -130,7 +150,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             return put_hits(Some(hits), &self.index.get_many(queries)?);
         }
         let hits = hits.write_on_from_peers(self.stream)?;
-        self.run(queries, &Question::Get { values: GlobalMut::null(), hits, miss: I::Value::MIN })
+        self.run(count, queries, &Question::Get { values: GlobalMut::null(), hits, miss: I::Value::MIN })
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`, of all shards.
@@ -163,7 +183,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         }
         let before = self.index.before();
         let ranks = ranks.write_on_from_peers(self.stream)?;
-        self.run(queries, &Question::Rank { ranks, upper, before: &before[..before.len() - 1] })
+        self.run(count, queries, &Question::Rank { ranks, upper, before: &before[..before.len() - 1] })
     }
 
     /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`; if there is
@@ -215,7 +235,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         let beside = self.index.beside(upper)?;
         let keys = keys.write_on_from_peers(self.stream)?.cast();
         let (values, hits) = (values.write_on_from_peers(self.stream)?, self.mask(hits)?);
-        self.run(queries, &Question::Neighbor { keys, values, hits, miss, upper, beside: &beside })
+        self.run(count, queries, &Question::Neighbor { keys, values, hits, miss, upper, beside: &beside })
     }
 
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in ascending order of their keys, whatever shards
@@ -232,8 +252,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         self.options.check("range", Uses::Limits)?;
         let count = self.begin_ranges(starts, ends)?;
         self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
-        self.check("the keys' buffer", 0, &out.keys)?;
-        self.check("the values' buffer", out.keys.len(), &out.values)?;
+        out.check_pairs(self.stream.device())?;
         let room = out.capacity();
         if self.stream.device().kind() == DeviceKind::Host {
             let found = self.index.range_many(&self.ranges_on_host(starts, Some(ends), None)?)?;
@@ -246,8 +265,9 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             return Ok(());
         }
         let keys = (!out.keys.is_empty()).then_some(&mut out.keys);
-        let wanted = Wanted::Rows { offsets: &mut out.offsets, keys, values: Some(&mut out.values), room };
-        self.run_ranges(starts, Some(ends), wanted)
+        let values = Some(&mut out.values);
+        let wanted = Wanted::Rows { offsets: &mut out.offsets, keys, values, room, probes: None };
+        self.run_ranges(self.bounds(starts, Some(ends)), wanted)
     }
 
     /// Counts the pairs of ranges, as [`range`](Self::range) would find them, into `counts[i]`.
@@ -265,7 +285,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             slice(counts)[..count].copy_from_slice(&found);
             return Ok(());
         }
-        self.run_ranges(starts, Some(ends), Wanted::Counts(counts))
+        self.run_ranges(self.bounds(starts, Some(ends)), Wanted::Counts(counts))
     }
 
     /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending order, whatever
@@ -301,8 +321,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             return Ok(());
         }
         let wanted = Wanted::Strided { counts, keys, values: Some(values), stride };
-        let this = Self { options: QueryOptions { limit: u64::from(limit), ..QueryOptions::default() }, ..*self };
-        this.run_ranges(starts, None, wanted)
+        self.run_ranges(Bounds { limit: u64::from(limit), ..self.bounds(starts, None) }, wanted)
     }
 
     /// Copies all pairs, in ascending order of their keys. Elements past them are not changed. It waits as [`range`](Self::range)
@@ -325,8 +344,9 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             return Ok(());
         }
         let mut offsets = device.alloc(2)?;
-        let wanted = Wanted::Rows { offsets: &mut offsets, keys: Some(keys), values: Some(values), room: len };
-        self.run_ranges(&starts, Some(&ends), wanted)
+        let (keys, values) = (Some(keys), Some(values));
+        let wanted = Wanted::Rows { offsets: &mut offsets, keys, values, room: len, probes: None };
+        self.run_ranges(self.bounds(&starts, Some(&ends)), wanted)
     }
 
     /// Checks what ranges need; how many there are.
@@ -344,18 +364,28 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         ends: Option<&Buffer<K>>,
         limit: Option<u64>,
     ) -> Result<Vec<KeyRange<K>>> {
-        ranges::on_host(starts, ends, self.options.limits, limit.unwrap_or(self.options.limit))
+        ranges::on_host(starts.len(), starts, ends, self.options.limits, limit.unwrap_or(self.options.limit))
     }
 
-    fn run_ranges(&self, starts: &Buffer<K>, ends: Option<&Buffer<K>>, wanted: Wanted<'_, K, I::Value>) -> Result<()> {
+    fn bounds<'b>(&'b self, starts: &'b Buffer<K>, ends: Option<&'b Buffer<K>>) -> Bounds<'b, K> {
+        Bounds { count: starts.len(), starts, ends, limits: self.options.limits, limit: self.options.limit }
+    }
+
+    pub(crate) fn run_ranges(&self, bounds: Bounds<'_, K>, wanted: Wanted<'_, K, I::Value>) -> Result<()> {
         // `begin` has asked for them.
         let Some(shards) = self.index.routed()? else { return Ok(()) };
-        let QueryOptions { limits, limit, .. } = self.options;
-        self.index.ranges().run(&shards, self.stream, Bounds { starts, ends, limits, limit }, wanted)
+        self.index.ranges().run(&shards, self.stream, bounds, wanted)
     }
 
     /// Checks what all calls need; how many queries there are.
-    fn begin(&self, queries: &Buffer<K>) -> Result<usize> {
+    pub(crate) fn begin(&self, queries: &Buffer<K>) -> Result<usize> {
+        self.check_shards()?;
+        self.check("the queries' buffer", queries.len(), queries)?;
+        Ok(queries.len())
+    }
+
+    /// Checks that the shards can answer a batch on the stream's device.
+    pub(crate) fn check_shards(&self) -> Result<()> {
         let shards = self.index.shards()?;
         let device = self.stream.device();
         if shards.iter().all(|shard| shard.device() != device) {
@@ -364,20 +394,19 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         if device.kind() != DeviceKind::Host && self.index.routed()?.is_none() {
             return Err(self.index.not_routed()?);
         }
-        self.check("the queries' buffer", queries.len(), queries)?;
-        Ok(queries.len())
+        Ok(())
     }
 
-    fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
+    pub(crate) fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
         check_buffer(self.stream.device(), what, expected, buffer)
     }
 
-    fn check_hits(&self, count: usize, hits: Option<&Buffer<u32>>) -> Result<()> {
+    pub(crate) fn check_hits(&self, count: usize, hits: Option<&Buffer<u32>>) -> Result<()> {
         hits.map_or(Ok(()), |hits| self.check("the hit mask's buffer", count.div_ceil(32), hits))
     }
 
     /// For the hit mask, if it is wanted.
-    fn mask(&self, hits: Option<&mut Buffer<u32>>) -> Result<GlobalMut<u32>> {
+    pub(crate) fn mask(&self, hits: Option<&mut Buffer<u32>>) -> Result<GlobalMut<u32>> {
         hits.map_or(Ok(GlobalMut::null()), |hits| Ok(hits.write_on_from_peers(self.stream)?))
     }
 
@@ -386,10 +415,11 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         (self.stream.device().kind() == DeviceKind::Host).then(|| queries.as_slice()).flatten()
     }
 
-    fn run(&self, queries: &Buffer<K>, question: &Question<'_, K, I::Value>) -> Result<()> {
+    /// Asks the shards of the first `count` queries.
+    pub(crate) fn run(&self, count: usize, queries: &Buffer<K>, question: &Question<'_, K, I::Value>) -> Result<()> {
         // `begin` has asked for them.
         let Some(shards) = self.index.routed()? else { return Ok(()) };
-        let (at, count) = (queries.read_on(self.stream)?.cast(), queries.len());
+        let at = queries.read_on(self.stream)?.cast();
         let (index, queries) = (self.index, Queries { at, count, is_sorted: self.is_sorted, is_spread: true });
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream, and for other devices' copies.
         unsafe { index.router().run(&shards, index.splitters(), self.stream, queries, question) }

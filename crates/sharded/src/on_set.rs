@@ -143,7 +143,8 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
             slice(&mut out.keys)[..keys].copy_from_slice(&found.keys[..keys]);
             return Ok(());
         }
-        let wanted = Wanted::Rows { offsets: &mut out.offsets, keys: Some(&mut out.keys), values: None, room };
+        let wanted =
+            Wanted::Rows { offsets: &mut out.offsets, keys: Some(&mut out.keys), values: None, room, probes: None };
         self.run_ranges(starts, Some(ends), self.options.limit, wanted)
     }
 
@@ -202,7 +203,7 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
         limit: Option<u64>,
     ) -> Result<Vec<KeyRange<K>>> {
         let limit = limit.unwrap_or(self.options.limit);
-        ranges::on_host(starts, ends, self.options.limits, limit)
+        ranges::on_host(starts.len(), starts, ends, self.options.limits, limit)
     }
 
     fn run_ranges(
@@ -214,7 +215,7 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
     ) -> Result<()> {
         // `begin` has asked for them.
         let Some(trees) = self.set.routed()? else { return Ok(()) };
-        let bounds = Bounds { starts, ends, limits: self.options.limits, limit };
+        let bounds = Bounds { count: starts.len(), starts, ends, limits: self.options.limits, limit };
         self.set.ranges().run(&shards_of(&trees), self.stream, bounds, wanted)
     }
 

@@ -24,6 +24,7 @@ use bytemuck::Pod;
 use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
+use lanetree_frame::join_steps::{DeviceValidity, Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
 use lanetree_frame::{AnyKey, Buffer, Device, KeyWord, PinnedBuffer, Result, Stream, Word};
@@ -36,6 +37,8 @@ use std::sync::{Mutex, PoisonError};
 /// Ranges, both of whose bounds are in them.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds<'a, K> {
+    /// How many ranges there are: the first of the buffers.
+    pub(crate) count: usize,
     pub(crate) starts: &'a Buffer<K>,
     /// None: up to the largest key.
     pub(crate) ends: Option<&'a Buffer<K>>,
@@ -52,6 +55,7 @@ pub(crate) enum Wanted<'a, K, V> {
         keys: Option<&'a mut Buffer<K>>,
         values: Option<&'a mut Buffer<V>>,
         room: usize,
+        probes: Option<Probes<'a>>,
     },
     /// Each range's pairs from a multiple of `stride` on.
     Strided {
@@ -60,6 +64,15 @@ pub(crate) enum Wanted<'a, K, V> {
         values: Option<&'a mut Buffer<V>>,
         stride: usize,
     },
+}
+
+/// The probes of a join by ranges, whose rows are to be written. Null ones have no pairs, which the limits say.
+pub(crate) struct Probes<'a> {
+    pub(crate) valid: Option<DeviceValidity<'a>>,
+    /// Whether one without a pair has a row, which is not written.
+    pub(crate) is_left: bool,
+    /// Out: whether each one has a pair.
+    pub(crate) hits: &'a mut Buffer<u32>,
 }
 
 /// Memory and streams of batches of ranges, kept for the next ones.
@@ -177,7 +190,7 @@ impl<K: AnyKey> RangeRouter<K> {
         wanted: Wanted<'_, K, V>,
     ) -> Result<()> {
         let home = stream.device();
-        if bounds.starts.is_empty() {
+        if bounds.count == 0 {
             return match wanted {
                 Wanted::Rows { offsets, .. } => Ok(offsets.fill_zero_range(stream, 0..1)?),
                 _ => Ok(()),
@@ -238,13 +251,15 @@ impl<K: AnyKey> Lane<K> {
         bounds: Bounds<'_, K>,
         wanted: Wanted<'_, K, V>,
     ) -> Result<()> {
-        let count = bounds.starts.len();
+        let count = bounds.count;
         let has_rows = !matches!(wanted, Wanted::Counts(_));
         self.send_bounds(stream, &bounds)?;
         self.locate(shards, numbers, stream, &bounds, has_rows)?;
+        let mut of_probes = None;
         let (sums, narrow, target) = match wanted {
             Wanted::Counts(counts) => (counts, None, None),
-            Wanted::Rows { offsets, keys, values, room } => {
+            Wanted::Rows { offsets, keys, values, room, probes } => {
+                of_probes = probes;
                 reserve(&mut self.sums, count)?;
                 (&mut self.sums, None, Some(Target { starts: Some(offsets), stride: 0, room, keys, values }))
             }
@@ -280,6 +295,10 @@ impl<K: AnyKey> Lane<K> {
             }
         }
         let Some(mut target) = target else { return Ok(()) };
+        if let Some(Probes { valid, is_left, hits }) = of_probes {
+            let settled = Settled { counts: &mut *sums, is_left, cursors: None, hits: Some(hits) };
+            settle(stream, valid, count, settled)?;
+        }
         if let Some(offsets) = &mut target.starts {
             exclusive_scan(stream, &*sums, count, offsets, &mut self.there[0].scan)?;
         }
@@ -321,7 +340,7 @@ impl<K: AnyKey> Lane<K> {
         let given = self.home.event()?;
         given.record(stream)?;
         self.feed.wait(&given)?;
-        let count = bounds.starts.len();
+        let count = bounds.count;
         for (number, there) in self.there.iter_mut().enumerate() {
             if bounds.ends.is_none() && there.most.len() < count {
                 there.most = there.device.upload(&vec![K::MAX; with_spare(count)])?;
@@ -350,7 +369,7 @@ impl<K: AnyKey> Lane<K> {
         bounds: &Bounds<'_, K>,
         has_rows: bool,
     ) -> Result<()> {
-        let count = bounds.starts.len();
+        let count = bounds.count;
         self.there[0].reserve_scan(count)?;
         for (shard, rows) in self.rows.iter_mut().enumerate() {
             let there = &mut self.there[numbers[shard]];

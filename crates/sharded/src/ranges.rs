@@ -51,18 +51,19 @@ fn plan<K: AnyKey>(splitters: &[K], ranges: &[KeyRange<K>]) -> Result<Plan<K>> {
     Ok(Plan { beyond: bounds.par_iter().enumerate().filter_map_collect(goes_on)?, route })
 }
 
-/// Ranges whose bounds are in buffers of the host, both of which are in them. Without ends they go up to the largest key; one that ends
+/// The first ranges whose bounds are in buffers of the host, both of which are in them. Without ends they go up to the largest key; one that ends
 /// before it starts is empty.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room.
 pub(crate) fn on_host<K: AnyKey>(
+    count: usize,
     starts: &Buffer<K>,
     ends: Option<&Buffer<K>>,
     limits: Option<&Buffer<u64>>,
     limit: u64,
 ) -> Result<Vec<KeyRange<K>>> {
-    let (starts, ends) = (starts.as_slice().unwrap_or(&[]), ends.and_then(Buffer::as_slice));
+    let (starts, ends) = (&starts.as_slice().unwrap_or(&[])[..count], ends.and_then(Buffer::as_slice));
     let limits = limits.and_then(Buffer::as_slice);
     let range = |(at, &start): (usize, &K)| {
         let end = ends.map_or(K::MAX, |ends| ends[at]);

@@ -1,14 +1,14 @@
 //! [`Sharded`]: one index over several devices.
 
 use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
-use crate::host::DIVIDED_THERE;
 use crate::parts::{Ends, Parts, ShardStats};
 use crate::question::{Shard, Shards};
 use crate::range_router::RangeRouter;
+use crate::rooms::Rooms;
 use crate::route::Route;
 use crate::router::Router;
 use crate::splitters;
-use crate::ways::HostWays;
+use crate::ways::{DIVIDED_THERE, HostWays};
 use core::fmt;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
@@ -50,6 +50,7 @@ pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     rebuild: Box<dyn Rebuild<I>>,
     router: Router<I::Domain, I::Value>,
     ranges: RangeRouter<I::Domain>,
+    rooms: Rooms<I::Domain, I::Value>,
     ways: HostWays<I::Domain, I::Value>,
     ends: Ends<(KeyOf<I>, I::Value)>,
     /// The fewest queries of a host batch that the devices divide: the constant, but in tests.
@@ -95,8 +96,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Box<dyn Rebuild<I>>, devices: &[Device]) -> Self {
         let (router, ways) = (Router::default(), HostWays::new(devices));
         let parts = Parts::new(group, splitters, I::len);
-        let (ranges, ends) = (RangeRouter::default(), Ends::default());
-        Self { parts, rebuild, router, ranges, ways, ends, divided_there: DIVIDED_THERE }
+        let (ranges, rooms, ends) = (RangeRouter::default(), Rooms::default(), Ends::default());
+        Self { parts, rebuild, router, ranges, rooms, ways, ends, divided_there: DIVIDED_THERE }
     }
 
     /// Each shard's index, in the order of their keys.
@@ -196,6 +197,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
 
     pub(crate) fn ranges(&self) -> &RangeRouter<K> {
         &self.ranges
+    }
+
+    pub(crate) fn rooms(&self) -> &Rooms<K, I::Value> {
+        &self.rooms
     }
 
     pub(crate) fn ways(&self) -> &HostWays<K, I::Value> {

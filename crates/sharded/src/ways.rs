@@ -7,6 +7,9 @@ use lanetree_frame::staging::{PinnedStaging, Staging};
 /// Queries of a piece of a pinned batch.
 const PINNED_PIECE: usize = 1 << 20;
 
+/// The fewest queries of a batch in ordinary memory that the devices divide: some of the short pieces of each device.
+pub(crate) const DIVIDED_THERE: usize = 1 << 17;
+
 /// A device's way, with memory that is kept for the next batch.
 pub(crate) struct HostWay<K, V> {
     pub(crate) device: Device,

@@ -355,7 +355,8 @@ fn near_ones<I: FixedIndex<Value: Word>>(
     found: &[Option<(I::Key, I::Value)>],
 ) -> Result<()> {
     let (device, count) = (index.device(), found.len());
-    let mut scratch = NearestScratch::new(device, count)?;
+    // Larger than needed: scratch memory is used again.
+    let mut scratch = NearestScratch::new(device, count + 3)?;
     let mut out = DeviceRanges::new(device, count, 2 * count)?;
     let of_side = if side == Side::Upper { AsOf::backward() } else { AsOf::forward() };
     for (how, is_of_both) in [(of_side, false), (AsOf::nearest(), true)] {

@@ -11,8 +11,8 @@ use lanetree::{
 };
 use lanetree_suite::families::sharded_builders;
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Keys of an index and of a batch: fewer on the emulator, which takes its time.
 fn keys_on(device: &Device) -> u64 {
@@ -104,12 +104,24 @@ fn each_refusal<T>((device, what): (&Device, &str), mut call: impl FnMut() -> Re
     panic!("{what} has more large allocations than expected");
 }
 
-/// One test at a time, on one thread: what a batch takes is then not split into the parts of many.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    _ = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
-    turn
+/// Set to the name of a test in the process that is that test's own.
+const ALONE: &str = "LANETREE_ROOM_ALONE";
+
+/// Runs a test in a process of its own, whose allocations are counted while other tests run, too. On one thread: what a batch takes
+/// is then not split into the parts of many.
+fn alone(test: impl FnOnce()) {
+    // Tests run in threads of their names.
+    let name = std::thread::current().name().unwrap().to_owned();
+    if std::env::var(ALONE).is_ok_and(|own| own == name) {
+        rayon::ThreadPoolBuilder::new().num_threads(1).build_global().unwrap();
+        return test();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let child = child.args([&name, "--exact", "--nocapture"]).env(ALONE, &name).output().unwrap();
+    let [said, complaint] = [&child.stdout, &child.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(child.status.success() && said.contains("1 passed"), "{}: {said}{complaint}", child.status);
+    // What is asked for by `LANETREE_ROOM_TRACE`.
+    eprint!("{complaint}");
 }
 
 /// A query for a batch of keys.
@@ -127,7 +139,6 @@ fn all_calls_on<B: IndexBuilder>(devices: &[Device], builder: &B, key: fn(u64) -
 where
     <B::Index as OrderedIndex>::Value: From<u32>,
 {
-    let _turn = alone();
     for device in devices {
         let len = keys_on(device);
         let name = |call: &str| format!("{} on {device}: {call}", B::Index::NAME);
@@ -195,44 +206,44 @@ fn word(i: u64) -> u64 {
 
 #[test]
 fn calls_of_lane_tree_find_no_memory() {
-    all_calls(&LaneTree::<u64, u64>::builder(), word);
+    alone(|| all_calls(&LaneTree::<u64, u64>::builder(), word));
 }
 
 #[test]
 fn calls_of_harmonia_find_no_memory() {
-    all_calls(&Harmonia::<u64, u64>::builder(), word);
+    alone(|| all_calls(&Harmonia::<u64, u64>::builder(), word));
 }
 
 #[test]
 fn calls_of_cubpt_find_no_memory() {
-    all_calls(&Cubpt::<u64, u64>::builder(), word);
+    alone(|| all_calls(&Cubpt::<u64, u64>::builder(), word));
 }
 
 #[test]
 fn calls_of_the_sorted_array_find_no_memory() {
-    all_calls(&SortedArray::<u64, u64>::builder(), word);
+    alone(|| all_calls(&SortedArray::<u64, u64>::builder(), word));
 }
 
 #[test]
 fn calls_of_the_implicit_hbtree_find_no_memory() {
-    all_calls(&HbTree::<u64, u64>::builder(), word);
+    alone(|| all_calls(&HbTree::<u64, u64>::builder(), word));
 }
 
 #[test]
 fn calls_of_the_regular_hbtree_find_no_memory() {
-    all_calls(&hbtree::Builder::<u64, u64, Regular>::default(), word);
+    alone(|| all_calls(&hbtree::Builder::<u64, u64, Regular>::default(), word));
 }
 
 #[test]
 fn calls_of_the_hbtree_below_harmonia_find_no_memory() {
-    all_calls(&hbtree::Builder::<u64, u64, Over<HarmoniaAbove>>::default(), word);
+    alone(|| all_calls(&hbtree::Builder::<u64, u64, Over<HarmoniaAbove>>::default(), word));
 }
 
 #[test]
 fn calls_of_shards_find_no_memory() {
     let [together, _] = sharded_builders(LaneTree::<u64, u64>::builder());
     // What their trees do on the emulator is LaneTree's.
-    all_calls_on(&[Device::host()], &together, word);
+    alone(|| all_calls_on(&[Device::host()], &together, word));
 }
 
 /// Byte strings of several lengths.
@@ -244,106 +255,110 @@ fn string(i: u64) -> Vec<u8> {
 
 #[test]
 fn calls_of_cuart_find_no_memory() {
-    all_calls(&Cuart::<u64>::builder(), string);
+    alone(|| all_calls(&Cuart::<u64>::builder(), string));
 }
 
 #[test]
 fn calls_of_the_hybrid_find_no_memory() {
-    all_calls(&HybridBuilder::<u64>::default(), string);
+    alone(|| all_calls(&HybridBuilder::<u64>::default(), string));
 }
 
 #[test]
 fn calls_of_the_set_find_no_memory() {
-    let _turn = alone();
-    let device = Device::host();
-    let len = keys_on(&device);
-    let keys = |from: u64| (0..len).map(|i| word(2 * (i * 7919 % len) + from)).collect::<Vec<_>>();
-    let (own, others) = (keys(0), keys(1));
-    let build = || LaneSet::build(&device, &own);
-    each_refusal((&device, "build"), build, |_| {});
-    let mut set = build().unwrap();
-    each_refusal((&device, "contains_many"), || set.contains_many(&own), |_| {});
-    each_refusal((&device, "predecessor_many"), || set.predecessor_many(&own), |_| {});
-    each_refusal((&device, "successor_many"), || set.successor_many(&own), |_| {});
-    each_refusal((&device, "keys"), || set.keys(), |_| {});
-    each_refusal((&device, "range_many"), || set.range_many(own.iter().map(|&key| key..=key)), |_| {});
-    each_refusal((&device, "union"), || set.union(&set), |_| {});
-    each_refusal((&device, "insert_many"), || set.insert_many(&others), |_| {});
-    assert!(set.contains_many(&others).unwrap().into_iter().all(|is_there| is_there));
+    alone(|| {
+        let device = Device::host();
+        let len = keys_on(&device);
+        let keys = |from: u64| (0..len).map(|i| word(2 * (i * 7919 % len) + from)).collect::<Vec<_>>();
+        let (own, others) = (keys(0), keys(1));
+        let build = || LaneSet::build(&device, &own);
+        each_refusal((&device, "build"), build, |_| {});
+        let mut set = build().unwrap();
+        each_refusal((&device, "contains_many"), || set.contains_many(&own), |_| {});
+        each_refusal((&device, "predecessor_many"), || set.predecessor_many(&own), |_| {});
+        each_refusal((&device, "successor_many"), || set.successor_many(&own), |_| {});
+        each_refusal((&device, "keys"), || set.keys(), |_| {});
+        each_refusal((&device, "range_many"), || set.range_many(own.iter().map(|&key| key..=key)), |_| {});
+        each_refusal((&device, "union"), || set.union(&set), |_| {});
+        each_refusal((&device, "insert_many"), || set.insert_many(&others), |_| {});
+        assert!(set.contains_many(&others).unwrap().into_iter().all(|is_there| is_there));
+    });
 }
 
 #[test]
 fn calls_of_the_multi_map_find_no_memory() {
-    let _turn = alone();
-    let device = Device::host();
-    let len = keys_on(&device);
-    let keys: Vec<u64> = (0..len).map(|i| word(i * 7919 % len / 2)).collect();
-    let values: Vec<u32> = (0..len as u32).collect();
-    let pairs: Vec<_> = keys.iter().copied().zip(values.iter().copied()).collect();
-    let build = || MultiMap::build(&device, &keys, &values);
-    each_refusal((&device, "build"), build, |_| {});
-    let mut map = build().unwrap();
-    each_refusal((&device, "get_all_many"), || map.get_all_many(&keys), |_| {});
-    each_refusal((&device, "contains_many"), || map.contains_many(&keys), |_| {});
-    each_refusal((&device, "first_many"), || map.first_many(&keys), |_| {});
-    each_refusal((&device, "lower_bound_many"), || map.lower_bound_many(&keys), |_| {});
-    each_refusal((&device, "predecessor_many"), || map.predecessor_many(&keys), |_| {});
-    each_refusal((&device, "range_many"), || map.range_many(keys.iter().map(|&key| key..=key)), |_| {});
-    each_refusal((&device, "pairs"), || map.pairs(), |_| {});
-    each_refusal((&device, "remove_pairs_many"), || map.remove_pairs_many(&pairs[..len as usize / 2]), |_| {});
-    each_refusal((&device, "insert_many"), || map.insert_many(&keys, &values), |_| {});
-    each_refusal((&device, "remove_all_many"), || map.remove_all_many(&keys), |_| {});
-    assert!(map.is_empty());
+    alone(|| {
+        let device = Device::host();
+        let len = keys_on(&device);
+        let keys: Vec<u64> = (0..len).map(|i| word(i * 7919 % len / 2)).collect();
+        let values: Vec<u32> = (0..len as u32).collect();
+        let pairs: Vec<_> = keys.iter().copied().zip(values.iter().copied()).collect();
+        let build = || MultiMap::build(&device, &keys, &values);
+        each_refusal((&device, "build"), build, |_| {});
+        let mut map = build().unwrap();
+        each_refusal((&device, "get_all_many"), || map.get_all_many(&keys), |_| {});
+        each_refusal((&device, "contains_many"), || map.contains_many(&keys), |_| {});
+        each_refusal((&device, "first_many"), || map.first_many(&keys), |_| {});
+        each_refusal((&device, "lower_bound_many"), || map.lower_bound_many(&keys), |_| {});
+        each_refusal((&device, "predecessor_many"), || map.predecessor_many(&keys), |_| {});
+        each_refusal((&device, "range_many"), || map.range_many(keys.iter().map(|&key| key..=key)), |_| {});
+        each_refusal((&device, "pairs"), || map.pairs(), |_| {});
+        each_refusal((&device, "remove_pairs_many"), || map.remove_pairs_many(&pairs[..len as usize / 2]), |_| {});
+        each_refusal((&device, "insert_many"), || map.insert_many(&keys, &values), |_| {});
+        each_refusal((&device, "remove_all_many"), || map.remove_all_many(&keys), |_| {});
+        assert!(map.is_empty());
 
-    let mut map = MultiMap::builder().room(4.0).build(&device, &keys, &values).unwrap();
-    each_refusal((&device, "insert_many in place"), || map.insert_many(&keys, &values), |_| {});
-    assert!(!map.is_ordered() && map.len() == 2 * len);
-    each_refusal((&device, "pairs out of order"), || map.pairs(), |_| {});
-    each_refusal((&device, "restore_order"), || map.restore_order(), |_| {});
-    assert!(map.is_ordered() && map.len() == 2 * len);
+        let mut map = MultiMap::builder().room(4.0).build(&device, &keys, &values).unwrap();
+        each_refusal((&device, "insert_many in place"), || map.insert_many(&keys, &values), |_| {});
+        assert!(!map.is_ordered() && map.len() == 2 * len);
+        each_refusal((&device, "pairs out of order"), || map.pairs(), |_| {});
+        each_refusal((&device, "restore_order"), || map.restore_order(), |_| {});
+        assert!(map.is_ordered() && map.len() == 2 * len);
+    });
 }
 
 #[test]
 fn builds_by_rules_find_no_memory() {
-    let _turn = alone();
-    let device = Device::host();
-    let len = keys_on(&device) as usize;
-    let keys: Vec<u64> = (0..len as u64).map(|i| word(i * 7919 % len as u64 / 2)).collect();
-    let rows: Vec<u32> = (0..len as u32).collect();
-    // All keys but the first.
-    let mut bits = vec![u8::MAX; len.div_ceil(8)];
-    bits[0] = 0xfe;
-    let validity = Validity::new(&bits, 0, len).unwrap();
-    let rules = BuildRules::default().validity(validity, Nulls::Skip);
-    let build =
-        |duplicates| LaneTree::<u64, u32>::builder().build_by(&device, &keys, &rows, &rules.duplicates(duplicates));
-    each_refusal((&device, "build_by"), || build(Duplicates::Last), |_| {});
-    each_refusal((&device, "build_by, first"), || build(Duplicates::First), |_| {});
-    each_refusal((&device, "select"), || validity.select(&keys), |_| {});
-    assert!(matches!(build(Duplicates::Refuse), Err(Error::RepeatedKey { .. })));
+    alone(|| {
+        let device = Device::host();
+        let len = keys_on(&device) as usize;
+        let keys: Vec<u64> = (0..len as u64).map(|i| word(i * 7919 % len as u64 / 2)).collect();
+        let rows: Vec<u32> = (0..len as u32).collect();
+        // All keys but the first.
+        let mut bits = vec![u8::MAX; len.div_ceil(8)];
+        bits[0] = 0xfe;
+        let validity = Validity::new(&bits, 0, len).unwrap();
+        let rules = BuildRules::default().validity(validity, Nulls::Skip);
+        let build =
+            |duplicates| LaneTree::<u64, u32>::builder().build_by(&device, &keys, &rows, &rules.duplicates(duplicates));
+        each_refusal((&device, "build_by"), || build(Duplicates::Last), |_| {});
+        each_refusal((&device, "build_by, first"), || build(Duplicates::First), |_| {});
+        each_refusal((&device, "select"), || validity.select(&keys), |_| {});
+        assert!(matches!(build(Duplicates::Refuse), Err(Error::RepeatedKey { .. })));
+    });
 }
 
 #[test]
 fn calls_of_the_interval_index_and_joins_by_ranges_find_no_memory() {
-    let _turn = alone();
-    let device = Device::host();
-    let len = keys_on(&device);
-    let starts: Vec<u64> = (0..len).map(|i| word(i * 7919 % len)).collect();
-    let ends: Vec<u64> = starts.iter().map(|start| start + word(3)).collect();
-    let build = || IntervalIndex::build(&device, &starts, &ends);
-    each_refusal((&device, "build"), build, |_| {});
-    let index = build().unwrap();
-    each_refusal((&device, "most_specific_many"), || index.most_specific_many(&ends), |_| {});
-    each_refusal((&device, "stab_many"), || index.stab_many(&ends), |_| {});
-    each_refusal((&device, "count_many"), || index.count_many(&ends), |_| {});
-    each_refusal((&device, "overlap_many"), || index.overlap_many(&starts, &ends), |_| {});
-    let rows: Vec<u32> = (0..len as u32).collect();
-    let tree = LaneTree::build(&device, &starts, &rows).unwrap();
-    let join = || tree.range_join_many(&starts, &ends, Closed::Neither);
-    each_refusal((&device, "range_join_many"), join, |_| {});
-    each_refusal((&device, "band_join_many"), || tree.band_join_many(&starts, 3), |_| {});
-    let matches = join().unwrap();
-    each_refusal((&device, "probes"), || matches.probes(), |_| {});
+    alone(|| {
+        let device = Device::host();
+        let len = keys_on(&device);
+        let starts: Vec<u64> = (0..len).map(|i| word(i * 7919 % len)).collect();
+        let ends: Vec<u64> = starts.iter().map(|start| start + word(3)).collect();
+        let build = || IntervalIndex::build(&device, &starts, &ends);
+        each_refusal((&device, "build"), build, |_| {});
+        let index = build().unwrap();
+        each_refusal((&device, "most_specific_many"), || index.most_specific_many(&ends), |_| {});
+        each_refusal((&device, "stab_many"), || index.stab_many(&ends), |_| {});
+        each_refusal((&device, "count_many"), || index.count_many(&ends), |_| {});
+        each_refusal((&device, "overlap_many"), || index.overlap_many(&starts, &ends), |_| {});
+        let rows: Vec<u32> = (0..len as u32).collect();
+        let tree = LaneTree::build(&device, &starts, &rows).unwrap();
+        let join = || tree.range_join_many(&starts, &ends, Closed::Neither);
+        each_refusal((&device, "range_join_many"), join, |_| {});
+        each_refusal((&device, "band_join_many"), || tree.band_join_many(&starts, 3), |_| {});
+        let matches = join().unwrap();
+        each_refusal((&device, "probes"), || matches.probes(), |_| {});
+    });
 }
 
 #[test]
@@ -356,52 +371,41 @@ fn what_a_device_is_takes_no_memory() {
     }
 }
 
-/// Set where this program is the child of the test below.
-const CHILD: &str = "LANETREE_ROOM_CHILD";
-
 /// Results that no limit of address space has room for are errors, not the end of the process: ranges that are many times the
-/// index. In a child process, which has the limit.
+/// index. The limit is this test's process's.
 #[cfg(target_os = "linux")]
 #[test]
 fn ranges_beyond_the_limit_of_address_space_are_errors() {
-    let _turn = alone();
-    if std::env::var_os(CHILD).is_none() {
-        let name = "ranges_beyond_the_limit_of_address_space_are_errors";
-        let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([name, "--exact", "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        return assert!(child.status.success(), "{}: {}", child.status, String::from_utf8_lossy(&child.stderr));
-    }
-    let (device, len) = (Device::host(), 1 << 15);
-    let keys: Vec<u64> = (0..len).map(word).collect();
-    let strings: lanetree::ByteKeysBuf = (0..len).map(string).collect();
-    let mut cuart = Cuart::build(&device, &strings, &keys).unwrap();
-    let implicit = HbTree::<u64, u64>::builder().build(&device, &keys, &keys).unwrap();
-    let regular = hbtree::Builder::<u64, u64, Regular>::default().build(&device, &keys, &keys).unwrap();
-    let lane_tree = LaneTree::build(&device, &keys, &keys).unwrap();
-    let all = || (0..4096).map(|_| ..);
-    let prefixes: lanetree::ByteKeysBuf = (0..4096).map(|_| "").collect();
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
-    for more in [8 << 20, 100 << 20] {
-        let limit = libc::rlimit { rlim_cur: pages * 4096 + more, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: a limit of this process, from a value of this thread.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
-        let is_refused = |call: &str, error: Option<Error>| {
-            let error = error.unwrap_or_else(|| panic!("{call} has room")).to_string();
-            assert!(error.contains("has no room for"), "{call}: {error}");
-        };
-        is_refused("Cuart::range_many", cuart.range_many(all()).err());
-        is_refused("Cuart::prefix_many", cuart.prefix_many(&prefixes).err());
-        is_refused("HbTree::range_many", implicit.range_many(all()).err());
-        is_refused("HbTree::range_many, regular", regular.range_many(all()).err());
-        is_refused("LaneTree::range_many", lane_tree.range_many(all()).err());
-        assert_eq!(implicit.range_many([0..=keys[2]]).unwrap().keys, keys[..3], "no lock is poisoned");
-    }
-    // Without ranks: the tree's links are followed.
-    cuart.remove_many(&["absent"].into_iter().collect::<lanetree::ByteKeysBuf>()).unwrap();
-    cuart.insert_many(&["new"].into_iter().collect::<lanetree::ByteKeysBuf>(), &[1]).unwrap();
-    assert!(cuart.prefix_many(&prefixes).is_err_and(|error| error.to_string().contains("has no room for")));
+    alone(|| {
+        let (device, len) = (Device::host(), 1 << 15);
+        let keys: Vec<u64> = (0..len).map(word).collect();
+        let strings: lanetree::ByteKeysBuf = (0..len).map(string).collect();
+        let mut cuart = Cuart::build(&device, &strings, &keys).unwrap();
+        let implicit = HbTree::<u64, u64>::builder().build(&device, &keys, &keys).unwrap();
+        let regular = hbtree::Builder::<u64, u64, Regular>::default().build(&device, &keys, &keys).unwrap();
+        let lane_tree = LaneTree::build(&device, &keys, &keys).unwrap();
+        let all = || (0..4096).map(|_| ..);
+        let prefixes: lanetree::ByteKeysBuf = (0..4096).map(|_| "").collect();
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        for more in [8 << 20, 100 << 20] {
+            let limit = libc::rlimit { rlim_cur: pages * 4096 + more, rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: a limit of this process, from a value of this thread.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+            let is_refused = |call: &str, error: Option<Error>| {
+                let error = error.unwrap_or_else(|| panic!("{call} has room")).to_string();
+                assert!(error.contains("has no room for"), "{call}: {error}");
+            };
+            is_refused("Cuart::range_many", cuart.range_many(all()).err());
+            is_refused("Cuart::prefix_many", cuart.prefix_many(&prefixes).err());
+            is_refused("HbTree::range_many", implicit.range_many(all()).err());
+            is_refused("HbTree::range_many, regular", regular.range_many(all()).err());
+            is_refused("LaneTree::range_many", lane_tree.range_many(all()).err());
+            assert_eq!(implicit.range_many([0..=keys[2]]).unwrap().keys, keys[..3], "no lock is poisoned");
+        }
+        // Without ranks: the tree's links are followed.
+        cuart.remove_many(&["absent"].into_iter().collect::<lanetree::ByteKeysBuf>()).unwrap();
+        cuart.insert_many(&["new"].into_iter().collect::<lanetree::ByteKeysBuf>(), &[1]).unwrap();
+        assert!(cuart.prefix_many(&prefixes).is_err_and(|error| error.to_string().contains("has no room for")));
+    });
 }

@@ -7,7 +7,6 @@ use super::compare::{Difference, Sabotage, items_differ};
 use super::data;
 use lanetree::cuart::{ChangeScratch, Regions, RootTable, UpdateEngine};
 use lanetree::{ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Result, Stream, Word};
-use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,7 +160,7 @@ fn changed<V: Word>(
     stream: &Stream,
     keys: &[Vec<u8>],
     values: &[V],
-    rng: &mut StdRng,
+    rng: &mut data::Random,
 ) -> Result<Cuart<V>> {
     let device = stream.device();
     let mut others: BTreeSet<Vec<u8>> = keys.iter().step_by(3).map(|key| near(key, rng)).collect();
@@ -250,7 +249,7 @@ fn get(tree: &Regions<'_>, key: &[u8]) -> Option<u64> {
 }
 
 /// Distinct keys in ascending order, under which nodes have few children and many.
-fn keys(spec: &Spec, rng: &mut StdRng) -> Vec<Vec<u8>> {
+fn keys(spec: &Spec, rng: &mut data::Random) -> Vec<Vec<u8>> {
     let mut keys = BTreeSet::new();
     for _ in 0..4 * spec.len {
         if keys.len() == spec.len {
@@ -267,13 +266,13 @@ fn keys(spec: &Spec, rng: &mut StdRng) -> Vec<Vec<u8>> {
 }
 
 /// A byte: as likely any, one of 30, of 8 or of 2.
-fn byte(rng: &mut StdRng) -> u8 {
+fn byte(rng: &mut data::Random) -> u8 {
     let below = [256, 30, 8, 2][rng.random_range(0..4)];
     (rng.next_u32() % below) as u8
 }
 
 /// A key like another, but for a byte or its end.
-pub(crate) fn near(key: &[u8], rng: &mut StdRng) -> Vec<u8> {
+pub(crate) fn near(key: &[u8], rng: &mut data::Random) -> Vec<u8> {
     let mut key = key.to_vec();
     match rng.random_range(0..4) {
         0 => key.push(byte(rng)),

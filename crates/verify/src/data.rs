@@ -1,8 +1,12 @@
 //! What cases are made of: distributions of keys, and values. All of it follows from a seed.
 
 use lanetree::{AnyKey, KeyWord, Word};
-use rand::rngs::StdRng;
+use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
+
+/// What cases are drawn from: the same on every machine and in every release, and small where it is inlined into what is not
+/// optimised.
+pub(crate) type Random = Xoshiro256PlusPlus;
 
 /// How the keys of a tree's input lie in the key space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +35,7 @@ impl Distribution {
     }
 
     /// The keys of `len` pairs, in the order in which the input has them.
-    pub(crate) fn keys<K: AnyKey>(self, len: usize, rng: &mut StdRng) -> Vec<K> {
+    pub(crate) fn keys<K: AnyKey>(self, len: usize, rng: &mut Random) -> Vec<K> {
         // With 128 bits the upper half decides the order; the lower one differs wherever that does.
         let lower = |word: u64| if K::Bits::BITS == 128 { word.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { word };
         let from_word = |word: u64| K::decode(K::Bits::from_parts([lower(word), word]));
@@ -77,13 +81,13 @@ fn extremes<K: AnyKey>() -> [K; 8] {
 }
 
 /// Values that tell pairs apart.
-pub(crate) fn values<V: Word>(len: usize, rng: &mut StdRng) -> Vec<V> {
+pub(crate) fn values<V: Word>(len: usize, rng: &mut Random) -> Vec<V> {
     (0..len).map(|_| V::truncate(rng.next_u64())).collect()
 }
 
 /// The generator of a case: the run's seed and the case's name decide it.
-pub(crate) fn rng(seed: u64, name: &str) -> StdRng {
-    StdRng::seed_from_u64(derived_seed(seed, name))
+pub(crate) fn rng(seed: u64, name: &str) -> Random {
+    Random::seed_from_u64(derived_seed(seed, name))
 }
 
 /// FNV-1a over the seed and the name: the same on every machine and in every release.

@@ -9,7 +9,6 @@ use lanetree::{Device, DeviceKind, Result, Stream, Word};
 use lanetree_baselines::art::Art;
 use lanetree_baselines::grt::{Compare, Grt, KeyBuffers};
 use rand::Rng;
-use rand::rngs::StdRng;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -63,7 +62,7 @@ impl Strings {
         }
     }
 
-    fn draw(self, rng: &mut StdRng) -> Vec<u8> {
+    fn draw(self, rng: &mut data::Random) -> Vec<u8> {
         let len = match self {
             Self::Width(width) => width,
             Self::Mixed => [0, 1, 2, 7, 8, 9, 12, 40, 70][below(rng, 9)] + below(rng, 4),
@@ -82,7 +81,7 @@ impl Strings {
 }
 
 /// A number below `bound`, which is small.
-fn below(rng: &mut StdRng, bound: usize) -> usize {
+fn below(rng: &mut data::Random, bound: usize) -> usize {
     rng.next_u32() as usize % bound
 }
 
@@ -145,7 +144,7 @@ impl Case {
     }
 
     /// Every key, each with one byte other, less or more; and some more like them.
-    fn queries(&self, known: &[Vec<u8>], rng: &mut StdRng) -> Vec<Vec<u8>> {
+    fn queries(&self, known: &[Vec<u8>], rng: &mut data::Random) -> Vec<Vec<u8>> {
         let mut queries: Vec<Vec<u8>> = (0..33).map(|_| self.strings.draw(rng)).collect();
         for key in known {
             queries.push(key.clone());

@@ -10,7 +10,6 @@ use core::cmp::Reverse;
 use lanetree::intervals::{DeviceRows, Scratch};
 use lanetree::{AnyKey, Device, DeviceKind, IntervalIndex, KeyWord, Result, Word};
 use lanetree_base::parallel::*;
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 /// A case: one index, and points.
@@ -68,7 +67,7 @@ impl Case {
 }
 
 /// Most are short; about 20 are of any length.
-fn end_of<K: AnyKey>(start: K, len: usize, rng: &mut StdRng) -> K {
+fn end_of<K: AnyKey>(start: K, len: usize, rng: &mut data::Random) -> K {
     let any = K::Bits::from_parts([rng.next_u64(), rng.next_u64()]);
     let bits =
         if rng.random_range(0..len.max(20)) < 20 { K::Bits::BITS } else { rng.random_range(1..=K::Bits::BITS / 4) };
@@ -79,7 +78,7 @@ fn end_of<K: AnyKey>(start: K, len: usize, rng: &mut StdRng) -> K {
 fn run<K: AnyKey, V: Word>(
     device: &Device,
     starts: Vec<K>,
-    rng: &mut StdRng,
+    rng: &mut data::Random,
     sabotage: Option<Sabotage>,
 ) -> Result<Answer> {
     let len = starts.len();

@@ -7,7 +7,6 @@ use super::data::{self, Distribution};
 use core::time::Duration;
 use lanetree::multimap::{DeviceRows, RangeScratch, Scratch};
 use lanetree::{AnyKey, Device, DeviceKind, KeyRange, KeyWord, MultiMap, Result, UpdatePath, Word};
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -110,7 +109,7 @@ impl Case {
 }
 
 /// Values of which many are equal.
-fn some_values<V: Word>(len: usize, rng: &mut StdRng) -> Vec<V> {
+fn some_values<V: Word>(len: usize, rng: &mut data::Random) -> Vec<V> {
     (0..len).map(|_| V::truncate(rng.next_u64() >> 60)).collect()
 }
 
@@ -149,9 +148,9 @@ impl<K: AnyKey, V: Word> Model<K, V> {
     }
 
     /// Keys that are present, most of them, in any order.
-    fn some_keys(&self, count: usize, rng: &mut StdRng) -> Vec<K> {
+    fn some_keys(&self, count: usize, rng: &mut data::Random) -> Vec<K> {
         let present: Vec<K> = self.0.keys().copied().collect();
-        let any = |rng: &mut StdRng| K::decode(K::Bits::from_parts([rng.next_u64(), rng.next_u64()]));
+        let any = |rng: &mut data::Random| K::decode(K::Bits::from_parts([rng.next_u64(), rng.next_u64()]));
         let key = |_| match present.is_empty() || rng.random_range(0..10) == 0 {
             true => any(rng),
             false => present[rng.random_range(0..present.len())],
@@ -194,7 +193,12 @@ impl Checked {
         self.difference = self.difference.take().or(found);
     }
 
-    fn ask<K: AnyKey, V: Word>(&mut self, map: &MultiMap<K, V>, model: &Model<K, V>, rng: &mut StdRng) -> Result<()> {
+    fn ask<K: AnyKey, V: Word>(
+        &mut self,
+        map: &MultiMap<K, V>,
+        model: &Model<K, V>,
+        rng: &mut data::Random,
+    ) -> Result<()> {
         // So many queries that the values of one key do not become too many.
         const MOST_RESULTS: usize = 1 << 19;
         let pairs: usize = model.0.values().map(Vec::len).sum();

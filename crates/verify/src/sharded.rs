@@ -7,11 +7,11 @@ use super::data::{self, Distribution};
 use super::multimap::Checked;
 use core::ops::Range;
 use lanetree::{
-    AnyKey, Batch, Device, DeviceKind, DeviceRanges, KeyWord, LaneTree, Op, OpKind, OrderedIndex, Result, Sharded,
+    AnyKey, AsOf, Batch, Closed, Device, DeviceKind, DeviceMatches, DeviceRangeMatches, DeviceRanges, JoinKind,
+    JoinScratch, KeyWord, LaneTree, NearestScratch, Op, OpKind, OrderedIndex, RangeJoinScratch, Result, Sharded,
     ShardedUpdateScratch, UpdateReport, Word, apply_to_map,
 };
 use lanetree_base::parallel::*;
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
 
@@ -91,6 +91,7 @@ impl Case {
             checked.expect("values in host form", &found, &queries.par_iter().map(present).collect());
         }
         ranges(&mut checked, (&index, at), (&keys, &values), &queries)?;
+        joins(&mut checked, (&index, at), (&keys, &values), &queries)?;
         // The keys that it lacks are those that are inserted below.
         if sabotage.is_none() {
             change(&mut checked, (&mut index, at), (&keys, &values), &queries)?;
@@ -109,7 +110,7 @@ fn devices(device: &Device) -> [Device; 3] {
 }
 
 /// Keys, what is next to them, and others.
-fn queries<K: AnyKey>(keys: &[K], count: usize, rng: &mut StdRng) -> Vec<K> {
+fn queries<K: AnyKey>(keys: &[K], count: usize, rng: &mut data::Random) -> Vec<K> {
     let query = |i: usize| {
         let any = K::Bits::from_parts([rng.next_u64(), rng.next_u64()]);
         let near = keys[rng.random_range(0..keys.len())].encode();
@@ -225,6 +226,70 @@ fn ranges<K: AnyKey, V: Word>(
     let found: Vec<V> =
         lens.iter().enumerate().flat_map(|(i, &len)| &found[i * limit..][..len as usize]).copied().collect();
     checked.expect("values of scans", &found, &expected);
+    Ok(())
+}
+
+/// As-of look-ups on both sides, joins by key and by ranges, and the nearest pairs.
+fn joins<K: AnyKey, V: Word>(
+    checked: &mut Checked,
+    (index, device): (&Sharded<LaneTree<K, V>>, &Device),
+    (keys, values): (&[K], &[V]),
+    asked: &[K],
+) -> Result<()> {
+    let (stream, miss) = (device.stream()?, V::MAX);
+    let asked = &asked[..asked.len().min(MOST_RANGES)];
+    let (queries, count) = (device.upload(asked)?, asked.len());
+    let below = |key: &K| keys.partition_point(|other| other < key);
+    let past = |key: &K| keys.partition_point(|other| other <= key);
+    let (mut found, mut near) = (device.alloc::<V>(count)?, device.alloc::<K>(count)?);
+    let mut hits = device.alloc::<u32>(count.div_ceil(32))?;
+    let distance = |a: &K, b: &K| {
+        let (a, b) = (a.encode().max(b.encode()), a.encode().min(b.encode()));
+        let parts = a.wrapping_sub(b).parts();
+        u128::from(parts[0]) | u128::from(parts[1]) << 64
+    };
+    for (how, is_strict) in [(AsOf::nearest(), false), (AsOf::nearest().strict(true).tolerance(1000), true)] {
+        let expected = |key: &K| {
+            let before = if is_strict { below(key) } else { past(key) }.checked_sub(1);
+            let after = Some(if is_strict { past(key) } else { below(key) }).filter(|at| *at < keys.len());
+            let of = |at: usize| distance(&keys[at], key);
+            let nearest = [before, after].into_iter().flatten().min_by_key(|at| of(*at));
+            nearest.filter(|at| !is_strict || of(*at) <= 1000).map_or(miss, |at| values[at])
+        };
+        checked.time(|| index.on(&stream).miss(miss).asof(&queries, &how, &mut near, &mut found, &mut hits))?;
+        checked.expect("as-of values", &found.to_vec()?, &asked.par_iter().map(expected).collect());
+    }
+
+    let (mut scratch, mut out) = (JoinScratch::new(device, count)?, DeviceMatches::new(device, count)?);
+    checked.time(|| index.on(&stream).join(&queries, &mut scratch, &mut out))?;
+    let rows: Vec<(u64, u64)> =
+        (0_u64..).zip(asked).filter_map(|(i, key)| Some((i, keys.binary_search(key).ok()? as u64))).collect();
+    let len = (out.count.to_vec()?[0] as usize).min(count);
+    let joined: Vec<_> = out.probes.to_vec()?.into_iter().zip(out.rows.to_vec()?).take(len).collect();
+    checked.expect("rows of a join", &joined, &rows);
+
+    // From a query up to 40 pairs further on, so that many go past borders; some are reversed.
+    let high = |(i, key): (usize, &K)| keys[(below(key) + i % 40).saturating_sub(3).min(keys.len() - 1)];
+    let highs: Vec<K> = asked.iter().enumerate().map(high).collect();
+    let of_row = |(low, high): (&K, &K)| below(low)..past(high).max(below(low));
+    let rows: Vec<Range<usize>> = asked.iter().zip(&highs).map(of_row).collect();
+    let total = rows.iter().map(|row| row.len().max(1)).sum();
+    let (mut scratch, highs) = (RangeJoinScratch::new(device, count)?, device.upload(&highs)?);
+    let mut out = DeviceRangeMatches::new(device, count, total)?;
+    let left = || index.on(&stream).kind(JoinKind::Left).miss(miss);
+    checked.time(|| left().range_join(&queries, &highs, Closed::Both, &mut scratch, &mut out))?;
+    let expected = rows.iter().flat_map(|row| match row.is_empty() {
+        true => vec![miss],
+        false => values[row.clone()].to_vec(),
+    });
+    checked.expect("values of a left join by ranges", &out.pairs.values.to_vec()?, &expected.collect::<Vec<V>>());
+
+    let (k, mut scratch) = (3, NearestScratch::new(device, count)?);
+    let rows: Vec<Range<usize>> = rows.into_iter().map(|row| row.end - row.len().min(k)..row.end).collect();
+    let mut out = DeviceRanges::new(device, count, rows.iter().map(Range::len).sum())?;
+    checked.time(|| index.on(&stream).range_last(&queries, &highs, k as u64, &mut scratch, &mut out))?;
+    let expected = rows.into_iter().flat_map(|row| row.rev().map(|at| values[at]));
+    checked.expect("the last values of ranges", &out.values.to_vec()?, &expected.collect::<Vec<V>>());
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::asof::Searches;
 use super::asof_join::asof_join;
 use super::join::rows_of;
-use super::nearest::{k_nearest, range_last};
+use super::nearest::{k_nearest_many, range_last_many};
 use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, Source, anew};
 use super::streaming::copy_past_caches;
@@ -217,7 +217,7 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// As [`HostForm::asof_many`].
     fn k_nearest_many(&self, keys: &[Self::Key], k: u64, how: &AsOf) -> Result<Ranges<Self::Key, Self::Value>> {
-        k_nearest(self, keys, k, how)
+        k_nearest_many(self, keys, k, how)
     }
 
     /// The last pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `k` of each, in descending order of their
@@ -231,7 +231,7 @@ pub trait HostForm: FixedIndex {
         ends: &[Self::Key],
         k: u64,
     ) -> Result<Ranges<Self::Key, Self::Value>> {
-        range_last(self, starts, ends, k)
+        range_last_many(self, starts, ends, k)
     }
 
     /// What a function makes of the neighbours of `keys` that searches find.

@@ -1,13 +1,13 @@
 //! Joins of probes with an index, by key: which probes match, and with which pair.
 
-use super::{FixedIndex, OnStream, Side, TASK, Uses, View, bits};
+use super::{FixedIndex, OnStream, Steps, TASK, Uses, View};
 use lanetree_base::join_steps::{check_validity, put_misses, settle_hits};
 use lanetree_base::parallel::*;
 use lanetree_base::{JoinKind, Matches, Result};
 use lanetree_layout::AnyKey;
 use lanetree_primitives as primitives;
 use lanetree_primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch};
-use lanetree_runtime::{Buffer, Device, DeviceKind};
+use lanetree_runtime::{Buffer, Device};
 
 /// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 17 bytes for each.
 #[derive(Debug)]
@@ -122,23 +122,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// [`Lost`](lanetree_base::Error::Lost); [`Runtime`](lanetree_base::Error::Runtime) for buffers of another device, and from the
     /// launch.
     pub fn join(&self, probes: &Buffer<I::Key>, scratch: &mut JoinScratch, out: &mut DeviceMatches) -> Result<()> {
-        let kind = self.options.kind;
-        if !kind.has_rows() {
-            return self.join_probes(probes, scratch, &mut out.count, &mut out.probes);
-        }
-        let count = probes.len();
-        self.check("the buffer of the rows", count, &out.rows)?;
-        self.find_probes(probes, scratch, &out.count, &out.probes)?;
-        let (stream, JoinScratch { numbers, ranks, hits, select }) = (self.stream, scratch);
-        if kind == JoinKind::Inner {
-            let pairs = Pairs { keys: numbers, values: ranks, count: count.into() };
-            let output = PairsMut { keys: &mut out.probes, values: &mut out.rows, count: &mut out.count };
-            return primitives::select(stream, pairs, hits, output, select);
-        }
-        out.probes.copy_from_buffer(stream, 0, numbers, 0..count)?;
-        out.count.copy_from_buffer(stream, 0, numbers, count..count + 1)?;
-        out.rows.copy_from_buffer(stream, 0, ranks, 0..count)?;
-        put_misses(stream, hits, count, None, &mut out.rows, Matches::NO_ROW)
+        join(self, probes, scratch, out)
     }
 
     /// The rows of a semi- or an anti-join: the numbers of probes.
@@ -150,67 +134,67 @@ impl<I: FixedIndex> OnStream<'_, I> {
         count: &mut Buffer<u64>,
         out: &mut Buffer<u64>,
     ) -> Result<()> {
-        self.find_probes(probes, scratch, count, out)?;
-        let input = Keys { keys: &scratch.numbers, count: probes.len().into() };
-        primitives::select(self.stream, input, &scratch.hits, KeysMut { keys: out, count }, &mut scratch.select)
+        join_probes(self, probes, scratch, count, out)
     }
+}
 
-    /// Checks what all joins are made of, and finds which probes are present, and the number of each one's pair unless no rows are
-    /// wanted.
-    fn find_probes(
-        &self,
-        probes: &Buffer<I::Key>,
-        scratch: &mut JoinScratch,
-        rows: &Buffer<u64>,
-        numbers: &Buffer<u64>,
-    ) -> Result<()> {
-        self.options.check("join", Uses::Join)?;
-        let (count, stream, kind, valid) = (probes.len(), self.stream, self.options.kind, self.options.valid);
-        self.check("the probes' buffer", count, probes)?;
-        self.check("the count's buffer", 1, rows)?;
-        self.check("the buffer of the probes' numbers", count, numbers)?;
-        self.check("the scratch memory", count, &scratch.ranks)?;
-        check_validity(stream, valid, count)?;
-        self.index.check_tuning(self.tuning())?;
-        if count == 0 {
-            return Ok(());
-        }
-        let has_rows = kind.has_rows();
-        if stream.device().kind() == DeviceKind::Host {
-            let index = self.index.view().expect("a tree on the host is in main memory");
-            let probes = probes.as_slice().expect("a buffer of the host");
-            let ranks = &mut scratch.ranks.as_mut_slice().expect("a buffer of the host")[..count];
-            let hits = &mut scratch.hits.as_mut_slice().expect("a buffer of the host")[..count.div_ceil(32)];
-            let tasks = probes.par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).zip(hits.par_chunks_mut(TASK / 32));
-            tasks.for_each(|((probes, ranks), hits)| {
-                hits.fill(0);
-                index.get(probes, |i, value| hits[i / 32] |= u32::from(value.is_some()) << (i % 32));
-                if has_rows {
-                    index.rank(probes, false, |i, rank| ranks[i] = rank);
-                }
-            });
-        } else {
-            let (queries, hits) = (bits::<I::Key>(stream, probes)?, scratch.hits.write_on(stream)?);
-            let ranks = scratch.ranks.write_on(stream)?;
-            // SAFETY: the buffers were checked to be long enough; the pointers are for this stream. Ranks are at least as
-            // wide as values, which are not wanted: ranks take their place.
-            unsafe {
-                self.index.launch_get(
-                    stream,
-                    self.tuning(),
-                    queries,
-                    count,
-                    ranks.cast(),
-                    hits,
-                    I::Value::default(),
-                )?;
-                if has_rows {
-                    self.index.launch_rank(stream, queries, count, ranks, Side::Lower)?;
-                }
-            }
-        }
-        settle_hits(stream, valid, count, kind == JoinKind::Anti, &mut scratch.hits)
+/// [`OnStream::join`].
+#[doc(hidden)]
+pub fn join<S: Steps>(
+    on: &S,
+    probes: &Buffer<S::Key>,
+    scratch: &mut JoinScratch,
+    out: &mut DeviceMatches,
+) -> Result<()> {
+    let kind = on.options().kind;
+    if !kind.has_rows() {
+        return join_probes(on, probes, scratch, &mut out.count, &mut out.probes);
     }
+    let count = probes.len();
+    on.check("the buffer of the rows", count, &out.rows)?;
+    find_probes(on, probes, scratch, &out.count, &out.probes)?;
+    let (stream, JoinScratch { numbers, ranks, hits, select }) = (on.stream(), scratch);
+    if kind == JoinKind::Inner {
+        let pairs = Pairs { keys: numbers, values: ranks, count: count.into() };
+        let output = PairsMut { keys: &mut out.probes, values: &mut out.rows, count: &mut out.count };
+        return primitives::select(stream, pairs, hits, output, select);
+    }
+    out.probes.copy_from_buffer(stream, 0, numbers, 0..count)?;
+    out.count.copy_from_buffer(stream, 0, numbers, count..count + 1)?;
+    out.rows.copy_from_buffer(stream, 0, ranks, 0..count)?;
+    put_misses(stream, hits, count, None, &mut out.rows, Matches::NO_ROW)
+}
+
+fn join_probes<S: Steps>(
+    on: &S,
+    probes: &Buffer<S::Key>,
+    scratch: &mut JoinScratch,
+    count: &mut Buffer<u64>,
+    out: &mut Buffer<u64>,
+) -> Result<()> {
+    find_probes(on, probes, scratch, count, out)?;
+    let input = Keys { keys: &scratch.numbers, count: probes.len().into() };
+    primitives::select(on.stream(), input, &scratch.hits, KeysMut { keys: out, count }, &mut scratch.select)
+}
+
+/// Checks what all joins are made of, and finds which probes are present, and the number of each one's pair unless no rows are
+/// wanted.
+fn find_probes<S: Steps>(
+    on: &S,
+    probes: &Buffer<S::Key>,
+    scratch: &mut JoinScratch,
+    rows: &Buffer<u64>,
+    numbers: &Buffer<u64>,
+) -> Result<()> {
+    on.options().check("join", Uses::Join)?;
+    let (count, stream, kind, valid) = (probes.len(), on.stream(), on.options().kind, on.options().valid);
+    on.check("the probes' buffer", count, probes)?;
+    on.check("the count's buffer", 1, rows)?;
+    on.check("the buffer of the probes' numbers", count, numbers)?;
+    on.check("the scratch memory", count, &scratch.ranks)?;
+    check_validity(stream, valid, count)?;
+    on.find_first(count, probes, &mut scratch.hits, (&mut scratch.ranks, kind.has_rows()))?;
+    settle_hits(stream, valid, count, kind == JoinKind::Anti, &mut scratch.hits)
 }
 
 /// The number of each probe's pair, or [`Matches::NO_ROW`], on the host, in parallel.

@@ -20,6 +20,7 @@ mod range_join;
 pub mod ranges;
 mod scan;
 mod staging;
+mod steps;
 mod streaming;
 
 use all::{AllRows, copied_pairs};
@@ -33,19 +34,25 @@ pub use combine::{Combine, CombineScratch, Operand, PairOperand, Sorted};
 pub use compact::{clear, compact, copy};
 pub use host::HostForm;
 pub use iter::Iter;
-#[doc(hidden)]
-pub use join::numbers;
 pub use join::{DeviceMatches, JoinScratch};
+#[doc(hidden)]
+pub use join::{join, numbers};
 pub use lanetree_primitives::check_pairs;
 pub use nearest::NearestScratch;
+#[doc(hidden)]
+pub use nearest::{k_nearest, range_last};
 pub use on_stream::{OnStream, QueryOptions, Uses, bits};
 pub use pairs::SortedPairs;
 #[doc(hidden)]
 pub use range::first_pairs_of;
 pub use range::{DeviceRanges, RangeScratch};
 pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
+#[doc(hidden)]
+pub use range_join::{band_join, range_join};
 pub use scan::{ScanOutputs, Scans};
 pub use staging::Staging;
+#[doc(hidden)]
+pub use steps::{RowsOfProbes, Steps, asof_on_host, asof_searches};
 
 use core::fmt::Debug;
 use lanetree_base::{Op, Result, UpdateReport};

@@ -3,10 +3,12 @@
 
 use super::on_stream::{OnStream, Uses};
 use super::range::{DeviceRanges, RangeScratch};
-use super::{AsOf, Direction, FixedIndex, Side, Ties};
+use super::steps::check_ranges;
+use super::{AsOf, Direction, FixedIndex, Side, Steps, Ties};
 use core::ops::Range;
 use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, take_nearest};
-use lanetree_base::room::make_room;
+use lanetree_base::room::{check_rows, make_room, with_room};
+use lanetree_base::row_pieces::{MOST_ROWS, RowPieces};
 use lanetree_base::{Closed, Error, JoinBounds, Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
@@ -118,11 +120,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut NearestScratch<I::Key, I::Value>,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("k_nearest", Uses::Nothing)?;
-        let count = queries.len();
-        self.check_ranges(count, out)?;
-        let asked = self.begin_nearest(queries, k, how, scratch, &mut out.offsets)?;
-        self.find_rounds(queries, asked, k.min(self.index.len()), scratch, out)
+        k_nearest(self, queries, k, how, scratch, out)
     }
 
     /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of
@@ -158,156 +156,177 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut NearestScratch<I::Key, I::Value>,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("range_last", Uses::Nothing)?;
-        self.check_ranges(starts.len(), out)?;
-        let asked = self.begin_last(starts, ends, k, scratch, &mut out.offsets)?;
-        self.find_rounds(ends, asked, k.min(self.index.len()), scratch, out)
-    }
-
-    /// Makes the sides of queries, and counts their pairs.
-    fn begin_nearest(
-        &self,
-        queries: &Buffer<I::Key>,
-        k: u64,
-        how: &AsOf,
-        scratch: &mut NearestScratch<I::Key, I::Value>,
-        offsets: &mut Buffer<u64>,
-    ) -> Result<Asked> {
-        how.rule::<I::Key>()?;
-        let direction = how.direction();
-        let asked = Asked {
-            k,
-            has_below: direction != Direction::Forward,
-            has_above: direction != Direction::Backward,
-            ties_above: how.tie() == Ties::Forward,
-        };
-        let (count, stream) = (queries.len(), self.stream);
-        self.check_scratch(count, queries, scratch)?;
-        let NearestScratch { lows, highs, below, above, .. } = scratch;
-        JoinBounds::within(how.distance()).on_stream(stream, queries, queries, lows, highs)?;
-        if asked.has_below {
-            let closed = if how.is_strict() { Closed::Left } else { Closed::Both };
-            JoinBounds::of_ranges(closed).on_stream(stream, lows, queries, &mut below.far, &mut below.sought)?;
-        }
-        if asked.has_above {
-            // A key that equals the query is on one side only.
-            let closed = if how.is_strict() || asked.has_below { Closed::Right } else { Closed::Both };
-            JoinBounds::of_ranges(closed).on_stream(stream, queries, highs, &mut above.sought, &mut above.far)?;
-        }
-        self.count_sides(count, asked, scratch, offsets)?;
-        Ok(asked)
-    }
-
-    /// The same, of ranges from their ends downwards.
-    fn begin_last(
-        &self,
-        starts: &Buffer<I::Key>,
-        ends: &Buffer<I::Key>,
-        k: u64,
-        scratch: &mut NearestScratch<I::Key, I::Value>,
-        offsets: &mut Buffer<u64>,
-    ) -> Result<Asked> {
-        let asked = Asked { k, has_below: true, has_above: false, ties_above: false };
-        self.check_scratch(starts.len(), starts, scratch)?;
-        let SideScratch { far, sought, .. } = &mut scratch.below;
-        JoinBounds::of_ranges(Closed::Both).on_stream(self.stream, starts, ends, far, sought)?;
-        self.count_sides(starts.len(), asked, scratch, offsets)?;
-        Ok(asked)
-    }
-
-    fn check_scratch(
-        &self,
-        count: usize,
-        queries: &Buffer<I::Key>,
-        scratch: &NearestScratch<I::Key, I::Value>,
-    ) -> Result<()> {
-        self.check("the queries' buffer", count, queries)?;
-        self.check("the scratch memory", count, &scratch.lows)
-    }
-
-    /// Counts the pairs of each side, and those that each query has in all.
-    fn count_sides(
-        &self,
-        count: usize,
-        asked: Asked,
-        scratch: &mut NearestScratch<I::Key, I::Value>,
-        offsets: &mut Buffer<u64>,
-    ) -> Result<()> {
-        let (stream, k) = (self.stream, asked.k);
-        let NearestScratch { below, above, ranges, .. } = scratch;
-        if asked.has_below {
-            self.count_first(count, (&below.far, &below.sought), k, &mut below.left)?;
-        }
-        if asked.has_above {
-            self.count_first(count, (&above.sought, &above.far), k, &mut above.left)?;
-        }
-        let counts = match (asked.has_below, asked.has_above) {
-            (true, true) => {
-                add_counts(stream, count, &below.left, &above.left, k, &mut ranges.counts)?;
-                &ranges.counts
-            }
-            (true, false) => &below.left,
-            _ => &above.left,
-        };
-        exclusive_scan(stream, counts, count, offsets, &mut ranges.scan)
-    }
-
-    /// Finds one pair of each query after another.
-    fn find_rounds(
-        &self,
-        queries: &Buffer<I::Key>,
-        asked: Asked,
-        rounds: u64,
-        scratch: &mut NearestScratch<I::Key, I::Value>,
-        out: &mut DeviceRanges<I::Key, I::Value>,
-    ) -> Result<()> {
-        let (count, stream) = (queries.len(), self.stream);
-        let DeviceRanges { offsets, keys, values } = out;
-        for round in 0..rounds {
-            let side = |is_wanted: bool, side: &mut SideScratch<I::Key, I::Value>, toward| {
-                if !is_wanted {
-                    return Ok(());
-                }
-                let neighbors = OnStream::new(self.index, stream);
-                neighbors.neighbors_of_first(count, toward, &side.sought, &mut side.keys, &mut side.values)
-            };
-            side(asked.has_below, &mut scratch.below, Side::Upper)?;
-            side(asked.has_above, &mut scratch.above, Side::Lower)?;
-            let sides = [(asked.has_below, &mut scratch.below), (asked.has_above, &mut scratch.above)];
-            let sides = sides.map(|(is_wanted, side)| {
-                let SideScratch { sought, left, keys, values, .. } = side;
-                is_wanted.then_some(NearestSide { sought, left, keys, values })
-            });
-            take_nearest(
-                stream,
-                count,
-                round,
-                queries,
-                sides,
-                asked.ties_above,
-                NearestRows { offsets, keys, values },
-            )?;
-        }
-        Ok(())
+        range_last(self, (starts, ends), k, scratch, out)
     }
 }
 
+/// [`OnStream::k_nearest`].
+#[doc(hidden)]
+pub fn k_nearest<S: Steps>(
+    on: &S,
+    queries: &Buffer<S::Key>,
+    k: u64,
+    how: &AsOf,
+    scratch: &mut NearestScratch<S::Key, S::Value>,
+    out: &mut DeviceRanges<S::Key, S::Value>,
+) -> Result<()> {
+    on.options().check("k_nearest", Uses::Nothing)?;
+    check_ranges(on, queries.len(), out)?;
+    let asked = begin_nearest(on, queries, k, how, scratch, &mut out.offsets)?;
+    find_rounds(on, queries, asked, k.min(on.len()), scratch, out)
+}
+
+/// [`OnStream::range_last`].
+#[doc(hidden)]
+pub fn range_last<S: Steps>(
+    on: &S,
+    (starts, ends): (&Buffer<S::Key>, &Buffer<S::Key>),
+    k: u64,
+    scratch: &mut NearestScratch<S::Key, S::Value>,
+    out: &mut DeviceRanges<S::Key, S::Value>,
+) -> Result<()> {
+    on.options().check("range_last", Uses::Nothing)?;
+    check_ranges(on, starts.len(), out)?;
+    let asked = begin_last(on, (starts, ends), k, scratch, &mut out.offsets)?;
+    find_rounds(on, ends, asked, k.min(on.len()), scratch, out)
+}
+
+/// Makes the sides of queries, and counts their pairs.
+fn begin_nearest<S: Steps>(
+    on: &S,
+    queries: &Buffer<S::Key>,
+    k: u64,
+    how: &AsOf,
+    scratch: &mut NearestScratch<S::Key, S::Value>,
+    offsets: &mut Buffer<u64>,
+) -> Result<Asked> {
+    how.rule::<S::Key>()?;
+    let direction = how.direction();
+    let asked = Asked {
+        k,
+        has_below: direction != Direction::Forward,
+        has_above: direction != Direction::Backward,
+        ties_above: how.tie() == Ties::Forward,
+    };
+    let (count, stream) = (queries.len(), on.stream());
+    check_scratch(on, count, queries, scratch)?;
+    let NearestScratch { lows, highs, below, above, .. } = scratch;
+    JoinBounds::within(how.distance()).on_stream(stream, queries, queries, lows, highs)?;
+    if asked.has_below {
+        let closed = if how.is_strict() { Closed::Left } else { Closed::Both };
+        let out = (&mut below.far, &mut below.sought);
+        JoinBounds::of_ranges(closed).first_on_stream(stream, count, lows, queries, out)?;
+    }
+    if asked.has_above {
+        // A key that equals the query is on one side only.
+        let closed = if how.is_strict() || asked.has_below { Closed::Right } else { Closed::Both };
+        let out = (&mut above.sought, &mut above.far);
+        JoinBounds::of_ranges(closed).first_on_stream(stream, count, queries, highs, out)?;
+    }
+    count_sides(on, count, asked, scratch, offsets)?;
+    Ok(asked)
+}
+
+/// The same, of ranges from their ends downwards.
+fn begin_last<S: Steps>(
+    on: &S,
+    (starts, ends): (&Buffer<S::Key>, &Buffer<S::Key>),
+    k: u64,
+    scratch: &mut NearestScratch<S::Key, S::Value>,
+    offsets: &mut Buffer<u64>,
+) -> Result<Asked> {
+    let asked = Asked { k, has_below: true, has_above: false, ties_above: false };
+    check_scratch(on, starts.len(), starts, scratch)?;
+    let SideScratch { far, sought, .. } = &mut scratch.below;
+    JoinBounds::of_ranges(Closed::Both).on_stream(on.stream(), starts, ends, far, sought)?;
+    count_sides(on, starts.len(), asked, scratch, offsets)?;
+    Ok(asked)
+}
+
+fn check_scratch<S: Steps>(
+    on: &S,
+    count: usize,
+    queries: &Buffer<S::Key>,
+    scratch: &NearestScratch<S::Key, S::Value>,
+) -> Result<()> {
+    on.check("the queries' buffer", count, queries)?;
+    on.check("the scratch memory", count, &scratch.lows)
+}
+
+/// Counts the pairs of each side, and those that each query has in all.
+fn count_sides<S: Steps>(
+    on: &S,
+    count: usize,
+    asked: Asked,
+    scratch: &mut NearestScratch<S::Key, S::Value>,
+    offsets: &mut Buffer<u64>,
+) -> Result<()> {
+    let (stream, k) = (on.stream(), asked.k);
+    let NearestScratch { below, above, ranges, .. } = scratch;
+    if asked.has_below {
+        on.count_first(count, (&below.far, &below.sought), k, &mut below.left)?;
+    }
+    if asked.has_above {
+        on.count_first(count, (&above.sought, &above.far), k, &mut above.left)?;
+    }
+    let counts = match (asked.has_below, asked.has_above) {
+        (true, true) => {
+            add_counts(stream, count, &below.left, &above.left, k, &mut ranges.counts)?;
+            &ranges.counts
+        }
+        (true, false) => &below.left,
+        _ => &above.left,
+    };
+    exclusive_scan(stream, counts, count, offsets, &mut ranges.scan)
+}
+
+/// Finds one pair of each query after another.
+fn find_rounds<S: Steps>(
+    on: &S,
+    queries: &Buffer<S::Key>,
+    asked: Asked,
+    rounds: u64,
+    scratch: &mut NearestScratch<S::Key, S::Value>,
+    out: &mut DeviceRanges<S::Key, S::Value>,
+) -> Result<()> {
+    let (count, stream) = (queries.len(), on.stream());
+    let DeviceRanges { offsets, keys, values } = out;
+    for round in 0..rounds {
+        let side = |is_wanted: bool, side: &mut SideScratch<S::Key, S::Value>, toward| {
+            if !is_wanted {
+                return Ok(());
+            }
+            on.neighbors_first(count, toward, &side.sought, &mut side.keys, &mut side.values)
+        };
+        side(asked.has_below, &mut scratch.below, Side::Upper)?;
+        side(asked.has_above, &mut scratch.above, Side::Lower)?;
+        let sides = [(asked.has_below, &mut scratch.below), (asked.has_above, &mut scratch.above)];
+        let sides = sides.map(|(is_wanted, side)| {
+            let SideScratch { sought, left, keys, values, .. } = side;
+            is_wanted.then_some(NearestSide { sought, left, keys, values })
+        });
+        take_nearest(stream, count, round, queries, sides, asked.ties_above, NearestRows { offsets, keys, values })?;
+    }
+    Ok(())
+}
+
 /// [`HostForm::k_nearest_many`](super::HostForm::k_nearest_many).
-pub(super) fn k_nearest<I: FixedIndex>(
+pub(super) fn k_nearest_many<I: FixedIndex>(
     index: &I,
     queries: &[I::Key],
     k: u64,
     how: &AsOf,
 ) -> Result<Ranges<I::Key, I::Value>> {
+    how.rule::<I::Key>()?;
     in_pieces(index, queries.len(), |on, piece, scratch, offsets| {
         let queries = index.device().upload(&queries[piece])?;
-        let asked = on.begin_nearest(&queries, k, how, scratch, offsets)?;
+        let asked = begin_nearest(on, &queries, k, how, scratch, offsets)?;
         Ok((queries, asked))
     })
 }
 
 /// [`HostForm::range_last_many`](super::HostForm::range_last_many).
-pub(super) fn range_last<I: FixedIndex>(
+pub(super) fn range_last_many<I: FixedIndex>(
     index: &I,
     starts: &[I::Key],
     ends: &[I::Key],
@@ -318,12 +337,15 @@ pub(super) fn range_last<I: FixedIndex>(
     }
     in_pieces(index, starts.len(), |on, piece, scratch, offsets| {
         let (starts, ends) = (index.device().upload(&starts[piece.clone()])?, index.device().upload(&ends[piece])?);
-        let asked = on.begin_last(&starts, &ends, k, scratch, offsets)?;
+        let asked = begin_last(on, (&starts, &ends), k, scratch, offsets)?;
         Ok((ends, asked))
     })
 }
 
 /// Sends a host batch through the device a piece at a time. Only as many rounds are made as the longest row has pairs.
+///
+/// # Errors
+/// Those of `begin`; [`Error::TooManyRows`] if main memory has no room for the pairs; [`Error::Runtime`].
 fn in_pieces<I: FixedIndex>(
     index: &I,
     len: usize,
@@ -334,21 +356,28 @@ fn in_pieces<I: FixedIndex>(
         &mut Buffer<u64>,
     ) -> Result<(Buffer<I::Key>, Asked)>,
 ) -> Result<Ranges<I::Key, I::Value>> {
+    // Of no queries, too.
+    index.check_not_lost()?;
     let (device, stream) = (index.device(), index.device().stream()?);
     let on = OnStream::new(index, &stream);
     let mut scratch = NearestScratch::new(device, len.min(PIECE))?;
-    let mut all = Ranges { offsets: vec![0], ..Ranges::default() };
-    for first in (0..len.max(1)).step_by(PIECE) {
-        let piece = first..(first + PIECE).min(len);
+    let mut all = Ranges { offsets: with_room(len + 1)?, ..Ranges::default() };
+    all.offsets.push(0);
+    let mut pieces = RowPieces::new(len, PIECE, MOST_ROWS);
+    while let Some(piece) = pieces.piece() {
         let mut offsets = device.alloc(piece.len() + 1)?;
-        let (queries, asked) = begin(&on, piece, &mut scratch, &mut offsets)?;
-        let rows = offsets.to_vec()?;
+        let (queries, asked) = begin(&on, piece.clone(), &mut scratch, &mut offsets)?;
+        let (rows, before) = (offsets.to_vec()?, all.keys.len());
+        let counted = rows[piece.len()];
+        let bytes = (size_of::<I::Key>() + size_of::<I::Value>()) as u128;
+        check_rows((before as u64).saturating_add(counted), u128::from(counted) * bytes)?;
+        if !pieces.takes(&piece, counted) {
+            continue;
+        }
         let rounds = rows.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
-        let pairs = rows.last().map_or(0, |&pairs| pairs as usize);
+        let pairs = usize::try_from(counted).unwrap_or(usize::MAX);
         let mut out = DeviceRanges { offsets, keys: device.alloc(pairs)?, values: device.alloc(pairs)? };
-        on.find_rounds(&queries, asked, rounds, &mut scratch, &mut out)?;
-        let before = all.keys.len();
-        make_room(&mut all.offsets, rows.len())?;
+        find_rounds(&on, &queries, asked, rounds, &mut scratch, &mut out)?;
         make_room(&mut all.keys, pairs)?;
         make_room(&mut all.values, pairs)?;
         all.offsets.extend(rows[1..].iter().map(|&row| row + before as u64));

@@ -4,6 +4,7 @@ use super::on_stream::{OnStream, QueryOptions, Uses, bits};
 use super::{FixedIndex, PART, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
+use lanetree_base::error::check_buffer;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_base::room::zeroed;
@@ -38,6 +39,12 @@ impl RangeScratch {
             counts: device.alloc(ranges)?,
             scan: ScanScratch::new(device, ranges)?,
         })
+    }
+
+    /// Two elements for each range, and the memory of a scan.
+    #[doc(hidden)]
+    pub fn parts_mut(&mut self) -> (&mut Buffer<u64>, &mut Buffer<u64>, &mut ScanScratch) {
+        (&mut self.cursors, &mut self.counts, &mut self.scan)
     }
 
     /// Its bytes on the device.
@@ -76,6 +83,16 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
     pub fn without_keys(device: &Device, ranges: usize, capacity: usize) -> Result<Self> {
         let offsets = ranges.saturating_add(1);
         Ok(Self { offsets: device.alloc(offsets)?, keys: device.alloc(0)?, values: device.alloc(capacity)? })
+    }
+
+    /// Checks that there are as many values as keys, on a device.
+    ///
+    /// # Errors
+    /// [`OutputLength`](lanetree_base::Error::OutputLength), [`Runtime`](lanetree_base::Error::Runtime).
+    #[doc(hidden)]
+    pub fn check_pairs(&self, device: &Device) -> Result<()> {
+        check_buffer(device, "the keys' buffer", 0, &self.keys)?;
+        check_buffer(device, "the values' buffer", self.keys.len(), &self.values)
     }
 
     /// Pairs for which there is room.
@@ -120,7 +137,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     }
 
     /// [`OnStream::range`] of the first `count` ranges, without limits.
-    pub(super) fn range_first(
+    pub(super) fn range_without_limits(
         &self,
         count: usize,
         (starts, ends): (&Buffer<I::Key>, &Buffer<I::Key>),
@@ -137,7 +154,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
         let count = bounds.count;
-        self.check_ranges(count, out)?;
+        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
+        out.check_pairs(self.index.device())?;
         self.locate(bounds, scratch)?;
         exclusive_scan(self.stream, &scratch.counts, count, &mut out.offsets, &mut scratch.scan)?;
         self.gather(count, scratch, out)
@@ -157,15 +175,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
         Bounds { count: starts.len(), starts, ends, limits, limit }
     }
 
-    /// Checks that there is room for the offsets of `count` ranges, and as many values as keys.
-    pub(super) fn check_ranges(&self, count: usize, out: &DeviceRanges<I::Key, I::Value>) -> Result<()> {
-        self.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
-        self.check("the keys' buffer", 0, &out.keys)?;
-        self.check("the values' buffer", out.keys.len(), &out.values)
-    }
-
     /// Counts at most `limit` pairs of each of the first `count` ranges.
-    pub(super) fn count_first(
+    pub(super) fn locate_into_first(
         &self,
         count: usize,
         (starts, ends): (&Buffer<I::Key>, &Buffer<I::Key>),

@@ -2,12 +2,13 @@
 
 use super::join::numbers;
 use super::range::{DeviceRanges, RangeScratch};
-use super::{FixedIndex, OnStream, Uses};
+use super::steps::check_ranges;
+use super::{FixedIndex, OnStream, RowsOfProbes, Steps, Uses};
 use lanetree_base::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
 use lanetree_base::{Closed, JoinBounds, JoinKind, Result, number_matches};
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives as primitives;
-use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan};
+use lanetree_primitives::{Keys, KeysMut, SelectScratch};
 use lanetree_runtime::{Buffer, Device};
 
 /// Scratch memory of joins by ranges: 25 bytes and two keys per probe, reusable for the next batch.
@@ -121,8 +122,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("range_join", Uses::JoinOfValues)?;
-        self.join_between((lows, highs), JoinBounds::of_ranges(closed), scratch, out)
+        range_join(self, (lows, highs), closed, scratch, out)
     }
 
     /// Joins probes with all pairs whose keys are at most `distance` away and of the probe's group, which never wraps around at the
@@ -137,60 +137,75 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut RangeJoinScratch<I::Key>,
         out: &mut DeviceRangeMatches<I::Key, I::Value>,
     ) -> Result<()> {
-        self.options.check("band_join", Uses::JoinOfValues)?;
-        self.join_between((probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
+        band_join(self, probes, distance, scratch, out)
     }
+}
 
-    fn join_between(
-        &self,
-        (lows, highs): (&Buffer<I::Key>, &Buffer<I::Key>),
-        bounds: JoinBounds<I::Key>,
-        scratch: &mut RangeJoinScratch<I::Key>,
-        out: &mut DeviceRangeMatches<I::Key, I::Value>,
-    ) -> Result<()> {
-        let (count, stream) = (lows.len(), self.stream);
-        let (kind, valid) = (self.options.kind, self.options.valid);
-        // Of all of a longer scratch memory, bounds would be asked for that were never written.
-        self.check("the lows' buffer", count, lows)?;
-        self.check("the scratch memory", count, &scratch.lows)?;
-        check_validity(stream, valid, count)?;
-        let RangeJoinScratch { lows: firsts, highs: lasts, ranges, numbers, hits, select, all, first } = scratch;
-        bounds.on_stream(stream, lows, highs, firsts, lasts)?;
-        let bounds = (&*firsts, &*lasts);
-        if kind == JoinKind::Inner && valid.is_none() {
-            self.range_first(count, bounds, ranges, &mut out.pairs)?;
-            return number_matches(stream, &out.pairs.offsets, count, &mut out.probes);
-        }
-        if !kind.has_rows() {
-            self.check("the offsets' buffer", 1, &out.pairs.offsets)?;
-            self.check("the buffer of the probes' numbers", count, &out.probes)?;
-            self.locate_first(count, bounds, ranges)?;
-            let settled = Settled { counts: &mut ranges.counts, is_left: false, cursors: None, hits: Some(&mut *hits) };
-            settle(stream, valid, count, settled)?;
-            settle_hits(stream, None, count, kind == JoinKind::Anti, hits)?;
-            let output = KeysMut { keys: &mut out.probes, count: &mut out.pairs.offsets };
-            return primitives::select(stream, Keys { keys: numbers, count: count.into() }, hits, output, select);
-        }
-        self.check_ranges(count, &out.pairs)?;
-        self.locate_first(count, bounds, ranges)?;
-        let (is_left, is_empty) = (kind == JoinKind::Left, self.index.is_empty());
-        let (counts, hits_of_all) = (&mut ranges.counts, Some(&mut *hits));
-        let cursors = if is_left && !is_empty {
-            self.locate_first(1, (&all.0, &all.1), first)?;
-            Some((&mut ranges.cursors, &first.cursors))
-        } else {
-            None
-        };
-        settle(stream, valid, count, Settled { counts, is_left, cursors, hits: hits_of_all })?;
-        exclusive_scan(stream, &ranges.counts, count, &mut out.pairs.offsets, &mut ranges.scan)?;
-        // Of an empty index there is nothing to copy.
-        if !is_empty {
-            self.gather(count, ranges, &mut out.pairs)?;
-        }
-        if is_left {
-            let (offsets, miss) = (&out.pairs.offsets, self.options.miss());
-            put_misses(stream, hits, count, Some(offsets), &mut out.pairs.values, miss)?;
-        }
-        number_matches(stream, &out.pairs.offsets, count, &mut out.probes)
+/// [`OnStream::range_join`].
+#[doc(hidden)]
+pub fn range_join<S: Steps>(
+    on: &S,
+    bounds: (&Buffer<S::Key>, &Buffer<S::Key>),
+    closed: Closed,
+    scratch: &mut RangeJoinScratch<S::Key>,
+    out: &mut DeviceRangeMatches<S::Key, S::Value>,
+) -> Result<()> {
+    on.options().check("range_join", Uses::JoinOfValues)?;
+    join_between(on, bounds, JoinBounds::of_ranges(closed), scratch, out)
+}
+
+/// [`OnStream::band_join`].
+#[doc(hidden)]
+pub fn band_join<S: Steps>(
+    on: &S,
+    probes: &Buffer<S::Key>,
+    distance: u64,
+    scratch: &mut RangeJoinScratch<S::Key>,
+    out: &mut DeviceRangeMatches<S::Key, S::Value>,
+) -> Result<()> {
+    on.options().check("band_join", Uses::JoinOfValues)?;
+    join_between(on, (probes, probes), JoinBounds::of_bands(distance)?, scratch, out)
+}
+
+fn join_between<S: Steps>(
+    on: &S,
+    (lows, highs): (&Buffer<S::Key>, &Buffer<S::Key>),
+    bounds: JoinBounds<S::Key>,
+    scratch: &mut RangeJoinScratch<S::Key>,
+    out: &mut DeviceRangeMatches<S::Key, S::Value>,
+) -> Result<()> {
+    let (count, stream) = (lows.len(), on.stream());
+    let (kind, valid) = (on.options().kind, on.options().valid);
+    // Of all of a longer scratch memory, bounds would be asked for that were never written.
+    on.check("the lows' buffer", count, lows)?;
+    on.check("the scratch memory", count, &scratch.lows)?;
+    check_validity(stream, valid, count)?;
+    let RangeJoinScratch { lows: firsts, highs: lasts, ranges, numbers, hits, select, all, first } = scratch;
+    bounds.on_stream(stream, lows, highs, firsts, lasts)?;
+    let bounds = (&*firsts, &*lasts);
+    if kind.has_rows() {
+        check_ranges(on, count, &out.pairs)?;
     }
+    if kind == JoinKind::Inner && valid.is_none() {
+        on.range_first(count, bounds, ranges, &mut out.pairs)?;
+        return number_matches(stream, &out.pairs.offsets, count, &mut out.probes);
+    }
+    if !kind.has_rows() {
+        on.check("the offsets' buffer", 1, &out.pairs.offsets)?;
+        on.check("the buffer of the probes' numbers", count, &out.probes)?;
+        on.count_first(count, bounds, u64::MAX, &mut ranges.counts)?;
+        let settled = Settled { counts: &mut ranges.counts, is_left: false, cursors: None, hits: Some(&mut *hits) };
+        settle(stream, valid, count, settled)?;
+        settle_hits(stream, None, count, kind == JoinKind::Anti, hits)?;
+        let output = KeysMut { keys: &mut out.probes, count: &mut out.pairs.offsets };
+        return primitives::select(stream, Keys { keys: numbers, count: count.into() }, hits, output, select);
+    }
+    let is_left = kind == JoinKind::Left;
+    let rows = RowsOfProbes { valid, is_left, hits: &mut *hits, ranges, all: (&all.0, &all.1), first };
+    on.rows_first(count, bounds, rows, &mut out.pairs)?;
+    if is_left {
+        let (offsets, miss) = (&out.pairs.offsets, on.options().miss());
+        put_misses(stream, hits, count, Some(offsets), &mut out.pairs.values, miss)?;
+    }
+    number_matches(stream, &out.pairs.offsets, count, &mut out.probes)
 }

@@ -89,6 +89,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         found: &Findings,
         scratch: &mut UpdateScratch<K>,
+        ready: &dyn Fn() -> Result<()>,
     ) -> Result<bool> {
         let (device, options, old) = (self.device.clone(), self.options, self.parts.get()?.shape);
         let len = old.len.wrapping_add(found.growth());
@@ -155,6 +156,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let mut line_changes = self.changes_of_lines(stream, batch, scratch)?;
         let mut node_changes = self.changes_of_nodes(stream, batch, scratch)?;
         node_changes.formats = upper.formats.write_on(stream)?;
+        ready()?;
         self.parts.change(|parts| {
             let (nodes, records, lines) =
                 (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);

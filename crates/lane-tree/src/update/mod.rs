@@ -90,6 +90,22 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         scratch: &mut UpdateScratch<K>,
     ) -> Result<UpdateReport> {
+        self.apply_on_after(stream, batch, scratch, &|| Ok(()))
+    }
+
+    /// [`LaneTree::apply_on`], which calls a function when all that the batch needs is there and nothing is changed yet. It is not
+    /// called after an error, or where there is nothing to change. If it fails, the tree stays as it was.
+    ///
+    /// # Errors
+    /// As [`LaneTree::apply_on`]; that of the function.
+    #[doc(hidden)]
+    pub fn apply_on_after(
+        &mut self,
+        stream: &Stream,
+        batch: Batch<'_, K, &Buffer<V>>,
+        scratch: &mut UpdateScratch<K>,
+        ready: &dyn Fn() -> Result<()>,
+    ) -> Result<UpdateReport> {
         self.parts.check()?;
         scratch.sort.begin_batch(&self.device, stream, batch)?;
         if batch.keys.is_empty() {
@@ -113,18 +129,18 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let tuning = TUNING.on(stream.device())?;
         let is_rebuilt = found.listed > tuning.most_listed(leaf_nodes) || found.split > tuning.most_split(leaf_nodes);
         if len == 0 || new_len == 0 || is_rebuilt {
-            self.rebuild(stream, batch, new_len, scratch)?;
+            self.rebuild(stream, batch, new_len, scratch, ready)?;
             return Ok(found.report(UpdatePath::Rebuilt));
         }
         if found.unreached + found.split == 0 {
             if self.reserve_lines(stream, found.new_lines)? {
-                self.write(stream, batch, &found, scratch)?;
+                self.write(stream, batch, &found, scratch, ready)?;
                 return Ok(found.report(UpdatePath::InPlace));
             }
-        } else if self.divide(stream, batch, &found, scratch)? {
+        } else if self.divide(stream, batch, &found, scratch, ready)? {
             return Ok(found.report(UpdatePath::Moved));
         }
-        self.rebuild(stream, batch, new_len, scratch)?;
+        self.rebuild(stream, batch, new_len, scratch, ready)?;
         Ok(found.report(UpdatePath::Rebuilt))
     }
 
@@ -283,11 +299,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         found: &Findings,
         scratch: &mut UpdateScratch<K>,
+        ready: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let mut lines = self.changes_of_lines(stream, batch, scratch)?;
         let mut nodes = self.changes_of_nodes(stream, batch, scratch)?;
         scratch.formats.fill_zero(stream)?;
         nodes.formats = scratch.formats.write_on(stream)?;
+        ready()?;
         self.parts.change(|parts| {
             let places =
                 (parts.nodes.write_on(stream)?, parts.records.write_on(stream)?, parts.lines.write_on(stream)?);
@@ -334,10 +352,13 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         batch: Batch<'_, K, &Buffer<V>>,
         len: u64,
         scratch: &mut UpdateScratch<K>,
+        ready: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let (old, len) = (self.parts.get()?.shape, len as usize);
         if len == 0 {
-            self.parts.replace(build::<K, V>(&self.device, &SortedPairs::default(), self.options)?);
+            let built = build::<K, V>(&self.device, &SortedPairs::default(), self.options)?;
+            ready()?;
+            self.parts.replace(built);
             return Ok(());
         }
         let (mut keys, mut values) = (self.device.alloc::<K>(len)?, self.device.alloc::<V>(len)?);
@@ -360,6 +381,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let options = Options { fill, ..self.options };
         // From the tree's device, which may be a pool's, as opposed to the stream's.
         let built = build_on(stream, &self.device, options, DevicePairs { keys: &keys, values: &values, len })?;
+        ready()?;
         self.parts.replace(built.expect("pairs that ascend strictly"));
         Ok(())
     }

@@ -152,11 +152,6 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.copy_join(count, scratch, &out.offsets, (&mut out.rows, Some(&mut out.probes)))
     }
 
-    /// Whether the join that is asked for has rows of the map's side.
-    pub(crate) fn has_rows(&self) -> bool {
-        self.options.kind.has_rows()
-    }
-
     /// Finds where the rows of each probe are, and their offsets.
     pub(crate) fn locate_join(
         &self,

@@ -1,8 +1,7 @@
 use super::*;
 use crate::{RadixSortScratch, radix_argsort};
 use lanetree_base::Device;
-use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, RngExt};
 
 /// Sorts keys by the bits in `bits` and then locally; the order that comes out, and what was found.
 fn sort<K: AnyKey>(device: &Device, keys: &[K], bits: Range<u32>) -> (Vec<K>, Vec<u32>, [u64; 2]) {
@@ -45,7 +44,7 @@ fn words<K: AnyKey>(words: impl IntoIterator<Item = u64>) -> Vec<K> {
 
 /// Keys of every kind, of one type.
 fn every_kind_of_keys<K: AnyKey>(device: &Device) {
-    let (mut rng, width) = (StdRng::seed_from_u64(5), K::Bits::BITS);
+    let (mut rng, width) = (crate::test_data::rng(5), K::Bits::BITS);
     let top = width - 8..width;
     for len in [0, 1, 2, 31, 33, 511, 512, 513, 1600, 3000] {
         let random = words::<K>((0..len).map(|_| rng.next_u64()));
@@ -86,7 +85,7 @@ fn every_kind_of_keys_on_the_emulator() {
 
 #[test]
 fn keys_of_128_bits_on_every_device() {
-    let mut rng = StdRng::seed_from_u64(7);
+    let mut rng = crate::test_data::rng(7);
     for device in [Device::host(), Device::emulated_with_seed(4)] {
         for len in [2, 33, 513, 1600] {
             let random: Vec<i128> =

@@ -1,7 +1,6 @@
 use super::*;
 use lanetree_kernels_primitives::calls;
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 
 /// Keys of one shape.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +13,7 @@ enum Shape {
 }
 
 fn keys<K: AnyKey>(shape: Shape, len: usize) -> Vec<K> {
-    let mut rng = StdRng::seed_from_u64(len as u64);
+    let mut rng = crate::test_data::rng(len);
     let mut keys: Vec<K> = (0..len)
         .map(|_| {
             let parts = [rng.next_u64(), rng.next_u64()].map(|word| match shape {

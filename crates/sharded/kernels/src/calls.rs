@@ -1,10 +1,10 @@
 //! The choice of a kernel by its word.
 
 use crate::{
-    Back, BackArgs, Cut, CutArgs, Owners, OwnersArgs, Permute, PermuteArgs, Place, PlaceArgs, Scatter, ScatterArgs,
-    Share, ShareArgs, Shift, ShiftArgs,
+    Back, BackArgs, Cut, CutArgs, Judge, JudgeArgs, Owners, OwnersArgs, Permute, PermuteArgs, Place, PlaceArgs,
+    Scatter, ScatterArgs, Share, ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
 };
-use lanetree_simt::{Call, Instance, KeyWord, entry_by_words};
+use lanetree_simt::{Call, Instance, KeyWord, Word, entry_by_words};
 
 macro_rules! by_word {
     ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ident;)*) => {$(
@@ -27,6 +27,8 @@ by_word! {
     place(PlaceArgs) => Place;
     /// The kernel that finds the shards of operations.
     owners(OwnersArgs) => Owners;
+    /// The kernel that makes the words to search for.
+    sought(SoughtArgs) => Sought;
     /// The kernel that puts elements into an order.
     permute(PermuteArgs) => Permute;
 }
@@ -34,4 +36,9 @@ by_word! {
 /// The kernel that adds a shard to ranges.
 pub fn share(args: &ShareArgs) -> Call<'_> {
     Call::new(Share::ENTRY, args)
+}
+
+/// The kernel that keeps the neighbours that count.
+pub fn judge<K: KeyWord, V: Word>(args: &JudgeArgs<K, V>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => Judge<K, V>), args)
 }

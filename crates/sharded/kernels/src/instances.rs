@@ -1,6 +1,6 @@
 //! The instances that are compiled, one of each kernel per word; `calls` chooses among them.
 
-use crate::{Back, Cut, Owners, Permute, Place, Scatter, Share, Shift};
+use crate::{Back, Cut, Judge, Owners, Permute, Place, Scatter, Share, Shift, Sought};
 use lanetree_simt::instance;
 
 macro_rules! instances {
@@ -13,6 +13,9 @@ macro_rules! instances {
             instance!([<sharded__place_ $k>], sharded, Place<$k>);
             instance!([<sharded__owners_ $k>], sharded, Owners<$k>);
             instance!([<sharded__permute_ $k>], sharded, Permute<$k>);
+            instance!([<sharded__sought_ $k>], sharded, Sought<$k>);
+            instance!([<sharded__judge_ $k _u32>], sharded, Judge<$k, u32>);
+            instance!([<sharded__judge_ $k _u64>], sharded, Judge<$k, u64>);
         )*}
     };
 }

@@ -3,7 +3,8 @@
 //! A batch goes through in pieces. Each shard has a *bucket* of a piece's room, into which [`Scatter`] puts its queries, noting each
 //! one's [`place`]. [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`], and [`Shift`] copies its parts
 //! into their buckets. Ranges are asked of all shards: [`Share`] says how many pairs each one gives, and [`Place`] puts these together.
-//! [`Owners`] and [`Permute`] bring operations into the order of their shards.
+//! [`Owners`] and [`Permute`] bring operations into the order of their shards. [`Sought`] and [`Judge`] make as-of look-ups of look-ups
+//! of neighbours.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -12,6 +13,7 @@ mod back;
 pub mod calls;
 mod cut;
 mod instances;
+mod judge;
 pub mod modules;
 mod owners;
 pub mod place;
@@ -21,12 +23,13 @@ mod search;
 
 pub use back::{Back, BackArgs};
 pub use cut::{Cut, CutArgs, Shift, ShiftArgs};
+pub use judge::{Judge, JudgeArgs, Sought, SoughtArgs};
 pub use owners::{Owners, OwnersArgs, Permute, PermuteArgs};
 pub use rows::{Place, PlaceArgs, Share, ShareArgs};
 pub use scatter::{Scatter, ScatterArgs};
 pub use search::MOST_SHARDS;
 
-/// Threads of a block of every kernel here but [`Cut`] and [`Share`].
+/// Threads of a block of every kernel here but [`Cut`], [`Share`], [`Sought`] and [`Judge`].
 pub const THREADS: u32 = 256;
 
 /// Queries of a thread, which are on their way together.

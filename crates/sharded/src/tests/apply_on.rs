@@ -135,3 +135,30 @@ fn a_change_on_devices_that_fails_is_taken_back() -> Result<()> {
     assert!(taken_back > 20 && lost > 0, "{taken_back} and {lost}");
     Ok(())
 }
+
+/// Wherever one device has no memory, nothing is written on any: no shard may even fail as it takes its part back.
+#[test]
+fn a_device_without_memory_is_found_before_anything_is_written() -> Result<()> {
+    let map: Map = (0..150).map(|i| (i * 10, i)).collect();
+    // So many in the second shard that it needs memory for them.
+    let ops: Vec<Op<u64, u64>> =
+        (0..150).map(|i| Op::Insert(i * 10, i + 1)).chain((501..900).map(|i| Op::Insert(i, i))).collect();
+    let mut changed = map.clone();
+    apply_to_map(&mut changed, &ops);
+    for at in 0.. {
+        let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+        let (mut index, mut scratch) = (sharded(&devices, &map)?, Scratch::default());
+        let stream = devices[0].stream()?;
+        devices[1].inject(Some(Failure::Allocation(at)));
+        let done = apply(&mut index, &stream, &ops, &mut scratch);
+        if devices[1].inject(None).is_some() {
+            done?;
+            assert!(at > 10, "{at} allocations");
+            return compare(&index, &changed, &[0, 5, 501]);
+        }
+        let error = done.expect_err("no memory");
+        assert!(!matches!(error, Error::Lost { .. }) && !index.is_lost(), "allocation {at}: {error}");
+        compare(&index, &map, &[0, 5, 501])?;
+    }
+    Ok(())
+}

@@ -5,8 +5,8 @@ use super::strings::{Strings, pack};
 use super::subject::{Model, Subject, differ};
 use crate::answer::Answer;
 use crate::compare::Sabotage;
+use crate::data::Random;
 use lanetree::{Buffer, ByteKeysBuf, Device, DeviceKeys, DeviceNumber, Error, OffsetBuffer, Result, Word};
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 /// What a batch is made of.
@@ -45,7 +45,7 @@ impl Form {
 pub(crate) fn run<V: Word>(
     spec: &Spec,
     form: Form,
-    rng: &mut StdRng,
+    rng: &mut Random,
     device: &Device,
     sabotage: Option<Sabotage>,
 ) -> Result<Answer> {
@@ -63,7 +63,7 @@ pub(crate) fn run<V: Word>(
 
 fn encoded<K: DeviceNumber, V: Word>(
     spec: &Spec,
-    rng: &mut StdRng,
+    rng: &mut Random,
     device: &Device,
     sabotage: Option<Sabotage>,
 ) -> Result<Answer> {
@@ -90,7 +90,7 @@ fn encoded<K: DeviceNumber, V: Word>(
 
 fn offsets<O: Word, V: Word>(
     spec: &Spec,
-    rng: &mut StdRng,
+    rng: &mut Random,
     device: &Device,
     sabotage: Option<Sabotage>,
     buffer: fn(Buffer<O>) -> OffsetBuffer,
@@ -133,7 +133,7 @@ fn offsets<O: Word, V: Word>(
     Ok(subject.answer(difference))
 }
 
-fn fixed<V: Word>(spec: &Spec, rng: &mut StdRng, device: &Device, sabotage: Option<Sabotage>) -> Result<Answer> {
+fn fixed<V: Word>(spec: &Spec, rng: &mut Random, device: &Device, sabotage: Option<Sabotage>) -> Result<Answer> {
     let width = [1, 3, 8, 13, 32][rng.random_range(0..5)];
     let strings: Vec<Vec<u8>> = (0..2 * spec.len + 3).map(|_| Strings::Width(width).draw(rng)).collect();
     let model: Model<V> = strings.iter().step_by(2).map(|key| (key.clone(), V::truncate(rng.next_u64()))).collect();

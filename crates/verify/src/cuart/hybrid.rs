@@ -9,7 +9,6 @@ use crate::cuart_build::near;
 use crate::data;
 use lanetree::cuart::Hybrid;
 use lanetree::{ByteKeys, ByteKeysBuf, ByteRange, ByteRanges, Device, Op, Result, Word};
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use std::time::Instant;
 
@@ -26,7 +25,7 @@ struct Subject<V: Word> {
 pub(crate) fn run<V: Word>(
     spec: &Spec,
     max: usize,
-    rng: &mut StdRng,
+    rng: &mut data::Random,
     device: &Device,
     sabotage: Option<Sabotage>,
 ) -> Result<Answer> {
@@ -60,7 +59,7 @@ impl<V: Word> Subject<V> {
         turn: usize,
         known: &[Vec<u8>],
         queries: &[Vec<u8>],
-        rng: &mut StdRng,
+        rng: &mut data::Random,
     ) -> Result<Option<Difference>> {
         let any: Vec<Vec<u8>> = (0..known.len()).map(|_| queries[rng.random_range(0..queries.len())].clone()).collect();
         let values: Vec<V> = data::values(any.len(), rng);

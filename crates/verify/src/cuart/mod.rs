@@ -14,7 +14,6 @@ use super::data;
 use device_keys::Form;
 use lanetree::cuart::{ChangeScratch, RootTable, UpdateEngine};
 use lanetree::{Device, DeviceKind, Result, Word};
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use strings::Strings;
 use subject::{Model, Subject};
@@ -198,7 +197,7 @@ fn updates<V: Word>(
     subject: &mut Subject<V>,
     known: &[Vec<u8>],
     queries: &[Vec<u8>],
-    rng: &mut StdRng,
+    rng: &mut data::Random,
 ) -> Result<Option<Difference>> {
     let most = 2 * known.len() + 33;
     let mut scratch = ChangeScratch::for_updates(&subject.device, most, engine)?.order_from(most / 2)?;
@@ -241,7 +240,7 @@ fn changes<V: Word>(
     subject: &mut Subject<V>,
     known: &[Vec<u8>],
     queries: &[Vec<u8>],
-    rng: &mut StdRng,
+    rng: &mut data::Random,
 ) -> Result<Option<Difference>> {
     let device = subject.device.clone();
     // There is an engine that does not take longer ones.
@@ -254,7 +253,7 @@ fn changes<V: Word>(
     let mut other = ChangeScratch::for_updates(&device, most, UpdateEngine::Stamps)?;
     let mut one_table = ChangeScratch::for_updates(&device, most, UpdateEngine::HashTable)?.one_table(most)?;
     for turn in 0..10 {
-        let any = |count: usize, rng: &mut StdRng| -> Vec<Vec<u8>> {
+        let any = |count: usize, rng: &mut data::Random| -> Vec<Vec<u8>> {
             (0..count).map(|_| queries[rng.random_range(0..queries.len())].clone()).collect()
         };
         let batch = match turn {

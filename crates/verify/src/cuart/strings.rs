@@ -1,7 +1,7 @@
 //! Byte strings for trees, and batches of them on a device.
 
+use crate::data::Random;
 use lanetree::{ByteKeys, Device, DeviceKeys, Result};
-use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 /// What keys are like.
@@ -38,7 +38,7 @@ impl Strings {
         matches!(self, Self::Long | Self::InMainMemory)
     }
 
-    pub(crate) fn draw(self, rng: &mut StdRng) -> Vec<u8> {
+    pub(crate) fn draw(self, rng: &mut Random) -> Vec<u8> {
         const LENS: [usize; 19] = [0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 70];
         const TEXT: &[u8] = b"an ordered index, and another one after it, whose prefixes are the keys";
         let len = match self {

@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::Ranges;
 use lanetree_base::room::{make_room, out_of_memory};
-use lanetree_base::{Device, Result};
+use lanetree_base::{Device, Error, Result};
 use lanetree_layout::{AnyKey, Value};
 
 /// Elements that a thread copies at a time, if several threads copy.
@@ -81,8 +81,8 @@ fn free_memory() -> Result<usize> {
 /// Makes room for `needed` pairs in all, or for as many as are expected. The system grants more memory than it has, and
 /// kills processes that use it all. So this first asks how much is free.
 pub(in crate::fixed) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64, expected: u64) -> Result<()> {
-    let bytes = size_of::<K>() + size_of::<V>();
-    let no_room = || out_of_memory(u128::from(needed) * bytes as u128);
+    let bytes = u128::from(needed) * (size_of::<K>() + size_of::<V>()) as u128;
+    let no_room = || out_of_memory(bytes);
     let needed = usize::try_from(needed).map_err(|_| no_room())?;
     let capacity = out.keys.capacity().min(out.values.capacity());
     if needed <= capacity {
@@ -96,7 +96,7 @@ pub(in crate::fixed) fn reserve_pairs<K, V>(out: &mut Ranges<K, V>, needed: u64,
         more_keys.saturating_add(pairs.saturating_sub(values).saturating_mul(size_of::<V>()))
     };
     if more(needed) > free {
-        return Err(no_room());
+        return Err(Error::TooManyRows { rows: needed as u64, bytes: more(needed) as u128, free: free as u64 });
     }
     let mut try_reserve = |pairs: usize| {
         out.keys.try_reserve_exact(pairs.saturating_sub(keys)).is_ok()
@@ -138,7 +138,7 @@ mod tests {
         let mut out = Ranges::<u64, u64> { offsets: vec![0, 1], keys: vec![7], values: vec![8] };
         for pairs in [1 << 44, 1 << 60, u64::MAX] {
             let error = reserve_pairs(&mut out, pairs, pairs).unwrap_err().to_string();
-            assert!(error.contains("has no room for"), "{error}");
+            assert!(error.starts_with(&format!("main memory has no room for {pairs} rows")), "{error}");
         }
         assert_eq!((&out.keys[..], &out.values[..]), (&[7][..], &[8][..]));
         reserve_pairs(&mut out, 1000, u64::MAX).unwrap();
