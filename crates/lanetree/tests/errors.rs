@@ -230,7 +230,7 @@ fn results_beyond_all_memory_are_refused_and_the_tree_goes_on() {
     let keys: Vec<u64> = (0..1 << 22).collect();
     let tree = Harmonia::builder().build_sorted(&Device::host(), &keys, &keys).unwrap();
     let result = tree.range_many((0..1 << 22).map(|_| ..));
-    assert!(is_out_of_memory(result));
+    assert!(matches!(result, Err(Error::TooManyRows { rows, .. }) if rows == 1 << 44));
     assert_eq!(tree.get_many(&[5, 1 << 22]).unwrap(), [Some(5), None]);
     assert_eq!(tree.range_many([5..=6]).unwrap().keys, [5, 6]);
 }
