@@ -411,7 +411,7 @@ mod tests {
         let of =
             |section: &str, index: &str| rows.iter().filter(|row| row.section == section && row.index == index).count();
         // Keys of 32 bytes from 1 to 16 threads, and of the other widths; of each kernels alone; and by size.
-        let compared = ["cuart", "grt", "grt-words"].map(|index| of("cuart-compared-grt", index));
+        let compared = ["cuart", "grt", "grt-words"].map(|index| of("cuart-beside-grt", index));
         assert_eq!(compared, [5 + 1 + 3 * 2 + 2; 3]);
         // Four widths, look-ups and four engines.
         assert_eq!(of("cuart-update-sizes", "cuart"), 4 * 5);
