@@ -60,10 +60,14 @@ impl Case {
     }
 
     pub(crate) fn run(self, device: &Device, seed: u64, sabotage: Option<Sabotage>) -> Result<Answer> {
-        match self.key {
-            "u128" => self.run_with::<u128, u64>(device, seed, sabotage),
-            "i64" => self.run_with::<i64, u32>(device, seed, sabotage),
-            _ => self.run_with::<u32, u64>(device, seed, sabotage),
+        // Values of both widths with each width of keys.
+        match (self.key, self.shards.is_multiple_of(2)) {
+            ("u128", false) => self.run_with::<u128, u64>(device, seed, sabotage),
+            ("u128", true) => self.run_with::<u128, u32>(device, seed, sabotage),
+            ("i64", false) => self.run_with::<i64, u32>(device, seed, sabotage),
+            ("i64", true) => self.run_with::<i64, u64>(device, seed, sabotage),
+            (_, false) => self.run_with::<u32, u64>(device, seed, sabotage),
+            (_, true) => self.run_with::<u32, u32>(device, seed, sabotage),
         }
     }
 
