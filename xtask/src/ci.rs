@@ -122,6 +122,7 @@ fn run_others(steps: &mut Steps, memory: &memory::Folder) -> Result<()> {
         clippy(&["--package", "lanetree-runtime", "--lib"])
     })?;
     steps.run("documentation", || {
+        pages::prepare()?;
         let mut command = process::cargo();
         command.args(["doc", "--workspace", "--no-deps", "--features", "cust", "--locked"]);
         command.env("CUDA_LIBRARY_PATH", stub::library_path()?);

@@ -5,9 +5,8 @@
 //! it belong together, and may import each other. Tests do not count. Packages need no check: cargo refuses circles.
 
 use crate::failure::{Failure, Result};
-use crate::{paths, process};
+use crate::{packages, paths};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,26 +36,9 @@ fn wrong(folder: &Path, reason: &str) -> Failure {
     Failure::Wrong(format!("{}: {reason}", paths::shown(folder)))
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    manifest_path: PathBuf,
-}
-
 /// The folders `src` of the workspace's packages.
 fn source_folders() -> Result<Vec<PathBuf>> {
-    let output = process::output(process::cargo().args(["metadata", "--format-version=1", "--no-deps"]))?;
-    if !output.status.success() {
-        let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Failure::CannotRun(format!("`cargo metadata` failed: {reason}")));
-    }
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failure::CannotRun(format!("cannot read what `cargo metadata` says: {error}")))?;
-    let folders = metadata.packages.into_iter().map(|package| package.manifest_path.with_file_name("src"));
+    let folders = packages::listed()?.into_iter().map(|package| package.manifest_path.with_file_name("src"));
     Ok(folders.filter(|folder| folder.is_dir()).collect())
 }
 

@@ -18,10 +18,12 @@ struct Metadata {
     packages: Vec<Listed>,
 }
 
+/// A package of the workspace, as `cargo metadata` lists it.
 #[derive(Deserialize)]
-struct Listed {
-    name: String,
+pub(crate) struct Listed {
+    pub(crate) name: String,
     version: String,
+    pub(crate) manifest_path: PathBuf,
     /// The registries that it may go to; all if there is no list.
     publish: Option<Vec<String>>,
 }
@@ -55,7 +57,7 @@ pub(crate) fn unpack() -> Result<Vec<Package>> {
 }
 
 /// The workspace's packages.
-fn listed() -> Result<Vec<Listed>> {
+pub(crate) fn listed() -> Result<Vec<Listed>> {
     let output = process::output(process::cargo().args(["metadata", "--format-version=1", "--no-deps"]))?;
     if !output.status.success() {
         let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -73,7 +75,8 @@ mod tests {
     #[test]
     fn a_package_with_an_empty_list_of_registries_is_not_published() {
         let published = |publish: Option<Vec<String>>| {
-            Listed { name: String::new(), version: String::new(), publish }.is_published()
+            Listed { name: String::new(), version: String::new(), manifest_path: PathBuf::new(), publish }
+                .is_published()
         };
         assert_eq!([published(None), published(Some(Vec::new()))], [true, false]);
     }

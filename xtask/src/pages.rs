@@ -4,8 +4,19 @@
 //! names that an item of another crate imports under `cfg(doc)` alone.
 
 use crate::failure::{Failure, Result};
-use crate::paths;
+use crate::{packages, paths};
 use std::fs;
+
+/// Makes the folder of each package's pages. rustdoc links to the pages of a crate only if their folder exists, and cargo documents
+/// crates in any order.
+pub(crate) fn prepare() -> Result<()> {
+    for package in packages::listed()? {
+        let folder = paths::target().join("doc").join(package.name.replace('-', "_"));
+        fs::create_dir_all(&folder)
+            .map_err(|error| Failure::CannotRun(format!("{}: {error}", paths::shown(&folder))))?;
+    }
+    Ok(())
+}
 
 /// Reads all pages of the crate `lanetree`, the one that users read.
 pub(crate) fn run() -> Result<()> {
