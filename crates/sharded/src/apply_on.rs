@@ -1,13 +1,13 @@
 //! Batches of changes in buffers of one device.
 
 use crate::back::tiles;
-use crate::group::{OnDevice, sum};
+use crate::group::sum;
 use crate::sharded::Sharded;
 use crate::slots::{Table, reserve, with_spare};
 use core::fmt;
 use lanetree_frame::error::{check_buffer, same_device};
 use lanetree_frame::{
-    AnyKey, Batch, Buffer, Device, DeviceKind, Error, KeyWord, Op, OpKind, Result, Stream, UpdateReport, Word,
+    AnyKey, Batch, Buffer, Device, DeviceKind, Error, KeyWord, OpKind, Result, Stream, UpdateReport, Word,
 };
 use lanetree_kernels_sharded::{OwnersArgs, PermuteArgs, calls};
 use lanetree_lane_tree::{LaneTree, UpdateScratch};
@@ -165,9 +165,8 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     ///
     /// The batch's device brings the operations into the order of their shards, each shard's part is copied to its device, and all
     /// shards change at the same time. None of them writes before each one has found out what the batch does there and has all memory
-    /// for it: an invalid batch and a device without room are found before. A batch that touches several shards is also looked up in
-    /// them first, on their devices, so that what was there can be brought back if a device fails later on. The call returns when
-    /// everything is done.
+    /// for it: an invalid batch and a device without room are found before. The call returns when everything is done. Each shard's part
+    /// is copied to memory that is allocated for the call, which is fast from a [`Pool`](lanetree_frame::Pool).
     ///
     /// ```
     /// use lanetree::{Batch, Device, LaneTree, OpKind, OrderedIndex, Sharded, ShardedUpdateScratch};
@@ -189,8 +188,8 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     ///
     /// # Errors
     /// As [`LaneTree::apply_on`], also where a device has no room: every shard has what it had. [`Error::OptionValue`] if the shards'
-    /// devices are of several kinds. [`Error::Lost`] where a shard is lost, or fails again as it takes its part back: all of the index
-    /// is lost.
+    /// devices are of several kinds. [`Error::Lost`] where a device fails while shards write, or has failed before: all of the
+    /// index is lost.
     pub fn apply_on(
         &mut self,
         stream: &Stream,
@@ -221,10 +220,6 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
         }
         let is_alone = sizes.contains(&batch.keys.len());
         let parts = self.parts_of(stream, batch, &sizes, divider, &mut scratch.shards)?;
-        let undo = self.group().ask(|shard, tree| match &parts[shard] {
-            Some(part) if !is_alone => Ok(Some(OnDevice::of(tree, part.keys.get())?)),
-            _ => Ok(None),
-        })?;
         // Operations of no kind that there is, and the first one's number and kind.
         let unknown = Mutex::new((0, usize::MAX, 0));
         let (order, places) = (&divider.order, &scratch.shards);
@@ -250,15 +245,8 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
                 }
             })
         };
-        let take_back = |shard: usize, tree: &mut LaneTree<K, V>| match (&parts[shard], &undo[shard]) {
-            (Some(part), Some(undo)) => {
-                let ops: Vec<Op<K, V>> = undo.ops(&part.keys.get().to_vec()?)?;
-                tree.apply(&ops).map(drop)
-            }
-            _ => Ok(()),
-        };
         let has_part = |shard: usize| parts[shard].is_some();
-        let done = self.group_mut().change_when_ready(has_part, LaneTree::is_lost, apply, take_back);
+        let done = self.group_mut().change_when_ready(has_part, LaneTree::is_lost, apply);
         self.count();
         let reports =
             done.map_err(|error| match (error, unknown.into_inner().unwrap_or_else(PoisonError::into_inner)) {

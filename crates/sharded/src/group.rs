@@ -142,21 +142,22 @@ impl<I: Send + Sync> Group<I> {
         self.members.change(|members| {
             let each = members.par_iter_mut().enumerate();
             let done: Vec<Result<T>> = each.map(|(number, member)| apply(number, member)).collect();
-            conclude(members, done, &[], is_lost, take_back)
+            conclude(members, done, is_lost, take_back)
         })?
     }
 
-    /// [`Group::change`], of members that say when they are ready to write: none of them writes before all are ready, those but that
-    /// have no part in the change. So where one is not, for want of memory or of a valid batch, there is nothing to be taken back.
+    /// Gives each member its part of a change, of members that say when they are ready to write: none of them writes before all are
+    /// ready, except those that have no part in the change. So where one is not, for want of memory or of a valid batch, all are as
+    /// they were.
     ///
     /// # Errors
-    /// As [`Group::change`]; [`Error::Runtime`] if there is no room for a thread.
+    /// That of the first member that was not ready: all are as they were. [`Error::Runtime`] if there is no room for a thread, likewise.
+    /// [`Error::Lost`] where a member fails as it writes, and others may have written.
     pub(crate) fn change_when_ready<T: Send>(
         &mut self,
         has_part: impl Fn(usize) -> bool,
         is_lost: impl Fn(&I) -> bool,
         apply: impl Fn(usize, &mut I, &dyn Fn() -> Result<()>) -> Result<T> + Sync,
-        take_back: impl Fn(usize, &mut I) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
         self.members.change(|members| {
             let count = members.len();
@@ -166,14 +167,14 @@ impl<I: Send + Sync> Group<I> {
                 let place = gate.enter();
                 let done = apply(number, member, &|| place.wait());
                 place.has_failed.set(done.is_err());
-                (done, place.is_held.get())
+                (done, place.state.get())
             };
-            let mut done: Vec<Option<(Result<T>, bool)>> = (0..count).map(|_| None).collect();
+            let mut done: Vec<Option<(Result<T>, State)>> = (0..count).map(|_| None).collect();
             std::thread::scope(|scope| {
                 // Each on a thread of its own: they wait for each other.
                 for ((number, member), done) in members.iter_mut().enumerate().zip(&mut done) {
                     if !has_part(number) {
-                        *done = Some((apply(number, member, &|| Ok(())), false));
+                        *done = Some((apply(number, member, &|| Ok(())), State::Planning));
                         continue;
                     }
                     let run = move || *done = Some(run(number, member));
@@ -182,9 +183,19 @@ impl<I: Send + Sync> Group<I> {
                     }
                 }
             });
-            let no_thread = || (Err(out_of_memory(1 << 21)), false);
-            let (done, held): (Vec<_>, Vec<_>) = done.into_iter().map(|done| done.unwrap_or_else(no_thread)).unzip();
-            conclude(members, done, &held, is_lost, take_back)
+            let no_thread = || (Err(out_of_memory(1 << 21)), State::Planning);
+            let done: Vec<_> = done.into_iter().map(|done| done.unwrap_or_else(no_thread)).collect();
+            let has_written = done.iter().any(|(done, state)| done.is_ok() && *state == State::Writing);
+            // The error of one that was held says nothing.
+            let (held, first): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, state)| *state == State::Held);
+            match first.into_iter().chain(held).map(|(done, _)| done).collect::<Result<Vec<_>>>() {
+                Ok(reports) => Ok(Ok(reports)),
+                Err(error) if members.iter().any(is_lost) => Err(error),
+                Err(error) if has_written => {
+                    Err(Error::Lost { reason: format!("{error}; another shard has written its part of the batch") })
+                }
+                Err(error) => Ok(Err(error)),
+            }
         })?
     }
 
@@ -223,21 +234,16 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
     }
 }
 
-/// What becomes of members of which each has done its part or failed. Those that were held have done nothing, since others were not
-/// ready.
+/// What becomes of members of which each has done its part or failed.
 fn conclude<I: Send + Sync, T: Send>(
     members: &mut [I],
     done: Vec<Result<T>>,
-    held: &[bool],
     is_lost: impl Fn(&I) -> bool,
     take_back: impl Fn(usize, &mut I) -> Result<()> + Sync,
 ) -> Result<Result<Vec<T>>> {
     let is_done: Vec<bool> = done.iter().map(Result::is_ok).collect();
     let is_lost = members.iter().any(is_lost);
-    let was_held = |number: usize| held.get(number).is_some_and(|held| *held);
-    let (first, others): (Vec<_>, Vec<_>) = done.into_iter().enumerate().partition(|&(number, _)| !was_held(number));
-    let done = first.into_iter().chain(others).map(|(_, done)| done).collect::<Result<Vec<_>>>();
-    let error = match done {
+    let error = match done.into_iter().collect::<Result<Vec<_>>>() {
         Ok(reports) => return Ok(Ok(reports)),
         Err(error) => error,
     };
@@ -267,12 +273,20 @@ struct GateState {
     has_failed: bool,
 }
 
+/// How far a member is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Also of one that has nothing to write.
+    Planning,
+    /// It was ready, and another member was not.
+    Held,
+    Writing,
+}
+
 /// A member at the gate: after it has failed, or has nothing to write, others don't wait for it.
 struct AtGate<'g> {
     gate: &'g Gate,
-    is_ready: Cell<bool>,
-    /// Whether it was ready, and another member was not.
-    is_held: Cell<bool>,
+    state: Cell<State>,
     /// Also if it panics.
     has_failed: Cell<bool>,
 }
@@ -283,7 +297,7 @@ impl Gate {
     }
 
     fn enter(&self) -> AtGate<'_> {
-        AtGate { gate: self, is_ready: Cell::new(false), is_held: Cell::new(false), has_failed: Cell::new(true) }
+        AtGate { gate: self, state: Cell::new(State::Planning), has_failed: Cell::new(true) }
     }
 
     fn lock(&self) -> MutexGuard<'_, GateState> {
@@ -297,7 +311,7 @@ impl AtGate<'_> {
     /// # Errors
     /// One that nobody sees: that of the member that was not ready is returned instead.
     fn wait(&self) -> Result<()> {
-        self.is_ready.set(true);
+        self.state.set(State::Held);
         let mut state = self.gate.lock();
         state.missing -= 1;
         self.gate.changed.notify_all();
@@ -305,16 +319,16 @@ impl AtGate<'_> {
             state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if !state.has_failed {
+            self.state.set(State::Writing);
             return Ok(());
         }
-        self.is_held.set(true);
         Err(Error::Lost { reason: "another shard was not ready".into() })
     }
 }
 
 impl Drop for AtGate<'_> {
     fn drop(&mut self) {
-        if !self.is_ready.get() {
+        if self.state.get() == State::Planning {
             let mut state = self.gate.lock();
             state.missing -= 1;
             state.has_failed |= self.has_failed.get();
@@ -425,11 +439,7 @@ mod tests {
                 written.fetch_add(1, Ordering::Relaxed);
                 Ok(number)
             };
-            let take_back = |number: usize, member: &mut u32| {
-                assert!((number == 1 || number == 4) && *member == 0, "member {number} has written nothing");
-                Ok(())
-            };
-            let done = group.change_when_ready(|number| number != 1, |_| false, apply, take_back);
+            let done = group.change_when_ready(|number| number != 1, |_| false, apply);
             let written = written.into_inner();
             match failing {
                 None => assert_eq!((done?, written, group.get()?), (vec![0, 1, 2, 3, 4], 3, &[1, 0, 1, 1, 0][..])),
@@ -443,24 +453,26 @@ mod tests {
         Ok(())
     }
 
-    /// One that fails as it writes has the others take back what they have written.
+    /// One that fails as it writes leaves the others with what they have written: all are lost, unless it is the only one.
     #[test]
-    fn what_was_written_is_taken_back() -> Result<()> {
-        let mut group = Group::of(vec![0_u32; 3]);
-        let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
-            ready()?;
-            if number == 1 {
-                return Err(failed());
-            }
-            *member += 1;
-            Ok(())
-        };
-        let take_back = |_: usize, member: &mut u32| {
-            *member -= 1;
-            Ok(())
-        };
-        assert!(group.change_when_ready(|_| true, |_| false, apply, take_back).is_err());
-        assert_eq!(group.get()?, [0; 3]);
+    fn who_fails_while_others_write_loses_all() -> Result<()> {
+        for has_part in [|_| true, |number| number == 1] {
+            let mut group = Group::of(vec![0_u32; 3]);
+            let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
+                if !has_part(number) {
+                    return Ok(());
+                }
+                ready()?;
+                if number == 1 {
+                    return Err(failed());
+                }
+                *member += 1;
+                Ok(())
+            };
+            let error = group.change_when_ready(has_part, |_| false, apply).expect_err("a member failed");
+            let is_lost = matches!(error, Error::Lost { .. });
+            assert_eq!((is_lost, group.is_lost()), (has_part(0), has_part(0)), "{error}");
+        }
         Ok(())
     }
 }

@@ -48,8 +48,6 @@ pub use on_set::SetOnDevices;
 pub use parts::ShardStats;
 pub use pieces::ShardPieces;
 pub use replicated::Replicated;
-#[doc(hidden)]
-pub use router::Routing;
 #[cfg(feature = "lane-tree")]
 pub use set::ShardedSet;
 pub use sharded::Sharded;

@@ -77,17 +77,6 @@ impl<K: AnyKey, V: Word> Question<'_, K, V> {
         }
     }
 
-    /// Where results go: each column's number, and the bytes of an element; null for none. And the hit mask.
-    pub(crate) fn outputs(&self) -> ([(GlobalMut<u8>, usize); 2], GlobalMut<u32>) {
-        let [first, second] = self.shape().columns;
-        match *self {
-            Self::Get { values, hits, .. } => ([(values.cast(), first), (GlobalMut::null(), second)], hits),
-            Self::Contains { hits } => ([(GlobalMut::null(), first), (GlobalMut::null(), second)], hits),
-            Self::Rank { ranks, .. } => ([(ranks.cast(), first), (GlobalMut::null(), second)], GlobalMut::null()),
-            Self::Neighbor { keys, values, hits, .. } => ([(values.cast(), first), (keys.cast(), second)], hits),
-        }
-    }
-
     /// Whether it wants every result that a look-up writes in any case.
     pub(crate) fn wants_all(&self) -> bool {
         !matches!(self, Self::Get { values, .. } if values.is_null())

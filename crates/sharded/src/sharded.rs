@@ -207,23 +207,16 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ways
     }
 
-    /// How batches are divided, for measurements.
-    #[doc(hidden)]
-    pub fn routing_mut(&mut self) -> &mut crate::Routing {
-        &mut self.router.routing
-    }
-
     /// The fewest queries of a batch in ordinary memory that the devices divide, not the CPU, for measurements.
     #[doc(hidden)]
     pub fn divided_there_mut(&mut self) -> &mut usize {
         &mut self.divided_there
     }
 
-    /// The most queries of a piece (a multiple of 2048), the pieces on their way on each device (2 at least), and
-    /// whether all devices divide batches.
+    /// The most queries of a piece (a multiple of 2048), and the pieces on their way.
     #[cfg(test)]
-    pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize, all_divide: bool) {
-        self.router.routing = crate::Routing { piece, shortest: piece, slots, all_divide, ..self.router.routing };
+    pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize) {
+        self.router.routing = crate::router::Routing { piece, slots };
     }
 
     /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or

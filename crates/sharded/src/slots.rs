@@ -7,8 +7,8 @@ use lanetree_simt::{Global, GlobalMut};
 /// Where buckets may begin: elements of any column begin at whole lines there, and so do the words of hit masks.
 pub(crate) const BUCKET: usize = 1 << 10;
 
-/// Where the buckets of pieces are, on the device that divides them: each has room for a whole piece, so nothing needs to be known of
-/// the queries.
+/// Where the buckets of pieces are, on the batch's device: each has room for a whole piece, so nothing needs to be known of the
+/// queries.
 pub(crate) struct Layout {
     /// Where each shard's bucket begins: those of shards on that device first.
     pub(crate) starts: Vec<usize>,
@@ -18,10 +18,10 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// For pieces of so many queries, divided on the device of a number, and shards on devices of these numbers.
-    pub(crate) fn new(piece: usize, at: usize, devices: &[usize]) -> Self {
+    /// For pieces of so many queries, and shards on devices of these numbers; the batch's is 0.
+    pub(crate) fn new(piece: usize, devices: &[usize]) -> Self {
         let stride = piece.next_multiple_of(BUCKET);
-        let is_near = |shard: &usize| devices[*shard] == at;
+        let is_near = |shard: &usize| devices[*shard] == 0;
         let (near, far): (Vec<_>, Vec<_>) = (0..devices.len()).partition(is_near);
         let mut starts = vec![0; devices.len()];
         for (place, shard) in near.iter().chain(&far).enumerate() {
@@ -34,18 +34,13 @@ impl Layout {
 /// Elements of a column, whatever its type: in words of 8 bytes, of which a bucket's begin at a whole one.
 pub(crate) type Column = Buffer<u64>;
 
-/// A piece's room on the device that divides it, and its streams: all that a piece waits for is in these, so that no piece waits for
+/// A piece's room on the batch's device, and its streams: all that a piece waits for is in these, so that no piece waits for
 /// another one's look-ups or copies.
 pub(crate) struct Slot {
-    /// What is done on this device: division, look-ups, and, unless it is the batch's, results in order.
+    /// What is done on this device: division and look-ups.
     pub(crate) work: Stream,
     /// Copies to shards on other devices and from them.
     pub(crate) send: Stream,
-    /// Copies of queries from the batch; a stream of its device.
-    pub(crate) feed: Stream,
-    /// The piece and its results, unless this is the batch's device.
-    pub(crate) input: Column,
-    pub(crate) output: Found,
     /// Where the next query of each shard goes.
     pub(crate) next: Buffer<u32>,
     pub(crate) staged_next: PinnedBuffer<u32>,
@@ -123,14 +118,11 @@ impl Found {
 }
 
 impl Slot {
-    /// On a device, for batches on another one or the same.
-    pub(crate) fn new(device: &Device, home: &Device) -> Result<Self> {
+    /// For batches on a device.
+    pub(crate) fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             work: device.stream()?,
             send: device.stream()?,
-            feed: home.stream()?,
-            input: device.alloc(0)?,
-            output: Found::new(device)?,
             next: device.alloc(MOST_SHARDS as usize)?,
             staged_next: device.pinned(MOST_SHARDS as usize)?,
             keys: device.alloc(0)?,
@@ -173,7 +165,7 @@ impl Slot {
 
     /// Waits for all that it was given; errors are the next call's.
     pub(crate) fn quiesce(&self) {
-        for stream in [&self.feed, &self.work, &self.send] {
+        for stream in [&self.work, &self.send] {
             let _ = stream.synchronize();
         }
         for abroad in self.abroad.iter().flatten() {

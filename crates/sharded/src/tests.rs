@@ -309,14 +309,11 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
     for devices in devices_for_tests() {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
-        // Pieces of one block, so that slots are used again.
-        index.set_pieces(2048, 2, true);
         let splitters = index.splitters().to_vec();
         for (number, mut keys) in batches(&mut random, &map, &splitters).into_iter().enumerate() {
             let shard = random.random_range(0..devices.len());
-            // Places of rows, where there are few shards, and of queries; pieces of one length, and of two.
-            index.routing_mut().in_rows = number % 2 == 0;
-            index.routing_mut().piece = if number % 2 == 0 { 4096 } else { 2048 };
+            // Pieces of one or two blocks, so that slots are used again.
+            index.set_pieces(if number % 2 == 0 { 4096 } else { 2048 }, 2);
             compare_on_devices(&index, shard, &map, &keys, false)?;
             keys.sort_unstable();
             compare_on_devices(&index, shard, &map, &keys, true)?;
@@ -331,7 +328,7 @@ fn host_batches_are_divided_by_the_cpu_or_the_devices() -> Result<()> {
     for devices in devices_for_tests() {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
-        index.set_pieces(2048, 2, true);
+        index.set_pieces(2048, 2);
         let splitters = index.splitters().to_vec();
         for mut keys in batches(&mut random, &map, &splitters) {
             for (is_sorted, divided_there) in [(false, usize::MAX), (false, 1), (true, usize::MAX), (true, 1)] {
@@ -369,7 +366,7 @@ fn unsorted_batches_that_are_said_to_be_sorted_do_no_harm() -> Result<()> {
     let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
     let map: Map = (0..60).map(|i| (i * 10, i)).collect();
     let mut index = sharded(&devices, &map)?;
-    index.set_pieces(2048, 2, true);
+    index.set_pieces(2048, 2);
     let stream = devices[1].stream()?;
     let mut random = StdRng::seed_from_u64(44);
     let keys: Vec<u64> = (0..5000).map(|_| random.random_range(0..700)).collect();
@@ -410,9 +407,9 @@ fn batches_on_devices_have_errors_that_name_the_value() -> Result<()> {
 fn batches_on_several_devices_at_once_do_not_mix() -> Result<()> {
     let devices: Vec<_> = (7..10).map(Device::emulated_with_seed).collect();
     let map: Map = (0..900).map(|i| (i * 11, !i)).collect();
-    for (slots, all_divide) in [(1, true), (3, true), (2, false)] {
+    for slots in [1, 2, 3] {
         let mut index = sharded(&devices, &map)?;
-        index.set_pieces(2048, slots, all_divide);
+        index.set_pieces(2048, slots);
         let ask = |thread: usize| -> Result<()> {
             let mut random = StdRng::seed_from_u64(thread as u64);
             let device = &devices[thread % 3];
@@ -459,7 +456,7 @@ fn a_shard_may_have_all_queries() -> Result<()> {
     let devices: Vec<_> = (3..6).map(Device::emulated_with_seed).collect();
     let map: Map = (0..300).map(|i| (i * 10, i)).collect();
     let mut index = sharded(&devices, &map)?;
-    index.set_pieces(2048, 2, true);
+    index.set_pieces(2048, 2);
     let splitters = index.splitters().to_vec();
     for shard in 0..3 {
         let first = if shard == 0 { 0 } else { splitters[shard - 1] };
@@ -482,7 +479,7 @@ where
     let devices: Vec<_> = (11..14).map(Device::emulated_with_seed).collect();
     let (keys, values): (Vec<K>, Vec<V>) = (0..700).map(|i| (key(i * 3), value(i))).unzip();
     let mut index = Sharded::build(&devices, LaneTree::builder(), &keys, &values)?;
-    index.set_pieces(2048, 2, true);
+    index.set_pieces(2048, 2);
     let mut random = StdRng::seed_from_u64(46);
     for count in [1, 33, 2049, 5 * 2048 + 1] {
         let mut numbers: Vec<u64> = (0..count).map(|_| random.random_range(0..2100)).collect();
@@ -534,7 +531,7 @@ fn values_on_devices_that_fail_say_so() -> Result<()> {
                 for at in Failure::points(kind) {
                     let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
                     let mut index = sharded(&devices, &map)?;
-                    index.set_pieces(2048, 1, true);
+                    index.set_pieces(2048, 1);
                     let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
                     let ask = || {
                         let mut values = devices[0].alloc(keys.len())?;
@@ -573,7 +570,7 @@ fn a_batch_on_devices_that_fails_says_so() -> Result<()> {
             for at in Failure::points(kind) {
                 let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
                 let mut index = sharded(&devices, &map)?;
-                index.set_pieces(2048, 2, true);
+                index.set_pieces(2048, 2);
                 let (stream, queries) = (devices[0].stream()?, devices[0].upload(&keys)?);
                 let (mut found, mut values) = (devices[0].alloc(keys.len())?, devices[0].alloc(keys.len())?);
                 devices[failing].inject(Some(kind(at)));
@@ -607,7 +604,7 @@ fn a_host_batch_that_the_devices_divide_and_that_fails_says_so() -> Result<()> {
             for at in Failure::points(kind) {
                 let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
                 let mut index = sharded(&devices, &map)?;
-                index.set_pieces(2048, 1, true);
+                index.set_pieces(2048, 1);
                 index.divided_there = 1;
                 devices[failing].inject(Some(kind(at)));
                 let done = index.get_many(&keys);

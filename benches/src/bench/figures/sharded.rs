@@ -47,9 +47,8 @@ static TABLE: Table = Table {
         "By the CPU's clock. get_many and its like: batches in ordinary host memory, new vectors of results there, from the call to its",
         "return. get, predecessor: batches and results on the first device, from the call to the end of its work; in parts: an equal",
         "part of the batch on each device, with a thread of its own. get_many_pinned: from pinned memory to pinned memory.",
-        "divided otherwise: by the CPU; or, of get, as its name says, not in the default way (pieces of 2^22 queries, 4 on their way,",
-        "short ones of 2^20 at both ends, divided by the batch's device, places written for rows). as before: all of these together.",
-        "range: of starts and limits on the first device. apply_on: inserts from buffers there.",
+        "divided by the CPU: without the devices' part in that, whatever the batch's length.",
+        "range: of starts and limits on the first device. apply_on: inserts from buffers there, with scratch memory of the run before.",
         "lanetree: one index, without shards. Ranges begin at present keys. Inserts: of new keys only, which are removed again",
         "before the next run.",
     ],
@@ -112,42 +111,23 @@ struct Subject<'a, I> {
     index: I,
 }
 
-/// A way to divide batches, and its name.
-struct Way {
-    name: &'static str,
-    piece: usize,
-    shortest: usize,
-    slots: usize,
-    all_divide: bool,
-    in_rows: bool,
-}
-
-const DEFAULT: Way = Way { name: "", piece: 1 << 22, shortest: 1 << 20, slots: 4, all_divide: false, in_rows: true };
-
-/// Each is the default way but for what its name says.
-const WAYS: [Way; 7] = [
-    Way { name: "as before", shortest: 1 << 22, all_divide: true, in_rows: false, ..DEFAULT },
-    Way { name: "places of queries", in_rows: false, ..DEFAULT },
-    Way { name: "all devices divide", all_divide: true, ..DEFAULT },
-    Way { name: "pieces of one length", shortest: 1 << 22, ..DEFAULT },
-    Way { name: "3 pieces at a time", slots: 3, ..DEFAULT },
-    Way { name: "pieces of 2^21", piece: 1 << 21, shortest: 1 << 19, slots: 6, ..DEFAULT },
-    Way { name: "pieces of 2^23", piece: 1 << 23, slots: 3, ..DEFAULT },
-];
-
 /// What one index and several shards have in common beside [`OrderedIndex`].
 trait Forms: OrderedIndex<Domain = u64, Value = u64> {
-    /// Divides batches in another way; false if it divides none.
-    fn set_way(&mut self, _: &Way) -> bool {
-        false
-    }
+    /// Scratch memory of inserts.
+    type Scratch;
+    fn scratch(&self, inserts: usize) -> Result<Self::Scratch>;
     /// Has the CPU divide batches in ordinary memory, or not; false if none are divided.
     fn set_divided_by_cpu(&mut self, _: bool) -> bool {
         false
     }
     /// At most [`LENGTH`] pairs from each start on.
     fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()>;
-    fn insert_on(&mut self, stream: &Stream, keys: &Buffer<u64>, values: &Buffer<u64>) -> Result<u64>;
+    fn insert_on(
+        &mut self,
+        stream: &Stream,
+        inserts: lanetree::Batch<'_, u64, &Buffer<u64>>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<u64>;
     /// Each once.
     fn devices(&self) -> Vec<Device>;
     fn get_on(&self, stream: &Stream, order: Order, queries: &Buffer<u64>, out: &mut Buffer<u64>) -> Result<()>;
@@ -156,6 +136,10 @@ trait Forms: OrderedIndex<Domain = u64, Value = u64> {
 }
 
 impl Forms for LaneTree<u64, u64> {
+    type Scratch = lane_tree::UpdateScratch<u64>;
+    fn scratch(&self, inserts: usize) -> Result<Self::Scratch> {
+        Ok(lane_tree::UpdateScratch::new(self.device(), inserts)?)
+    }
     fn devices(&self) -> Vec<Device> {
         vec![self.device().clone()]
     }
@@ -172,18 +156,20 @@ impl Forms for LaneTree<u64, u64> {
         let mut scratch = RangeScratch::new(self.device(), bounds[0].len())?;
         Ok(self.on(stream).limit(LENGTH as u64).range(bounds[0], bounds[1], &mut scratch, out)?)
     }
-    fn insert_on(&mut self, stream: &Stream, keys: &Buffer<u64>, values: &Buffer<u64>) -> Result<u64> {
-        let mut scratch = lane_tree::UpdateScratch::new(self.device(), keys.len())?;
-        Ok(self.apply_on(stream, lanetree::Batch::inserts(keys, values), &mut scratch)?.inserted)
+    fn insert_on(
+        &mut self,
+        stream: &Stream,
+        inserts: lanetree::Batch<'_, u64, &Buffer<u64>>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<u64> {
+        Ok(self.apply_on(stream, inserts, scratch)?.inserted)
     }
 }
 
 impl Forms for Sharded<LaneTree<u64, u64>> {
-    fn set_way(&mut self, way: &Way) -> bool {
-        let routing = self.routing_mut();
-        (routing.piece, routing.shortest, routing.slots) = (way.piece, way.shortest, way.slots);
-        (routing.all_divide, routing.in_rows) = (way.all_divide, way.in_rows);
-        true
+    type Scratch = ShardedUpdateScratch<u64, u64>;
+    fn scratch(&self, _: usize) -> Result<Self::Scratch> {
+        Ok(ShardedUpdateScratch::default())
     }
     fn set_divided_by_cpu(&mut self, by_cpu: bool) -> bool {
         *self.divided_there_mut() = if by_cpu { usize::MAX } else { 1 << 17 };
@@ -192,9 +178,13 @@ impl Forms for Sharded<LaneTree<u64, u64>> {
     fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()> {
         Ok(self.on(stream).limit(LENGTH as u64).range(bounds[0], bounds[1], out)?)
     }
-    fn insert_on(&mut self, stream: &Stream, keys: &Buffer<u64>, values: &Buffer<u64>) -> Result<u64> {
-        let mut scratch = ShardedUpdateScratch::default();
-        Ok(self.apply_on(stream, lanetree::Batch::inserts(keys, values), &mut scratch)?.inserted)
+    fn insert_on(
+        &mut self,
+        stream: &Stream,
+        inserts: lanetree::Batch<'_, u64, &Buffer<u64>>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<u64> {
+        Ok(self.apply_on(stream, inserts, scratch)?.inserted)
     }
     fn devices(&self) -> Vec<Device> {
         let mut devices: Vec<Device> = Vec::new();
@@ -333,33 +323,18 @@ impl<I: Forms> Subject<'_, I> {
             self.on_devices(session, &batch, order)?;
             self.queries(session, &batch, order)?;
             if order == Order::Random {
-                self.otherwise(session, &batch, order)?;
+                self.divided_by_cpu(session, &batch, order)?;
             }
         }
         self.inserts(session, inserts)
     }
 
-    /// The same look-ups, divided in other ways: of several devices only.
-    fn otherwise(&mut self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
-        let devices = self.index.devices();
-        if devices.len() < 2 {
-            return Ok(());
+    /// The same look-ups, of which the CPU finds the shards: of several devices only.
+    fn divided_by_cpu(&mut self, session: &mut Session, batch: &Batch<u64>, order: Order) -> Result<()> {
+        if self.index.devices().len() > 1 && self.index.set_divided_by_cpu(true) {
+            self.get_many(session, "get_many: divided by the CPU", batch, order)?;
+            self.index.set_divided_by_cpu(false);
         }
-        for way in &WAYS {
-            if !self.index.set_way(way) {
-                return Ok(());
-            }
-            for (operation, devices) in [("get", &devices[..1]), ("get, in parts", &devices[..])] {
-                let name = format!("{operation}: {}", way.name);
-                self.in_parts(session, &name, devices, batch, order, |index, part| {
-                    index.get_on(&part.stream, order, &part.queries, &mut part.values)
-                })?;
-            }
-        }
-        self.index.set_way(&DEFAULT);
-        self.index.set_divided_by_cpu(true);
-        self.get_many(session, "get_many: divided by the CPU", batch, order)?;
-        self.index.set_divided_by_cpu(false);
         Ok(())
     }
 
@@ -438,7 +413,7 @@ impl<I: Forms> Subject<'_, I> {
         keys.retain(|&key| seen.insert(key));
         let (count, values) = (keys.len(), keys.iter().map(|&key| value_of(key)).collect::<Vec<u64>>());
         let on_device = (session.device.upload(&keys)?, session.device.upload(&values)?);
-        let stream = session.device.stream()?;
+        let (stream, mut scratch) = (session.device.stream()?, self.index.scratch(count)?);
         for operation in ["insert_many", "apply_on"] {
             let mut inserted = 0;
             let index = core::cell::RefCell::new(&mut self.index);
@@ -450,7 +425,10 @@ impl<I: Forms> Subject<'_, I> {
                     let mut index = index.borrow_mut();
                     *inserted = match operation {
                         "insert_many" => index.insert_many(&keys, &values)?.inserted,
-                        _ => index.insert_on(&stream, &on_device.0, &on_device.1)?,
+                        _ => {
+                            let inserts = lanetree::Batch::inserts(&on_device.0, &on_device.1);
+                            index.insert_on(&stream, inserts, &mut scratch)?
+                        }
                     };
                     Ok(())
                 },

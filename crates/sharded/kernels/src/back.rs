@@ -2,17 +2,13 @@
 
 use crate::{ITEMS, THREADS, TILE, place};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Simt, kernel_args, unroll};
 
 kernel_args! {
     /// Arguments of [`Back`].
     pub struct BackArgs<W> {
-        /// The [place](crate::place) of each query: `[count]`; null: the rows' are used.
+        /// The [place](crate::place) of each query: `[count]`.
         pub places: Global<u32>,
-        /// The [shards of each row](crate::place); used without `places`, as is `firsts`.
-        pub planes: Global<u32>,
-        /// The [first places of each row](crate::place).
-        pub firsts: Global<u32>,
         /// How many queries the piece has.
         pub count: u64,
         /// The results at the places below `near`.
@@ -35,8 +31,8 @@ kernel_args! {
         pub have_others: [u32; 2],
         /// The first place of `far_results`, a multiple of 32.
         pub near: u32,
-        /// How many there are.
-        pub shards: u32,
+        #[doc(hidden)]
+        pub padding: u32,
     }
 }
 
@@ -44,14 +40,13 @@ kernel_args! {
 #[derive(Debug)]
 pub struct Back<W>(PhantomData<W>);
 
-/// Per thread. The places of its queries, of which `first` is the first one's number.
-///
-/// # Safety
-/// As the kernel's.
-#[inline(always)]
-unsafe fn places<S: Simt, W>(simt: S, args: &BackArgs<W>, first: u64) -> [u32; ITEMS] {
-    let mut words = [0; ITEMS];
-    if !args.places.is_null() {
+impl<W: KeyWord> Kernel for Back<W> {
+    type Args = BackArgs<W>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let first = u64::from(simt.block_index()) * TILE + u64::from(simt.thread_index());
+        let (mut words, mut results, mut hits) = ([0; ITEMS], [W::MIN; ITEMS], [false; ITEMS]);
         unroll!(ITEMS, item => {
             let at = first + item as u64 * u64::from(THREADS);
             if at < args.count {
@@ -59,46 +54,6 @@ unsafe fn places<S: Simt, W>(simt: S, args: &BackArgs<W>, first: u64) -> [u32; I
                 words[item] = unsafe { simt.load(args.places, at, Hint::Streaming) };
             }
         });
-        return words;
-    }
-    let (lane, below, bits) = (simt.lane(), simt.lanes_below(), place::bits_of(args.shards));
-    let mut same = [u32::MAX; ITEMS];
-    let mut bit = 0;
-    while bit < bits {
-        unroll!(ITEMS, item => {
-            let at = first + item as u64 * u64::from(THREADS);
-            if at < args.count {
-                let row = at / u64::from(WARP);
-                // SAFETY: the row of a query.
-                let plane = unsafe { simt.load(args.planes, row * u64::from(bits) + u64::from(bit), Hint::ReadOnly) };
-                let own = plane >> lane & 1;
-                words[item] |= own << bit;
-                same[item] &= if own != 0 { plane } else { !plane };
-            }
-        });
-        bit += 1;
-    }
-    unroll!(ITEMS, item => {
-        let at = first + item as u64 * u64::from(THREADS);
-        if at < args.count {
-            let (row, shard) = (at / u64::from(WARP), words[item]);
-            // SAFETY: a shard that has queries of the row. Those past the last query are of no shard, and not below any.
-            let first = unsafe { simt.load(args.firsts, row * u64::from(args.shards) + u64::from(shard), Hint::ReadOnly) };
-            words[item] = place::word(shard, first + (same[item] & below).count_ones());
-        }
-    });
-    words
-}
-
-impl<W: KeyWord> Kernel for Back<W> {
-    type Args = BackArgs<W>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let first = u64::from(simt.block_index()) * TILE + u64::from(simt.thread_index());
-        // SAFETY: the arguments' contract.
-        let words = unsafe { places(simt, args, first) };
-        let (mut results, mut hits) = ([W::MIN; ITEMS], [false; ITEMS]);
         unroll!(ITEMS, item => {
             let (shard, at) = (place::shard(words[item]), place::of(words[item]));
             let is_near = at < args.near;

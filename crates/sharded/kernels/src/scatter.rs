@@ -4,7 +4,7 @@ use crate::search::{self, MOST_SHARDS};
 use crate::{ITEMS, THREADS, TILE, place};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, kernel_args, unroll,
 };
 
 kernel_args! {
@@ -20,12 +20,8 @@ kernel_args! {
         pub next: GlobalMut<u32>,
         /// Out: the queries in their buckets, in any order.
         pub keys: GlobalMut<K>,
-        /// Out: `[count]`, the [place](crate::place) of each query; null: the rows' are wanted.
+        /// Out: `[count]`, the [place](crate::place) of each query.
         pub places: GlobalMut<u32>,
-        /// Out: the [shards of each row](crate::place); used without `places`, as is `firsts`.
-        pub planes: GlobalMut<u32>,
-        /// Out: the [first places of each row](crate::place).
-        pub firsts: GlobalMut<u32>,
         /// How many there are: 1 to [`MOST_SHARDS`].
         pub shards: u32,
         #[doc(hidden)]
@@ -70,8 +66,6 @@ pub(crate) struct Counted<K> {
     queries: [K; ITEMS],
     pub(crate) shards: [u32; ITEMS],
     before: [u32; ITEMS],
-    /// A bit for each query.
-    leads: u32,
 }
 
 impl<K: KeyWord> Tile<K> {
@@ -85,8 +79,8 @@ impl<K: KeyWord> Tile<K> {
         block + item as u64 * u64::from(THREADS) + u64::from(simt.thread_index())
     }
 
-    /// Per block, with barriers. The thread's queries, and for each its shard, how many of that shard's queries of the block
-    /// come before it, and whether it is the first one of its row and shard; afterwards [`COUNTERS`] has all of the block's, and a barrier has followed. Past the last query the shard
+    /// Per block, with barriers. The thread's queries, and for each its shard, and how many of that shard's queries of the block
+    /// come before it; afterwards [`COUNTERS`] has all of the block's, and a barrier has followed. Past the last query the shard
     /// is `shards`.
     ///
     /// # Safety
@@ -111,7 +105,7 @@ impl<K: KeyWord> Tile<K> {
         simt.barrier();
         // The numbers of the shards, and one more.
         let bits = 32 - self.shards.leading_zeros();
-        let (mut shards, mut before, mut leads) = ([0; ITEMS], [0; ITEMS], 0);
+        let (mut shards, mut before) = ([0; ITEMS], [0; ITEMS]);
         unroll!(ITEMS, item => {
             // SAFETY: loaded before the barrier; a shard has a counter, and the lanes of a mask are of one shard.
             unsafe {
@@ -126,11 +120,10 @@ impl<K: KeyWord> Tile<K> {
                 }
                 first = simt.shuffle(FULL_MASK, simt.opaque(first), leader);
                 (shards[item], before[item]) = (shard, first + (same & simt.lanes_below()).count_ones());
-                leads |= u32::from(lane == leader) << item;
             }
         });
         simt.barrier();
-        Counted { queries, shards, before, leads }
+        Counted { queries, shards, before }
     }
 }
 
@@ -143,7 +136,7 @@ impl<K: KeyWord> Kernel for Scatter<K> {
         let &ScatterArgs { queries, count, shards, flip, .. } = args;
         // SAFETY: the arguments' contract.
         let tile = unsafe { Tile { queries, count, shards, flip }.count(simt, args.splitters) };
-        let (thread, lane) = (simt.thread_index(), simt.lane());
+        let thread = simt.thread_index();
         if thread < shards {
             // SAFETY: counted before a barrier; from here to the next one the element is this thread's.
             unsafe {
@@ -153,32 +146,14 @@ impl<K: KeyWord> Kernel for Scatter<K> {
             }
         }
         simt.barrier();
-        let bits = place::bits_of(shards);
         unroll!(ITEMS, item => {
             let (at, own) = (Tile::<K>::at(simt, item), tile.shards[item]);
-            let row = at / u64::from(WARP);
-            if args.places.is_null() {
-                let mut bit = 0;
-                while bit < bits {
-                    // All lanes of the warp.
-                    let plane = simt.ballot(FULL_MASK, own >> bit & 1 != 0);
-                    if lane == bit && row * u64::from(WARP) < count {
-                        // SAFETY: a row that has queries.
-                        unsafe { simt.store(args.planes, row * u64::from(bits) + u64::from(bit), plane, Hint::Default) };
-                    }
-                    bit += 1;
-                }
-            }
             if at < count {
                 // SAFETY: a query, whose shard has a counter; its bucket has room for all of its shard's.
                 unsafe {
                     let to = simt.shared_load(COUNTERS, own) + tile.before[item];
                     simt.store(args.keys, u64::from(to), tile.queries[item], Hint::Default);
-                    if !args.places.is_null() {
-                        simt.store(args.places, at, place::word(own, to), Hint::Default);
-                    } else if tile.leads >> item & 1 != 0 {
-                        simt.store(args.firsts, row * u64::from(shards) + u64::from(own), to, Hint::Default);
-                    }
+                    simt.store(args.places, at, place::word(own, to), Hint::Default);
                 }
             }
         });
