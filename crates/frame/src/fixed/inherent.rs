@@ -444,7 +444,8 @@ macro_rules! inherent_forms {
             /// For each of `keys` the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not,
             /// within the distance and the group that [`AsOf`]($crate::fixed::AsOf) says. Of two that are equally near, the one
             /// below is first, unless it says otherwise. With [`AsOf::backward`]($crate::fixed::AsOf::backward) these are the
-            /// last `k` pairs at or below a key, in descending order. A batch takes `k` rounds of look-ups.
+            /// last `k` pairs at or below a key, in descending order. On one side they are copied as those of ranges are; for
+            /// both sides a batch takes `k` rounds of look-ups.
             ///
             /// ```
             #[doc = concat!("use lanetree::{AsOf, Device, ", stringify!($index), "};")]
@@ -460,7 +461,8 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`asof_many`](Self::asof_many).
+            /// As [`asof_many`](Self::asof_many); [`TooManyRows`]($crate::Error::TooManyRows) if main memory has no room for the
+            /// pairs.
             pub fn k_nearest_many(
                 &self,
                 keys: &[$k],
@@ -471,8 +473,8 @@ macro_rules! inherent_forms {
             }
 
             /// The last pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `k` of each, in descending order
-            /// of their keys. A range whose end is below its start is empty. A batch takes `k` rounds of look-ups; the first pairs of
-            /// ranges, [`range_many`](Self::range_many) with limits, are copied at once.
+            /// of their keys. A range whose end is below its start is empty. The first pairs of ranges, in ascending order, are those
+            /// of [`range_many`](Self::range_many) with limits.
             ///
             /// ```
             #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]
@@ -488,7 +490,7 @@ macro_rules! inherent_forms {
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many); [`BoundLengths`]($crate::Error::BoundLengths) unless there are as many ends as
-            /// starts.
+            /// starts; [`TooManyRows`]($crate::Error::TooManyRows) if main memory has no room for the pairs.
             pub fn range_last_many(
                 &self,
                 starts: &[$k],
@@ -667,7 +669,7 @@ macro_rules! inherent_forms {
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many); [`ReversedRange`]($crate::Error::ReversedRange) for a range whose end is below
-            /// its start.
+            /// its start; [`TooManyRows`]($crate::Error::TooManyRows) if main memory has no room for the pairs.
             pub fn range_many(
                 &self,
                 ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,

@@ -1,11 +1,12 @@
-//! The `k` pairs nearest to a key, on one side or both, and the last `k` pairs of a range: look-ups of neighbours, each from the pair
-//! that the one before has found.
+//! The `k` pairs nearest to a key, on one side or both, and the last `k` pairs of a range. On one side they are neighbours in the index:
+//! a range is located, and its first or last pairs are copied, of which the last ones are turned around. On both sides they are found by
+//! look-ups of neighbours, each from the pair that the one before has found.
 
 use super::on_stream::{OnStream, Uses};
-use super::range::{DeviceRanges, RangeScratch};
-use super::{AsOf, Direction, FixedIndex, Side, Ties};
+use super::range::{Bounds, DeviceRanges, RangeScratch};
+use super::{AsOf, BitsOf, Direction, FixedIndex, Side, Ties};
 use core::ops::Range;
-use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, take_nearest};
+use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, keep_last, reverse_rows, take_nearest};
 use lanetree_base::room::{check_rows, make_room, with_room};
 use lanetree_base::row_pieces::{MOST_ROWS, RowPieces};
 use lanetree_base::{Closed, Error, JoinBounds, Ranges, Result};
@@ -91,8 +92,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// not, within the distance and the group that `how` says. The pairs of query `i` are from `out.offsets[i]` to
     /// `out.offsets[i + 1]`. Of two that are equally near, the one below is first, unless `how` says otherwise.
     ///
-    /// A round of look-ups finds one pair of each query: two launches for one side, three for both. There are `k` rounds, or as many
-    /// as the index has pairs if these are fewer.
+    /// On one side, the pairs are located and copied as those of ranges are, whatever `k` is. For both sides a round of look-ups, in
+    /// three launches, finds one pair of each query. There are `k` rounds, or as many as the index has pairs if these are fewer.
     ///
     /// ```
     /// use lanetree::{AsOf, Device, DeviceRanges, LaneTree, NearestScratch};
@@ -123,15 +124,14 @@ impl<I: FixedIndex> OnStream<'_, I> {
         let count = queries.len();
         self.check_ranges(count, out)?;
         let asked = self.begin_nearest(queries, k, how, scratch, &mut out.offsets)?;
-        self.find_rounds(queries, asked, k.min(self.index.len()), scratch, out)
+        self.find(queries, asked, k.min(self.index.len()), scratch, out)
     }
 
     /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of
     /// their keys. A range whose end is below its start is empty. The pairs of range `i` are from `out.offsets[i]` to
     /// `out.offsets[i + 1]`.
     ///
-    /// A round of look-ups finds one pair of each range, in two launches; there are `k` rounds, or as many as the index has pairs if
-    /// these are fewer. The first pairs of ranges are copied at once: [`limit`](Self::limit).
+    /// They are located and copied as those of [`range`](Self::range) are, and then turned around in place.
     ///
     /// ```
     /// use lanetree::{Device, DeviceRanges, LaneTree, NearestScratch};
@@ -162,7 +162,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.options.check("range_last", Uses::Nothing)?;
         self.check_ranges(starts.len(), out)?;
         let asked = self.begin_last(starts, ends, k, scratch, &mut out.offsets)?;
-        self.find_rounds(ends, asked, k.min(self.index.len()), scratch, out)
+        self.find(ends, asked, k.min(self.index.len()), scratch, out)
     }
 
     /// Makes the sides of queries, and counts their pairs.
@@ -226,7 +226,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.check("the scratch memory", count, &scratch.lows)
     }
 
-    /// Counts the pairs of each side, and those that each query has in all.
+    /// Counts the pairs of each side, and those that each query has in all. Of one side it also finds where they begin.
     fn count_sides(
         &self,
         count: usize,
@@ -236,21 +236,54 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ) -> Result<()> {
         let (stream, k) = (self.stream, asked.k);
         let NearestScratch { below, above, ranges, .. } = scratch;
-        if asked.has_below {
-            self.count_first(count, (&below.far, &below.sought), k, &mut below.left)?;
-        }
-        if asked.has_above {
-            self.count_first(count, (&above.sought, &above.far), k, &mut above.left)?;
-        }
-        let counts = match (asked.has_below, asked.has_above) {
+        let RangeScratch { cursors, counts, scan } = ranges;
+        match (asked.has_below, asked.has_above) {
             (true, true) => {
-                add_counts(stream, count, &below.left, &above.left, k, &mut ranges.counts)?;
-                &ranges.counts
+                self.count_first(count, (&below.far, &below.sought), k, &mut below.left)?;
+                self.count_first(count, (&above.sought, &above.far), k, &mut above.left)?;
+                add_counts(stream, count, &below.left, Some(&above.left), k, counts)?;
             }
-            (true, false) => &below.left,
-            _ => &above.left,
-        };
-        exclusive_scan(stream, counts, count, offsets, &mut ranges.scan)
+            (true, false) => {
+                let (starts, ends) = (&below.far, &below.sought);
+                let all = Bounds { count, starts, ends, limits: None, limit: u64::MAX };
+                self.locate_into(all, Some(cursors), &mut below.left)?;
+                add_counts(stream, count, &below.left, None, k, counts)?;
+            }
+            _ => {
+                let (starts, ends) = (&above.sought, &above.far);
+                self.locate_into(Bounds { count, starts, ends, limits: None, limit: k }, Some(cursors), counts)?;
+            }
+        }
+        exclusive_scan(stream, counts, count, offsets, scan)
+    }
+
+    /// Finds the pairs of queries that were begun, on both sides in as many rounds.
+    fn find(
+        &self,
+        queries: &Buffer<I::Key>,
+        asked: Asked,
+        rounds: u64,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        let (count, stream) = (queries.len(), self.stream);
+        match (asked.has_below, asked.has_above) {
+            (true, true) => self.find_rounds(queries, asked, rounds, scratch, out),
+            (true, false) => {
+                let (skips, capacity) = (&mut scratch.below.left, out.capacity());
+                keep_last(stream, count, skips, &out.offsets, capacity)?;
+                self.gather_after(count, &scratch.ranges, Some(skips), out)?;
+                let DeviceRanges { offsets, keys, values } = out;
+                if !keys.is_empty() {
+                    reverse_rows::<BitsOf<I>, _>(stream, count, offsets, capacity, keys)?;
+                }
+                if !I::Value::IS_SOME {
+                    return Ok(());
+                }
+                reverse_rows::<<I::Value as Value>::Word, _>(stream, count, offsets, capacity, values)
+            }
+            _ => self.gather(count, &scratch.ranges, out),
+        }
     }
 
     /// Finds one pair of each query after another.
@@ -265,29 +298,16 @@ impl<I: FixedIndex> OnStream<'_, I> {
         let (count, stream) = (queries.len(), self.stream);
         let DeviceRanges { offsets, keys, values } = out;
         for round in 0..rounds {
-            let side = |is_wanted: bool, side: &mut SideScratch<I::Key, I::Value>, toward| {
-                if !is_wanted {
-                    return Ok(());
-                }
+            for (side, toward) in [(&mut scratch.below, Side::Upper), (&mut scratch.above, Side::Lower)] {
                 let neighbors = OnStream::new(self.index, stream);
-                neighbors.neighbors_of_first(count, toward, &side.sought, &mut side.keys, &mut side.values)
-            };
-            side(asked.has_below, &mut scratch.below, Side::Upper)?;
-            side(asked.has_above, &mut scratch.above, Side::Lower)?;
-            let sides = [(asked.has_below, &mut scratch.below), (asked.has_above, &mut scratch.above)];
-            let sides = sides.map(|(is_wanted, side)| {
+                neighbors.neighbors_of_first(count, toward, &side.sought, &mut side.keys, &mut side.values)?;
+            }
+            let sides = [&mut scratch.below, &mut scratch.above].map(|side| {
                 let SideScratch { sought, left, keys, values, .. } = side;
-                is_wanted.then_some(NearestSide { sought, left, keys, values })
+                NearestSide { sought, left, keys, values }
             });
-            take_nearest(
-                stream,
-                count,
-                round,
-                queries,
-                sides,
-                asked.ties_above,
-                NearestRows { offsets, keys, values },
-            )?;
+            let rows = NearestRows { offsets, keys, values };
+            take_nearest(stream, count, round, queries, sides, asked.ties_above, rows)?;
         }
         Ok(())
     }
@@ -360,7 +380,7 @@ fn in_pieces<I: FixedIndex>(
         let rounds = rows.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
         let pairs = usize::try_from(counted).unwrap_or(usize::MAX);
         let mut out = DeviceRanges { offsets, keys: device.alloc(pairs)?, values: device.alloc(pairs)? };
-        on.find_rounds(&queries, asked, rounds, &mut scratch, &mut out)?;
+        on.find(&queries, asked, rounds, &mut scratch, &mut out)?;
         make_room(&mut all.keys, pairs)?;
         make_room(&mut all.values, pairs)?;
         all.offsets.extend(rows[1..].iter().map(|&row| row + before as u64));
