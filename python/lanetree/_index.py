@@ -766,8 +766,8 @@ class Index(_Ordered):
     ) -> Ranges:
         """The pairs whose keys are nearest to each of `at`, at most `k` of each, the nearest first.
 
-        With ``direction="backward"`` these are the last pairs at or below a query in descending order: a scan downwards. A call makes
-        `k` rounds of look-ups; :meth:`scan` goes upwards in one.
+        With ``direction="backward"`` these are the last pairs at or below a query in descending order: a scan downwards. On one side
+        they are copied as those of ranges are; with ``"nearest"`` a call makes `k` rounds of look-ups.
 
         Parameters
         ----------
@@ -813,7 +813,7 @@ class Index(_Ordered):
     def range_last(self, starts: ArrayLike, ends: ArrayLike, k: int, *, inclusive: Inclusive = "both", stream: Any = None) -> Ranges:
         """The last pairs of each range, at most `k` of each, in descending order of their keys.
 
-        A call makes `k` rounds of look-ups. For the first pairs of ranges, use :meth:`range` with a limit.
+        For the first pairs of ranges, use :meth:`range` with a limit.
 
         Parameters
         ----------

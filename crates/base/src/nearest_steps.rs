@@ -1,4 +1,4 @@
-//! Steps of finding the pairs nearest to each query, in device form. Both run in the stream's order, may return before they are done,
+//! Steps of finding the pairs nearest to each query, in device form. All run in the stream's order, may return before they are done,
 //! and allocate nothing.
 
 use crate::Result;
@@ -6,10 +6,13 @@ use crate::error::check_buffer;
 use crate::launch::{THREADS, over};
 use crate::pointers::optional;
 use lanetree_kernels_base::calls;
-use lanetree_kernels_base::nearest::{AddCountsArgs, TakeNearestArgs, beyond, takes_below};
-use lanetree_layout::{AnyKey, Value};
+use lanetree_kernels_base::nearest::{
+    AddCountsArgs, KeepLastArgs, ReverseRowsArgs, TakeNearestArgs, beyond, takes_below,
+};
+use lanetree_kernels_base::rows::OUTPUTS;
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{Global, GlobalMut, WARP};
 
 /// One side of the queries: an element per query in each buffer.
 #[derive(Debug)]
@@ -154,7 +157,7 @@ fn take_on_host<K: AnyKey, V: Value>(
     }
 }
 
-/// Adds the first `count` elements of two buffers, up to a largest sum.
+/// Adds the first `count` elements of two buffers, or takes those of one, up to a largest sum.
 ///
 /// # Errors
 /// As [`take_nearest`].
@@ -162,32 +165,111 @@ pub fn add_counts(
     stream: &Stream,
     count: usize,
     first: &Buffer<u64>,
-    second: &Buffer<u64>,
+    second: Option<&Buffer<u64>>,
     most: u64,
     sums: &mut Buffer<u64>,
 ) -> Result<()> {
     check_buffer(stream.device(), "the counts' buffer", count, first)?;
-    check_buffer(stream.device(), "the counts' buffer", count, second)?;
+    if let Some(second) = second {
+        check_buffer(stream.device(), "the counts' buffer", count, second)?;
+    }
     check_buffer(stream.device(), "the counts' buffer", count, sums)?;
     if count == 0 {
         return Ok(());
     }
     if stream.device().kind() == DeviceKind::Host {
-        if let (Some(first), Some(second), Some(sums)) = (first.as_slice(), second.as_slice(), sums.as_mut_slice()) {
-            for (sum, (first, second)) in sums.iter_mut().zip(first.iter().zip(second)).take(count) {
-                *sum = first.saturating_add(*second).min(most);
+        if let (Some(first), Some(sums)) = (first.as_slice(), sums.as_mut_slice()) {
+            let second = second.and_then(Buffer::as_slice);
+            for (i, (sum, first)) in sums.iter_mut().zip(first).take(count).enumerate() {
+                *sum = first.saturating_add(second.map_or(0, |second| second[i])).min(most);
             }
         }
         return Ok(());
     }
     let args = AddCountsArgs {
         first: first.read_on(stream)?,
-        second: second.read_on(stream)?,
+        second: optional(second, stream)?,
         count: count as u64,
         most,
         sums: sums.write_on(stream)?,
     };
     // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
     unsafe { over(stream, count as u64, 1, THREADS)?.run(calls::add_counts(&args))? };
+    Ok(())
+}
+
+/// Finds how many pairs of each of the first `count` ranges are before its last ones: `skips[i]` is the number of its pairs, and
+/// the last ones go from `offsets[i]` to `offsets[i + 1]`, as far as there is room for `capacity` pairs in all.
+///
+/// # Errors
+/// As [`take_nearest`].
+pub fn keep_last(
+    stream: &Stream,
+    count: usize,
+    skips: &mut Buffer<u64>,
+    offsets: &Buffer<u64>,
+    capacity: usize,
+) -> Result<()> {
+    check_buffer(stream.device(), "the scratch memory", count, skips)?;
+    check_buffer(stream.device(), "the offsets' buffer", count.saturating_add(1), offsets)?;
+    if count == 0 {
+        return Ok(());
+    }
+    if stream.device().kind() == DeviceKind::Host {
+        if let (Some(skips), Some(offsets)) = (skips.as_mut_slice(), offsets.as_slice()) {
+            for (skip, offsets) in skips.iter_mut().zip(offsets[..=count].windows(2)) {
+                let [from, end] = [offsets[0], offsets[1]].map(|offset| offset.min(capacity as u64));
+                *skip -= end - from;
+            }
+        }
+        return Ok(());
+    }
+    let args = KeepLastArgs {
+        skips: skips.write_on(stream)?,
+        offsets: offsets.read_on(stream)?,
+        count: count as u64,
+        capacity: capacity as u64,
+    };
+    // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
+    unsafe { over(stream, count as u64, 1, THREADS)?.run(calls::keep_last(&args))? };
+    Ok(())
+}
+
+/// Reverses the order of the elements of each of the first `count` rows, which are from `offsets[i]` to `offsets[i + 1]`. There are
+/// `capacity` elements, and the last row that has any ends with them. `W` is a word of their size.
+///
+/// # Errors
+/// As [`take_nearest`].
+pub fn reverse_rows<W: KeyWord, T: bytemuck::Pod>(
+    stream: &Stream,
+    count: usize,
+    offsets: &Buffer<u64>,
+    capacity: usize,
+    column: &mut Buffer<T>,
+) -> Result<()> {
+    assert!(size_of::<T>() == size_of::<W>() && align_of::<T>() == align_of::<W>(), "a word of another size");
+    check_buffer(stream.device(), "the offsets' buffer", count.saturating_add(1), offsets)?;
+    check_buffer(stream.device(), "the buffer of the rows", capacity, column)?;
+    if count == 0 || capacity == 0 {
+        return Ok(());
+    }
+    if stream.device().kind() == DeviceKind::Host {
+        if let (Some(offsets), Some(column)) = (offsets.as_slice(), column.as_mut_slice()) {
+            for offsets in offsets[..=count].windows(2) {
+                let [from, end] = [offsets[0], offsets[1]].map(|offset| offset.min(capacity as u64) as usize);
+                column[from..end].reverse();
+            }
+        }
+        return Ok(());
+    }
+    let args = ReverseRowsArgs::<W> {
+        offsets: offsets.read_on(stream)?,
+        count: count as u64,
+        capacity: capacity as u64,
+        column: column.write_on(stream)?.cast(),
+    };
+    let warps = (capacity as u64).div_ceil(OUTPUTS);
+    // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
+    unsafe { over(stream, warps, WARP, THREADS)?.run(calls::reverse_rows(&args))? };
     Ok(())
 }

@@ -90,7 +90,8 @@ impl<V: Word> Builder<V> {
         Self { long_keys, ..self }
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept. For the first, or an error:
+    /// [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules).
     ///
     /// Sorts a copy of the pairs, unless they are sorted, with all of rayon's threads.
     ///

@@ -60,7 +60,8 @@ impl<K: Key, V: Word> Builder<K, V> {
         Self { mapping, ..self }
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept. For the first, or an error:
+    /// [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules).
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OptionValue`] for a fanout and [`Error::Fill`] for a fill that no tree has;

@@ -269,7 +269,7 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
     ) -> Result<()>;
 
     /// [`FixedIndex::launch_locate`](crate::fixed::FixedIndex::launch_locate): of inclusive bounds, starts and ends, with limits of
-    /// each range, unless null, and one of all.
+    /// each range, unless null, and a limit of all.
     ///
     /// # Errors
     /// Those of the launch.
@@ -281,7 +281,8 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
         stream: &Stream,
         count: usize,
         bounds: (Global<u8>, Global<u8>),
-        limits: (Global<u64>, u64),
+        limits: Global<u64>,
+        limit: u64,
         found: (GlobalMut<u64>, GlobalMut<u64>),
     ) -> Result<()>;
 
@@ -297,8 +298,9 @@ pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
         &self,
         stream: &Stream,
         rows: (Global<u64>, Global<u64>),
-        counts: (usize, usize),
-        pairs: (GlobalMut<u8>, GlobalMut<V>),
+        count: usize,
+        pairs: usize,
+        out: (GlobalMut<u8>, GlobalMut<V>),
     ) -> Result<()>;
 }
 

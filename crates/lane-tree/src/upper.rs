@@ -70,7 +70,7 @@ fn choose<K: KeyWord>(children: &[Child<K>], level: u32) -> (Quantiser, usize) {
     let most = HALVES_CHILDREN as usize;
     for count in [most, most.div_ceil(2)] {
         let part = &children[..count.min(children.len())];
-        let next = children.get(part.len()).map_or((K::MIN, false), |next| (next.first, true));
+        let next = children.get(part.len()).map(|next| next.first);
         let quantiser = Quantiser::halves(part[0].first, covered(part[0].first, part[part.len() - 1].last, next));
         let mut neighbors = part.windows(2);
         if level == 1

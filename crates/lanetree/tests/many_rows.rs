@@ -4,8 +4,8 @@
 use lanetree::intervals::{DeviceRows, Scratch};
 use lanetree::multimap::{DeviceJoin, JoinScratch, RangeJoinScratch as RowsScratch};
 use lanetree::{
-    Buffer, Closed, Cubpt, Device, DeviceRangeMatches, Error, FixedIndex, Harmonia, IntervalIndex, Join, JoinKind,
-    LaneTree, MultiMap, OnStream, RangeJoinScratch, SortedArray,
+    AsOf, Buffer, Closed, Cubpt, Device, DeviceRangeMatches, DeviceRanges, Error, FixedIndex, Harmonia, IntervalIndex,
+    Join, JoinKind, LaneTree, MultiMap, NearestScratch, OnStream, RangeJoinScratch, SortedArray,
 };
 
 /// Keys of an index, values of a key, intervals.
@@ -50,6 +50,23 @@ fn of_index<I: FixedIndex<Key = u64, Value = u32>>(build: impl Fn(&Device, &[u64
                 check_numbers(&out.probes, &device);
                 let values = out.pairs.values.to_vec().unwrap();
                 assert!(values.into_iter().zip(0..).all(|(value, row)| u64::from(value) == row % MANY), "on {device}");
+            }
+        }
+
+        let mut scratch = NearestScratch::new(&device, PROBES).unwrap();
+        for (is_last, how) in [(true, None), (true, Some(AsOf::backward())), (false, Some(AsOf::forward()))] {
+            let mut out = DeviceRanges::new(&device, PROBES, ROOM).unwrap();
+            let queries = if is_last { &highs } else { &lows };
+            match how {
+                None => on().range_last(&lows, &highs, u64::MAX, &mut scratch, &mut out).unwrap(),
+                Some(how) => on().k_nearest(queries, u64::MAX, &how, &mut scratch, &mut out).unwrap(),
+            }
+            check_offsets(&out.offsets, &device);
+            let (keys, values) = (out.keys.to_vec().unwrap(), out.values.to_vec().unwrap());
+            for (row, (key, value)) in keys.into_iter().zip(values).enumerate() {
+                let at = row as u64 % MANY;
+                let wanted = if is_last { MANY - 1 - at } else { at };
+                assert_eq!((key, u64::from(value)), (3 * wanted, wanted), "row {row} on {device}");
             }
         }
     }

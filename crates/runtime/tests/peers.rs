@@ -128,11 +128,11 @@ fn bytes_go_to_addresses_and_come_from_them() {
         let (from, to) = (source.read_on(&near)?.cast::<u8>(), target.write_on_from_peers(&near)?);
         // SAFETY: 12 bytes of each buffer; `near` comes after the copy to `target`.
         unsafe {
-            way.copy_from_address(&far, (from, 12), &near)?;
+            way.copy_from_address(&far, from, 12, &near)?;
             way.copy_to_address(&far, 12, to.byte_add(4).cast(), &here)?;
             near.wait_for_copies(&far, to)?;
             // SAFETY: nothing is copied.
-            let error = way.copy_from_address(&far_too, (from, 17), &near);
+            let error = way.copy_from_address(&far_too, from, 17, &near);
             assert!(matches!(error, Err(Error::OutOfRange { len: 3, .. })), "{error:?}");
             let error = way.copy_to_address(&near, 12, to.cast(), &here);
             assert!(matches!(error, Err(Error::WrongDevice { .. })), "{error:?}");

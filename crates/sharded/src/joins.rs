@@ -298,7 +298,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         count: usize,
         queries: &Buffer<K>,
         hits: &mut Buffer<u32>,
-        (ranks, has_ranks): (&mut Buffer<u64>, bool),
+        ranks: &mut Buffer<u64>,
+        has_ranks: bool,
     ) -> Result<()> {
         if count == 0 {
             return Ok(());

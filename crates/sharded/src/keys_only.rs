@@ -56,18 +56,20 @@ unsafe impl<K: AnyKey> Launches<K, u32> for KeysOnly<'_, K> {
         stream: &Stream,
         count: usize,
         (starts, ends): (Global<u8>, Global<u8>),
-        limits: (Global<u64>, u64),
+        limits: Global<u64>,
+        limit: u64,
         found: (GlobalMut<u64>, GlobalMut<u64>),
     ) -> Result<()> {
         // SAFETY: the caller's contract.
-        unsafe { self.0.launch_locate(stream, count, (starts.cast(), ends.cast()), limits.0, limits.1, found) }
+        unsafe { self.0.launch_locate(stream, count, (starts.cast(), ends.cast()), limits, limit, found) }
     }
 
     unsafe fn gather(
         &self,
         stream: &Stream,
         rows: (Global<u64>, Global<u64>),
-        (count, pairs): (usize, usize),
+        count: usize,
+        pairs: usize,
         (keys, _): (GlobalMut<u8>, GlobalMut<u32>),
     ) -> Result<()> {
         let out = (keys.cast(), GlobalMut::null());

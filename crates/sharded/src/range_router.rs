@@ -389,9 +389,9 @@ impl<K: AnyKey> Lane<K> {
             let keys = (starts.read_on(on)?.cast(), ends.read_on(on)?.cast());
             let cursors = if has_rows { rows.cursors.write_on(on)? } else { GlobalMut::null() };
             let found = (cursors, rows.on_shard.counts.write_on(on)?);
-            let limits = (optional(limits, on)?, bounds.limit);
+            let limits = optional(limits, on)?;
             // SAFETY: all of them have an element for each range, and are for the stream.
-            unsafe { shards[shard].launches.locate(on, count, keys, limits, found)? };
+            unsafe { shards[shard].launches.locate(on, count, keys, limits, bounds.limit, found)? };
             if !is_home {
                 rows.at_home.reserve_ranges(count, has_rows)?;
                 let part = PeerPart { from: &rows.on_shard.counts, range: 0..count, stream: on, at: 0 };
@@ -446,7 +446,7 @@ impl<K: AnyKey> Lane<K> {
             let values = if bytes[1] > 0 { write(&mut on_shard.values, on, 0)? } else { GlobalMut::null() };
             let rows = (cursors.read_on(on)?, on_shard.offsets.read_on(on)?);
             // SAFETY: cursors and offsets are of this shard, which is borrowed, and there is room for so many pairs.
-            unsafe { shards[shard].launches.gather(on, rows, (count, len), (keys, values))? };
+            unsafe { shards[shard].launches.gather(on, rows, count, len, (keys, values))? };
             if number != 0 {
                 at_home.reserve_pairs(len, bytes)?;
                 let columns = [(&on_shard.keys, &mut at_home.keys), (&on_shard.values, &mut at_home.values)];

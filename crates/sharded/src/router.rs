@@ -244,12 +244,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
 
     /// # Safety
     /// As [`Router::run`].
-    unsafe fn run(
-        &mut self,
-        way: &Way<'_, K, V>,
-        splitters: &[K],
-        (piece, slots): (usize, usize),
-    ) -> Result<()> {
+    unsafe fn run(&mut self, way: &Way<'_, K, V>, splitters: &[K], (piece, slots): (usize, usize)) -> Result<()> {
         let (queries, question) = (way.queries, way.question);
         self.hold(splitters, question)?;
         let mut cuts = Vec::new();
@@ -366,8 +361,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             let (send, Some(abroad)) = (&slot.send, &mut slot.abroad[device]) else { continue };
             // SAFETY: the queries of the part, and its place among the results, where nothing else writes.
             unsafe {
-                let from = (at(range.start).cast(), range.len() * key);
-                abroad.keys.copy_from_address(&abroad.stream, from, send)?;
+                abroad.keys.copy_from_address(&abroad.stream, at(range.start).cast(), range.len() * key, send)?;
                 let queries = (read(&abroad.keys, &abroad.stream, 0)?, range.len());
                 let question = Question::Get {
                     values: write(&mut abroad.found.columns[0], &abroad.stream, 0)?,
@@ -522,13 +516,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
     ///
     /// # Safety
     /// As [`Router::run`]; the piece was looked up, with results of shards elsewhere from the place `near` on.
-    unsafe fn back(
-        &self,
-        way: &Way<'_, K, V>,
-        slot: &Slot,
-        (first, count): (usize, usize),
-        near: usize,
-    ) -> Result<()> {
+    unsafe fn back(&self, way: &Way<'_, K, V>, slot: &Slot, (first, count): (usize, usize), near: usize) -> Result<()> {
         let (stream, question) = (way.stream, way.question);
         let places = slot.places.read_on(stream)?;
         let (near_hits, far_hits) = match question.shape().has_hits {

@@ -9,6 +9,8 @@ kernel_args! {
     pub struct GatherRows {
         /// Where each row begins in the index: `[count]`.
         pub cursors: Global<u64>,
+        /// How many pairs from there on are left out: `[count]`; null if none are.
+        pub skips: Global<u64>,
         /// Where its pairs go: `[count + 1]`, ascending.
         pub offsets: Global<u64>,
         /// How many rows, at least one.
@@ -29,7 +31,7 @@ kernel_args! {
 pub struct RowPart {
     /// Where its row begins in the index; 0 if there is nothing to copy.
     pub cursor: u64,
-    /// Pairs of the row that are before its own.
+    /// Pairs from there on that are before its own.
     pub skip: u64,
     /// Where its pairs go, counted from the window's first output.
     pub at: u64,
@@ -49,7 +51,7 @@ impl GatherRows {
     /// Per thread, the same in all lanes of a group. What the group of a number copies.
     ///
     /// # Safety
-    /// There are as many cursors and offsets as the fields say.
+    /// There are as many cursors, skips and offsets as the fields say.
     #[inline(always)]
     pub unsafe fn of_group<S: Simt>(&self, simt: S, group: u64) -> RowPart {
         let nothing = RowPart { cursor: 0, skip: 0, at: 0, end: 0 };
@@ -94,7 +96,11 @@ impl GatherRows {
                 return nothing;
             }
             let cursor = simt.load(self.cursors, row, Hint::ReadOnly);
-            RowPart { cursor, skip: at - begin, at: at - self.first, end: end - self.first }
+            let mut skip = at - begin;
+            if !self.skips.is_null() {
+                skip += simt.load(self.skips, row, Hint::ReadOnly);
+            }
+            RowPart { cursor, skip, at: at - self.first, end: end - self.first }
         }
     }
 }

@@ -31,7 +31,8 @@ impl<K, V> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Word> Builder<K, V> {
-    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept.
+    /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept. For the first, or an error:
+    /// [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules).
     ///
     /// Sorts a copy of the pairs with all of rayon's threads; returns when the index is on the device.
     ///

@@ -7,7 +7,9 @@ use crate::joins::{Bounds, BoundsArgs, Numbers, NumbersArgs, PutMisses, PutMisse
 use crate::keys::{
     CheckOffsets, CheckOffsetsArgs, Compose, ComposeArgs, Encode, EncodeArgs, EncodeWide, Heads, HeadsArgs,
 };
-use crate::nearest::{AddCounts, AddCountsArgs, TakeNearest, TakeNearestArgs};
+use crate::nearest::{
+    AddCounts, AddCountsArgs, KeepLast, KeepLastArgs, ReverseRows, ReverseRowsArgs, TakeNearest, TakeNearestArgs,
+};
 use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
 /// The kernel that makes composite keys.
@@ -93,4 +95,14 @@ pub fn take_nearest<K: KeyWord, V: Word>(args: &TakeNearestArgs<K, V>) -> Call<'
 /// The kernel that adds counts.
 pub fn add_counts(args: &AddCountsArgs) -> Call<'_> {
     Call::of::<AddCounts>(args)
+}
+
+/// The kernel that finds where the last pairs of ranges begin.
+pub fn keep_last(args: &KeepLastArgs) -> Call<'_> {
+    Call::of::<KeepLast>(args)
+}
+
+/// The kernel that reverses rows.
+pub fn reverse_rows<W: KeyWord>(args: &ReverseRowsArgs<W>) -> Call<'_> {
+    Call::new(entry_by_words!(W: KeyWord => ReverseRows<W>), args)
 }

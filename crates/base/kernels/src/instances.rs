@@ -5,7 +5,7 @@ use crate::columns::{MaskHits, OrderFloats, UnpackBits};
 use crate::elements::PutElements;
 use crate::joins::{Bounds, Numbers, PutMisses, Settle};
 use crate::keys::{CheckOffsets, Compose, Encode, EncodeWide, Heads};
-use crate::nearest::{AddCounts, TakeNearest};
+use crate::nearest::{AddCounts, KeepLast, ReverseRows, TakeNearest};
 use lanetree_simt::instance;
 
 instance!(keys__clamp_ranks, keys, ClampRanks);
@@ -50,3 +50,7 @@ instance!(keys__take_nearest_u64_u32, keys, TakeNearest<u64, u32>);
 instance!(keys__take_nearest_u64_u64, keys, TakeNearest<u64, u64>);
 instance!(keys__take_nearest_u128_u32, keys, TakeNearest<u128, u32>);
 instance!(keys__take_nearest_u128_u64, keys, TakeNearest<u128, u64>);
+instance!(keys__keep_last, keys, KeepLast);
+instance!(keys__reverse_rows_u32, keys, ReverseRows<u32>);
+instance!(keys__reverse_rows_u64, keys, ReverseRows<u64>);
+instance!(keys__reverse_rows_u128, keys, ReverseRows<u128>);

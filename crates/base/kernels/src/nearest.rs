@@ -1,7 +1,9 @@
-//! The pairs nearest to each query, one of each in a round: which of the two candidates is taken, and what is searched for next.
+//! The pairs nearest to each query. One of each in a round: which of the two candidates is taken, and what is searched for next. Or, on
+//! one side, the last or the first pairs of a range, of which the last ones are turned around.
 
+use crate::rows::{AT_ONCE, ROWS_BOUNDS, ROWS_SHARED, STEP, WarpOutputs};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Near, Simt, Word, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Near, Simt, Word, kernel_args, unroll};
 
 kernel_args! {
     /// Arguments of [`TakeNearest`]. Keys are in the caller's form.
@@ -108,7 +110,7 @@ kernel_args! {
     pub struct AddCountsArgs {
         /// Counts: `[count]`.
         pub first: Global<u64>,
-        /// Other counts: `[count]`.
+        /// Other counts: `[count]`; null for zeros.
         pub second: Global<u64>,
         /// How many.
         pub count: u64,
@@ -132,10 +134,101 @@ impl Kernel for AddCounts {
         if index < args.count {
             // SAFETY: `index` is a count.
             unsafe {
-                let first = simt.load(args.first, index, Hint::Streaming);
-                let sum = first.saturating_add(simt.load(args.second, index, Hint::Streaming)).min(args.most);
-                simt.store(args.sums, index, sum, Hint::Default);
+                let mut sum = simt.load(args.first, index, Hint::Streaming);
+                if !args.second.is_null() {
+                    sum = sum.saturating_add(simt.load(args.second, index, Hint::Streaming));
+                }
+                simt.store(args.sums, index, sum.min(args.most), Hint::Default);
             }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`KeepLast`].
+    pub struct KeepLastArgs {
+        /// In and out: `[count]`, the pairs of each range; becomes how many of them are before those that are kept.
+        pub skips: GlobalMut<u64>,
+        /// Where the pairs of each range go that are kept: `[count + 1]`, ascending from 0.
+        pub offsets: Global<u64>,
+        /// How many ranges.
+        pub count: u64,
+        /// Pairs for which there is room.
+        pub capacity: u64,
+    }
+}
+
+/// Finds how many pairs of each range are before its last ones: these are as many as its offsets say, of which none are where there
+/// is no room. One thread per range; any block.
+#[derive(Debug)]
+pub struct KeepLast;
+
+impl Kernel for KeepLast {
+    type Args = KeepLastArgs;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let index = simt.global_index();
+        if index < args.count {
+            // SAFETY: `index` is a range.
+            unsafe {
+                let offset = |range| simt.load(args.offsets, range, Hint::ReadOnly).min(args.capacity);
+                let kept = offset(index + 1) - offset(index);
+                let pairs = simt.load(args.skips.as_const(), index, Hint::Default);
+                simt.store(args.skips, index, pairs - kept, Hint::Default);
+            }
+        }
+    }
+}
+
+kernel_args! {
+    /// Arguments of [`ReverseRows`].
+    pub struct ReverseRowsArgs<W> {
+        /// Where each row is: `[count + 1]`, ascending from 0.
+        pub offsets: Global<u64>,
+        /// How many rows, at least one.
+        pub count: u64,
+        /// Elements that there are; a row ends here at the latest.
+        pub capacity: u64,
+        /// In and out: `[capacity]`.
+        pub column: GlobalMut<W>,
+    }
+}
+
+/// Reverses the order of the elements of each row, in place: [`OUTPUTS`](crate::rows::OUTPUTS) elements per warp; any block of whole
+/// warps.
+#[derive(Debug)]
+pub struct ReverseRows<W>(PhantomData<W>);
+
+impl<W: KeyWord> Kernel for ReverseRows<W> {
+    type Args = ReverseRowsArgs<W>;
+    const STATIC_SHARED: u32 = ROWS_SHARED;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(ROWS_BOUNDS);
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: rows and offsets are as many as the arguments say, and elements are below the capacity. Of two elements that change
+        // places, the thread of the first one moves both.
+        unsafe {
+            let total = simt.load(args.offsets, args.count, Hint::ReadOnly).min(args.capacity);
+            let Some(outputs) = WarpOutputs::new(simt, args.offsets, args.count, total) else { return };
+            outputs.each(simt, |at, places| {
+                unroll!(AT_ONCE, step => {
+                    unroll!(2, i => {
+                        let (at, place) = (at + STEP * step as u64 + i as u64, places[step][i]);
+                        if outputs.has(at) {
+                            let end = simt.load(args.offsets, place.row + 1, Hint::ReadOnly).min(args.capacity);
+                            let other = end - 1 - place.within;
+                            if at < other {
+                                let first = simt.load(args.column.as_const(), at, Hint::Default);
+                                let second = simt.load(args.column.as_const(), other, Hint::Default);
+                                simt.store(args.column, at, second, Hint::Default);
+                                simt.store(args.column, other, first, Hint::Default);
+                            }
+                        }
+                    });
+                });
+            });
         }
     }
 }

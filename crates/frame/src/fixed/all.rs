@@ -9,7 +9,7 @@ use lanetree_base::Result;
 use lanetree_base::parallel::*;
 use lanetree_base::room::{make_room, with_room};
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::GatherRows;
+use lanetree_simt::{GatherRows, Global};
 
 /// Pairs of a window on the host: enough for all threads.
 const HOST_WINDOW: usize = 1 << 18;
@@ -30,7 +30,8 @@ impl AllRows {
     pub(super) fn window(&self, stream: &Stream, pairs: Range<u64>, part: u64) -> Result<GatherRows> {
         let (cursors, offsets) = (self.cursors.read_on(stream)?, self.offsets.read_on(stream)?);
         let parts = (pairs.end - pairs.start).div_ceil(part);
-        Ok(GatherRows { cursors, offsets, count: 1, first: pairs.start, end: pairs.end, part, parts })
+        let skips = Global::null();
+        Ok(GatherRows { cursors, skips, offsets, count: 1, first: pairs.start, end: pairs.end, part, parts })
     }
 }
 

@@ -212,7 +212,8 @@ pub trait HostForm: FixedIndex {
     }
 
     /// The pairs nearest to each of `keys` that an as-of look-up could find, at most `k` of each, the nearest first: with
-    /// [`AsOf::backward`] the last `k` at or below it, in descending order. Each round of look-ups finds one more of each.
+    /// [`AsOf::backward`] the last `k` at or below it, in descending order. With [`AsOf::nearest`] each round of look-ups finds one more
+    /// of each; on one side they are copied as those of ranges are.
     ///
     /// # Errors
     /// As [`HostForm::asof_many`].
@@ -221,7 +222,7 @@ pub trait HostForm: FixedIndex {
     }
 
     /// The last pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `k` of each, in descending order of their
-    /// keys. Each round of look-ups finds one more of each.
+    /// keys.
     ///
     /// # Errors
     /// As [`HostForm::range_between_many_into`].
@@ -393,8 +394,8 @@ pub trait HostForm: FixedIndex {
     ///
     /// # Errors
     /// [`ReversedRange`](lanetree_base::Error::ReversedRange) for a range whose end is below its start;
-    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room for the batch or main memory none for its
-    /// results, or from the device's driver; [`Lost`](lanetree_base::Error::Lost) after a batch of updates that failed
+    /// [`TooManyRows`](lanetree_base::Error::TooManyRows) if main memory has no room for the pairs;
+    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has none for the batch, or from the device's driver; [`Lost`](lanetree_base::Error::Lost) after a batch of updates that failed
     /// half-way on the device.
     fn range_many(
         &self,

@@ -447,7 +447,8 @@ macro_rules! inherent_forms {
             /// For each of `keys` the pairs that are nearest to it, at most `k`, the nearest first: on the side, strictly or not,
             /// within the distance and the group that [`AsOf`](lanetree_frame::fixed::AsOf) says. Of two that are equally near, the one
             /// below is first, unless it says otherwise. With [`AsOf::backward`](lanetree_frame::fixed::AsOf::backward) these are the
-            /// last `k` pairs at or below a key, in descending order. A batch takes `k` rounds of look-ups.
+            /// last `k` pairs at or below a key, in descending order. On one side they are copied as those of ranges are; for
+            /// both sides a batch takes `k` rounds of look-ups.
             ///
             /// ```
             #[doc = concat!("use lanetree::{AsOf, Device, ", stringify!($index), "};")]
@@ -491,7 +492,7 @@ macro_rules! inherent_forms {
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many); [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many ends as
-            /// starts.
+            /// starts; [`TooManyRows`](lanetree_frame::Error::TooManyRows) if main memory has no room for the pairs.
             pub fn range_last_many(
                 &self,
                 starts: &[$k],
@@ -670,7 +671,7 @@ macro_rules! inherent_forms {
             ///
             /// # Errors
             /// As [`get_many`](Self::get_many); [`ReversedRange`](lanetree_frame::Error::ReversedRange) for a range whose end is below
-            /// its start.
+            /// its start; [`TooManyRows`](lanetree_frame::Error::TooManyRows) if main memory has no room for the pairs.
             pub fn range_many(
                 &self,
                 ranges: impl IntoIterator<Item = impl Into<$crate::KeyRange<$k>>>,

@@ -193,7 +193,7 @@ fn find_probes<S: Steps>(
     on.check("the buffer of the probes' numbers", count, numbers)?;
     on.check("the scratch memory", count, &scratch.ranks)?;
     check_validity(stream, valid, count)?;
-    on.find_first(count, probes, &mut scratch.hits, (&mut scratch.ranks, kind.has_rows()))?;
+    on.find_first(count, probes, &mut scratch.hits, &mut scratch.ranks, kind.has_rows())?;
     settle_hits(stream, valid, count, kind == JoinKind::Anti, &mut scratch.hits)
 }
 

@@ -272,8 +272,8 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
     ///
     /// # Safety
-    /// The stream may read the rows' cursors, which are of the index's current state, and offsets, with no more pairs in a row than
-    /// follow its cursor, and write the pairs of the window, in memory that the device can reach. Keys are not wanted if their pointer
+    /// The stream may read the rows' cursors, which are of the index's current state, skips and offsets, with no more pairs in a row than
+    /// follow its cursor and what it skips, and write the pairs of the window, in memory that the device can reach. Keys are not wanted if their pointer
     /// is null.
     unsafe fn launch_gather(
         &self,

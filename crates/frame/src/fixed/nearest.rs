@@ -1,12 +1,13 @@
-//! The `k` pairs nearest to a key, on one side or both, and the last `k` pairs of a range: look-ups of neighbours, each from the pair
-//! that the one before has found.
+//! The `k` pairs nearest to a key, on one side or both, and the last `k` pairs of a range. Look-ups of neighbours find them, each from
+//! the pair that the one before has found. On one side of keys of one index they lie side by side: a range is located, and its first or
+//! last pairs are copied, of which the last ones are turned around.
 
 use super::on_stream::{OnStream, Uses};
-use super::range::{DeviceRanges, RangeScratch};
+use super::range::{Bounds, DeviceRanges, RangeScratch};
 use super::steps::check_ranges;
-use super::{AsOf, Direction, FixedIndex, Side, Steps, Ties};
+use super::{AsOf, BitsOf, Direction, FixedIndex, Side, Steps, Ties};
 use core::ops::Range;
-use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, take_nearest};
+use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, keep_last, reverse_rows, take_nearest};
 use lanetree_base::room::{check_rows, make_room, with_room};
 use lanetree_base::row_pieces::{MOST_ROWS, RowPieces};
 use lanetree_base::{Closed, Error, JoinBounds, Ranges, Result};
@@ -92,8 +93,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// not, within the distance and the group that `how` says. The pairs of query `i` are from `out.offsets[i]` to
     /// `out.offsets[i + 1]`. Of two that are equally near, the one below is first, unless `how` says otherwise.
     ///
-    /// A round of look-ups finds one pair of each query: two launches for one side, three for both. There are `k` rounds, or as many
-    /// as the index has pairs if these are fewer.
+    /// On one side, the pairs are located and copied as those of ranges are, whatever `k` is. For both sides a round of look-ups, in
+    /// three launches, finds one pair of each query. There are `k` rounds, or as many as the index has pairs if these are fewer.
     ///
     /// ```
     /// use lanetree::{AsOf, Device, DeviceRanges, LaneTree, NearestScratch};
@@ -120,15 +121,18 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut NearestScratch<I::Key, I::Value>,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
-        k_nearest(self, queries, k, how, scratch, out)
+        self.options.check("k_nearest", Uses::Nothing)?;
+        check_ranges(self, queries.len(), out)?;
+        let asked = begin_nearest(self, queries, k, how, scratch)?;
+        self.count_sides(queries.len(), asked, scratch, &mut out.offsets)?;
+        self.find(queries, asked, k.min(self.index.len()), scratch, out)
     }
 
     /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of
     /// their keys. A range whose end is below its start is empty. The pairs of range `i` are from `out.offsets[i]` to
     /// `out.offsets[i + 1]`.
     ///
-    /// A round of look-ups finds one pair of each range, in two launches; there are `k` rounds, or as many as the index has pairs if
-    /// these are fewer. The first pairs of ranges are copied at once: [`limit`](Self::limit).
+    /// They are located and copied as those of [`range`](Self::range) are, and then turned around in place.
     ///
     /// ```
     /// use lanetree::{Device, DeviceRanges, LaneTree, NearestScratch};
@@ -156,11 +160,70 @@ impl<I: FixedIndex> OnStream<'_, I> {
         scratch: &mut NearestScratch<I::Key, I::Value>,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
-        range_last(self, (starts, ends), k, scratch, out)
+        self.options.check("range_last", Uses::Nothing)?;
+        check_ranges(self, starts.len(), out)?;
+        let asked = begin_last(self, (starts, ends), k, scratch)?;
+        self.count_sides(starts.len(), asked, scratch, &mut out.offsets)?;
+        self.find(ends, asked, k.min(self.index.len()), scratch, out)
+    }
+
+    /// Counts the pairs of each query. On one side it also finds where they begin.
+    fn count_sides(
+        &self,
+        count: usize,
+        asked: Asked,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        offsets: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let (stream, k) = (self.stream, asked.k);
+        if asked.has_below && asked.has_above {
+            return count_sides(self, count, asked, scratch, offsets);
+        }
+        let NearestScratch { below, above, ranges, .. } = scratch;
+        let RangeScratch { cursors, counts, scan } = ranges;
+        if asked.has_below {
+            let (starts, ends) = (&below.far, &below.sought);
+            let all = Bounds { count, starts, ends, limits: None, limit: u64::MAX };
+            self.locate_into(all, Some(cursors), &mut below.left)?;
+            add_counts(stream, count, &below.left, None, k, counts)?;
+        } else {
+            let (starts, ends) = (&above.sought, &above.far);
+            self.locate_into(Bounds { count, starts, ends, limits: None, limit: k }, Some(cursors), counts)?;
+        }
+        exclusive_scan(stream, counts, count, offsets, scan)
+    }
+
+    /// Finds the pairs of queries that were counted, on both sides in as many rounds.
+    fn find(
+        &self,
+        queries: &Buffer<I::Key>,
+        asked: Asked,
+        rounds: u64,
+        scratch: &mut NearestScratch<I::Key, I::Value>,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        let (count, stream) = (queries.len(), self.stream);
+        match (asked.has_below, asked.has_above) {
+            (true, true) => find_rounds(self, queries, asked, rounds, scratch, out),
+            (true, false) => {
+                let (skips, capacity) = (&mut scratch.below.left, out.capacity());
+                keep_last(stream, count, skips, &out.offsets, capacity)?;
+                self.gather_after(count, &scratch.ranges, Some(skips), out)?;
+                let DeviceRanges { offsets, keys, values } = out;
+                if !keys.is_empty() {
+                    reverse_rows::<BitsOf<I>, _>(stream, count, offsets, capacity, keys)?;
+                }
+                if !I::Value::IS_SOME {
+                    return Ok(());
+                }
+                reverse_rows::<<I::Value as Value>::Word, _>(stream, count, offsets, capacity, values)
+            }
+            _ => self.gather(count, &scratch.ranges, out),
+        }
     }
 }
 
-/// [`OnStream::k_nearest`].
+/// [`OnStream::k_nearest`], in rounds of look-ups whatever the sides are.
 #[doc(hidden)]
 pub fn k_nearest<S: Steps>(
     on: &S,
@@ -172,11 +235,12 @@ pub fn k_nearest<S: Steps>(
 ) -> Result<()> {
     on.options().check("k_nearest", Uses::Nothing)?;
     check_ranges(on, queries.len(), out)?;
-    let asked = begin_nearest(on, queries, k, how, scratch, &mut out.offsets)?;
+    let asked = begin_nearest(on, queries, k, how, scratch)?;
+    count_sides(on, queries.len(), asked, scratch, &mut out.offsets)?;
     find_rounds(on, queries, asked, k.min(on.len()), scratch, out)
 }
 
-/// [`OnStream::range_last`].
+/// [`OnStream::range_last`], in rounds of look-ups.
 #[doc(hidden)]
 pub fn range_last<S: Steps>(
     on: &S,
@@ -187,18 +251,18 @@ pub fn range_last<S: Steps>(
 ) -> Result<()> {
     on.options().check("range_last", Uses::Nothing)?;
     check_ranges(on, starts.len(), out)?;
-    let asked = begin_last(on, (starts, ends), k, scratch, &mut out.offsets)?;
+    let asked = begin_last(on, (starts, ends), k, scratch)?;
+    count_sides(on, starts.len(), asked, scratch, &mut out.offsets)?;
     find_rounds(on, ends, asked, k.min(on.len()), scratch, out)
 }
 
-/// Makes the sides of queries, and counts their pairs.
+/// Makes the sides of queries.
 fn begin_nearest<S: Steps>(
     on: &S,
     queries: &Buffer<S::Key>,
     k: u64,
     how: &AsOf,
     scratch: &mut NearestScratch<S::Key, S::Value>,
-    offsets: &mut Buffer<u64>,
 ) -> Result<Asked> {
     how.rule::<S::Key>()?;
     let direction = how.direction();
@@ -223,7 +287,6 @@ fn begin_nearest<S: Steps>(
         let out = (&mut above.sought, &mut above.far);
         JoinBounds::of_ranges(closed).first_on_stream(stream, count, queries, highs, out)?;
     }
-    count_sides(on, count, asked, scratch, offsets)?;
     Ok(asked)
 }
 
@@ -233,13 +296,11 @@ fn begin_last<S: Steps>(
     (starts, ends): (&Buffer<S::Key>, &Buffer<S::Key>),
     k: u64,
     scratch: &mut NearestScratch<S::Key, S::Value>,
-    offsets: &mut Buffer<u64>,
 ) -> Result<Asked> {
     let asked = Asked { k, has_below: true, has_above: false, ties_above: false };
     check_scratch(on, starts.len(), starts, scratch)?;
     let SideScratch { far, sought, .. } = &mut scratch.below;
     JoinBounds::of_ranges(Closed::Both).on_stream(on.stream(), starts, ends, far, sought)?;
-    count_sides(on, starts.len(), asked, scratch, offsets)?;
     Ok(asked)
 }
 
@@ -271,7 +332,7 @@ fn count_sides<S: Steps>(
     }
     let counts = match (asked.has_below, asked.has_above) {
         (true, true) => {
-            add_counts(stream, count, &below.left, &above.left, k, &mut ranges.counts)?;
+            add_counts(stream, count, &below.left, Some(&above.left), k, &mut ranges.counts)?;
             &ranges.counts
         }
         (true, false) => &below.left,
@@ -318,9 +379,9 @@ pub(super) fn k_nearest_many<I: FixedIndex>(
     how: &AsOf,
 ) -> Result<Ranges<I::Key, I::Value>> {
     how.rule::<I::Key>()?;
-    in_pieces(index, queries.len(), |on, piece, scratch, offsets| {
+    in_pieces(index, queries.len(), |on, piece, scratch| {
         let queries = index.device().upload(&queries[piece])?;
-        let asked = begin_nearest(on, &queries, k, how, scratch, offsets)?;
+        let asked = begin_nearest(on, &queries, k, how, scratch)?;
         Ok((queries, asked))
     })
 }
@@ -335,9 +396,9 @@ pub(super) fn range_last_many<I: FixedIndex>(
     if starts.len() != ends.len() {
         return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
     }
-    in_pieces(index, starts.len(), |on, piece, scratch, offsets| {
+    in_pieces(index, starts.len(), |on, piece, scratch| {
         let (starts, ends) = (index.device().upload(&starts[piece.clone()])?, index.device().upload(&ends[piece])?);
-        let asked = begin_last(on, (&starts, &ends), k, scratch, offsets)?;
+        let asked = begin_last(on, (&starts, &ends), k, scratch)?;
         Ok((ends, asked))
     })
 }
@@ -353,7 +414,6 @@ fn in_pieces<I: FixedIndex>(
         &OnStream<'_, I>,
         Range<usize>,
         &mut NearestScratch<I::Key, I::Value>,
-        &mut Buffer<u64>,
     ) -> Result<(Buffer<I::Key>, Asked)>,
 ) -> Result<Ranges<I::Key, I::Value>> {
     // Of no queries, too.
@@ -366,7 +426,8 @@ fn in_pieces<I: FixedIndex>(
     let mut pieces = RowPieces::new(len, PIECE, MOST_ROWS);
     while let Some(piece) = pieces.piece() {
         let mut offsets = device.alloc(piece.len() + 1)?;
-        let (queries, asked) = begin(&on, piece.clone(), &mut scratch, &mut offsets)?;
+        let (queries, asked) = begin(&on, piece.clone(), &mut scratch)?;
+        on.count_sides(piece.len(), asked, &mut scratch, &mut offsets)?;
         let (rows, before) = (offsets.to_vec()?, all.keys.len());
         let counted = rows[piece.len()];
         let bytes = (size_of::<I::Key>() + size_of::<I::Value>()) as u128;
@@ -377,7 +438,7 @@ fn in_pieces<I: FixedIndex>(
         let rounds = rows.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
         let pairs = usize::try_from(counted).unwrap_or(usize::MAX);
         let mut out = DeviceRanges { offsets, keys: device.alloc(pairs)?, values: device.alloc(pairs)? };
-        find_rounds(&on, &queries, asked, rounds, &mut scratch, &mut out)?;
+        on.find(&queries, asked, rounds, &mut scratch, &mut out)?;
         make_room(&mut all.keys, pairs)?;
         make_room(&mut all.values, pairs)?;
         all.offsets.extend(rows[1..].iter().map(|&row| row + before as u64));

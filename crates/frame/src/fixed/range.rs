@@ -7,7 +7,7 @@ use lanetree_base::Result;
 use lanetree_base::error::check_buffer;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
-use lanetree_base::room::zeroed;
+use lanetree_base::room::{copied, zeroed};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
@@ -103,12 +103,12 @@ impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
 
 /// The bounds of a batch of ranges on the device.
 #[derive(Clone, Copy)]
-struct Bounds<'a, K> {
-    count: usize,
-    starts: &'a Buffer<K>,
-    ends: &'a Buffer<K>,
-    limits: Option<&'a Buffer<u64>>,
-    limit: u64,
+pub(super) struct Bounds<'a, K> {
+    pub(super) count: usize,
+    pub(super) starts: &'a Buffer<K>,
+    pub(super) ends: &'a Buffer<K>,
+    pub(super) limits: Option<&'a Buffer<u64>>,
+    pub(super) limit: u64,
 }
 
 impl<I: FixedIndex> OnStream<'_, I> {
@@ -200,7 +200,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.locate_into(bounds, Some(&mut scratch.cursors), &mut scratch.counts)
     }
 
-    fn locate_into(
+    /// Finds where each range begins, unless that is not wanted, and counts its pairs.
+    pub(super) fn locate_into(
         &self,
         bounds: Bounds<'_, I::Key>,
         cursors: Option<&mut Buffer<u64>>,
@@ -254,10 +255,22 @@ impl<I: FixedIndex> OnStream<'_, I> {
         Ok(())
     }
 
+    /// Copies the pairs of the first `count` ranges, which were located, to where the offsets say.
     pub(super) fn gather(
         &self,
         count: usize,
         scratch: &RangeScratch,
+        out: &mut DeviceRanges<I::Key, I::Value>,
+    ) -> Result<()> {
+        self.gather_after(count, scratch, None, out)
+    }
+
+    /// [`OnStream::gather`] without as many of each range's first pairs as there are `skips`.
+    pub(super) fn gather_after(
+        &self,
+        count: usize,
+        scratch: &RangeScratch,
+        skips: Option<&Buffer<u64>>,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
         let capacity = out.capacity();
@@ -266,7 +279,16 @@ impl<I: FixedIndex> OnStream<'_, I> {
         }
         if self.stream.device().kind() == DeviceKind::Host {
             let tree = self.index.view().expect("a tree on the host is in main memory");
-            let cursors = &scratch.cursors.as_slice().expect("a buffer of the host")[..count];
+            let mut cursors = &scratch.cursors.as_slice().expect("a buffer of the host")[..count];
+            let mut begins;
+            if let Some(skips) = skips {
+                begins = copied(cursors)?;
+                begins
+                    .iter_mut()
+                    .zip(skips.as_slice().expect("a buffer of the host"))
+                    .for_each(|(rank, skip)| *rank += skip);
+                cursors = &begins;
+            }
             let offsets = &out.offsets.as_slice().expect("a buffer of the host")[..=count];
             let keys = out.keys.as_mut_slice().expect("a buffer of the host");
             let values = &mut out.values.as_mut_slice().expect("a buffer of the host")[..capacity];
@@ -281,10 +303,11 @@ impl<I: FixedIndex> OnStream<'_, I> {
             return Ok(());
         }
         let (cursors, offsets) = (scratch.cursors.read_on(self.stream)?, out.offsets.read_on(self.stream)?);
-        let rows = first_pairs_of((cursors, offsets), count, capacity);
+        let rows =
+            GatherRows { skips: optional(skips, self.stream)?, ..first_pairs_of((cursors, offsets), count, capacity) };
         let keys = if out.keys.is_empty() { GlobalMut::null() } else { out.keys.write_on(self.stream)?.cast() };
         let pairs = (keys, out.values.write_on(self.stream)?);
-        // SAFETY: cursors and offsets were written just now for this tree and this number of ranges; the outputs have
+        // SAFETY: cursors, skips and offsets were written just now for this tree and this number of ranges; the outputs have
         // room for `capacity` pairs; the pointers are for this stream.
         unsafe { self.index.launch_gather(self.stream, &rows, capacity, pairs) }
     }
@@ -355,5 +378,6 @@ pub(super) fn rows_of(
     // What comes from a row that begins before the window is a part.
     let is_whole = part == GatherRows::WHOLE || pairs.start == 0 && len <= part;
     let (part, parts) = if is_whole { (GatherRows::WHOLE, 0) } else { (part, len.div_ceil(part)) };
-    GatherRows { cursors, offsets, count: count as u64, first: pairs.start, end: pairs.end, part, parts }
+    let skips = Global::null();
+    GatherRows { cursors, skips, offsets, count: count as u64, first: pairs.start, end: pairs.end, part, parts }
 }

@@ -43,7 +43,7 @@ pub trait Steps {
     /// [`Error::Runtime`](lanetree_base::Error::Runtime) for a buffer or a stream of another device.
     fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()>;
 
-    /// Which keys are present, and, if wanted, how many are below each; otherwise the ranks become anything.
+    /// Which keys are present, and, if it `has_ranks`, how many are below each; otherwise the ranks become anything.
     ///
     /// # Errors
     /// Those of a look-up.
@@ -52,7 +52,8 @@ pub trait Steps {
         count: usize,
         queries: &Buffer<Self::Key>,
         hits: &mut Buffer<u32>,
-        ranks: (&mut Buffer<u64>, bool),
+        ranks: &mut Buffer<u64>,
+        has_ranks: bool,
     ) -> Result<()>;
 
     /// How many pairs of each range there are, `limit` at most.
@@ -153,7 +154,8 @@ impl<I: FixedIndex> Steps for OnStream<'_, I> {
         count: usize,
         queries: &Buffer<I::Key>,
         hits: &mut Buffer<u32>,
-        (ranks, has_ranks): (&mut Buffer<u64>, bool),
+        ranks: &mut Buffer<u64>,
+        has_ranks: bool,
     ) -> Result<()> {
         self.index.check_tuning(self.tuning())?;
         if count == 0 {

@@ -70,7 +70,8 @@ impl<K: Key, V: Word> Builder<K, V> {
         Self { fill: Some(fill), ..self }
     }
 
-    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept.
+    /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept. For the first, or an error:
+    /// [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules).
     ///
     /// Sorts a copy of the pairs with all of rayon's threads; returns when the tree is on the device.
     ///

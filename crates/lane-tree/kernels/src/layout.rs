@@ -478,10 +478,8 @@ impl Quantiser {
 /// far that the node's own keys could be told apart less well. `to` is the last key below the node. So keys that are inserted
 /// between two nodes are found by look-ups too, which do not ask how far a key is.
 #[inline(always)]
-pub fn covered<K: KeyWord>(from: K, to: K, (next, has_next): (K, bool)) -> K {
-    if !has_next {
-        return to;
-    }
+pub fn covered<K: KeyWord>(from: K, to: K, next: Option<K>) -> K {
+    let Some(next) = next else { return to };
     let before_next = next.wrapping_add(K::MAX);
     let is_near = before_next.wrapping_sub(from).shr(1) <= to.wrapping_sub(from);
     if is_near { before_next } else { to }

@@ -93,7 +93,7 @@ unsafe fn divide<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool
         (
             simt.load(args.firsts, at, Hint::ReadOnly),
             simt.load(args.lasts, at, Hint::ReadOnly),
-            (simt.load(args.firsts, next, Hint::ReadOnly), has_next),
+            has_next.then_some(simt.load(args.firsts, next, Hint::ReadOnly)),
         )
     };
     let mut number = 0;
@@ -115,7 +115,7 @@ unsafe fn divide<S: Simt, K: KeyWord>(simt: S, args: &UpperArgs<K>, writes: bool
             let from = simt.shuffle(FULL_MASK, first, start);
             let to = simt.shuffle(FULL_MASK, last, end - 1);
             let following = simt.shuffle(FULL_MASK, first, if end < len { end } else { 0 });
-            let next = if end < len { (following, true) } else { after };
+            let next = if end < len { Some(following) } else { after };
             Quantiser::halves(from, covered(from, to, next))
         };
         let before = quantiser.place(simt.shuffle_up(FULL_MASK, last, 1));

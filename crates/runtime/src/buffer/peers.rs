@@ -116,7 +116,8 @@ impl<T: Pod> Buffer<T> {
     pub unsafe fn copy_from_address(
         &mut self,
         stream: &Stream,
-        (from, bytes): (Global<u8>, usize),
+        from: Global<u8>,
+        bytes: usize,
         from_stream: &Stream,
     ) -> Result<()> {
         let action = "copying from an address of a device";
