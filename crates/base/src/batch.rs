@@ -7,7 +7,8 @@ use crate::{Buffer, OpKind};
 /// order: of several with the same key, the last one decides.
 ///
 /// The number of operations is `keys.len()`. The other buffers have at least this number of elements, and all of them are
-/// on the device of the index; `apply_on` checks both. Keys may be in any order.
+/// on the device of the index; `apply_on` checks both. Keys may be in any order. From a slice of [`Op`](crate::Op)s,
+/// `primitives::UploadedOperations` makes such buffers.
 ///
 /// ```
 /// use lanetree::lane_tree::UpdateScratch;

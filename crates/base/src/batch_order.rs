@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum BatchOrder {
-    /// Nothing: neighbours in the batch are far apart in the tree.
+    /// Nothing: neighbours in the batch are far apart in the tree (the default).
     #[default]
     Random,
     /// Sorted by their upper bits, or otherwise clustered: neighbours mostly share their upper nodes.

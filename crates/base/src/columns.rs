@@ -22,10 +22,30 @@ use lanetree_runtime::{Buffer, DeviceKind, Stream};
 /// assert!(minus_zero == zero && nan == other_nan && infinity < nan);
 /// assert!(FloatOrder::Total.key(-0.0_f64) < FloatOrder::Total.key(0.0_f64));
 /// ```
+///
+/// An index over floats:
+///
+/// ```
+/// use lanetree::{Device, F64, FloatOrder, LaneTree};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let order = FloatOrder::Canonical;
+/// let keys = [1.5, f64::NAN, -0.0, -7.0].map(|number| order.key(number));
+/// let index = LaneTree::build(&Device::host(), &keys, &[0_u32, 1, 2, 3])?;
+/// assert_eq!(index.get_many(&[0.0, -f64::NAN].map(|number| order.key(number)))?, [Some(2), Some(1)]);
+/// // All that are not below zero, without NaN.
+/// let found = index.range_many([order.key(0.0)..=order.key(f64::INFINITY)])?;
+/// assert_eq!(found.values, [2, 0]);
+/// assert_eq!(found.keys.iter().map(|key| key.get()).collect::<Vec<f64>>(), [0.0, 1.5]);
+/// // In total order -0.0 and 0.0 are two keys: `F64::new`.
+/// assert!(F64::new(-0.0) < F64::new(0.0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FloatOrder {
-    /// Floats of different bits are different keys, in the order of `total_cmp`: -0.0 is below 0.0, and NaNs are below or above
+    /// The default. Floats of different bits are different keys, in the order of `total_cmp`: -0.0 is below 0.0, and NaNs are below or above
     /// all numbers by their sign. [`F64::new`] makes the same keys.
     #[default]
     Total,

@@ -29,7 +29,7 @@ runtime::errors! {
             values: usize,
         },
 
-        /// The input of a build from sorted pairs is not sorted.
+        /// The input of a call that takes sorted pairs or keys is not sorted.
         #[error(
             "keys[{index}] = {key} is below {} = {previous}: sort the pairs, or use the build that sorts them",
             before("keys", *index)
@@ -170,7 +170,7 @@ runtime::errors! {
             device: String,
         },
 
-        /// An option of a build that is not possible.
+        /// An option of a build or a query that is not possible, or a list of devices.
         #[error("{what} of {value} is not possible: choose {allowed}")]
         OptionValue {
             /// Which option.
@@ -330,7 +330,7 @@ runtime::errors! {
             device: String,
         },
 
-        /// A query for ranks in a tree whose leaves are not in order.
+        /// A query that needs leaves or values in order, of an index where they are not: ranks, and in a multi-map ranges and scans.
         #[error(
             "{query} is not available, because keys were inserted or removed since the tree was built: call `compact` first"
         )]

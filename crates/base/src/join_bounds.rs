@@ -19,7 +19,7 @@ const TASK: usize = 1 << 14;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Closed {
-    /// `low <= key <= high`.
+    /// `low <= key <= high` (the default).
     #[default]
     Both,
     /// `low <= key < high`.

@@ -8,7 +8,7 @@ use lanetree_layout::Value;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum JoinKind {
-    /// A row for each match.
+    /// A row for each match (the default).
     #[default]
     Inner,
     /// A row for each match, and one for each probe without a match. The row on the index's side of these is [`no_row`].

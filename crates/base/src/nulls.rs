@@ -219,7 +219,7 @@ impl NullOrder {
 /// What a build does with rows whose key is null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Nulls {
-    /// Such a row is an error, which names the first one.
+    /// Such a row is an error, which names the first one (the default).
     #[default]
     Refuse,
     /// Such rows are left out, as no look-up finds them. For an index that holds them, [`NullOrder`] makes keys of them.
@@ -230,7 +230,7 @@ pub enum Nulls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Duplicates {
-    /// The last row of a key is kept.
+    /// The last row of a key is kept (the default).
     #[default]
     Last,
     /// The first row of a key is kept.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 /// One operation of a batch. A batch has the effect of its operations one after another, in the batch's
-/// order; so the last write to a key wins.
+/// order; so the last write to a key wins. In host form an index takes a slice of them (`apply`); for device form
+/// `primitives::UploadedOperations` puts them into buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<K, V> {
     /// Inserts a pair, or replaces the value of a key that is present.
@@ -63,12 +64,12 @@ impl<K, V> Op<K, V> {
 /// pairs reports of the same batch, except for the [path](UpdateReport::path).
 ///
 /// ```
-/// use lanetree::{Device, Harmonia, Op, apply_to_map};
+/// use lanetree::{Device, LaneTree, Op, apply_to_map};
 /// use std::collections::BTreeMap;
 ///
 /// # fn main() -> lanetree::Result<()> {
 /// let mut map = BTreeMap::from([(1_u64, 10_u32), (2, 20)]);
-/// let mut tree = Harmonia::build(&Device::host(), &[1, 2], &[10, 20])?;
+/// let mut tree = LaneTree::build(&Device::host(), &[1, 2], &[10, 20])?;
 /// let ops = [Op::Remove(2), Op::Insert(4, 40), Op::Update(4, 41), Op::Update(9, 90)];
 /// let (expected, report) = (apply_to_map(&mut map, &ops), tree.apply(&ops)?);
 /// assert_eq!((report.inserted, report.removed), (expected.inserted, expected.removed));
@@ -114,6 +115,9 @@ pub enum UpdatePath {
 
 /// What a batch did. The counts are of distinct keys: all operations of a key together count as one. Only a multi-map's are of pairs:
 /// those that it inserted and removed, and the elements of the batch that found nothing to remove.
+///
+/// What counts is what there was before the batch and after it. An absent key that is inserted and removed again is `unmatched`, a
+/// present one that is removed and inserted again is `replaced`. [`apply_to_map`] reports the same of a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct UpdateReport {

@@ -161,7 +161,8 @@ fn inclusive<K: AnyKey>(range: &KeyRange<K>) -> Option<(K, K)> {
 }
 
 /// The results of a batch of ranges, in compressed sparse row form: the pairs of range *i* are those
-/// from `offsets[i]` to `offsets[i + 1]`, in ascending order of their keys.
+/// from `offsets[i]` to `offsets[i + 1]`, in ascending order of their keys: of `k_nearest_many` the nearest first, of `range_last_many`
+/// in descending order.
 ///
 /// These are plain vectors; take one to save a copy: `core::mem::take(&mut ranges.values)`. The rest can be passed to
 /// `range_many_into` again, whatever it holds.

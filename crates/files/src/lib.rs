@@ -4,17 +4,20 @@
 //! use lanetree::files::{Load, Save};
 //! use lanetree::{Device, LaneTree};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("index");
-//! let device = Device::host();
-//! let index = LaneTree::build(&device, &[10_u64, 20], &[1_u64, 2])?;
-//! index.save(&path)?;
-//! let index = LaneTree::<u64, u64>::builder().load(&device, &path)?;
-//! assert_eq!(index.pairs()?, [(10, 1), (20, 2)]);
-//! # Ok(())
-//! # }
+//! fn main() -> lanetree::files::Result<()> {
+//!     let path = std::env::temp_dir().join("pairs.lanetree");
+//! #   let folder = tempfile::tempdir().expect("a folder");
+//! #   let path = folder.path().join("index");
+//!     let device = Device::host();
+//!     let index = LaneTree::build(&device, &[10_u64, 20], &[1_u64, 2])?;
+//!     index.save(&path)?;
+//!     let index = LaneTree::<u64, u64>::builder().load(&device, &path)?;
+//!     assert_eq!(index.pairs()?, [(10, 1), (20, 2)]);
+//!     Ok(())
+//! }
 //! ```
+//!
+//! The errors are [`Error`]; `?` makes it of an error of the library, not the other way round.
 //!
 //! A file has sorted pairs, not nodes, so it outlives layouts, and any index can load what another one has saved. The page
 //! `docs/format.md` of the repository draws the format, and says what readers refuse.

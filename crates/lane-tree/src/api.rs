@@ -13,7 +13,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 
     /// Builds an index over pairs in any order. Of equal keys, the last one's value is kept. For the first, or an
-    /// error: [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules).
+    /// error: [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules), whose page has
+    /// an example.
     ///
     /// # Errors
     /// As [`Builder::build`].

@@ -66,7 +66,8 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
     }
 
     /// Builds a tree over pairs in any order. Of equal keys, the last one's value is kept. For the first, or an
-    /// error: [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules).
+    /// error: [`IndexBuilder::build_by`](lanetree_frame::IndexBuilder::build_by) with [`BuildRules`](lanetree_frame::BuildRules), whose page has
+    /// an example.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Fill`] and [`Error::OptionValue`] for options that no tree has; [`Error::TooManyLeaves`] for more than 2^32

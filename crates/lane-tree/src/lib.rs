@@ -164,6 +164,8 @@ use parts::Parts;
 /// | `get_mut` | [`update_many`](Self::update_many) |
 /// | `range` | [`range_many`](Self::range_many), [`count_range_many`](Self::count_range_many); of one range: [`range`](Self::range) |
 /// | `range(..=key).next_back()` | [`predecessor_many`](Self::predecessor_many) |
+/// | `range(..key).next_back()` | [`asof_many`](Self::asof_many), `&AsOf::backward().strict(true)` |
+/// | `range(low..=high).rev().take(k)` | [`range_last_many`](Self::range_last_many) |
 /// | `range(key..).next()` | [`successor_many`](Self::successor_many) |
 /// | `iter`, `first_key_value`, `last_key_value` | [`iter`](Self::iter), [`first`](Self::first), [`last`](Self::last) |
 /// | `len`, `clone`, `clear` | [`len`](Self::len), [`try_clone`](Self::try_clone), [`clear`](Self::clear) |

@@ -98,16 +98,17 @@
 //! use lanetree::files::{Load, Save};
 //! use lanetree::{Device, LaneTree};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("index");
-//! let device = Device::best();
-//! let index = LaneTree::build(&device, &[10_u64, 20], &[1_u64, 2])?;
-//! index.save(&path)?;
-//! let index = LaneTree::<u64, u64>::builder().load(&device, &path)?;
-//! assert_eq!(index.get(&20)?, Some(2));
-//! # Ok(())
-//! # }
+//! fn main() -> lanetree::files::Result<()> {
+//!     let path = std::env::temp_dir().join("pairs.lanetree");
+//! #   let folder = tempfile::tempdir().expect("a folder");
+//! #   let path = folder.path().join("index");
+//!     let device = Device::best();
+//!     let index = LaneTree::build(&device, &[10_u64, 20], &[1_u64, 2])?;
+//!     index.save(&path)?;
+//!     let index = LaneTree::<u64, u64>::builder().load(&device, &path)?;
+//!     assert_eq!(index.get(&20)?, Some(2));
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Memory

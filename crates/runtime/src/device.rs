@@ -95,7 +95,8 @@ impl Device {
 
     /// A new emulated device (feature `emulator`, off by default), with seed 0, as the smallest card that is supported
     /// ([`Card::SMALLEST`]): what it runs, every card runs. Its kernels see only its own buffers; its streams run late: see
-    /// [the crate](crate).
+    /// [the crate `runtime`](crate). A test with several devices gives each a seed of its own
+    /// ([`Device::emulated_with_seed`]), so that messages tell them apart.
     #[cfg(feature = "emulator")]
     pub fn emulated() -> Self {
         Self::emulated_with_seed(0)
@@ -307,7 +308,7 @@ impl Device {
     /// Runs `work`, and counts what the kernels do that any thread launches on this device meanwhile. Memory
     /// transactions are counted for loads from `addresses` (`0..usize::MAX`: all); see
     /// [`Options::count_transactions`](lanetree_simt::emulator::Options::count_transactions). Not to be nested. `None`
-    /// but on the emulator.
+    /// except on the emulator. With feature `check` only.
     #[cfg(feature = "check")]
     pub fn count_launches<R>(
         &self,

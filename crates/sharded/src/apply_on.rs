@@ -15,7 +15,8 @@ use lanetree_primitives::{MOST_OPERATIONS, RadixSortScratch, radix_argsort};
 use lanetree_runtime::PeerPart;
 use std::sync::{Mutex, PoisonError};
 
-/// Scratch memory of [`Sharded::apply_on`], reusable for the next batches of the same index: it grows with them. For keys and values
+/// Scratch memory of [`Sharded::apply_on`], reusable for the next batches of the same index. Made by `default()`, without memory at
+/// first: it grows with the batches. For keys and values
 /// of 8 bytes it takes about 35 bytes for each operation on the batch's device, and on each shard's what a LaneTree's batches take.
 pub struct ShardedUpdateScratch<K: AnyKey, V> {
     divider: Option<Divider<K, V>>,

@@ -39,7 +39,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedIndex::get_many`]; [`Error::OptionValue`] for a distance between floats.
+    /// As [`OrderedIndex::get_many`]; [`Error::OptionValue`] for a distance between floats, and for `Ties::Both`.
     pub fn asof_many(&self, keys: &[K], how: &AsOf) -> Result<Neighbors<K, I::Value>> {
         asof_on_host(how, keys, |side, keys| match side {
             Side::Upper => self.predecessor_many(keys),

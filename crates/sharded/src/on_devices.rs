@@ -49,6 +49,25 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
 }
 
 /// Queries of a [`Sharded`] in device form: see [`Sharded::on`].
+///
+/// ```
+/// use lanetree::{Device, DeviceRanges, LaneTree, Sharded};
+///
+/// # fn main() -> lanetree::Result<()> {
+/// let devices = [Device::emulated_with_seed(0), Device::emulated_with_seed(1)];
+/// let index = Sharded::build(&devices, LaneTree::builder(), &[10_u64, 20, 30, 60], &[1_u32, 2, 3, 6])?;
+/// let (here, stream) = (&devices[0], devices[0].stream()?);
+/// // Look-ups with a hit mask: a bit for each query.
+/// let (queries, mut values, mut hits) = (here.upload(&[60, 61])?, here.alloc(2)?, here.alloc(1)?);
+/// index.on(&stream).hits(&mut hits).miss(0).get(&queries, &mut values)?;
+/// assert_eq!((values.to_vec()?, hits.to_vec()?), (vec![6, 0], vec![0b01]));
+/// // A range over both shards; there is no scratch memory to pass.
+/// let (starts, ends, mut out) = (here.upload(&[15])?, here.upload(&[60])?, DeviceRanges::new(here, 1, 8)?);
+/// index.on(&stream).range(&starts, &ends, &mut out)?;
+/// assert_eq!((out.offsets.to_vec()?, &out.keys.to_vec()?[..3]), (vec![0, 3], &[20, 30, 60][..]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct OnDevices<'a, I: OrderedIndex<Domain: AnyKey>> {
     pub(crate) index: &'a Sharded<I>,
     pub(crate) stream: &'a Stream,

@@ -24,7 +24,12 @@ use std::borrow::Cow;
 /// A batch is split by its keys, and the results are put back in the batch's order. Of a batch on a device ([`Sharded::on`]) the
 /// device does both; a batch in pinned memory ([`Sharded::get_many_pinned`]) goes in a part over each device's own bus, and each device
 /// does so with its part. The CPU splits other host batches of shards on GPUs. Batches of changes are all or nothing over all shards.
-/// Memory grows with the number of cards; what batches take is in the guide.
+/// Memory grows with the number of cards; `docs/guide/several-gpus.md` of the repository says what batches take.
+///
+/// In host form it has the calls of [`OrderedIndex`] (import the trait; ranges are a slice of [`KeyRange`](lanetree_frame::KeyRange)s),
+/// [`asof_many`](Self::asof_many), [`get_many_pinned`](Self::get_many_pinned) and [`iter`](Self::iter), which goes forwards only. In
+/// device form ([`on`](Self::on)) it has what [`OnDevices`](crate::OnDevices) has: the last pairs of ranges and the `k` nearest pairs,
+/// too. For a single key make a batch of one.
 ///
 /// It is built from any index over keys of a fixed size ([`IndexBuilder`]), and several shards may be on one device.
 ///
@@ -33,7 +38,7 @@ use std::borrow::Cow;
 ///
 /// # fn main() -> lanetree::Result<()> {
 /// // Of a host with two GPUs: [Device::cuda(0)?, Device::cuda(1)?].
-/// let devices = [Device::emulated(), Device::emulated()];
+/// let devices = [Device::emulated_with_seed(0), Device::emulated_with_seed(1)];
 /// let keys: Vec<u64> = (0..1000).map(|i| i * 7).collect();
 /// let values: Vec<u64> = (0..1000).collect();
 /// let mut index = Sharded::build(&devices, LaneTree::builder(), &keys, &values)?;

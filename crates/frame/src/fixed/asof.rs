@@ -9,7 +9,7 @@ use lanetree_simt::Near;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Direction {
-    /// The last key at or below it: the latest quote before a trade.
+    /// The last key at or below it: the latest quote before a trade (the default).
     #[default]
     Backward,
     /// The first key at or above it.
@@ -22,12 +22,12 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Ties {
-    /// The one below.
+    /// The one below (the default).
     #[default]
     Backward,
     /// The one above.
     Forward,
-    /// Both: in an as-of join. A look-up has one answer, and refuses it.
+    /// Both: in an as-of join. A look-up of one answer refuses it; to the `k` nearest pairs it is as `Backward`.
     Both,
 }
 
@@ -51,6 +51,10 @@ pub enum Ties {
 /// let trades = [(1, 199), (1, 250), (2, 100)].map(Composite::from);
 /// let rows = index.asof_many(&trades, &AsOf::backward().tolerance(60))?;
 /// assert_eq!(rows, [None, Some((quotes[1], 11)), None]);
+/// // The first quote after each trade; the nearest one.
+/// let later = index.asof_many(&trades[..1], &AsOf::forward().strict(true))?;
+/// let nearest = index.asof_many(&trades[..1], &AsOf::nearest())?;
+/// assert_eq!((later[0], nearest[0]), (Some((quotes[1], 11)), Some((quotes[1], 11))));
 /// # Ok(())
 /// # }
 /// ```
@@ -89,8 +93,8 @@ impl AsOf {
         Self::new(Direction::Forward)
     }
 
-    /// The nearer of both neighbours; of two at the same distance the one below, unless [`AsOf::ties`] says otherwise. Not for
-    /// floats.
+    /// The nearer of both neighbours; of two at the same distance the one below, unless [`AsOf::ties`] says otherwise. Queries of
+    /// float keys refuse it with [`Error::OptionValue`](lanetree_base::Error::OptionValue).
     pub fn nearest() -> Self {
         Self::new(Direction::Nearest)
     }
@@ -101,7 +105,8 @@ impl AsOf {
         Self { is_strict, ..self }
     }
 
-    /// The largest distance at which a neighbour counts, in units of the key, or of its second key. Not for floats.
+    /// The largest distance at which a neighbour counts, in units of the key, or of its second key. Queries of float
+    /// keys refuse it with [`Error::OptionValue`](lanetree_base::Error::OptionValue).
     #[must_use]
     pub fn tolerance(self, most: u64) -> Self {
         Self { tolerance: Some(most), ..self }

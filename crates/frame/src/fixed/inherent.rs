@@ -448,7 +448,8 @@ macro_rules! inherent_forms {
             /// within the distance and the group that [`AsOf`](lanetree_frame::fixed::AsOf) says. Of two that are equally near, the one
             /// below is first, unless it says otherwise. With [`AsOf::backward`](lanetree_frame::fixed::AsOf::backward) these are the
             /// last `k` pairs at or below a key, in descending order. On one side they are copied as those of ranges are; for
-            /// both sides a batch takes `k` rounds of look-ups.
+            /// both sides a batch takes `k` rounds of look-ups. [`Ties::Both`](lanetree_frame::fixed::Ties::Both) is as
+            /// `Backward`.
             ///
             /// ```
             #[doc = concat!("use lanetree::{AsOf, Device, ", stringify!($index), "};")]
@@ -464,7 +465,8 @@ macro_rules! inherent_forms {
             /// ```
             ///
             /// # Errors
-            /// As [`asof_many`](Self::asof_many).
+            /// As [`get_many`](Self::get_many); [`OptionValue`](lanetree_frame::Error::OptionValue) for a distance between floats;
+            /// [`TooManyRows`](lanetree_frame::Error::TooManyRows) if main memory has no room for the pairs.
             pub fn k_nearest_many(
                 &self,
                 keys: &[$k],
@@ -475,8 +477,8 @@ macro_rules! inherent_forms {
             }
 
             /// The last pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `k` of each, in descending order
-            /// of their keys. A range whose end is below its start is empty. A batch takes `k` rounds of look-ups; the first pairs of
-            /// ranges, [`range_many`](Self::range_many) with limits, are copied at once.
+            /// of their keys. A range whose end is below its start is empty. They are copied as those of
+            /// [`range_many`](Self::range_many) are, and turned around.
             ///
             /// ```
             #[doc = concat!("use lanetree::{Device, ", stringify!($index), "};")]

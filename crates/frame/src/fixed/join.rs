@@ -9,7 +9,8 @@ use lanetree_primitives as primitives;
 use lanetree_primitives::{Keys, KeysMut, Pairs, PairsMut, SelectScratch};
 use lanetree_runtime::{Buffer, Device};
 
-/// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 17 bytes for each.
+/// Scratch memory of joins on a device, reusable for the next one of up to as many probes: 17 bytes for each. (A multi-map has a
+/// type of its own of this name, `multimap::JoinScratch`.)
 #[derive(Debug)]
 pub struct JoinScratch {
     /// The numbers of all probes, and one more.

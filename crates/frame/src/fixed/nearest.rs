@@ -95,6 +95,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ///
     /// On one side, the pairs are located and copied as those of ranges are, whatever `k` is. For both sides a round of look-ups, in
     /// three launches, finds one pair of each query. There are `k` rounds, or as many as the index has pairs if these are fewer.
+    /// [`Ties::Both`] is as `Backward`.
     ///
     /// ```
     /// use lanetree::{AsOf, Device, DeviceRanges, LaneTree, NearestScratch};

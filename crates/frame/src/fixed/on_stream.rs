@@ -339,7 +339,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     /// always needed.
     ///
     /// # Errors
-    /// As [`OnStream::get`]; [`Error::OptionValue`] for a distance between floats.
+    /// As [`OnStream::get`]; [`Error::OptionValue`] for a distance between floats, and for
+    /// [`Ties::Both`](super::Ties::Both).
     pub fn asof(
         self,
         queries: &Buffer<I::Key>,

@@ -20,7 +20,8 @@ const COPY: usize = 1 << 15;
 const SHORT: usize = 128;
 const SHORT_PART: u64 = 4 * PART;
 
-/// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch.
+/// Scratch memory of a batch of ranges: 16 bytes per range, reusable for the next batch. (A multi-map has a type of its own of this
+/// name, `multimap::RangeScratch`.)
 #[derive(Debug)]
 pub struct RangeScratch {
     pub(super) cursors: Buffer<u64>,
@@ -66,7 +67,8 @@ pub struct DeviceRanges<K, V> {
 }
 
 impl<K: AnyKey, V: Value> DeviceRanges<K, V> {
-    /// Room for `ranges` ranges of `capacity` pairs in all.
+    /// Room for `ranges` ranges of `capacity` pairs in all: as many as ranges times their limit, or as `count_range` counts. If there
+    /// are more, the last offset is above the capacity: ask again with as much room. Elements past the last offset are not written.
     ///
     /// # Errors
     /// [`Runtime`](lanetree_base::Error::Runtime) if the device has no room.
@@ -120,6 +122,27 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ///
     /// Three steps, one after another on the stream: locate, prefix sums, copy. Short ranges and longer ones are copied by different
     /// kernels; the capacity of `out` decides which. Ranges of thousands of pairs are copied in parts, side by side.
+    ///
+    /// ```
+    /// use lanetree::{Device, DeviceRanges, LaneTree, RangeScratch};
+    ///
+    /// # fn main() -> lanetree::Result<()> {
+    /// let device = Device::emulated();
+    /// let index = LaneTree::build(&device, &[10_u64, 20, 30, 60], &[1_u32, 2, 3, 6])?;
+    /// let stream = device.stream()?;
+    /// let (starts, ends) = (device.upload(&[15_u64, 25])?, device.upload(&[30_u64, 99])?);
+    /// // Two ranges, with room for eight pairs.
+    /// let (mut scratch, mut out) = (RangeScratch::new(&device, 2)?, DeviceRanges::new(&device, 2, 8)?);
+    /// index.on(&stream).range(&starts, &ends, &mut scratch, &mut out)?;
+    /// let offsets = out.offsets.to_vec()?;
+    /// assert_eq!(offsets, [0, 2, 4]);
+    /// assert_eq!(out.keys.to_vec()?[..offsets[2] as usize], [20, 30, 30, 60]);
+    /// // The first pair of each.
+    /// index.on(&stream).limit(1).range(&starts, &ends, &mut scratch, &mut out)?;
+    /// assert_eq!((out.offsets.to_vec()?, &out.values.to_vec()?[..2]), (vec![0, 1, 2], &[2, 3][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that

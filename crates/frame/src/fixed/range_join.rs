@@ -11,7 +11,8 @@ use lanetree_primitives as primitives;
 use lanetree_primitives::{Keys, KeysMut, SelectScratch};
 use lanetree_runtime::{Buffer, Device};
 
-/// Scratch memory of joins by ranges: 25 bytes and two keys per probe, reusable for the next batch.
+/// Scratch memory of joins by ranges: 25 bytes and two keys per probe, reusable for the next batch. (A multi-map has a type of its own
+/// of this name, `multimap::RangeJoinScratch`.)
 #[derive(Debug)]
 pub struct RangeJoinScratch<K> {
     lows: Buffer<K>,
