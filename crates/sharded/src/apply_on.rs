@@ -16,8 +16,8 @@ use lanetree_runtime::PeerPart;
 use std::sync::{Mutex, PoisonError};
 
 /// Scratch memory of [`Sharded::apply_on`], reusable for the next batches of the same index. Made by `default()`, without memory at
-/// first: it grows with the batches. For keys and values
-/// of 8 bytes it takes about 35 bytes for each operation on the batch's device, and on each shard's what a LaneTree's batches take.
+/// first: it grows with the batches. For keys and values of 8 bytes it takes about 35 bytes for each operation on the batch's device,
+/// and on each shard's what a LaneTree's batches take.
 pub struct ShardedUpdateScratch<K: AnyKey, V> {
     divider: Option<Divider<K, V>>,
     /// Each shard's, once it had a part of a batch, and the stream of its changes.

@@ -1,16 +1,17 @@
 //! Indexes on several devices that change together: all of them, or none.
 
 use crate::route::MOST;
-use core::cell::Cell;
 use core::fmt;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{out_of_memory, with_room};
+use lanetree_frame::room::with_room;
 use lanetree_frame::{
     AnyKey, Buffer, Device, DeviceKind, Error, Guarded, HostBatch, Launches, Op, OrderedIndex, Result, UpdatePath,
     UpdateReport, Word,
 };
 use std::borrow::Cow;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[cfg(feature = "lane-tree")]
+mod gate;
 
 /// Indexes that change together. Each is called on a thread of its own, at the same time as the others.
 pub(crate) struct Group<I> {
@@ -35,7 +36,7 @@ impl<V: Word> OnDevice<V> {
     ///
     /// # Errors
     /// Those of a look-up.
-    pub(crate) fn of<K: AnyKey>(launches: &dyn Launches<K, V>, keys: &Buffer<K>) -> Result<Self> {
+    fn of<K: AnyKey>(launches: &dyn Launches<K, V>, keys: &Buffer<K>) -> Result<Self> {
         let device = keys.device();
         let stream = device.stream()?;
         let (mut values, mut hits) = (device.alloc(keys.len())?, device.alloc(keys.len().div_ceil(32))?);
@@ -53,7 +54,7 @@ impl<V: Word> OnDevice<V> {
     ///
     /// # Errors
     /// [`Error::Runtime`], also if main memory has no room for them.
-    pub(crate) fn ops<K: AnyKey>(&self, keys: &[K]) -> Result<Vec<Op<K, V>>> {
+    fn ops<K: AnyKey>(&self, keys: &[K]) -> Result<Vec<Op<K, V>>> {
         let (values, hits) = (self.values.to_vec()?, self.hits.to_vec()?);
         let back = |at: usize| match hits[at / 32] >> (at % 32) & 1 {
             0 => Op::Remove(keys[at]),
@@ -146,59 +147,6 @@ impl<I: Send + Sync> Group<I> {
         })?
     }
 
-    /// Gives each member its part of a change, of members that say when they are ready to write: none of them writes before all are
-    /// ready, except those that have no part in the change. So where one is not, for want of memory or of a valid batch, all are as
-    /// they were.
-    ///
-    /// # Errors
-    /// That of the first member that was not ready: all are as they were. [`Error::Runtime`] if there is no room for a thread, likewise.
-    /// [`Error::Lost`] where a member fails as it writes, and others may have written.
-    pub(crate) fn change_when_ready<T: Send>(
-        &mut self,
-        has_part: impl Fn(usize) -> bool,
-        is_lost: impl Fn(&I) -> bool,
-        apply: impl Fn(usize, &mut I, &dyn Fn() -> Result<()>) -> Result<T> + Sync,
-    ) -> Result<Vec<T>> {
-        self.members.change(|members| {
-            let count = members.len();
-            let gate = Gate::new((0..count).filter(|&number| has_part(number)).count());
-            let (gate, apply) = (&gate, &apply);
-            let run = move |number: usize, member: &mut I| {
-                let place = gate.enter();
-                let done = apply(number, member, &|| place.wait());
-                place.has_failed.set(done.is_err());
-                (done, place.state.get())
-            };
-            let mut done: Vec<Option<(Result<T>, State)>> = (0..count).map(|_| None).collect();
-            std::thread::scope(|scope| {
-                // Each on a thread of its own: they wait for each other.
-                for ((number, member), done) in members.iter_mut().enumerate().zip(&mut done) {
-                    if !has_part(number) {
-                        *done = Some((apply(number, member, &|| Ok(())), State::Planning));
-                        continue;
-                    }
-                    let run = move || *done = Some(run(number, member));
-                    if std::thread::Builder::new().spawn_scoped(scope, run).is_err() {
-                        gate.enter().has_failed.set(true);
-                    }
-                }
-            });
-            let no_thread = || (Err(out_of_memory(1 << 21)), State::Planning);
-            let done: Vec<_> = done.into_iter().map(|done| done.unwrap_or_else(no_thread)).collect();
-            let has_written = done.iter().any(|(done, state)| done.is_ok() && *state == State::Writing);
-            // The error of one that was held says nothing.
-            let (held, first): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, state)| *state == State::Held);
-            match first.into_iter().chain(held).map(|(done, _)| done).collect::<Result<Vec<_>>>() {
-                Ok(reports) => Ok(Ok(reports)),
-                Err(error) if members.iter().any(is_lost) => Err(error),
-                Err(error) if has_written => {
-                    Err(Error::Lost { reason: format!("{error}; another shard has written its part of the batch") })
-                }
-                Err(error) => Ok(Err(error)),
-            }
-        })?
-    }
-
     /// Calls all members at the same time, for what leaves their pairs as they are.
     ///
     /// # Errors
@@ -258,82 +206,6 @@ fn conclude<I: Send + Sync, T: Send>(
     match undone.into_iter().collect::<Result<()>>() {
         Ok(()) => Ok(Err(error)),
         Err(second) => Err(Error::Lost { reason: format!("{error}; and, as that was undone elsewhere: {second}") }),
-    }
-}
-
-/// Where members wait until all are ready to write.
-struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-struct GateState {
-    /// Members that are neither ready nor done.
-    missing: usize,
-    has_failed: bool,
-}
-
-/// How far a member is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Also of one that has nothing to write.
-    Planning,
-    /// It was ready, and another member was not.
-    Held,
-    Writing,
-}
-
-/// A member at the gate: after it has failed, or has nothing to write, others don't wait for it.
-struct AtGate<'g> {
-    gate: &'g Gate,
-    state: Cell<State>,
-    /// Also if it panics.
-    has_failed: Cell<bool>,
-}
-
-impl Gate {
-    fn new(missing: usize) -> Self {
-        Self { state: Mutex::new(GateState { missing, has_failed: false }), changed: Condvar::new() }
-    }
-
-    fn enter(&self) -> AtGate<'_> {
-        AtGate { gate: self, state: Cell::new(State::Planning), has_failed: Cell::new(true) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl AtGate<'_> {
-    /// Says that this member is ready, and waits for the others.
-    ///
-    /// # Errors
-    /// One that nobody sees: that of the member that was not ready is returned instead.
-    fn wait(&self) -> Result<()> {
-        self.state.set(State::Held);
-        let mut state = self.gate.lock();
-        state.missing -= 1;
-        self.gate.changed.notify_all();
-        while state.missing > 0 && !state.has_failed {
-            state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if !state.has_failed {
-            self.state.set(State::Writing);
-            return Ok(());
-        }
-        Err(Error::Lost { reason: "another shard was not ready".into() })
-    }
-}
-
-impl Drop for AtGate<'_> {
-    fn drop(&mut self) {
-        if self.state.get() == State::Planning {
-            let mut state = self.gate.lock();
-            state.missing -= 1;
-            state.has_failed |= self.has_failed.get();
-            self.gate.changed.notify_all();
-        }
     }
 }
 
@@ -407,72 +279,5 @@ pub(crate) fn effort(path: UpdatePath) -> u32 {
         UpdatePath::InPlace => 1,
         UpdatePath::Moved => 2,
         UpdatePath::Rebuilt => 3,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    fn failed() -> Error {
-        out_of_memory(7)
-    }
-
-    /// Members that fail before they are ready, or write, or have nothing to do.
-    #[test]
-    fn members_write_when_all_are_ready() -> Result<()> {
-        for failing in [None, Some(0), Some(2), Some(3)] {
-            let mut group = Group::of(vec![0_u32; 5]);
-            let written = AtomicUsize::new(0);
-            let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
-                // Member 1 has no part, and member 4 finds out that there is nothing to change.
-                if number == 1 || number == 4 {
-                    return Ok(number);
-                }
-                if failing == Some(number) {
-                    std::thread::sleep(core::time::Duration::from_millis(20));
-                    return Err(failed());
-                }
-                ready()?;
-                *member += 1;
-                written.fetch_add(1, Ordering::Relaxed);
-                Ok(number)
-            };
-            let done = group.change_when_ready(|number| number != 1, |_| false, apply);
-            let written = written.into_inner();
-            match failing {
-                None => assert_eq!((done?, written, group.get()?), (vec![0, 1, 2, 3, 4], 3, &[1, 0, 1, 1, 0][..])),
-                Some(_) => {
-                    let error = done.expect_err("a member failed");
-                    assert!(matches!(error, Error::Runtime(_)), "not that of those that were held: {error}");
-                    assert_eq!((written, group.get()?), (0, &[0; 5][..]));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// One that fails as it writes leaves the others with what they have written: all are lost, unless it is the only one.
-    #[test]
-    fn who_fails_while_others_write_loses_all() -> Result<()> {
-        for has_part in [|_| true, |number| number == 1] {
-            let mut group = Group::of(vec![0_u32; 3]);
-            let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
-                if !has_part(number) {
-                    return Ok(());
-                }
-                ready()?;
-                if number == 1 {
-                    return Err(failed());
-                }
-                *member += 1;
-                Ok(())
-            };
-            let error = group.change_when_ready(has_part, |_| false, apply).expect_err("a member failed");
-            let is_lost = matches!(error, Error::Lost { .. });
-            assert_eq!((is_lost, group.is_lost()), (has_part(0), has_part(0)), "{error}");
-        }
-        Ok(())
     }
 }

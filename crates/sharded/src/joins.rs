@@ -73,7 +73,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
     /// ```
     ///
     /// # Errors
-    /// As [`OnDevices::get`]; [`Error::OptionValue`] for a distance between floats.
+    /// As [`OnDevices::get`]; [`Error::OptionValue`] for a distance between floats, and for `Ties::Both`.
     pub fn asof(
         self,
         queries: &Buffer<K>,

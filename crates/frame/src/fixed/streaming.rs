@@ -3,6 +3,7 @@
 use bytemuck::Pod;
 
 /// The fewest bytes that bypass the caches: the caller may well read fewer bytes while they are still in the caches.
+#[cfg(any(target_arch = "x86_64", test))]
 const PAST_CACHES: usize = 1 << 18;
 
 /// Copies one slice to another of the same length.

@@ -1,7 +1,9 @@
 //! How many children of a node begin at or before a key, by the instructions that the CPU has.
 
+#[cfg(target_arch = "x86_64")]
+use lanetree_kernels_lane_tree::layout::HALVES_CHILDREN;
 use lanetree_kernels_lane_tree::layout::{
-    CELLS, FIRST_CHILD, Format, HALVES_CHILDREN, QUANTISER, Quantiser, SEPARATORS, UNUSED_HALF, begun_in_halves,
+    CELLS, FIRST_CHILD, Format, QUANTISER, Quantiser, SEPARATORS, UNUSED_HALF, begun_in_halves,
 };
 use lanetree_layout::KeyWord;
 #[cfg(target_arch = "x86_64")]
