@@ -645,9 +645,6 @@ class Index(_Ordered):
         lanetree.errors.OptionValue
             For distances of floats that are not measured.
         """
-        if direction in ("backward", "forward") and ties == "backward" and allow_exact_matches and tolerance is None and out is None:
-            _, values, found = self._neighbor(at, direction == "backward", default, stream, progress)
-            return Found(values, found)
         is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
         how, limit = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
         miss = _arrays.word(default, self._value)
@@ -658,19 +655,21 @@ class Index(_Ordered):
             self._index.asof(column._memory, how, near._memory, made._memory, hits._memory, miss, on)
             return Found(made, hits) if out is None else out
         raw, shape = self._queries(at)
-        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
+        host_values, has = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
         if out is not None:
-            outputs = (outputs[0], _output(out[0], self._value, shape, raw), _output(out[1], _BOOL, shape, raw))
+            host_values, has = _output(out[0], self._value, shape, raw), _output(out[1], _BOOL, shape, raw)
+        # How far floats are away is measured below.
+        near = (np.empty(raw.size, self.key_dtype),) if limit is not None and is_float else ()
 
-        def search(part: npt.NDArray[Any], keys: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any]) -> None:
-            self._index.asof(part, how, keys, values, found, miss)
+        def search(part: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any], *keys: npt.NDArray[Any]) -> None:
+            self._index.asof(part, how, keys[0] if keys else None, values, found, miss)
 
+        outputs = (raw, host_values, has, *near)
         if progress:
-            _progress.in_pieces(search, (raw, *outputs), progress, "asof")
+            _progress.in_pieces(search, outputs, progress, "asof")
         else:
-            search(raw, *outputs)
-        keys, host_values, has = outputs
-        if limit is not None and is_float:
+            search(*outputs)
+        for keys in near:
             # NumPy's arithmetic measures these.
             with np.errstate(invalid="ignore"):
                 has &= ~((raw - keys if direction == "backward" else keys - raw) > limit)

@@ -86,7 +86,7 @@ pub(crate) trait AnyTree: Send + Sync {
         &self,
         queries: In<'_>,
         how: &AsOf,
-        keys: In<'_>,
+        keys: Option<In<'_>>,
         results: Results<'_>,
         stream: &lanetree::Stream,
     ) -> PyResult<()>;

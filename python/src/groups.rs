@@ -5,6 +5,7 @@ use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
 use crate::join::{self, Asked, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed, numpy};
+use crate::near::{Near, near};
 use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, report};
 use lanetree::lane_tree::UpdateScratch;
@@ -122,22 +123,19 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         let (values, found) = (values.host_mut::<V>()?, found.host_mut::<u8>()?);
         check_len(keys.len(), values.len())?;
         check_len(keys.len(), found.len())?;
+        if let Some(how) = how {
+            let searches = how.searches::<Composite<A, B>>().map_err(raise)?;
+            let mut out = Near { keys: None, values, found };
+            return near(&self.tree, &keys, &searches, &mut out, (Composite::default(), miss));
+        }
         let outputs = values.chunks_mut(PIECE).zip(found.chunks_mut(PIECE));
         for (piece, (keys, (values, found))) in keys.chunks(PIECE).zip(outputs).enumerate() {
             if piece > 0 {
                 check_signals()?;
             }
-            let mut fill =
-                |i: usize, value: Option<V>| (values[i], found[i]) = value.map_or((miss, 0), |value| (value, 1));
-            match how {
-                Some(how) => {
-                    let near = HostForm::asof_many(&self.tree, keys, how).map_err(raise)?;
-                    near.into_iter().enumerate().for_each(|(i, pair)| fill(i, pair.map(|(_, value)| value)));
-                }
-                None => {
-                    let hits = HostForm::get_many(&self.tree, keys).map_err(raise)?;
-                    hits.into_iter().enumerate().for_each(|(i, value)| fill(i, value));
-                }
+            let hits = HostForm::get_many(&self.tree, keys).map_err(raise)?;
+            for (i, value) in hits.into_iter().enumerate() {
+                (values[i], found[i]) = value.map_or((miss, 0), |value| (value, 1));
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ mod intervals;
 mod join;
 mod memory;
 mod multi;
+mod near;
 mod on_device;
 mod strings;
 mod tree;

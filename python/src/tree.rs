@@ -304,7 +304,7 @@ impl Tree {
         py: Python<'_>,
         queries: Input<'_>,
         how: (&str, &str, bool, Option<u64>),
-        keys: Input<'_>,
+        keys: Option<Input<'_>>,
         values: Input<'_>,
         found: Input<'_>,
         miss: u64,
@@ -312,7 +312,7 @@ impl Tree {
     ) -> PyResult<()> {
         let how = types::asof(how.0, how.1, how.2, how.3)?;
         let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
-        let (queries, keys) = (queries.get(), keys.get());
+        let (queries, keys) = (queries.get(), keys.as_ref().map(Input::get));
         self.with(py, stream, |tree, stream| tree.asof(queries, &how, keys, results, stream))
     }
 

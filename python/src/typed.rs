@@ -5,13 +5,14 @@ use crate::any_tree::{AnyTree, Between, By, Combination, Kinds, PIECE, Results, 
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::join::{self, Asked, Joined};
 use crate::memory::{Cache, In, Memory, closed, numpy};
+use crate::near::{Near, near};
 use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, inclusive, key_words, ordered};
 use lanetree::lane_tree::Stats;
 use lanetree::{
     AsOf, Buffer, DeviceRangeMatches, Join, JoinKind, KeyRange, LaneTree, Op, RangeJoinScratch, Ranges, UpdateReport,
 };
 use lanetree_frame::JoinBounds;
-use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, TASK, View};
+use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, Searches, Side, TASK, View};
 use lanetree_frame::parallel::*;
 use lanetree_layout::{AnyKey, Value};
 use pyo3::exceptions::PyTypeError;
@@ -40,6 +41,35 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         if self.floats {
             keys.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.unorder()));
         }
+    }
+
+    /// The neighbours of queries in host memory.
+    fn near_in_host(
+        &self,
+        queries: In<'_>,
+        searches: &Searches<K::Bits>,
+        keys: Option<In<'_>>,
+        results: Results<'_>,
+    ) -> PyResult<()> {
+        let (queries, miss) = (self.keys(queries)?, V::truncate(results.miss));
+        let mut no_values = Vec::new();
+        let values = match results.values {
+            Some(values) if V::IS_SOME => values.host_mut::<V>()?,
+            _ => {
+                no_values.resize(queries.len(), V::default());
+                &mut no_values[..]
+            }
+        };
+        let found = results.found.ok_or_else(|| value_error("an output is missing"))?.host_mut::<u8>()?;
+        let keys = keys.map(|keys| keys.host_mut::<K>()).transpose()?;
+        // Where there is none, the key is the float 0.0 too.
+        let none = if self.floats { K::default().order() } else { K::default() };
+        let mut out = Near { keys, values, found };
+        near(&self.tree, &queries, searches, &mut out, (none, miss))?;
+        if let Some(keys) = out.keys {
+            self.give(keys);
+        }
+        Ok(())
     }
 
     fn values<'a>(&self, len: usize, values: Option<In<'a>>) -> PyResult<Cow<'a, [V]>> {
@@ -209,64 +239,20 @@ where
                 stream,
             );
         }
-        let (queries, keys, miss) = (self.keys(queries)?, keys.host_mut::<K>()?, V::truncate(results.miss));
-        let mut no_values = Vec::new();
-        let values = match results.values {
-            Some(values) if V::IS_SOME => values.host_mut::<V>()?,
-            _ => {
-                no_values.resize(queries.len(), V::default());
-                &mut no_values[..]
-            }
-        };
-        let found = results.found.ok_or_else(|| value_error("an output is missing"))?.host_mut::<u8>()?;
-        for len in [keys.len(), values.len(), found.len()] {
-            check_len(queries.len(), len)?;
-        }
-        let outputs = keys.chunks_mut(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
-        for (piece, (queries, ((keys, values), found))) in queries.chunks(PIECE).zip(outputs).enumerate() {
-            if piece > 0 {
-                check_signals()?;
-            }
-            let each = |keys: &mut [K], values: &mut [V], found: &mut [u8], i: usize, pair: Option<(K, V)>| {
-                found[i] = u8::from(pair.is_some());
-                // Where there is none, the key is the float 0.0 too.
-                let none = if self.floats { K::default().order() } else { K::default() };
-                (keys[i], values[i]) = pair.unwrap_or((none, miss));
-            };
-            match self.tree.native() {
-                Some(view) => queries
-                    .par_chunks(TASK)
-                    .zip(keys.par_chunks_mut(TASK))
-                    .zip(values.par_chunks_mut(TASK))
-                    .zip(found.par_chunks_mut(TASK))
-                    .for_each(|(((queries, keys), values), found)| {
-                        view.neighbor(queries, predecessor, |i, pair| each(keys, values, found, i, pair));
-                    }),
-                None => {
-                    let pairs = match predecessor {
-                        true => HostForm::predecessor_many(&self.tree, queries),
-                        false => HostForm::successor_many(&self.tree, queries),
-                    };
-                    for (i, pair) in pairs.map_err(raise)?.into_iter().enumerate() {
-                        each(keys, values, found, i, pair);
-                    }
-                }
-            }
-            self.give(keys);
-        }
-        Ok(())
+        let side = if predecessor { Side::Upper } else { Side::Lower };
+        self.near_in_host(queries, &Searches::any(side), Some(keys), results)
     }
 
     fn asof(
         &self,
         queries: In<'_>,
         how: &AsOf,
-        keys: In<'_>,
+        keys: Option<In<'_>>,
         results: Results<'_>,
         stream: &lanetree::Stream,
     ) -> PyResult<()> {
         if queries.is_device() {
-            let mut keys = keys.device()?.write()?;
+            let mut keys = keys.ok_or_else(|| value_error("an output is missing"))?.device()?.write()?;
             let keys = keys.as_mut().ok_or_else(closed)?.write::<K>()?;
             return self.with_keys(
                 queries.device()?,
@@ -281,28 +267,7 @@ where
                 stream,
             );
         }
-        let (queries, keys, miss) = (self.keys(queries)?, keys.host_mut::<K>()?, V::truncate(results.miss));
-        let (Some(values), Some(found)) = (results.values, results.found) else {
-            return Err(value_error("an output is missing"));
-        };
-        let (values, found) = (values.host_mut::<V>()?, found.host_mut::<u8>()?);
-        for len in [keys.len(), values.len(), found.len()] {
-            check_len(queries.len(), len)?;
-        }
-        let outputs = keys.chunks_mut(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
-        for (piece, (queries, ((keys, values), found))) in queries.chunks(PIECE).zip(outputs).enumerate() {
-            if piece > 0 {
-                check_signals()?;
-            }
-            let pairs = HostForm::asof_many(&self.tree, queries, how).map_err(raise)?;
-            let none = if self.floats { K::default().order() } else { K::default() };
-            for (i, pair) in pairs.into_iter().enumerate() {
-                found[i] = u8::from(pair.is_some());
-                (keys[i], values[i]) = pair.unwrap_or((none, miss));
-            }
-            self.give(keys);
-        }
-        Ok(())
+        self.near_in_host(queries, &how.searches::<K>().map_err(raise)?, keys, results)
     }
 
     fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {

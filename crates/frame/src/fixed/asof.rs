@@ -157,7 +157,8 @@ impl AsOf {
     ///
     /// # Errors
     /// [`Error::OptionValue`] for a distance between floats, and for both of two ties.
-    pub(super) fn searches<K: AnyKey>(&self) -> Result<Searches<K::Bits>> {
+    #[doc(hidden)]
+    pub fn searches<K: AnyKey>(&self) -> Result<Searches<K::Bits>> {
         let needs_distance = self.tolerance.is_some() || self.direction == Direction::Nearest;
         if needs_distance && !K::HAS_DISTANCE {
             let value = self.tolerance.map_or("nearest".to_owned(), |most| format!("tolerance({most})"));
@@ -215,7 +216,7 @@ impl<B: KeyWord> Searches<B> {
     }
 
     /// Makes the searches on the CPU.
-    pub(super) fn on_host<K: AnyKey<Bits = B>, V: Copy>(
+    pub fn on_host<K: AnyKey<Bits = B>, V: Copy>(
         &self,
         view: impl View<K, V>,
         queries: &[K],

@@ -102,12 +102,19 @@ impl<W: KeyWord, V: Value, F: Finish<W, V>> Batch<'_, W, V, F> {
     }
 }
 
+/// Whether words ascend. Nearly always the first few of others say that they do not.
+#[inline(always)]
+fn ascend<W: KeyWord>(words: &[W; GROUP]) -> bool {
+    let in_order = |words: &[W]| words.windows(2).fold(true, |all, pair| all & (pair[0] <= pair[1]));
+    in_order(&words[..5]) && in_order(&words[4..])
+}
+
 impl<W: KeyWord, V: Value> View<'_, W, V> {
     /// The nodes of the highest level for words: a binary search, all words side by side, until what is left is within 64
     /// bytes, which are compared at once.
     #[inline(always)]
-    fn find_top<S: Count>(&self, simd: S, words: &[W; GROUP], numbers: &mut [u32; GROUP]) {
-        let mut counts = [0; GROUP];
+    fn find_top<S: Count, const N: usize>(&self, simd: S, words: &[W; N], numbers: &mut [u32; N]) {
+        let mut counts = [0; N];
         let mut most = 0;
         for ((&word, number), count) in words.iter().zip(&mut *numbers).zip(&mut counts) {
             let prefix = self.shape.prefixes.of(word);
@@ -129,23 +136,53 @@ impl<W: KeyWord, V: Value> View<'_, W, V> {
             most -= most / 2;
         }
         if at_once > 1 {
-            for (&word, number) in words.iter().zip(numbers) {
+            for (&word, number) in words.iter().zip(&mut *numbers) {
                 let start = (*number as usize).min(self.top.len() - window);
                 let upto = simd.upto(&self.top[start..start + window], word);
                 *number = (start as u32 + upto.count_ones()).saturating_sub(1);
             }
         }
+        for number in numbers {
+            *number += self.shape.top_first;
+        }
+    }
+
+    /// The lowest node on the way of all words of a group, and its level. The words ascend, so it is the lowest on the way of the
+    /// first and of the last one. Level 0 is the lowest.
+    #[inline(always)]
+    fn find_common<S: Count>(&self, simd: S, words: &[W; GROUP]) -> Option<(u32, u32)> {
+        let ends = [words[0], words[GROUP - 1]];
+        let mut numbers = [0; 2];
+        self.find_top(simd, &ends, &mut numbers);
+        let mut common = None;
+        for level in (0..self.shape.height).rev() {
+            let [number, last] = numbers;
+            if number != last {
+                break;
+            }
+            common = Some((number, level));
+            if level > 0 {
+                let (node, first) =
+                    (&self.nodes[number as usize], self.firsts[(number - self.shape.leaf_nodes) as usize]);
+                numbers = ends.map(|word| simd.child(node, word, Some(first)).0);
+            }
+        }
+        common
     }
 
     /// The nodes of the lowest level.
     #[inline(always)]
     fn find_nodes<S: Count, F: Finish<W, V>>(&self, simd: S, group: &mut Group<W>) {
         let mut numbers = [0; GROUP];
-        self.find_top(simd, &group.words, &mut numbers);
-        for number in &mut numbers {
-            *number += self.shape.top_first;
-        }
-        for _ in 1..self.shape.height {
+        let common = if ascend(&group.words) { self.find_common(simd, &group.words) } else { None };
+        let level = if let Some((number, level)) = common {
+            numbers = [number; GROUP];
+            level
+        } else {
+            self.find_top(simd, &group.words, &mut numbers);
+            self.shape.height - 1
+        };
+        for _ in 0..level {
             for &number in &numbers {
                 prefetch(self.nodes.as_ptr().wrapping_add(number as usize));
             }

@@ -107,13 +107,17 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
 
     /// Calls `each` with the last pairs at or below queries, or the first ones at or above them.
     fn neighbors(&self, count: usize, words: &Words<'_, W>, predecessor: bool, each: &mut Each<'_, Option<(W, V)>>) {
-        self.positions(count, words, predecessor, &mut |first, positions| {
-            let mut pairs = [None; GROUP];
-            for (pair, &position) in pairs.iter_mut().zip(positions) {
-                *pair = self.next_to(position, predecessor);
-            }
-            each(first, &pairs[..positions.len()]);
-        });
+        self.simd.run(Batch { view: *self, count, words, finish: Neighbors { predecessor }, each });
+    }
+
+    /// The position in a bucket after so many of its slots.
+    #[inline(always)]
+    fn position(&self, place: Place, before: u32) -> Position {
+        let record = self.record(place.node as usize);
+        let len = record.len(place.within);
+        let slot = before.min(len);
+        let rank = record.rank + u64::from(record.before::<V>(place.within) + slot);
+        Position { line: place.line as usize, slot: slot as usize, len: len as usize, rank }
     }
 
     /// The pair before a position, or the pair at or after it.
@@ -181,6 +185,22 @@ impl<W: KeyWord, V: Value> Finish<W, V> for Values {
     }
 }
 
+/// Which slots of a bucket have keys below a word or, with `upper`, not above it. Free slots repeat the last pair.
+#[inline(always)]
+fn slots_before<W: KeyWord, V: Value>(simd: impl Count, line: &Line, word: W, upper: bool) -> u32 {
+    let low = word.parts()[0];
+    // Of words as wide as half a pair, or as a key alone.
+    let before = match (chunk_slots::<W, V>(), upper) {
+        _ if has_keys_alone::<W, V>() && upper => simd.upto(line.words(), word),
+        _ if has_keys_alone::<W, V>() => simd.below(line.words(), word),
+        (2, false) => simd.below(line.words(), word.low()) & KEYS,
+        (2, true) => simd.upto(line.words(), word.low()) & KEYS,
+        (_, false) => simd.below(line.words(), low) & KEYS,
+        (_, true) => simd.upto(line.words(), low) & KEYS,
+    };
+    before.count_ones()
+}
+
 /// Finds the positions of words.
 #[derive(Clone, Copy)]
 struct Positions {
@@ -194,22 +214,30 @@ impl<W: KeyWord, V: Value> Finish<W, V> for Positions {
     #[inline(always)]
     fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
         let line = &view.lines[View::<W, V>::place(place.line as usize)];
-        let low = word.parts()[0];
-        // Of words as wide as half a pair, or as a key alone.
-        let before = match (chunk_slots::<W, V>(), self.upper) {
-            _ if has_keys_alone::<W, V>() && self.upper => simd.upto(line.words(), word),
-            _ if has_keys_alone::<W, V>() => simd.below(line.words(), word),
-            (2, false) => simd.below(line.words(), word.low()) & KEYS,
-            (2, true) => simd.upto(line.words(), word.low()) & KEYS,
-            (_, false) => simd.below(line.words(), low) & KEYS,
-            (_, true) => simd.upto(line.words(), low) & KEYS,
-        };
-        let record = view.record(place.node as usize);
-        let len = record.len(place.within);
-        // Free slots repeat the last pair.
-        let slot = before.count_ones().min(len);
-        let rank = record.rank + u64::from(record.before::<V>(place.within) + slot);
-        Position { line: place.line as usize, slot: slot as usize, len: len as usize, rank }
+        view.position(place, slots_before::<W, V>(simd, line, word, self.upper))
+    }
+}
+
+/// Finds the pairs next to words.
+#[derive(Clone, Copy)]
+struct Neighbors {
+    predecessor: bool,
+}
+
+impl<W: KeyWord, V: Value> Finish<W, V> for Neighbors {
+    type Out = Option<(W, V)>;
+    const ORDERED: bool = true;
+
+    #[inline(always)]
+    fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
+        let line = place.line as usize;
+        let before = slots_before::<W, V>(simd, &view.lines[View::<W, V>::place(line)], word, self.predecessor);
+        // Nearly always the pair is in the bucket.
+        match self.predecessor {
+            true if before > 0 => Some(view.pair(line, before as usize - 1)),
+            false if before < line_slots::<W, V>() => Some(view.pair(line, before as usize)),
+            _ => view.next_to(view.position(place, before), self.predecessor),
+        }
     }
 }
 
