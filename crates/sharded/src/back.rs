@@ -17,7 +17,7 @@ pub(crate) struct Back<'a> {
 }
 
 impl Back<'_> {
-    /// Puts a column into the batch's order.
+    /// Puts a column into the batch's order. With `has_hits_alone` it has nothing for queries without a hit.
     ///
     /// # Safety
     /// The columns have the results, and there is room for them.
@@ -27,6 +27,7 @@ impl Back<'_> {
         plus: Global<W>,
         (others, have_others): (Global<W>, [u32; 2]),
         (out, out_hits): (GlobalMut<W>, GlobalMut<u32>),
+        has_hits_alone: bool,
     ) -> Result<()> {
         let args = BackArgs {
             places: self.places,
@@ -41,7 +42,7 @@ impl Back<'_> {
             out_hits,
             have_others,
             near: self.near as u32,
-            padding: 0,
+            has_hits_alone: has_hits_alone.into(),
         };
         // SAFETY: the caller's contract.
         Ok(unsafe { tiles(self.stream, self.count)?.run(calls::back(&args)) }?)

@@ -530,16 +530,16 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             match *question {
                 Question::Get { values, hits, .. } => {
                     let out = (after(values, first), after(hits, first / 32));
-                    back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out)
+                    back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out, false)
                 }
                 Question::Contains { hits } => {
                     let out = (GlobalMut::null(), after(hits, first / 32));
-                    back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out)
+                    back.column::<V>(column(0), Global::null(), (Global::null(), [0; 2]), out, false)
                 }
                 Question::Rank { ranks, .. } => {
                     let plus = self.before.there.read_on(stream)?;
                     let out = (after(ranks, first), GlobalMut::null());
-                    back.column::<u64>(column(0), plus, (Global::null(), [0; 2]), out)
+                    back.column::<u64>(column(0), plus, (Global::null(), [0; 2]), out, false)
                 }
                 Question::Neighbor { keys, values, hits, beside, .. } => {
                     let mut have = [0; 2];
@@ -550,12 +550,12 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
                     let other_values = self.values_beside.there.read_on(stream)?;
                     let (hits, is_set) = (after(hits, first / 32), values.is_null());
                     let out = (after(keys, first), if is_set { hits } else { GlobalMut::null() });
-                    back.column::<K::Bits>(column(1), Global::null(), (other_keys, have), out)?;
+                    back.column::<K::Bits>(column(1), Global::null(), (other_keys, have), out, true)?;
                     if is_set {
                         return Ok(());
                     }
                     let out = (after(values, first), hits);
-                    back.column::<V>(column(0), Global::null(), (other_values, have), out)
+                    back.column::<V>(column(0), Global::null(), (other_values, have), out, false)
                 }
             }
         }

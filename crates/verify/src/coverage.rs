@@ -43,6 +43,10 @@ fn index_of(symbol: &'static str) -> &'static str {
         _ if begins(&["keys__encode", "keys__check_offsets", "keys__heads"]) => Index::CUART.name(),
         // Changed nodes.
         _ if begins(&["keys__put_elements"]) => Index::HBTREE.name(),
+        // Queries of indexes, of whose cases LaneTree's reach all.
+        _ if begins(&["keys__add_counts", "keys__keep_last", "keys__reverse_rows", "keys__take_nearest"]) => {
+            Index::LANE_TREE.name()
+        }
         // Columns, and what joins are made of.
         Some("keys") => Index::PRIMITIVES.name(),
         // Its type is LaneTree; the joins are an example of its use.

@@ -31,8 +31,8 @@ kernel_args! {
         pub have_others: [u32; 2],
         /// The first place of `far_results`, a multiple of 32.
         pub near: u32,
-        #[doc(hidden)]
-        pub padding: u32,
+        /// Not 0: where there is no result, memory has none either, and `out` gets the smallest word.
+        pub has_hits_alone: u32,
     }
 }
 
@@ -65,11 +65,16 @@ impl<W: KeyWord> Kernel for Back<W> {
                     } else {
                         (args.far_results, args.far_hits, at - args.near)
                     };
-                    if !args.out.is_null() {
+                    let (is_wanted, of_all) = (!args.out.is_null(), args.has_hits_alone == 0);
+                    // Does not wait for the bit.
+                    if is_wanted && of_all {
                         results[item] = simt.load(from, u64::from(at), Hint::ReadOnly);
                     }
                     hits[item] =
                         bits.is_null() || simt.load(bits, u64::from(at / 32), Hint::ReadOnly) >> (at % 32) & 1 != 0;
+                    if is_wanted && !of_all && hits[item] {
+                        results[item] = simt.load(from, u64::from(at), Hint::ReadOnly);
+                    }
                     if !args.plus.is_null() {
                         let plus = simt.load(args.plus, u64::from(shard), Hint::ReadOnly);
                         results[item] = results[item].wrapping_add(plus);
