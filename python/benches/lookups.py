@@ -158,7 +158,60 @@ def on_cpu(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
         query = "select value from trades asof join quotes on trades.at >= quotes.at"
         methods.append(("duckdb, asof join", lambda: database.execute(query).fetchnumpy(), lambda made: made["value"]))
     rows += alternate(methods, np.searchsorted(keys, at, "right") - 1, "as-of, sorted", repeats)
+    rows += in_groups(keys.size, m, repeats)
     return [{"n": keys.size, **row} for row in rows]
+
+
+#: Groups of the as-of joins.
+GROUPS = 1 << 13
+
+
+def in_groups(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
+    """As-of joins by group, probes and quotes sorted by group and time. pandas has its tables in the order of time, as it asks for."""
+    rng = np.random.default_rng(2)
+
+    def columns(count: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.unique(rng.integers(0, GROUPS << 32, count, dtype=np.uint64))
+        return (rows >> np.uint64(32)).astype(np.uint32), rows.astype(np.uint32)
+
+    quotes, trades = columns(n), columns(m)
+    whole = [by.astype(np.uint64) << np.uint64(32) | at for by, at in (quotes, trades)]
+    row = np.searchsorted(whole[0], whole[1], "right") - 1
+    expected = np.where((row >= 0) & (quotes[0][row] == trades[0]), row, -1)
+    values = np.arange(quotes[0].size)
+    index = lanetree.GroupedIndex(*quotes, values, device="cpu")
+    filled = lambda column: np.asarray(column.fill_null(-1) if hasattr(column, "fill_null") else column)
+    methods: list[Method] = [("lanetree", lambda: index.asof(trades[1], by=trades[0], default=-1), lambda made: made[0])]
+    tables = [{"by": by, "at": at} for by, at in (trades, quotes)]
+    tables[1]["value"] = values
+    if installed("pandas"):
+        import pandas
+
+        order = np.argsort(trades[1], kind="stable")
+        frames = [pandas.DataFrame(table).sort_values("at", kind="stable") for table in tables]
+
+        def by_row(made: Any) -> np.ndarray:
+            found = np.empty(order.size, np.int64)
+            found[order] = made["value"].fillna(-1)
+            return found
+
+        methods.append(("pandas.merge_asof", lambda: pandas.merge_asof(*frames, on="at", by="by"), by_row))
+    if installed("polars"):
+        import polars
+
+        left, right = (polars.DataFrame(table) for table in tables)
+        join = lambda: left.join_asof(right, on="at", by="by", check_sortedness=False)
+        methods.append(("polars.DataFrame.join_asof", join, lambda made: filled(made["value"])))
+    if installed("duckdb"):
+        import duckdb
+        import pyarrow
+
+        database = duckdb.connect()
+        database.register("trades", pyarrow.table(tables[0]))
+        database.register("quotes", pyarrow.table(tables[1]))
+        query = "select coalesce(value, -1) as value from trades asof left join quotes on trades.by = quotes.by and trades.at >= quotes.at"
+        methods.append(("duckdb, asof join", lambda: database.execute(query).fetchnumpy(), lambda made: made["value"]))
+    return alternate(methods, expected, "as-of, by group", repeats)
 
 
 def main() -> None:

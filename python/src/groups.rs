@@ -17,6 +17,8 @@ use lanetree_frame::parallel::*;
 use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Groups and keys: the two columns of composite keys.
@@ -116,18 +118,25 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
                 .map_err(raise)
             });
         }
-        let (keys, miss) = (composed::<A, B>(queries)?, <V as PyValue>::truncate(results.miss));
+        let miss = <V as PyValue>::truncate(results.miss);
         let (Some(values), Some(found)) = (results.values, results.found) else {
             return Err(value_error("an output is missing"));
         };
         let (values, found) = (values.host_mut::<V>()?, found.host_mut::<u8>()?);
-        check_len(keys.len(), values.len())?;
-        check_len(keys.len(), found.len())?;
         if let Some(how) = how {
+            let (groups, keys) = (queries[0].host::<A>()?, queries[1].host::<B>()?);
+            check_len(groups.len(), keys.len())?;
+            let part = |range: Range<usize>| {
+                let rows = groups[range.clone()].iter().zip(&keys[range]);
+                Cow::Owned(rows.map(|(&group, &key)| Composite::new(group, key)).collect())
+            };
             let searches = how.searches::<Composite<A, B>>().map_err(raise)?;
             let mut out = Near { keys: None, values, found };
-            return near(&self.tree, &keys, &searches, &mut out, (Composite::default(), miss));
+            return near(&self.tree, keys.len(), &part, &searches, &mut out, (Composite::default(), miss));
         }
+        let keys = composed::<A, B>(queries)?;
+        check_len(keys.len(), values.len())?;
+        check_len(keys.len(), found.len())?;
         let outputs = values.chunks_mut(PIECE).zip(found.chunks_mut(PIECE));
         for (piece, (keys, (values, found))) in keys.chunks(PIECE).zip(outputs).enumerate() {
             if piece > 0 {

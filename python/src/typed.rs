@@ -65,7 +65,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         // Where there is none, the key is the float 0.0 too.
         let none = if self.floats { K::default().order() } else { K::default() };
         let mut out = Near { keys, values, found };
-        near(&self.tree, &queries, searches, &mut out, (none, miss))?;
+        near(&self.tree, queries.len(), &|range| Cow::Borrowed(&queries[range]), searches, &mut out, (none, miss))?;
         if let Some(keys) = out.keys {
             self.give(keys);
         }

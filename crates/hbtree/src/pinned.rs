@@ -37,7 +37,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         values: &mut PinnedBuffer<V>,
         hits: Option<&mut PinnedBuffer<u32>>,
     ) -> Result<()> {
-        let batch = PinnedBatch { queries: keys, width: 1, values, hits };
+        let batch = PinnedBatch { queries: keys, width: 1, values, hits, finds_keys: false };
         batch.check()?;
         let (PinnedBatch { values, hits, .. }, count) = (batch, keys.len());
         let hits = hits.map(|hits| HitMask::all(&mut hits[..count.div_ceil(32)], count));

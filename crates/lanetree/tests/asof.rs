@@ -239,6 +239,7 @@ where
                     assert_eq!(rows, wanted, "device form, {how:?} on {device}");
                     let missed = rows.iter().zip(values).filter(|(row, _)| row.is_none());
                     assert!(missed.into_iter().all(|(_, value)| value == 77_777));
+                    pinned(index, queries, &how, &wanted);
                     if ties == Ties::Backward {
                         joins(index, pairs, queries, (direction, is_strict, tolerance), &how);
                     }
@@ -247,6 +248,22 @@ where
         }
     }
     assert!(found > 100, "some are found");
+}
+
+/// The same from pinned memory to pinned memory, with a hit mask and without.
+fn pinned<I: FixedIndex<Value = u32>>(index: &I, queries: &[I::Key], how: &AsOf, wanted: &[Option<(I::Key, u32)>]) {
+    let device = index.device();
+    let (mut keys, mut values) = (device.pinned(queries.len()).unwrap(), device.pinned(queries.len()).unwrap());
+    let mut hits = device.pinned(queries.len().div_ceil(32)).unwrap();
+    keys.copy_from_slice(queries);
+    let expected: Vec<u32> = wanted.iter().map(|pair| pair.map_or(77_777, |(_, value)| value)).collect();
+    index.asof_many_pinned(&keys, how, 77_777, &mut values, Some(&mut hits)).unwrap();
+    assert_eq!(values[..], expected, "pinned, {how:?} on {device}");
+    let is_hit = |i: usize| hits[i / 32] >> (i % 32) & 1 != 0;
+    assert!(wanted.iter().enumerate().all(|(i, pair)| is_hit(i) == pair.is_some()), "hits, {how:?} on {device}");
+    values.fill(0);
+    index.asof_many_pinned(&keys, how, 77_777, &mut values, None).unwrap();
+    assert_eq!(values[..], expected, "pinned without a mask, {how:?} on {device}");
 }
 
 macro_rules! by_keys {

@@ -105,11 +105,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         values: &mut PinnedBuffer<I::Value>,
         mut hits: Option<&mut PinnedBuffer<u32>>,
     ) -> Result<()> {
-        let batch = PinnedBatch { queries: keys, width: 1, values: &mut *values, hits: hits.as_deref_mut() };
+        let batch =
+            PinnedBatch { queries: keys, width: 1, values: &mut *values, hits: hits.as_deref_mut(), finds_keys: false };
         batch.check()?;
         let Some(shards) = self.routed()? else {
             let found = self.get_many(keys)?;
-            PinnedBatch { queries: keys, width: 1, values, hits }.fill(found, miss);
+            PinnedBatch { queries: keys, width: 1, values, hits, finds_keys: false }.fill(found, miss);
             return Ok(());
         };
         // Nobody else uses the results any more, nor writes the keys.
@@ -135,10 +136,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
                 let hits = hits.map(|hits| hits.part_for(&way.device, words)).transpose()?;
                 (keys.part_for(&way.device, range.clone())?, values.part_for(&way.device, range)?, hits)
             };
-            let batch = PinnedBatch { queries: &keys, width: 1, values: &mut values, hits: hits.as_mut() };
-            way.pinned.send(&way.device, batch, &|stream, queries, count, values, hits| {
-                let queries = Queries { at: queries.cast(), count, is_sorted: false, is_spread: false };
-                let question = Question::Get { values, hits, miss };
+            let batch =
+                PinnedBatch { queries: &keys, width: 1, values: &mut values, hits: hits.as_mut(), finds_keys: false };
+            way.pinned.send(&way.device, batch, &|stream, piece| {
+                let at = piece.queries.cast();
+                let queries = Queries { at, count: piece.count, is_sorted: false, is_spread: false };
+                let question = Question::Get { values: piece.values, hits: piece.hits, miss };
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.router().run(&shards, self.splitters(), stream, queries, &question) }
             })

@@ -1,6 +1,9 @@
-//! As-of look-ups of LaneTree by composite keys, compared with predecessors of the same keys.
+//! As-of look-ups of LaneTree by composite keys, compared with predecessors of the same keys; from pinned memory, with the bus.
 
-use crate::bench::columns::{BATCH, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS};
+use crate::bench::bus::bus;
+use crate::bench::columns::{
+    BATCH, CEILING, Column, DEVICE, Format, HITS, INDEX, MS, N, OPERATION, ORDER, RATE, WORDS,
+};
 use crate::bench::data::{Data, Order, mix};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
@@ -46,6 +49,28 @@ static TABLE: Table = Table {
     summary: None,
 };
 
+pub(crate) static PINNED: Figure = Figure {
+    name: "asof-pinned",
+    about: "LaneTree: as-of look-ups from pinned memory to pinned memory, compared with the bus",
+    table: Some(&PINNED_TABLE),
+    needs: Needs::Kernels,
+    takes: Takes::SIZES,
+    run: Run::Alone(measure_pinned),
+    ..Figure::BASE
+};
+
+static PINNED_TABLE: Table = Table {
+    name: "asof-pinned",
+    title: "LaneTree, as-of look-ups with probes and row numbers in pinned memory: keys of a group (one of 2^13) and a time",
+    columns: &[INDEX, DEVICE, WORDS, N, OPERATION, ORDER, HITS, BATCH, MS, RATE, CEILING.headed("of the bus")],
+    clock: Clock::Calls,
+    notes: &[
+        "By the CPU's clock, transfers included, without a hit mask. Bus: as many keys to the device and row numbers back, both at",
+        "once, and nothing else.",
+    ],
+    summary: None,
+};
+
 /// Bits of a group.
 const GROUP_BITS: u32 = 13;
 
@@ -65,6 +90,61 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
     by(session, &data, "u64", narrow, |key| (key.first(), u64::from(key.second())))?;
     let wide = |word: u64| Composite::<u32, u64>::from(located(word));
     by(session, &data, "u128", wide, |key| (key.first(), key.second()))
+}
+
+fn measure_pinned(session: &mut Session, request: &Request) -> Result<()> {
+    let size = main_of(&request.sizes);
+    let data = Data::<u64>::uniform(1 << size, session.seed_of(size));
+    let narrow = |word: u64| {
+        let (group, time) = located(word);
+        Composite::<u32, u32>::new(group, (time >> 19) as u32)
+    };
+    pinned_by(session, &data, "u64", narrow, |key| key.first())?;
+    pinned_by(session, &data, "u128", |word| Composite::<u32, u64>::from(located(word)), |key| key.first())
+}
+
+/// The last quote of a probe's group at or before it.
+fn pinned_by<K: AnyKey>(
+    session: &mut Session,
+    data: &Data<u64>,
+    bits: &'static str,
+    key: impl Fn(u64) -> K + Sync,
+    group: impl Fn(K) -> u32 + Sync,
+) -> Result<()> {
+    let mut keys: Vec<K> = data.keys.par_iter().map(|&word| key(word)).collect();
+    keys.dedup();
+    let rows: Vec<u32> = (0..keys.len() as u32).collect();
+    let tree = LaneTree::builder().build_sorted(&session.device, &keys, &rows)?;
+    drop(rows);
+    let count = 1_usize << session.plan.queries;
+    let bus = bus::<K, u32>(session, count, count)?;
+    let mut probes = session.device.pinned::<K>(count)?;
+    probes.par_iter_mut().enumerate().for_each(|(i, probe)| *probe = key(mix(i as u64 ^ session.seed << 32)));
+    for order in [Order::Random, Order::Sorted] {
+        if order == Order::Sorted {
+            sort_unstable_by(&mut probes, Ord::cmp);
+        }
+        if !session.has_time(format_args!("as-of look-ups from pinned memory, {bits}, {}", order.name())) {
+            continue;
+        }
+        let below: Vec<usize> = probes.par_iter().map(|probe| keys.partition_point(|key| key <= probe)).collect();
+        let before = |i: usize| below[i].checked_sub(1).filter(|&at| group(keys[at]) == group(probes[i]));
+        let mut out = session.device.pinned::<u32>(count)?;
+        let timing = session.time_on_cpu(
+            &mut out,
+            |out| out.fill(0),
+            |out| Ok(tree.asof_many_pinned(&probes, &AsOf::backward(), u32::MAX, out, None)?),
+        )?;
+        let what = format!("as-of from pinned memory, {bits}, {}", order.name());
+        let wanted = |i: usize| before(i).map_or(u32::MAX, |at| at as u32);
+        let checksum = session.check_slice(&what, "rows", &out, 0..count, u32::MAX, wanted)?;
+        let present = (0..count).into_par_iter().count_if(|&i| before(i).is_some());
+        let row = Row::new(PINNED_TABLE.name, "lanetree", "backward", count, timing, checksum);
+        let mut row = row.on(session.device_name()).over(keys.len(), bits, "u32", "uniform");
+        row.set("ceiling_giga_per_second", bus.map(|ms| count as f64 / ms / 1e6));
+        session.push(row.with("order", order.name()).with("hit_rate", present as f64 / count as f64));
+    }
+    Ok(())
 }
 
 fn by<K: AnyKey>(

@@ -143,6 +143,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &joins_output::EQUI,
     &joins_output::RANGE,
     &asof::FIGURE,
+    &asof::PINNED,
     &intervals::FIGURE,
     &multimap::FIGURE,
     &sharded::FIGURE,

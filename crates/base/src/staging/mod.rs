@@ -11,7 +11,7 @@ mod slot;
 mod upload;
 
 pub use pieces::{Addresses, Piece, Queries, Results};
-pub use pinned::{PINNED_SLOTS, PinnedBatch, PinnedStaging};
+pub use pinned::{PINNED_SLOTS, PinnedBatch, PinnedPiece, PinnedStaging};
 pub use slot::SLOTS;
 
 use crate::Result;

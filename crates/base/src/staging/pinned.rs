@@ -24,6 +24,22 @@ pub struct PinnedBatch<'a, Q, V> {
     pub values: &'a mut PinnedBuffer<V>,
     /// Out: the hit mask, if it is wanted.
     pub hits: Option<&'a mut PinnedBuffer<u32>>,
+    /// Whether a launch needs memory for the keys that it finds, and for the hit mask even if that is not wanted.
+    pub finds_keys: bool,
+}
+
+/// A piece of a batch, in memory that its stream may use.
+pub struct PinnedPiece<Q, V> {
+    /// Its queries.
+    pub queries: Global<Q>,
+    /// How many.
+    pub count: usize,
+    /// Out: their values.
+    pub values: GlobalMut<V>,
+    /// Out: the hit mask; null unless it is wanted, or needed.
+    pub hits: GlobalMut<u32>,
+    /// For the keys that are found; null unless they are needed.
+    pub found: GlobalMut<Q>,
 }
 
 impl<Q, V: Pod> PinnedBatch<'_, Q, V> {
@@ -65,17 +81,20 @@ struct PinnedSlot<Q, V> {
     queries: Buffer<Q>,
     values: Buffer<V>,
     hits: Buffer<u32>,
+    /// Keys that were found; empty unless they are needed.
+    found: Buffer<Q>,
 }
 
 impl<Q: Pod, V: Pod> PinnedSlot<Q, V> {
     fn new(device: &Device) -> Result<Self> {
         let stream = device.stream()?;
-        Ok(Self { stream, queries: device.alloc(0)?, values: device.alloc(0)?, hits: device.alloc(0)? })
+        let (queries, found) = (device.alloc(0)?, device.alloc(0)?);
+        Ok(Self { stream, queries, values: device.alloc(0)?, hits: device.alloc(0)?, found })
     }
 
-    /// Makes room for a number of elements of queries, and a number of queries. Memory grows in powers of two up to a
-    /// piece's, and never shrinks.
-    fn reserve(&mut self, device: &Device, elements: usize, queries: usize) -> Result<()> {
+    /// Makes room for a number of elements of queries, and a number of queries, perhaps with the keys that are found. Memory grows
+    /// in powers of two up to a piece's, and never shrinks.
+    fn reserve(&mut self, device: &Device, elements: usize, queries: usize, finds_keys: bool) -> Result<()> {
         // Kernels read whole words of 8 bytes.
         let elements = elements.next_multiple_of(8);
         if self.queries.len() < elements {
@@ -87,11 +106,14 @@ impl<Q: Pod, V: Pod> PinnedSlot<Q, V> {
         if self.hits.len() < queries.div_ceil(32) {
             self.hits = device.alloc(queries.div_ceil(32).next_power_of_two())?;
         }
+        if finds_keys && self.found.len() < elements {
+            self.found = device.alloc(elements.next_power_of_two())?;
+        }
         Ok(())
     }
 
     fn bytes(&self) -> usize {
-        self.queries.bytes() + self.values.bytes() + self.hits.bytes()
+        self.queries.bytes() + self.values.bytes() + self.hits.bytes() + self.found.bytes()
     }
 }
 
@@ -114,9 +136,8 @@ impl<Q: Pod, V: Pod> fmt::Debug for PinnedStaging<Q, V> {
     }
 }
 
-/// Launches a piece: in a stream, over a number of queries at an address, with addresses for values and the hit mask,
-/// all of which the stream may use.
-type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, Global<Q>, usize, GlobalMut<V>, GlobalMut<u32>) -> Result<()> + 'a;
+/// Launches a piece in a stream.
+type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, PinnedPiece<Q, V>) -> Result<()> + 'a;
 
 impl<Q: Pod, V: Pod> PinnedStaging<Q, V> {
     /// Bytes of device memory of finished batches.
@@ -153,12 +174,19 @@ impl<Q: Pod, V: Pod> PinnedStaging<Q, V> {
                 slots.push(PinnedSlot::new(device)?);
             }
             let slot = &mut slots[next];
-            slot.reserve(device, range.len() * width, range.len())?;
-            let PinnedSlot { stream, queries, values, hits } = slot;
+            slot.reserve(device, range.len() * width, range.len(), batch.finds_keys)?;
+            let PinnedSlot { stream, queries, values, hits, found } = slot;
             let elements = range.start * width..range.end * width;
             queries.upload_async(stream, 0, batch.queries, elements)?;
-            let wanted = if batch.hits.is_some() { hits.write_on(stream)? } else { GlobalMut::null() };
-            launch(stream, queries.read_on(stream)?, range.len(), values.write_on(stream)?, wanted)?;
+            let needs_hits = batch.hits.is_some() || batch.finds_keys;
+            let piece = PinnedPiece {
+                queries: queries.read_on(stream)?,
+                count: range.len(),
+                values: values.write_on(stream)?,
+                hits: if needs_hits { hits.write_on(stream)? } else { GlobalMut::null() },
+                found: if batch.finds_keys { found.write_on(stream)? } else { GlobalMut::null() },
+            };
+            launch(stream, piece)?;
             values.download_async(stream, 0..range.len(), batch.values, start)?;
             if let Some(bits) = &mut batch.hits {
                 hits.download_async(stream, 0..range.len().div_ceil(32), bits, start / 32)?;

@@ -11,7 +11,7 @@ use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, Vi
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::{make_room, zeroed};
-use lanetree_base::staging::{Addresses, Piece, PinnedBatch, Results, Route};
+use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route};
 use lanetree_base::{Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
 use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
@@ -373,16 +373,48 @@ pub trait HostForm: FixedIndex {
         values: &mut PinnedBuffer<Self::Value>,
         hits: Option<&mut PinnedBuffer<u32>>,
     ) -> Result<()> {
-        let mut batch = PinnedBatch { queries: keys, width: 1, values, hits };
+        let mut batch = PinnedBatch { queries: keys, width: 1, values, hits, finds_keys: false };
         batch.check()?;
         if self.device().kind() == DeviceKind::Host {
             batch.fill(self.get_many(keys)?, miss);
             return Ok(());
         }
         self.check_not_lost()?;
-        self.staging().pinned.send(self.device(), batch, &|stream, queries, count, values, hits| {
+        self.staging().pinned.send(self.device(), batch, &|stream, piece| {
+            let PinnedPiece { queries, count, values, hits, .. } = piece;
             // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
             unsafe { self.launch_get(stream, &Self::Tuning::default(), queries.cast(), count, values, hits, miss) }
+        })
+    }
+
+    /// The value of the pair that an as-of look-up of each of `keys` finds, or `miss`, from pinned memory to pinned memory;
+    /// otherwise like [`HostForm::get_many_pinned`].
+    ///
+    /// # Errors
+    /// As [`HostForm::get_many_pinned`]; [`Error::OptionValue`] for a distance between floats, and for both of two ties.
+    fn asof_many_pinned(
+        &self,
+        keys: &PinnedBuffer<Self::Key>,
+        how: &AsOf,
+        miss: Self::Value,
+        values: &mut PinnedBuffer<Self::Value>,
+        hits: Option<&mut PinnedBuffer<u32>>,
+    ) -> Result<()> {
+        let mut batch = PinnedBatch { queries: keys, width: 1, values, hits, finds_keys: true };
+        batch.check()?;
+        let searches = how.searches::<Self::Key>()?;
+        if self.device().kind() == DeviceKind::Host {
+            batch.fill(self.neighbor_many(keys, &searches, |_, value| value)?, miss);
+            return Ok(());
+        }
+        self.check_not_lost()?;
+        self.staging().pinned.send(self.device(), batch, &|stream, piece| {
+            let PinnedPiece { queries, count, values, hits, found } = piece;
+            let outputs = NeighborOutputs { keys: found.cast(), values, hits };
+            searches.iter().try_for_each(|search| {
+                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
+                unsafe { self.launch_neighbor(stream, queries.cast(), count, outputs, miss, search) }
+            })
         })
     }
 

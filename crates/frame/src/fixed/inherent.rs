@@ -414,6 +414,39 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::asof_many(self, keys, how)
             }
 
+            /// As-of look-ups from pinned memory to pinned memory: `values[i]` becomes the value of the pair that
+            /// [`asof_many`](Self::asof_many) finds for `keys[i]`, or `miss`. Bit `i % 32` of `hits[i / 32]` (the hit mask) says
+            /// whether there is one. The bus carries keys and values in both directions at once, and the CPU copies nothing.
+            /// Returns when the results are complete.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{AsOf, Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            /// let device = Device::host();
+            #[doc = concat!("let index = ", stringify!($index), "::build(&device, &[10_u64, 20, 30], &[1_u32, 2, 3])?;")]
+            /// let (mut keys, mut values) = (device.pinned(2)?, device.pinned(2)?);
+            /// keys.copy_from_slice(&[25, 9]);
+            /// index.asof_many_pinned(&keys, &AsOf::backward(), u32::MAX, &mut values, None)?;
+            /// assert_eq!(values[..], [2, u32::MAX]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`asof_many`](Self::asof_many); [`OutputLength`](lanetree_frame::Error::OutputLength) unless `values` has one
+            /// element per key and `hits` one per 32.
+            pub fn asof_many_pinned(
+                &self,
+                keys: &$crate::PinnedBuffer<$k>,
+                how: &$crate::fixed::AsOf,
+                miss: $v,
+                values: &mut $crate::PinnedBuffer<$v>,
+                hits: Option<&mut $crate::PinnedBuffer<u32>>,
+            ) -> $crate::Result<()> {
+                $crate::fixed::HostForm::asof_many_pinned(self, keys, how, miss, values, hits)
+            }
+
             /// Joins `probes` with the index as of them: for each the value, such as a row number, of the pair that
             /// [`asof_many`](Self::asof_many) finds, or of both that are equally near with
             /// [`Ties::Both`](lanetree_frame::fixed::Ties::Both), the value of the smaller key first.

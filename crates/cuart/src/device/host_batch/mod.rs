@@ -80,7 +80,7 @@ impl<V: Word> Cuart<V> {
         if width > MAX_KEY {
             return Err(Error::KeyWidth { width, bytes: keys.len() });
         }
-        let mut batch = PinnedBatch { queries: keys, width, values, hits };
+        let mut batch = PinnedBatch { queries: keys, width, values, hits, finds_keys: false };
         batch.check()?;
         let tree = self.parts()?;
         if self.device.kind() == DeviceKind::Host {
@@ -88,10 +88,10 @@ impl<V: Word> Cuart<V> {
             return Ok(());
         }
         tree.check_on_device("Cuart::get_many_pinned")?;
-        self.batches.pinned.send(&self.device, batch, &|stream, bytes, count, values, hits| {
-            let bytes = bytes.cast();
+        self.batches.pinned.send(&self.device, batch, &|stream, piece| {
+            let (bytes, count) = (piece.queries.cast(), piece.count);
             let queries = KeysRef { bytes, offsets: Global::null(), width: width as u32, offset_bytes: 0 };
-            let outputs = (values, hits, GlobalMut::null());
+            let outputs = (piece.values, piece.hits, GlobalMut::null());
             // SAFETY: that many queries of the width, and room for their results.
             unsafe { tree.launch_get(stream, None, queries, count, outputs, miss) }
         })
