@@ -113,7 +113,7 @@ def alternate(methods: list[Method], expected: np.ndarray, what: str, repeats: i
     return rows
 
 
-def on_cpu(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
+def on_cpu(n: int, m: int, repeats: int, only: str) -> list[dict[str, Any]]:
     rng = np.random.default_rng(1)
     keys = np.unique(rng.integers(-(2**62), 2**62, n))
     values = np.arange(keys.size)
@@ -123,6 +123,8 @@ def on_cpu(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
     at = np.sort(rng.integers(int(keys[0]), 2**62, m))
     rows: list[dict[str, Any]] = []
     for what, asked in (("get, random", queries), ("get, sorted", np.sort(queries))):
+        if only not in what:
+            continue
         methods: list[Method] = [
             ("lanetree", lambda: index.get(asked), lambda made: made[0]),
             ("numpy.searchsorted, take", lambda: values[np.searchsorted(keys, asked)], lambda made: made),
@@ -133,6 +135,8 @@ def on_cpu(n: int, m: int, repeats: int) -> list[dict[str, Any]]:
             table = pandas.Index(keys)
             methods.append(("pandas.Index.get_indexer", lambda: table.get_indexer(asked), lambda made: made))
         rows += alternate(methods, np.searchsorted(keys, asked), what, repeats)
+    if only not in "as-of":
+        return [{"n": keys.size, **row} for row in rows]
     methods = [
         ("lanetree", lambda: index.asof(at), lambda made: made[0]),
         ("numpy.searchsorted, take", lambda: values[np.searchsorted(keys, at, "right") - 1], lambda made: made),
@@ -219,6 +223,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cuda", "cpu"], help="by default the GPU, if there is one")
     parser.add_argument("--log-n", type=int, nargs="+", help="log2 of the pairs, and of the queries: 26 on a GPU, 20 and 24 on the CPU")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default="", metavar="TEXT", help="on the CPU: only look-ups whose names contain this, such as get or as-of")
     parser.add_argument("--json", help="a file for the figures")
     options = parser.parse_args()
     device = lanetree.Device(options.device)
@@ -239,7 +244,7 @@ def main() -> None:
         model = next((line.partition(": ")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
         record.update(cpu=model, cores=len(cores), load_before=os.getloadavg(), repeats=options.repeats)
         for size in sizes:
-            record["rows"] += on_cpu(1 << size, 1 << size, options.repeats)
+            record["rows"] += on_cpu(1 << size, 1 << size, options.repeats, options.only)
         record["load_after"] = os.getloadavg()
     if options.json:
         with open(options.json, "w") as file:

@@ -43,7 +43,8 @@ fn index_of(symbol: &'static str) -> &'static str {
         _ if begins(&["keys__encode", "keys__check_offsets", "keys__heads"]) => Index::CUART.name(),
         // Changed nodes.
         _ if begins(&["keys__put_elements"]) => Index::HBTREE.name(),
-        // Queries of indexes, of whose cases LaneTree's reach all.
+        // Of queries: LaneTree's cases reach all but those of pairs that it widens.
+        _ if symbol == "keys__take_nearest_u32_u64" => Index::HARMONIA.name(),
         _ if begins(&["keys__add_counts", "keys__keep_last", "keys__reverse_rows", "keys__take_nearest"]) => {
             Index::LANE_TREE.name()
         }
