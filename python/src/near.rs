@@ -19,6 +19,9 @@ pub(crate) struct Near<'a, K, V> {
     pub(crate) found: &'a mut [u8],
 }
 
+/// Takes what is found for a query, if there is something.
+type Each<'a, I> = &'a mut dyn FnMut(usize, Option<(<I as FixedIndex>::Key, <I as FixedIndex>::Value)>);
+
 /// What searches find for `count` queries, and `none` where there is nothing. `part` makes the queries of a range. Python's signals
 /// are looked at between pieces.
 pub(crate) fn near<'q, I: FixedIndex>(
@@ -46,11 +49,10 @@ pub(crate) fn near<'q, I: FixedIndex>(
                 HostForm::neighbor_many(tree, &queries, searches, |key, value| (key, value)).map_err(raise)?
             }
         };
-        let answer =
-            |task: usize, len: usize, each: &mut dyn FnMut(usize, Option<(I::Key, I::Value)>)| match tree.native() {
-                Some(view) => searches.on_host(view, &part(first + task * TASK..first + task * TASK + len), each),
-                None => pairs[task * TASK..].iter().take(len).enumerate().for_each(|(i, pair)| each(i, *pair)),
-            };
+        let answer = |task: usize, len: usize, each: Each<'_, I>| match tree.native() {
+            Some(view) => searches.on_host(view, &part(first + task * TASK..first + task * TASK + len), each),
+            None => pairs[task * TASK..].iter().take(len).enumerate().for_each(|(i, pair)| each(i, *pair)),
+        };
         let columns = values.par_chunks_mut(TASK).zip(found.par_chunks_mut(TASK)).enumerate();
         match keys.as_mut().and_then(Iterator::next) {
             Some(keys) => keys.par_chunks_mut(TASK).zip(columns).for_each(|(keys, (task, (values, found)))| {

@@ -7,6 +7,7 @@
 #[cfg(feature = "lane-tree")]
 mod apply_on;
 mod back;
+mod combinations;
 mod group;
 mod host;
 mod joins;

@@ -57,10 +57,18 @@ impl<K: AnyKey> ShardedSet<K> {
         let splitters = splitters::choose(keys, devices.len())?;
         let route = Route::new(&splitters, keys.len(), |at| keys[at])?;
         let keys = route.split(keys)?;
-        let group = Group::build(devices, |shard, device| builder.build(device, &keys[shard]))?;
+        Ok(Self::of(Group::build(devices, |shard, device| builder.build(device, &keys[shard]))?, splitters, builder))
+    }
+
+    fn of(group: Group<LaneSet<K>>, splitters: Vec<K>, builder: SetBuilder<K>) -> Self {
         let parts = Parts::new(group, splitters, LaneSet::len);
         let (router, range_router) = (Router::default(), RangeRouter::default());
-        Ok(Self { parts, builder, router, range_router, ends: Ends::default() })
+        Self { parts, builder, router, range_router, ends: Ends::default() }
+    }
+
+    /// Shards made of this set's and others, such that none has keys of another interval, on the same devices.
+    pub(crate) fn made_of(&self, shards: Vec<LaneSet<K>>) -> Self {
+        Self::of(Group::of(shards), self.parts.splitters.clone(), self.builder.clone())
     }
 
     /// Each shard's set, in the order of their keys.

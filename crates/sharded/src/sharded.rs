@@ -18,6 +18,7 @@ use lanetree_frame::{
     AnyKey, Device, DeviceKind, Error, HostBatch, IndexBuilder, KeyOf, OrderedIndex, Result, UpdateReport, Word,
 };
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// One index over several devices: each has the pairs of one interval of the keys, in an index of its own.
 ///
@@ -52,7 +53,7 @@ use std::borrow::Cow;
 /// ```
 pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     parts: Parts<KeyOf<I>, I>,
-    rebuild: Box<dyn Rebuild<I>>,
+    rebuild: Arc<dyn Rebuild<I>>,
     router: Router<I::Domain, I::Value>,
     ranges: RangeRouter<I::Domain>,
     rooms: Rooms<I::Domain, I::Value>,
@@ -94,11 +95,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let (keys, values) = (route.split(keys)?, route.split(values)?);
         let group =
             Group::build(devices, |shard, device| IndexBuilder::build(&builder, device, &keys[shard], &values[shard]))?;
-        Ok(Self::of(group, splitters, Box::new(builder), devices))
+        Ok(Self::of(group, splitters, Arc::new(builder), devices))
     }
 
     /// Of shards that were built on these devices.
-    pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Box<dyn Rebuild<I>>, devices: &[Device]) -> Self {
+    pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Arc<dyn Rebuild<I>>, devices: &[Device]) -> Self {
         let (router, ways) = (Router::default(), HostWays::new(devices));
         let parts = Parts::new(group, splitters, I::len);
         let (ranges, rooms, ends) = (RangeRouter::default(), Rooms::default(), Ends::default());
@@ -144,6 +145,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             };
             Ok(Some((new.into_par_iter().enumerate().try_map_collect(build)?, keys[middle])))
         })
+    }
+
+    /// Shards made of this index's and others, such that none has keys of another interval, on the same devices.
+    pub(crate) fn made_of(&self, shards: Vec<I>) -> Self {
+        let devices: Vec<Device> = shards.iter().map(|shard| shard.device().clone()).collect();
+        Self::of(Group::of(shards), self.parts.splitters.clone(), self.rebuild.clone(), &devices)
     }
 
     pub(crate) fn parts(&self) -> &Parts<K, I> {

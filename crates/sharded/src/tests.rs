@@ -1,6 +1,7 @@
 //! Over the host and the emulator; the suite puts both through its cases, too.
 
 mod apply_on;
+mod combinations;
 mod joins;
 mod multi_maps;
 mod pieces;
