@@ -655,24 +655,25 @@ class Index(_Ordered):
             self._index.asof(column._memory, how, near._memory, made._memory, hits._memory, miss, on)
             return Found(made, hits) if out is None else out
         raw, shape = self._queries(at)
-        host_values, has = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
-        if out is not None:
+        if out is None:
+            host_values, has = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
+        else:
             host_values, has = _output(out[0], self._value, shape, raw), _output(out[1], _BOOL, shape, raw)
         # How far floats are away is measured below.
-        near = (np.empty(raw.size, self.key_dtype),) if limit is not None and is_float else ()
+        keys = [np.empty(raw.size, self.key_dtype)] if limit is not None and is_float else []
 
         def search(part: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any], *keys: npt.NDArray[Any]) -> None:
             self._index.asof(part, how, keys[0] if keys else None, values, found, miss)
 
-        outputs = (raw, host_values, has, *near)
+        outputs = (raw, host_values, has, *keys)
         if progress:
             _progress.in_pieces(search, outputs, progress, "asof")
         else:
             search(*outputs)
-        for keys in near:
+        for near_keys in keys:
             # NumPy's arithmetic measures these.
             with np.errstate(invalid="ignore"):
-                has &= ~((raw - keys if direction == "backward" else keys - raw) > limit)
+                has &= ~((raw - near_keys if direction == "backward" else near_keys - raw) > limit)
             host_values[~has] = np.asarray(default, self._value)
         return Found(host_values.reshape(shape)[()], has.reshape(shape)[()]) if out is None else out
 

@@ -161,7 +161,7 @@ class Tree:
         self,
         queries: _Column,
         how: _AsOf,
-        keys: _Column,
+        keys: Optional[_Column],
         values: _Column,
         found: _Column,
         miss: int,

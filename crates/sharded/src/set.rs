@@ -68,7 +68,7 @@ impl<K: AnyKey> ShardedSet<K> {
 
     /// Shards made of this set's and others, such that none has keys of another interval, on the same devices.
     pub(crate) fn made_of(&self, shards: Vec<LaneSet<K>>) -> Self {
-        Self::of(Group::of(shards), self.parts.splitters.clone(), self.builder.clone())
+        Self::of(Group::of(shards), self.parts.splitters.clone(), self.builder)
     }
 
     /// Each shard's set, in the order of their keys.
