@@ -136,6 +136,7 @@ const LIST: &[Line] = &[
     line(Lanetree, "lanetree-queries", &[piece("--figure lanetree-queries --sizes 24,26,28", 50)]),
     line(Lanetree, "lanetree-cpu", &[piece("--figure lanetree-cpu --sizes 24,26", 80)])
         .full(&[piece("--figure lanetree-cpu", 300)]),
+    line(Lanetree, "asof-pinned", &[piece("--figure asof-pinned --sizes 22 --queries 22", 10)]),
     line(Lanetree, "sharded", &[piece("--figure sharded", 110)]),
 ];
 
