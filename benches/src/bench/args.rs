@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(crate) device: Choice,
     /// Keys of the trees, as powers of two [default on a GPU: 20,24,26,28, unless a figure has others]
-    #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=31))]
+    #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..64))]
     pub(crate) sizes: Vec<u32>,
     /// Queries of a batch, as a power of two [default on a GPU: 26]
     #[arg(long, value_name = "LOG2", value_parser = clap::value_parser!(u32).range(0..=30))]

@@ -57,6 +57,26 @@ fn combinations_are_those_of_maps_whatever_the_borders() -> Result<()> {
     Ok(())
 }
 
+/// Shards between equal borders have an interval without keys.
+#[test]
+fn indexes_of_one_key_combine() -> Result<()> {
+    let devices = vec![Device::host(); 4];
+    for key in [0, 9, u64::MAX] {
+        let one = sharded(&devices, &[(key, 1)].into())?;
+        for others in [1, 3, 4] {
+            let other = Map::from([(key, 2), (0, 3), (10, 4), (u64::MAX, 5)]);
+            let with = sharded(&devices[..others], &other)?;
+            let wanted = expected(&[(key, 1)].into(), &other);
+            let made = [one.union(&with)?, one.intersection(&with)?, one.difference(&with)?];
+            for (made, wanted) in made.iter().zip(&wanted) {
+                assert_eq!(made.pairs()?, pairs(wanted), "{key} in {others} shards");
+            }
+            assert_eq!(with.union(&one)?.len(), other.len() as u64);
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn another_index_in_shards_combines_too() -> Result<()> {
     let devices = emulated(2);
