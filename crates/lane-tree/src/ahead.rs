@@ -43,7 +43,6 @@ pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
     let mut kernels = of_nodes::<K, V>().to_vec();
     kernels.extend([
         move_pairs_entry::<K::Bits, V>(),
-        move_inserts_entry::<K::Bits, V>(),
         size_divided_entry::<K::Bits, V>(),
         list_divided_entry(),
         place_parts_entry::<K::Bits, V>(),

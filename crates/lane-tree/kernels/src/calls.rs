@@ -4,10 +4,10 @@
 use crate::{
     CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Gather,
     GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs,
-    Locate, LocateArgs, MoveInserts, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts,
-    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan,
-    ScanArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write,
-    WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Locate, LocateArgs, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs,
+    PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs,
+    ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines,
+    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -47,7 +47,6 @@ by_words! {
     /// The look-up of sorted queries of which few share a bucket.
     get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
     /// The kernel that copies the pairs that a batch inserts into nodes that are split.
-    move_inserts(DivideArgs<K, V>) => MoveInserts<K, V>;
     /// The kernel that copies the pairs that stay in nodes that are split.
     move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.

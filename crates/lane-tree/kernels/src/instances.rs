@@ -3,8 +3,8 @@
 
 use crate::{
     CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
-    MoveInserts, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan,
-    ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide, Search,
+    SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -35,7 +35,6 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);
             instance!([<lane_tree_ $k _ $name __get_sorted_1>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 1>);
             instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
-            instance!([<lane_tree_ $k _ $name __move_inserts>], [<lane_tree_ $k _ $name>], MoveInserts<$k, $v>);
             instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor>], [<lane_tree_ $k _ $name>], Neighbor<$k, $v>);
             instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);

@@ -48,9 +48,9 @@ pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
-    ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MoveInserts, MovePairs, NodeChangesArgs, PlaceParts,
-    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search,
-    SearchArgs, SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts,
+    ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
+    PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs,
+    SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts, move_warps,
 };
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,

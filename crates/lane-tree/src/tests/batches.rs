@@ -124,6 +124,22 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn
 }
 
 #[test]
+fn a_node_gets_more_changes_than_are_summed_in_shared_memory() {
+    let mut both = Pair::<u64, u64>::new(&Device::emulated(), &[1 << 20, 1 << 60, 1 << 61], 0.7, 16384);
+    let start = 1 << 59;
+    let ops: Vec<_> = (0..150).map(|i| Op::Insert(start + 64 * i, i)).collect();
+    both.apply(&ops, "apart");
+    let ops: Vec<_> = (0..9000)
+        .map(|i| match i % 128 {
+            0 => Op::Remove(start + i),
+            64 => Op::Update(start + i, i),
+            _ => Op::Insert(start + i, i),
+        })
+        .collect();
+    both.apply(&ops, "between");
+}
+
+#[test]
 fn batches_have_the_effect_of_one_change_after_another_in_place_or_not() {
     batches_of::<u64, u64>(&TREES, |wide| wide);
 }

@@ -10,7 +10,7 @@ use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_lane_tree::{
     DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, ListDividedArgs, MOVE_WARPS, PlacePartsArgs, RanksArgs, RelocateArgs,
-    SizeDividedArgs, TARGET_WORDS, calls,
+    SizeDividedArgs, TARGET_WORDS, calls, move_warps,
 };
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{DevicePairs, exclusive_scan};
@@ -82,6 +82,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, lines })
     }
 
+    /// Launches the copy of the pairs that `nodes` nodes have after a batch.
+    ///
+    /// # Safety
+    /// There is room for them.
+    pub(super) unsafe fn move_pairs(stream: &Stream, args: &DivideArgs<K::Bits, V>, nodes: u64) -> Result<()> {
+        let warps = move_warps(nodes, args.changes.count);
+        // SAFETY: the caller's.
+        Ok(unsafe { launch::over(stream, warps, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(args)) }?)
+    }
+
     /// Splits nodes, and changes the others that the batch touches. Does nothing, and says so, if too many buckets would have no node.
     pub(super) fn divide(
         &mut self,
@@ -111,10 +121,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 values: values.write_on(stream)?,
             };
             // SAFETY: there is room for their pairs.
-            unsafe {
-                launch::over(stream, list.count as u64, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(&args))?;
-                launch::over(stream, batch.keys.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
-            }
+            unsafe { Self::move_pairs(stream, &args, list.count as u64)? };
             let filling = self.divided_filling();
             let pairs = DevicePairs { keys: &keys, values: &values, len: list.pairs };
             let mut made = Planned::new(stream, &device, pairs, filling, divided, list.parts)?;

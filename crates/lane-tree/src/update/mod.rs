@@ -20,8 +20,8 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::{Batch, Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, MOVE_WARPS, NodeChangesArgs,
-    RanksArgs, SEARCH_THREADS, SearchArgs, calls,
+    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
+    SEARCH_THREADS, SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{DevicePairs, UploadedOperations, exclusive_scan};
@@ -370,13 +370,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             values: values.write_on(stream)?,
         };
         // SAFETY: there is room for all pairs after the batch.
-        unsafe {
-            if old.leaf_nodes > 0 {
-                launch::over(stream, u64::from(old.leaf_nodes), WARP, MOVE_WARPS * WARP)?
-                    .run(calls::move_pairs(&args))?;
-            }
-            launch::over(stream, batch.keys.len() as u64, 1, THREADS)?.run(calls::move_inserts(&args))?;
-        }
+        unsafe { Self::move_pairs(stream, &args, u64::from(old.leaf_nodes.max(1)))? };
         let fill = if old.len > 0 { self.divided_fill() } else { self.options.fill };
         let options = Options { fill, ..self.options };
         // From the tree's device, which may be a pool's, as opposed to the stream's.

@@ -1,16 +1,17 @@
 //! Nodes that are split: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
 
+use super::fates::Fates;
 use super::lines::is_marked;
-use super::{Changes, Effect, first_of_node};
+use super::{Changes, first_of_node};
 use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
 use crate::search::TreeRef;
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Shared, Simt, WARP, kernel_args};
+use lanetree_simt::{Global, GlobalMut, Hint, Kernel, KeyWord, Simt, WARP, kernel_args};
 
 kernel_args! {
-    /// Arguments of [`MovePairs`] and [`MoveInserts`].
+    /// Arguments of [`MovePairs`].
     pub struct DivideArgs<K, V> {
         /// The tree.
         pub tree: TreeRef<K>,
@@ -25,167 +26,145 @@ kernel_args! {
     }
 }
 
-/// Most operations of a node that are searched in shared memory.
-const STAGED: u32 = 64;
-
-/// Operations of a node, in shared memory.
-#[derive(Clone, Copy)]
-struct StagedChanges<K> {
-    keys: Shared<K>,
-    /// The effect of each in two bits, below by how much the node grows up to it, signed.
-    words: Shared<u32>,
-}
-
-impl<K: KeyWord> StagedChanges<K> {
-    /// Bytes of a warp's.
-    const BYTES: u32 = STAGED * (K::BYTES as u32 + 4);
-
-    /// The memory of warp `warp`.
-    #[inline(always)]
-    fn at(warp: u32) -> Self {
-        let keys = Shared::at(warp * Self::BYTES, STAGED);
-        Self { keys, words: Shared::at(keys.end(), STAGED) }
-    }
-
-    /// Warp collective (all lanes). Puts a node's operations there; the warp is to meet before they are read.
-    ///
-    /// # Safety
-    /// They are operations, no more than there is room for.
-    #[inline(always)]
-    unsafe fn put<S: Simt, V: Value>(self, simt: S, changes: &Changes<K, V>, flip: K, (from, to): (u64, u64)) {
-        let mut own = simt.lane();
-        // SAFETY: operations.
-        unsafe {
-            let growth_before = changes.growth(simt, from);
-            while u64::from(own) < to - from {
-                let at = from + u64::from(own);
-                let growth = changes.growth(simt, at + 1).wrapping_sub(growth_before) as u32;
-                simt.shared_store(self.keys, own, changes.key(simt, at, flip));
-                simt.shared_store(self.words, own, growth << 2 | changes.place(simt, at).effect() as u32);
-                own += WARP;
-            }
-        }
-    }
-
-    /// Per thread. As [`Changes::fate`], and by how much the node grows up to there; of `count` operations.
-    ///
-    /// # Safety
-    /// They are there.
-    #[inline(always)]
-    unsafe fn fate<S: Simt>(self, simt: S, key: K, count: u32) -> (u32, Effect, u64) {
-        let (mut after, mut left) = (0, count);
-        // SAFETY: below the count.
-        unsafe {
-            while left > 0 {
-                let half = left / 2;
-                let is_upto = simt.shared_load(self.keys, after + half) <= key;
-                (after, left) = if is_upto { (after + half + 1, left - half - 1) } else { (after, half) };
-            }
-            if after == 0 {
-                return (0, Effect::None, 0);
-            }
-            let word = simt.shared_load(self.words, after - 1);
-            let is_own = simt.shared_load(self.keys, after - 1) == key;
-            let effect = if is_own { Effect::from_word(word & 3) } else { Effect::None };
-            (after, effect, (word as i32 >> 2) as u64)
-        }
-    }
-}
-
 /// Warps of a block of [`MovePairs`].
 pub const MOVE_WARPS: u32 = 8;
 
-/// Copies the pairs that stay in the nodes that are split, or in all: a warp per node, in blocks of [`MOVE_WARPS`] at most.
+/// A node's pairs move by sums over its operations, if these are no more; otherwise each pair searches among them.
+const MOST_SUMMED: u64 = 1 << 12;
+
+/// Operations of a window: a warp of its own moves its pairs, if all are of one node.
+const WINDOW: u64 = 1 << 10;
+
+/// Warps of [`MovePairs`] for so many nodes and operations.
+pub const fn move_warps(nodes: u64, operations: u64) -> u64 {
+    nodes + operations / WINDOW
+}
+
+/// Copies the pairs that there are after the batch in the nodes that are split, or in all: [`move_warps`], in blocks of [`MOVE_WARPS`] at
+/// most. A tree without nodes counts as one node without pairs.
 #[derive(Debug)]
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
 impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
     type Args = DivideArgs<K, V>;
-    const STATIC_SHARED: u32 = MOVE_WARPS * StagedChanges::<K>::BYTES;
+    const STATIC_SHARED: u32 = MOVE_WARPS * Fates::bytes::<K, V>();
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (tree, changes, divided) = (&args.tree, &args.changes, &args.divided);
         let index = simt.global_index() / u64::from(WARP);
-        let count = if divided.count > 0 { divided.count } else { u64::from(tree.leaf_nodes) };
-        if index >= count {
-            return;
-        }
-        // SAFETY: a node of the tree and its operations; there is room for all pairs after the batch.
+        let nodes = match (divided.count, u64::from(tree.leaf_nodes)) {
+            (0, 0) => 1,
+            (0, all) => all,
+            (count, _) => count,
+        };
+        // SAFETY: a node of the tree and its operations, or a window of operations; there is room for all pairs after the batch.
         unsafe {
-            let (number, from, first);
+            if index >= nodes {
+                move_window(simt, args, (index - nodes) * WINDOW);
+                return;
+            }
+            let (mut number, mut first) = (index as u32, 0);
             if divided.count > 0 {
                 number = divided.get(simt, index, DividedWord::Node) as u32;
-                from = divided.get(simt, index, DividedWord::From);
-                first = divided.get(simt, index, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
-            } else {
-                number = index as u32;
-                from = changes.of_node_by_warp(simt, number);
-                first = tree.rank_of::<S, V>(simt, number);
             }
-            let to = changes.of_node_by_warp(simt, number + 1);
-            let len = tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number);
+            let (from, to) = changes.span_by_warp(simt, number);
             let growth_before = changes.growth(simt, from);
-            let staged = StagedChanges::<K>::at(simt.warp());
-            if to - from <= u64::from(STAGED) {
-                staged.put(simt, changes, tree.flip, (from, to));
+            if divided.count > 0 {
+                first = divided.get(simt, index, DividedWord::Pairs);
+            } else if tree.leaf_nodes > 0 {
+                first = tree.rank_of::<S, V>(simt, number).wrapping_add(growth_before);
             }
-            simt.sync_warp(FULL_MASK);
-            tree.for_each_pair(simt, tree.lines_of(simt, number), len as u32, |place, key, value: V| {
-                let (after, effect, growth);
-                if to - from <= u64::from(STAGED) {
-                    let (own, of_own, growth_upto) = staged.fate(simt, key, (to - from) as u32);
-                    (after, effect) = (from + u64::from(own), of_own);
-                    growth = growth_before.wrapping_add(growth_upto);
+            if tree.leaf_nodes > 0 {
+                let len = (tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number)) as u32;
+                let fates = Fates::at::<K, V>(simt.warp() * Fates::bytes::<K, V>());
+                let is_summed = to - from <= MOST_SUMMED;
+                if is_summed {
+                    fates.find(simt, changes, (from, to), len);
+                }
+                tree.for_each_pair(simt, tree.lines_of(simt, number), len, |place, key, value: V| {
+                    let to = match is_summed {
+                        true => fates.place(simt, place),
+                        false => changes.moved(simt, (place, key), tree.flip, (from, to), growth_before),
+                    };
+                    if let Some(to) = to {
+                        let to = first + u64::from(to);
+                        simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
+                        values::store(simt, args.values, to, value, Hint::Streaming);
+                    }
+                });
+            }
+            // Windows of its own are others' work.
+            let (windows, windows_end) = (from.next_multiple_of(WINDOW), to / WINDOW * WINDOW);
+            let skipped = windows_end.saturating_sub(windows);
+            let mut at = from + u64::from(simt.lane());
+            while at < to {
+                if skipped > 0 && windows <= at && at < windows_end {
+                    // A multiple of the warp.
+                    at += skipped;
                 } else {
-                    (after, effect) = changes.fate(simt, key, tree.flip, from, to);
-                    growth = changes.growth(simt, after);
+                    move_own(simt, args, at, (first, growth_before));
+                    at += u64::from(WARP);
                 }
-                if effect == Effect::Remove {
-                    return;
-                }
-                let value = if effect == Effect::Replace { changes.value(simt, after - 1) } else { value };
-                let to = first.wrapping_add(u64::from(place)).wrapping_add(growth);
-                simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
-                values::store(simt, args.values, to, value, Hint::Streaming);
-            });
+            }
         }
     }
 }
 
-/// Writes the pairs that a batch inserts into the nodes that are split: a thread per operation.
-#[derive(Debug)]
-pub struct MoveInserts<K, V>(PhantomData<(K, V)>);
-
-impl<K: KeyWord, V: Value> Kernel for MoveInserts<K, V> {
-    type Args = DivideArgs<K, V>;
-
-    #[inline(always)]
-    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (changes, divided) = (&args.changes, &args.divided);
-        let at = simt.global_index();
-        if at >= changes.count {
+/// Warp collective (all lanes). Writes the pairs that a window's operations insert or give values, if all of them are of one of the
+/// nodes.
+///
+/// # Safety
+/// As for [`MovePairs`].
+#[inline(always)]
+unsafe fn move_window<S: Simt, K: KeyWord, V: Value>(simt: S, args: &DivideArgs<K, V>, start: u64) {
+    let (tree, changes, divided) = (&args.tree, &args.changes, &args.divided);
+    if start + WINDOW > changes.count {
+        return;
+    }
+    // SAFETY: operations, and their node; the caller's.
+    unsafe {
+        let number = changes.node(simt, start);
+        if changes.node(simt, start + WINDOW - 1) != number {
             return;
         }
-        // SAFETY: an operation, and its node; there is room for all pairs after the batch.
-        unsafe {
-            let place = changes.place(simt, at);
-            if place.effect() != Effect::Insert {
+        // Relative to all operations.
+        let mut first = (0, 0);
+        if divided.count > 0 {
+            let index = divided.upto(simt, DividedWord::Node, u64::from(number));
+            if index == 0 || divided.get(simt, index - 1, DividedWord::Node) != u64::from(number) {
                 return;
             }
-            let (mut first, node) = (0, changes.node(simt, at));
-            if divided.count > 0 {
-                let node = u64::from(node);
-                let index = divided.upto(simt, DividedWord::Node, node);
-                if index == 0 || divided.get(simt, index - 1, DividedWord::Node) != node {
-                    return;
-                }
-                let from = divided.get(simt, index - 1, DividedWord::From);
-                first = divided.get(simt, index - 1, DividedWord::Pairs).wrapping_sub(changes.growth(simt, from));
-            } else if args.tree.leaf_nodes > 0 {
-                first = args.tree.rank_of::<S, V>(simt, node);
-            }
-            let to = first.wrapping_add(u64::from(place.before())).wrapping_add(changes.growth(simt, at));
+            let from = divided.get(simt, index - 1, DividedWord::From);
+            first = (divided.get(simt, index - 1, DividedWord::Pairs), changes.growth(simt, from));
+        } else if tree.leaf_nodes > 0 {
+            first.0 = tree.rank_of::<S, V>(simt, number);
+        }
+        let mut own = u64::from(simt.lane());
+        while own < WINDOW {
+            move_own(simt, args, start + own, first);
+            own += u64::from(WARP);
+        }
+    }
+}
+
+/// Per thread. Writes the pair that an operation inserts or gives a value, of a node whose first pair goes to `first`; less the growth before
+/// its operations.
+///
+/// # Safety
+/// As for [`MovePairs`].
+#[inline(always)]
+unsafe fn move_own<S: Simt, K: KeyWord, V: Value>(
+    simt: S,
+    args: &DivideArgs<K, V>,
+    at: u64,
+    (first, growth_before): (u64, u64),
+) {
+    let changes = &args.changes;
+    // SAFETY: the caller's.
+    unsafe {
+        if let Some(place) = changes.place_of_own(simt, at, growth_before) {
+            let to = first.wrapping_add(place);
             simt.store(args.keys, to, simt.load(changes.keys, at, Hint::ReadOnly), Hint::Streaming);
             values::store(simt, args.values, to, changes.value(simt, at), Hint::Streaming);
         }

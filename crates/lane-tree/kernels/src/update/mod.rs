@@ -4,12 +4,13 @@
 //! ([`PlanLines`], [`WriteLines`]), others shift pairs to the next or previous bucket ([`PlanShifts`],
 //! [`WriteShifts`]). Where that does not go, a node is to be rewritten in its own buckets or, if these are too few, in new ones
 //! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are split into new nodes with new buckets, as in a
-//! build ([`SizeDivided`], [`MovePairs`], [`MoveInserts`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Buckets
+//! build ([`SizeDivided`], [`MovePairs`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Buckets
 //! never move; where very many nodes would be split, the tree is rebuilt.
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
 mod divide;
+mod fates;
 mod line;
 mod lines;
 mod nodes;
@@ -17,8 +18,8 @@ mod relocate;
 mod search;
 
 pub use divide::{
-    DivideArgs, ListDivided, ListDividedArgs, MOVE_WARPS, MoveInserts, MovePairs, PlaceParts, PlacePartsArgs,
-    SizeDivided, SizeDividedArgs,
+    DivideArgs, ListDivided, ListDividedArgs, MOVE_WARPS, MovePairs, PlaceParts, PlacePartsArgs, SizeDivided,
+    SizeDividedArgs, move_warps,
 };
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
 pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
@@ -131,14 +132,17 @@ unsafe fn first_of_node<S: Simt>(simt: S, nodes: Global<u32>, count: u64, node: 
     first_not(0, count, |at| unsafe { simt.load(nodes, at, Hint::ReadOnly) } < node)
 }
 
-/// Of a search of which lane `i` has looked at element `(i + 1) * step - 1`, if there is one, and the first `held` lanes found that
-/// something holds there: how many elements it holds for at least, and how many after these are left.
+/// Lanes that search together.
+const SEARCHERS: u32 = WARP / 2;
+
+/// Of a search of which lane `i` of [`SEARCHERS`] has looked at element `(i + 1) * step - 1`, if there is one, and the first `held` lanes
+/// found that something holds there: how many elements it holds for at least, and how many after these are left.
 #[inline(always)]
 const fn narrowed(left: u64, step: u64, held: u32) -> (u64, u64) {
     let before = held as u64 * step;
     let rest = left - before;
     // Past the last lane's element, or to before that of the first lane for which it doesn't hold.
-    (before, if held == WARP || rest < step { rest } else { step - 1 })
+    (before, if held == SEARCHERS || rest < step { rest } else { step - 1 })
 }
 
 /// Elements that a block appends to a list, and the list's before them.
@@ -231,42 +235,72 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         unsafe { first_of_node(simt, self.nodes, self.count, node) }
     }
 
-    /// Warp collective (all lanes, for the same node). As [`Changes::of_node`], in fewer steps.
+    /// Warp collective (all lanes, for the same node). The first operation of a node, or of those after it, and the one after its last: half
+    /// a warp searches for each.
     ///
     /// # Safety
     /// The operations are sorted.
     #[inline(always)]
-    unsafe fn of_node_by_warp<S: Simt>(&self, simt: S, node: u32) -> u64 {
+    unsafe fn span_by_warp<S: Simt>(&self, simt: S, node: u32) -> (u64, u64) {
+        let (half, lane) = (simt.lane() / SEARCHERS, simt.lane() % SEARCHERS);
         let (mut base, mut left) = (0, self.count);
         // The same for all lanes, and the compiler knows it.
         while simt.any(FULL_MASK, left > 0) {
-            let step = left.div_ceil(u64::from(WARP) + 1);
-            let at = (u64::from(simt.lane()) + 1) * step - 1;
+            // One half may be done before the other.
+            let step = left.div_ceil(u64::from(SEARCHERS) + 1).max(1);
+            let at = (u64::from(lane) + 1) * step - 1;
             // SAFETY: an operation.
-            let is_before = at < left && unsafe { self.node(simt, base + at) } < node;
-            let held = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_before)) != 0).count_ones();
+            let is_before = at < left && unsafe { self.node(simt, base + at) } < node + half;
+            let held = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_before)) != 0) >> (half * SEARCHERS);
             let before;
-            (before, left) = narrowed(left, step, held);
+            (before, left) = narrowed(left, step, (held & ((1 << SEARCHERS) - 1)).count_ones());
             base += before;
         }
-        base
+        (simt.shuffle(FULL_MASK, base, 0), simt.shuffle(FULL_MASK, base, SEARCHERS))
     }
 
-    /// Per thread. What becomes of a key's pair by the operations from `from` to `to`: the first operation after its
-    /// key's operations, and the effect of the one that removes or replaces it, if there is one.
+    /// Per thread. The operation after the last one of the node of an operation, which is likely to be near.
     ///
     /// # Safety
-    /// The operations are the key's node's.
+    /// The operations are sorted, and this is one of them.
     #[inline(always)]
-    unsafe fn fate<S: Simt>(&self, simt: S, key: K, flip: K, from: u64, to: u64) -> (u64, Effect) {
+    unsafe fn end_of_node<S: Simt>(&self, simt: S, at: u64) -> u64 {
+        // SAFETY: operations.
+        unsafe {
+            let node = self.node(simt, at);
+            let is_own = |at: u64| self.node(simt, at) == node;
+            let (mut from, mut step) = (at + 1, 8);
+            while from + step < self.count && is_own(from + step) {
+                (from, step) = (from + step + 1, 4 * step);
+            }
+            first_not(from, (from + step).min(self.count), is_own)
+        }
+    }
+
+    /// Per thread. The place of a node's pair after the batch, by a search among the node's operations, from `from` to `to`; none if one of
+    /// them removes the pair or gives it a value. `growth_before` is that before these operations.
+    ///
+    /// # Safety
+    /// The operations are the pair's node's.
+    #[inline(always)]
+    unsafe fn moved<S: Simt>(
+        &self,
+        simt: S,
+        (pair, key): (u32, K),
+        flip: K,
+        (from, to): (u64, u64),
+        growth_before: u64,
+    ) -> Option<u32> {
         // SAFETY: operations.
         unsafe {
             let after = first_not(from, to, |at| self.key(simt, at, flip) <= key);
-            let mut effect = Effect::None;
             if after > from && self.key(simt, after - 1, flip) == key {
-                effect = self.place(simt, after - 1).effect();
+                let effect = self.place(simt, after - 1).effect();
+                if matches!(effect, Effect::Replace | Effect::Remove) {
+                    return None;
+                }
             }
-            (after, effect)
+            Some(pair.wrapping_add(self.growth(simt, after).wrapping_sub(growth_before) as u32))
         }
     }
 
@@ -421,14 +455,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warp_finds_where_something_ends_to_hold() {
-        for count in (0..200_u64).chain([1023, 1024, 1088, 1089, 1090, 35_936, 35_937, 35_938]) {
+    fn half_a_warp_finds_where_something_ends_to_hold() {
+        for count in (0..200_u64).chain([288, 289, 290, 1023, 1024, 4912, 4913, 4914, 35_937]) {
             let all = 0..=count;
             for holds_for in all.step_by(count as usize / 200 + 1).chain([count]) {
                 let (mut base, mut left) = (0, count);
                 while left > 0 {
-                    let step = left.div_ceil(u64::from(WARP) + 1);
-                    let elements = (1..=u64::from(WARP)).map(|lane| lane * step - 1).filter(|&at| at < left);
+                    let step = left.div_ceil(u64::from(SEARCHERS) + 1);
+                    let elements = (1..=u64::from(SEARCHERS)).map(|lane| lane * step - 1).filter(|&at| at < left);
                     let held = elements.filter(|at| base + at < holds_for).count() as u32;
                     let (before, after) = narrowed(left, step, held);
                     (base, left) = (base + before, after);

@@ -1,8 +1,9 @@
 //! Nodes that are rewritten, each in its own buckets or, if these are too few, in new ones.
 
+use super::fates::{Fates, node_pairs};
 use super::lines::{is_marked, mark};
-use super::{APPEND_BYTES, Changes, Effect, append};
-use crate::layout::{BITMAP_CHILDREN, MOST_SLOTS, line_slots};
+use super::{APPEND_BYTES, Changes, append};
+use crate::layout::{BITMAP_CHILDREN, line_slots};
 use crate::node::{NodeOutputs, NodePlace, Source, note_formats, plan, plan_words, save, saved, write};
 use crate::plan_memory::PlanMemory;
 use crate::search::TreeRef;
@@ -11,7 +12,7 @@ use crate::values::SharedValues;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, kernel_args, unroll,
+    FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, Order, Scope, Shared, Simt, WARP, kernel_args,
 };
 
 kernel_args! {
@@ -52,15 +53,10 @@ impl<K: KeyWord, V: Value> Kernel for ListNodes<K, V> {
             if let Some(to) = append(simt, is_listed, args.listed_count) {
                 simt.store(args.listed, to, node, Hint::Default);
                 simt.store(args.spans, 2 * to, at, Hint::Default);
-                simt.store(args.spans, 2 * to + 1, changes.of_node(simt, node + 1), Hint::Default);
+                simt.store(args.spans, 2 * to + 1, changes.end_of_node(simt, at), Hint::Default);
             }
         }
     }
-}
-
-/// Most pairs of a node.
-const fn node_pairs<K: KeyWord, V: Value>() -> u32 {
-    BITMAP_CHILDREN * line_slots::<K, V>()
 }
 
 /// Pairs of a node in shared memory.
@@ -176,10 +172,16 @@ const MOST_CHANGES: u64 = 4096;
 /// Warps of a block of [`PlanNodes`] or [`WriteNodes`].
 pub const CHANGE_WARPS: u32 = 4;
 
+/// Bytes of shared memory of a warp of theirs, in addition to the pairs.
+const fn rest_bytes<K: KeyWord, V: Value>() -> u32 {
+    let (fates, plan) = (Fates::bytes::<K, V>(), PlanMemory::bytes(line_slots::<K, V>()));
+    if fates > plan { fates } else { plan }
+}
+
 /// Bytes of shared memory of a warp of theirs; who only plans has no values there.
 const fn warp_bytes<K: KeyWord, V: Value>(writes: bool) -> u32 {
     let staged = if writes { Staged::<K, V>::BYTES } else { node_pairs::<K, V>() * K::BYTES as u32 };
-    staged + PlanMemory::bytes(line_slots::<K, V>())
+    staged + rest_bytes::<K, V>()
 }
 
 /// Finds out which of the nodes must be split: any number of warps, in blocks of [`CHANGE_WARPS`].
@@ -246,7 +248,9 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
     let slots = line_slots::<K, V>();
     let (offset, end) = (simt.warp() * warp_bytes::<K, V>(writes), (simt.warp() + 1) * warp_bytes::<K, V>(writes));
     let staged = Staged::<K, V>::at(offset, writes);
-    let memory = PlanMemory::at(end - PlanMemory::bytes(slots), slots);
+    // What becomes of the pairs is known no more when the node is planned.
+    let (fates, memory) =
+        (Fates::at::<K, V>(end - rest_bytes::<K, V>()), PlanMemory::at(end - rest_bytes::<K, V>(), slots));
     // SAFETY: nodes of the tree and their operations.
     unsafe {
         let number = simt.load(args.listed, index, Hint::ReadOnly);
@@ -272,93 +276,21 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         let mut is_planned = None;
         let has_slots = 0 < new_len && new_len <= u64::from(BITMAP_CHILDREN * slots);
         if has_slots && to - from <= MOST_CHANGES {
+            fates.find(simt, changes, (from, to), len);
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
-                simt.shared_store(staged.keys, place, key);
-                if writes {
-                    staged.values.store(simt, place, value);
-                }
-            });
-            simt.sync_warp(FULL_MASK);
-            // To registers, and to their new places.
-            const OWN: usize = BITMAP_CHILDREN as usize * MOST_SLOTS / WARP as usize;
-            let rounds = node_pairs::<K, V>() / WARP;
-            let mut pairs = [(K::MIN, V::default()); OWN];
-            let mut places = [u32::MAX; OWN];
-            // The operations before each pair, and the pair's own.
-            let mut upto = [0; OWN];
-            unroll!(OWN, round => {
-                let at = round as u32 * WARP + lane;
-                if (round as u32) < rounds && at < len {
-                    pairs[round].0 = staged.key(simt, at);
+                if let Some(to) = fates.place(simt, place) {
+                    simt.shared_store(staged.keys, to, key);
                     if writes {
-                        pairs[round].1 = staged.value(simt, at);
-                    }
-                }
-            });
-            let count = (to - from) as u32;
-            // A lane has an operation, if there are no more than lanes.
-            let (mut own_key, mut own_effect, mut own_growth) = (K::MAX, Effect::None as u32, 0);
-            if count <= WARP && lane < count {
-                let own = from + u64::from(lane);
-                own_key = changes.key(simt, own, tree.flip);
-                own_effect = changes.place(simt, own).effect() as u32;
-                own_growth = changes.growth(simt, own + 1).wrapping_sub(growth_before) as u32;
-            }
-            let mut other = 0;
-            while count <= WARP && other < count {
-                let key = simt.shuffle(FULL_MASK, own_key, other);
-                unroll!(OWN, round => {
-                    if (round as u32) < rounds {
-                        upto[round] += u32::from(key <= pairs[round].0);
-                    }
-                });
-                other += 1;
-            }
-            unroll!(OWN, round => {
-                let at = round as u32 * WARP + lane;
-                let (mut effect, mut growth, mut after) = (Effect::None, 0, from + u64::from(upto[round]));
-                if (round as u32) < rounds && count <= WARP {
-                    let last = if upto[round] > 0 { upto[round] - 1 } else { 0 };
-                    let key = simt.shuffle(FULL_MASK, own_key, last);
-                    let of_last = simt.shuffle(FULL_MASK, own_effect, last);
-                    let growth_upto = simt.shuffle(FULL_MASK, own_growth, last);
-                    if upto[round] > 0 {
-                        growth = growth_upto;
-                        if key == pairs[round].0 {
-                            effect = Effect::from_word(of_last);
-                        }
-                    }
-                } else if (round as u32) < rounds && at < len {
-                    (after, effect) = changes.fate(simt, pairs[round].0, tree.flip, from, to);
-                    growth = changes.growth(simt, after).wrapping_sub(growth_before) as u32;
-                }
-                if (round as u32) < rounds && at < len {
-                    if writes && effect == Effect::Replace {
-                        pairs[round].1 = changes.value(simt, after - 1);
-                    }
-                    if effect != Effect::Remove {
-                        places[round] = at.wrapping_add(growth);
-                    }
-                }
-            });
-            simt.sync_warp(FULL_MASK);
-            unroll!(OWN, round => {
-                if places[round] != u32::MAX {
-                    simt.shared_store(staged.keys, places[round], pairs[round].0);
-                    if writes {
-                        staged.values.store(simt, places[round], pairs[round].1);
+                        staged.values.store(simt, to, value);
                     }
                 }
             });
             let mut at = from + u64::from(lane);
             while at < to {
-                let place = changes.place(simt, at);
-                if place.effect() == Effect::Insert {
-                    let growth = changes.growth(simt, at).wrapping_sub(growth_before);
-                    let place = place.before().wrapping_add(growth as u32);
-                    simt.shared_store(staged.keys, place, changes.key(simt, at, tree.flip));
+                if let Some(place) = changes.place_of_own(simt, at, growth_before) {
+                    simt.shared_store(staged.keys, place as u32, changes.key(simt, at, tree.flip));
                     if writes {
-                        staged.values.store(simt, place, changes.value(simt, at));
+                        staged.values.store(simt, place as u32, changes.value(simt, at));
                     }
                 }
                 at += u64::from(WARP);
