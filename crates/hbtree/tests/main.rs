@@ -449,6 +449,22 @@ fn stages_are_timed_where_there_is_a_device() {
 }
 
 #[test]
+fn buckets_are_timed_while_they_follow_one_another() {
+    let keys: Vec<u64> = (0..1000).collect();
+    let mut out = vec![0; 1000];
+    let tree = HbTree::build(&Device::host(), &keys, &keys).unwrap();
+    assert_eq!(tree.bucket_latencies(&keys, &mut out).unwrap(), None);
+    let mut tree = HbTree::build(&Device::emulated(), &keys, &keys).unwrap();
+    let mut pipeline = tree.pipeline();
+    (pipeline.bucket, pipeline.pipelines) = (256, 1);
+    tree.set_pipeline(pipeline).unwrap();
+    let latencies = tree.bucket_latencies(&keys, &mut out).unwrap().unwrap();
+    assert!(latencies.len() == 4 && latencies.iter().all(|latency| !latency.is_zero()), "{latencies:?}");
+    assert_eq!(out, keys);
+    assert!(tree.bucket_latencies(&keys, &mut out[1..]).is_err());
+}
+
+#[test]
 fn a_piece_that_begins_below_the_one_before_is_told_so() {
     let mut pieces = HbTree::<u64, u64>::builder().in_pieces(&Device::host(), 10).unwrap();
     pieces.push(&[1, 2], &[0, 0]).unwrap();

@@ -143,10 +143,10 @@ const CPU_TASK: usize = 4096;
 pub(crate) type Finish<'a, K, T> = dyn Fn(usize, &[K], &[u32], &mut [T]) + Sync + 'a;
 
 /// Descents on the device, and what finishes them.
-struct Descents<'a, K: Key, L: Structure, T> {
-    route: &'a Route<'a, K, L>,
-    split: Split,
-    finish: &'a Finish<'a, K, T>,
+pub(super) struct Descents<'a, K: Key, L: Structure, T> {
+    pub(super) route: &'a Route<'a, K, L>,
+    pub(super) split: Split,
+    pub(super) finish: &'a Finish<'a, K, T>,
 }
 
 impl<K: Key, L: Structure> Route<'_, K, L> {

@@ -1,15 +1,18 @@
-//! What the stages of a bucket take: the paper's cost model (section 5.4).
+//! What the stages of a bucket take, and how long a bucket is under way: the paper's cost model (section 5.4).
 
-use super::DescentSlot;
+use super::buckets::{Queue, Slot, Slots, Work};
+use super::descent::Descents;
+use super::{DescentSlot, Shape};
 use crate::HbTree;
 use crate::device::Descending;
 use crate::structure::{CopyOf, InnerOnDevice, Leaves, Structure};
 use core::time::Duration;
-use lanetree_frame::Result;
 use lanetree_frame::parallel::*;
+use lanetree_frame::{Error, Result, Stream};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Event;
 use lanetree_simt::Global;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Queries that a thread finishes at a time.
@@ -66,6 +69,30 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         self.stages(copy, &mut slot, keys, &mut out).map(Some)
     }
 
+    /// Looks up keys, and measures how long each bucket is under way while buckets follow one another: from when it enters a
+    /// pipeline, staging included, until it is answered, which counts as in the middle of the search of its leaves, as in the
+    /// paper. `out` gets the value of each key, the smallest one for a key that is absent. The batch goes through twice, and
+    /// the second time counts. The descent is split as [`Pipeline::split`](crate::Pipeline::split) says, whatever the
+    /// [`Balance`](crate::Balance) is. `None` if the CPU answers all queries alone; then nothing is looked up.
+    ///
+    /// # Errors
+    /// As [`HbTree::get_many_into`].
+    pub fn bucket_latencies(&self, keys: &[K], out: &mut [V]) -> Result<Option<Vec<Duration>>> {
+        if keys.len() != out.len() {
+            return Err(Error::OutputLength { what: "the output", expected: keys.len(), actual: out.len() });
+        }
+        let Some(route) = self.route() else { return Ok(None) };
+        let finish = |_, keys: &[K], leaves: &[u32], out: &mut [V]| self.values_in(leaves, keys, out);
+        let (pipeline, slots) = (&route.options.pipeline, Slots::default());
+        let work = Descents { route: &route, split: pipeline.split, finish: &finish };
+        let mut timed = Timed { work, latencies: Mutex::default() };
+        for _ in 0..2 {
+            timed.latencies = Mutex::default();
+            Shape::of(pipeline, keys.len()).run(&slots, &Queue::new(keys, out), &timed)?;
+        }
+        Ok(Some(timed.latencies.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
     fn stages(
         &self,
         copy: &CopyOf<K, L>,
@@ -104,11 +131,56 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
 
         let (started, leaves) = (Instant::now(), &leaves[..count]);
         let tasks = keys.par_chunks(TASK).zip(leaves.par_chunks(TASK)).zip(out.par_chunks_mut(TASK));
-        tasks.for_each(|((keys, leaves), out)| {
-            let value = |place| self.parts.leaves.value(place);
-            self.find_in(leaves, keys, |i, place| out[i] = if place.is_hit { value(place) } else { V::MIN });
-        });
+        tasks.for_each(|((keys, leaves), out)| self.values_in(leaves, keys, out));
         let leaves = started.elapsed();
         Ok(StageTimes { staging, upload: between(0)?, descent: between(1)?, download: between(2)?, leaves })
+    }
+
+    /// The values of keys whose leaves are known.
+    fn values_in(&self, leaves: &[u32], keys: &[K], out: &mut [V]) {
+        let value = |place| self.parts.leaves.value(place);
+        self.find_in(leaves, keys, |i, place| out[i] = if place.is_hit { value(place) } else { V::MIN });
+    }
+}
+
+/// Work that measures how long each bucket is under way.
+struct Timed<W> {
+    work: W,
+    latencies: Mutex<Vec<Duration>>,
+}
+
+/// A slot, and when its bucket has entered the pipeline.
+struct TimedSlot<S> {
+    slot: S,
+    entered: Instant,
+}
+
+impl<S: Slot> Slot for TimedSlot<S> {
+    fn stream(&self) -> &Stream {
+        self.slot.stream()
+    }
+
+    fn bytes(&self) -> usize {
+        self.slot.bytes()
+    }
+}
+
+impl<K, T, W: Work<K, T>> Work<K, T> for Timed<W> {
+    type Slot = TimedSlot<W::Slot>;
+
+    fn slot(&self) -> Result<Self::Slot> {
+        Ok(TimedSlot { slot: self.work.slot()?, entered: Instant::now() })
+    }
+
+    fn begin(&self, slot: &mut Self::Slot, first: usize, keys: &[K], is_shared: bool) -> Result<()> {
+        slot.entered = Instant::now();
+        self.work.begin(&mut slot.slot, first, keys, is_shared)
+    }
+
+    fn finish(&self, slot: &Self::Slot, first: usize, keys: &[K], out: &mut [T], is_shared: bool) {
+        let descended = slot.entered.elapsed();
+        self.work.finish(&slot.slot, first, keys, out, is_shared);
+        let latency = (descended + slot.entered.elapsed()) / 2;
+        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).push(latency);
     }
 }
