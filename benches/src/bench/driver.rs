@@ -415,10 +415,11 @@ mod tests {
         assert_eq!(compared, [5 + 1 + 3 * 2 + 2; 3]);
         // Four widths, look-ups and four engines.
         assert_eq!(of("cuart-update-sizes", "cuart"), 4 * 5);
+        // Two widths, look-ups and two engines; and two of those in four widths.
         let host = ["cuart", "grt"].map(|index| of("cuart-updates-host", index));
-        assert_eq!(host, [2 * 3, 2 * 2]);
+        assert_eq!(host, [2 * 3 + 4 * 2, 2 * 2]);
         assert_eq!(of("cuart-updates-host", "ART"), 2 * of("cuart-updates-host", "congee"));
-        assert_eq!((of("cuart-deletes", "cuart"), of("cuart-long-share", "cuart")), (3 * 4, 4 + 2));
+        assert_eq!((of("cuart-deletes", "cuart"), of("cuart-long-share", "cuart")), (3 * 4, 4 + 2 + 3 * 2));
         // Three lengths of ranges, and prefixes of two lengths.
         assert_eq!((of("cuart-ranges", "cuart"), of("cuart-ranges", "grt")), (2 * (3 * 4 + 2 * 4), 2 * 3));
     }
@@ -550,6 +551,9 @@ mod tests {
         // The CPU alone with both numbers of children and both widths, and with each of three throttles; four
         // strategies of both widths, two searches of three buckets, and two splits by three throttles.
         assert_eq!(on_both("hbtree-paper"), (2 * 2 + 3, 2 * 4 + 2 * 3 + 3 * 2));
+        let under_way = rows.iter().filter(|row| row.number("bucket_latency_us") > Some(0.0)).count();
+        // Three sizes and three strategies of both trees; four strategies of three trees, two searches of three sizes of both.
+        assert_eq!(under_way, 2 * 3 * 3 + (2 + 1) * 4 + 2 * 2 * 3);
         // The regular tree is measured as often.
         let of_regular = |section: &str, device: &str| {
             let rows = rows.iter().filter(|row| row.section == section && row.device == device);
@@ -565,9 +569,13 @@ mod tests {
             (on_both("hbtree-sizes"), on_both("hbtree-ranges"), on_both("hbtree-latency")),
             ((2, 2), (6, 6), (2, 2))
         );
-        // Two sizes of batches, two methods, two ways to sort, and the paper's two methods; by one thread and by all.
+        // Two sizes of batches, two methods, two ways to sort, and the paper's two methods; by one thread and by all. And a
+        // tree that grows.
         let threads = rayon::current_num_threads().min(2);
-        assert_eq!((on_both("hbtree-updates"), on_both("hbtree-mixed")), ((0, 2 * (2 * 2 + 2) * threads), (0, 3 * 6)));
+        assert_eq!(
+            (on_both("hbtree-updates"), on_both("hbtree-mixed")),
+            ((0, 2 * (2 * 2 + 2) * threads + 1), (0, 3 * 6))
+        );
         let is_whole = |row: &Row| row.checksum.sum != 0 && row.checksum.misses == 0 && row.giga_per_second > 0.0;
         assert!(rows.iter().all(is_whole));
         let skipped = session.report.record.skipped.iter().filter(|why| !why.contains("reserved huge pages"));

@@ -58,7 +58,7 @@ const LIST: &[Line] = &[
     line(Harmonia, "harmonia-psa", &[piece("--figure harmonia-psa", 40)]),
     line(Harmonia, "harmonia-psa-bits", &[piece("--figure harmonia-psa-bits --queries 25", 60)]),
     line(Harmonia, "harmonia-psa-widths", &[piece("--figure harmonia-psa-widths --sizes 26 --queries 25", 80)]),
-    line(Harmonia, "harmonia-skew", &[piece("--figure harmonia-skew", 75)]),
+    line(Harmonia, "harmonia-skew", &[piece("--figure harmonia-skew", 55)]),
     line(Harmonia, "harmonia-ntg", &[piece("--figure harmonia-ntg --sizes 26 --queries 25", 60)]),
     line(Harmonia, "harmonia-ranges", &[piece("--figure harmonia-ranges", 15)]),
     line(Harmonia, "harmonia-cpu-updates", &[piece("--figure harmonia-cpu-updates", 25)]),
@@ -74,9 +74,9 @@ const LIST: &[Line] = &[
     line(Cuart, "cuart-urls", &[piece("--figure cuart-urls", 20)]),
     line(Cuart, "cuart-real", &[piece("--figure cuart-real", 30)]),
     line(Cuart, "cuart-long", &[piece("--figure cuart-long", 40)]),
-    line(Cuart, "cuart-long-share", &[piece("--figure cuart-long-share", 50)]),
+    line(Cuart, "cuart-long-share", &[piece("--figure cuart-long-share", 70)]),
     line(Cuart, "cuart-updates", &[piece("--figure cuart-updates", 45)]),
-    line(Cuart, "cuart-update-sizes", &[piece("--figure cuart-update-sizes", 15)]),
+    line(Cuart, "cuart-update-sizes", &[piece("--figure cuart-update-sizes", 40)]),
     line(Cuart, "cuart-updates-host", &[piece("--figure cuart-updates-host", 50)]),
     line(Cuart, "cuart-inserts", &[piece("--figure cuart-inserts --sizes 26", 25)]),
     line(Cuart, "cuart-deletes", &[piece("--figure cuart-deletes", 25)]),
@@ -104,7 +104,7 @@ const LIST: &[Line] = &[
         piece("--figure hbtree-paper --sizes 27,28 --queries 25", 440),
         piece("--figure hbtree-paper --sizes 29,30 --queries 25", 440),
     ]),
-    line(Hbtree, "hbtree-costs", &[piece("--figure hbtree-costs --sizes 26 --queries 25", 75)]),
+    line(Hbtree, "hbtree-costs", &[piece("--figure hbtree-costs --sizes 26 --queries 25", 85)]),
     line(Hbtree, "hbtree-distributions", &[piece("--figure hbtree-distributions --sizes 26", 20)])
         .full(&[piece("--figure hbtree-distributions --sizes 23,26,28,30", 300)]),
     line(Hbtree, "hbtree-updates", &[piece("--figure hbtree-updates --sizes 26", 175)])
@@ -123,7 +123,7 @@ const LIST: &[Line] = &[
     line(Hbtree, "hbtree-pipelining", &[piece("--figure hbtree-pipelining --sizes 28", 35)]),
     line(Hbtree, "hbtree-mixed", &[piece("--figure hbtree-mixed --sizes 28", 150)]),
     line(Hbtree, "hbtree-device-leaves", &[piece("--figure hbtree-device-leaves --sizes 26,28", 45)]),
-    line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 120)]),
+    line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 85)]),
     line(Cubpt, "cubpt-builds", &[piece("--figure cubpt-builds", 110)]),
     line(
         Cubpt,

@@ -1,10 +1,11 @@
 //! Updates from host memory, by threads that send batches at the same time, each through a stream of its own.
 
 use crate::bench::cuart::data::{Data, keys};
+use crate::bench::cuart::engines::Engine;
 use crate::bench::cuart::measure::times;
 use crate::bench::error::Result;
 use crate::bench::session::Session;
-use lanetree::{Buffer, DeviceKeys, PinnedBuffer, Stream};
+use lanetree::{Buffer, Cuart, DeviceKeys, PinnedBuffer, Stream};
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::sync::{Mutex, PoisonError};
@@ -60,6 +61,37 @@ impl Sender {
     }
 }
 
+/// The most operations that a thread sends in a run.
+const MOST: usize = 1 << 24;
+
+/// Times updates of a tree by an engine, as [`updates_from_threads`], and looks up what was written.
+pub(crate) fn engine_from_threads(
+    session: &Session,
+    data: &Data,
+    (threads, count): (usize, usize),
+    tree: &mut Cuart<u32>,
+    engine: &Engine,
+) -> Result<(Timing, Checksum)> {
+    let scratch = (0..threads).map(|_| engine.scratch(&session.device, count)).collect::<Result<Vec<_>>>()?;
+    let state = Mutex::new((&mut *tree, scratch));
+    let updated = updates_from_threads(
+        session,
+        data,
+        (threads, count),
+        engine.name,
+        |stream, Sent { keys, values, thread }, after| {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let (tree, scratch) = &mut *state;
+            tree.update_on(stream, keys, values, None, &mut scratch[thread])?;
+            after();
+            Ok(())
+        },
+    )?;
+    drop(state);
+    let checksum = updated.check(session, |batch, out| Ok(tree.on(&session.stream).miss(0).get(batch, out)?))?;
+    Ok((updated.timing, checksum))
+}
+
 /// Times updates: threads that each send a batch of their own again and again, with other values each time. `update`
 /// launches a batch's updates in a stream, while it keeps other threads out, and calls its last argument before it lets
 /// them in: this is the order of the batches.
@@ -70,7 +102,7 @@ pub(crate) fn updates_from_threads<'a>(
     what: &'static str,
     update: impl Fn(&Stream, Sent<'_>, &mut dyn FnMut()) -> Result<()> + Sync,
 ) -> Result<Updated<'a>> {
-    let times = times(session);
+    let times = times(session).min((MOST / count).max(1));
     let mut senders: Vec<Sender> =
         (0..threads).map(|thread| Sender::new(session, data, thread, count)).collect::<Result<_>>()?;
     // Of the last run: threads and first values.

@@ -1,4 +1,5 @@
-//! Long keys on the CPU while the device looks up the others, in the paper's batches and by its threads (its figure 13).
+//! Some keys on the CPU while the device looks up the others, in the paper's batches and by its threads (its figures 13
+//! and 14).
 
 use crate::bench::columns::{BATCH, KEYS, MS, N, OPERATION, RATE, RATIO, SPREAD, THREADS, WORDS};
 use crate::bench::cuart::beside_grt::{PAPERS_BATCH, PAPERS_THREADS};
@@ -14,17 +15,17 @@ use crate::bench::table::{Clock, Table};
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-long-share",
-    about: "CuART's paper, figure 13: a share of long keys on the CPU, 26 Mi keys, 8 threads",
+    about: "CuART's paper, figures 13 and 14: a share of long keys, or of short ones, on the CPU, 26 Mi keys, 8 threads",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
-    run: Run::Alone(by_share),
+    run: Run::Alone(measure),
     ..Figure::BASE
 };
 
 static TABLE: Table = Table {
     name: "cuart-long-share",
-    title: "CuART: long keys on the CPU, short ones on the device, by their share (the paper's figure 13)",
+    title: "CuART: longer keys on the CPU, the others on the device (the paper's figures 13 and 14)",
     columns: &[
         OPERATION.headed("way"),
         WORDS,
@@ -35,14 +36,15 @@ static TABLE: Table = Table {
         MS,
         SPREAD,
         RATE,
-        RATIO.headed("x no long keys"),
+        RATIO.headed("x no long keys; x all on the device"),
     ],
     clock: Clock::Calls,
     notes: &[
         "By the CPU's clock, from ordinary host memory and back: threads that send batches at the same time; ms: the share",
-        "of one batch in all that time. The same share of the queries as of the keys is longer, of 33 to 128 bytes. hybrid:",
-        "the CPU looks these up; device leaves: all are on the device. The paper: 8 threads for the GPU and 56 for the CPU;",
-        "about half the rate where 3 % of the keys are the CPU's.",
+        "of one batch in all that time. The same share of the queries as of the keys is longer. hybrid: the CPU looks these",
+        "up; otherwise all are on the device. Of 33 to 128 bytes (figure 13): relative to no long keys. One byte longer than",
+        "the others (figure 14): relative to all on the device. The paper: 8 threads for the GPU and 56 for the CPU; about half",
+        "the rate where 3 % of the keys are the CPU's.",
     ],
     summary: None,
 };
@@ -50,32 +52,49 @@ static TABLE: Table = Table {
 /// The parts of the keys that are long, in per cent.
 const SHARES: [u64; 4] = [0, 1, 3, 5];
 
-/// Of each way those shares; device leaves for comparison only.
+/// Of each way those shares of long keys; device leaves for comparison only.
 const WAYS: [(Way, &[u64]); 2] = [(Way::Hybrid, &SHARES), (Way::DeviceLeaves, &[0, 3])];
 
-fn by_share(session: &mut Session, request: &Request) -> Result<()> {
-    let data = Data::new(32, len(session, &request.sizes), session.seed);
-    let count = PAPERS_BATCH.min(1 << session.plan.host_queries);
+/// Bytes of the keys of figure 14, and how many of a hundred are one byte longer.
+const WIDTHS: [usize; 3] = [8, 16, 32];
+const SHARE: u64 = 5;
+
+fn measure(session: &mut Session, request: &Request) -> Result<()> {
+    let len = len(session, &request.sizes);
     for (way, shares) in WAYS {
         let mut baseline = None;
         for &share in shares {
-            let mixed = Mixed { data, share, longer: (33, 128) };
-            let what = way.name(&mixed);
-            if !session.has_time(format_args!("{what}, longer keys: {}", mixed.name())) {
-                continue;
-            }
-            let tree = Tree::build(session, &mixed, way)?;
-            let pack = |batch: u64| mixed.pack(count, move |query| data.query(batch, query));
-            let batches: Vec<Packed> = (1..=PAPERS_THREADS as u64).map(pack).collect();
-            let (timing, checksum) = send_from_threads(session, &data, (&batches[..], count), what, |batch, out| {
-                Ok(tree.get_many_into(batch.keys()?, out)?)
-            })?;
-            let row = Row::new(TABLE.name, "cuart", what, count, timing, checksum).on(session.device_name());
-            let rate = row.giga_per_second;
-            let ratio = rate / *baseline.get_or_insert(rate);
-            let row = mixed.label(row, &tree).with("threads", PAPERS_THREADS).with("share", share as f64 / 100.0);
-            session.push(row.with("ratio_to_baseline", ratio));
+            let mixed = Mixed { data: Data::new(32, len, session.seed), share, longer: (33, 128) };
+            of_way(session, &mixed, way, &mut baseline)?;
         }
     }
+    for width in WIDTHS {
+        let mixed = Mixed { data: Data::new(width, len, session.seed), share: SHARE, longer: (width + 1, width + 1) };
+        let mut baseline = None;
+        for way in [Way::DeviceLeaves, Way::Hybrid] {
+            of_way(session, &mixed, way, &mut baseline)?;
+        }
+    }
+    Ok(())
+}
+
+/// A row, relative to the first one that has this baseline.
+fn of_way(session: &mut Session, mixed: &Mixed, way: Way, baseline: &mut Option<f64>) -> Result<()> {
+    let (what, data) = (way.name(mixed), &mixed.data);
+    if !session.has_time(format_args!("{what}, keys of {} bytes, longer keys: {}", data.width, mixed.name())) {
+        return Ok(());
+    }
+    let count = PAPERS_BATCH.min(1 << session.plan.host_queries);
+    let tree = Tree::build(session, mixed, way)?;
+    let pack = |batch: u64| mixed.pack(count, move |query| data.query(batch, query));
+    let batches: Vec<Packed> = (1..=PAPERS_THREADS as u64).map(pack).collect();
+    let (timing, checksum) = send_from_threads(session, data, (&batches[..], count), what, |batch, out| {
+        Ok(tree.get_many_into(batch.keys()?, out)?)
+    })?;
+    let row = Row::new(TABLE.name, "cuart", what, count, timing, checksum).on(session.device_name());
+    let rate = row.giga_per_second;
+    let ratio = rate / *baseline.get_or_insert(rate);
+    let row = mixed.label(row, &tree).with("threads", PAPERS_THREADS).with("share", mixed.share as f64 / 100.0);
+    session.push(row.with("ratio_to_baseline", ratio));
     Ok(())
 }

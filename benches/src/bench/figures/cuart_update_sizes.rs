@@ -1,12 +1,17 @@
-//! Updates by batch, tree size and key length, with the paper's one hash table and without (its figures 15 and 16).
+//! Updates by batch, tree size and key length, with the paper's one hash table and without (its figures 15 and 16): kernels
+//! alone, and from host memory as in the paper.
 
 use crate::bench::columns::{BATCH, INDEX, MS, N, OPERATION, RATE, RATIO, SIZE, WORDS};
+use crate::bench::cuart::beside_grt::PAPERS_THREADS;
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::engines::{Engine, measured};
+use crate::bench::cuart::senders::engine_from_threads;
 use crate::bench::cuart::subject::Subject;
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
+use crate::bench::figures::cuart_updates_host;
 use crate::bench::plan::{self, Scale};
+use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::DeviceKind;
@@ -14,7 +19,7 @@ use lanetree::cuart::UpdateEngine;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "cuart-update-sizes",
-    about: "CuART's paper, figures 15 and 16: updates by batch, tree size and key length, with one hash table",
+    about: "CuART's paper, figures 15 and 16: updates by batch, tree size and key length, with one hash table; kernels alone, and from host memory by 8 threads",
     table: Some(&TABLE),
     needs: Needs::Kernels,
     takes: Takes::SIZES,
@@ -31,7 +36,8 @@ static TABLE: Table = Table {
     notes: &[
         "Of uniform keys with repetitions; the last one in the batch's order stays, which is checked. One table of 2^20: the",
         "paper's, cleared before each batch, and up to full with a batch of 2^20 and a large tree. One table of twice the",
-        "batch: its remedy. Pieces: tables of 2^20 for pieces of 2^19 operations. The paper's rates are end to end.",
+        "batch: its remedy. Pieces: tables of 2^20 for pieces of 2^19 operations. The paper's rates are end to end: rows from",
+        "host memory are in the table of cuart-updates-host.",
     ],
     summary: None,
 };
@@ -52,6 +58,13 @@ const ENGINES: [Engine; 4] = [
     Engine::large_table("update, one table of twice the batch"),
     Engine::new(UpdateEngine::HashTable, "update, hash table in pieces"),
 ];
+
+/// Those that are also measured from host memory, and the largest batch then, as a power of two.
+const FROM_HOST: [Engine; 2] = [
+    Engine::one_table(1 << 20, "update from host memory, one table of 2^20 (the paper's)"),
+    Engine::large_table("update from host memory, one table of twice the batch"),
+];
+const MOST_FROM_HOST: u32 = 20;
 
 fn sizes(scale: Scale) -> Vec<u32> {
     match (scale.kind, scale.quick) {
@@ -74,11 +87,30 @@ fn by_size(session: &mut Session, request: &Request) -> Result<()> {
             batches.sort_unstable();
             batches.dedup();
             let mut subject = Subject::<u32>::of(session, Data::new(width, 1 << size, session.seed))?;
-            for batch in batches {
+            for &batch in &batches {
                 measured(session, &mut subject, (TABLE.name, &ENGINES), 1 << batch, |_, tree, stream, of, scratch| {
                     Ok(tree.update_on(stream, of.0, of.1, None, scratch)?)
                 })?;
             }
+            batches.retain(|&batch| batch <= MOST_FROM_HOST);
+            if session.has_time(format_args!("{what}, from host memory")) {
+                from_host(session, &mut subject, &batches)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// End to end, by the paper's threads.
+fn from_host(session: &mut Session, subject: &mut Subject<u32>, batches: &[u32]) -> Result<()> {
+    let data = subject.data;
+    for count in batches.iter().map(|&batch| 1 << batch) {
+        for engine in &FROM_HOST {
+            let (timing, checksum) =
+                engine_from_threads(session, &data, (PAPERS_THREADS, count), &mut subject.tree, engine)?;
+            let row = Row::new(cuart_updates_host::TABLE.name, "cuart", engine.name, count, timing, checksum);
+            let row = data.label::<u32>(row.on(session.device_name()));
+            session.push(row.with("threads", PAPERS_THREADS));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::bench::cuart::beside_grt::{HostGrt, PAPERS_BATCH, PAPERS_THREADS};
 use crate::bench::cuart::data::Data;
 use crate::bench::cuart::engines::Engine;
 use crate::bench::cuart::measure::from_threads;
-use crate::bench::cuart::senders::{Sent, updates_from_threads};
+use crate::bench::cuart::senders::{Sent, engine_from_threads, updates_from_threads};
 use crate::bench::cuart::{cpu_updates, grt};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
@@ -31,9 +31,9 @@ pub(crate) static FIGURE: Figure = Figure {
     ..Figure::BASE
 };
 
-static TABLE: Table = Table {
+pub(crate) static TABLE: Table = Table {
     name: "cuart-updates-host",
-    title: "CuART: updates from host memory, compared with GRT's and with trees with pointers on the CPU (figure 17)",
+    title: "CuART: updates from host memory, compared with GRT's and with trees with pointers on the CPU (figures 15 to 17)",
     columns: &[INDEX, OPERATION, DEVICE, WORDS, N, BATCH, THREADS, MS, SPREAD, MEGA, RATIO.headed("x look-ups")],
     clock: Clock::Calls,
     notes: &[
@@ -81,19 +81,8 @@ fn of_width(session: &mut Session, data: &Data) -> Result<()> {
     let mut rows = Rows { data, look_ups: None };
     rows.push(session, ("cuart", "get_many_into", device), sent, measured);
     for engine in &ENGINES {
-        let scratch = (0..sent.0).map(|_| engine.scratch(&session.device, sent.1)).collect::<Result<Vec<_>>>()?;
-        let state = Mutex::new((&mut tree, scratch));
-        let measured =
-            updates_from_threads(session, data, sent, engine.name, |stream, Sent { keys, values, thread }, after| {
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                let (tree, scratch) = &mut *state;
-                tree.update_on(stream, keys, values, None, &mut scratch[thread])?;
-                after();
-                Ok(())
-            })?;
-        drop(state);
-        let checksum = measured.check(session, |batch, out| Ok(tree.on(&session.stream).miss(0).get(batch, out)?))?;
-        rows.push(session, ("cuart", engine.name, device), sent, (measured.timing, checksum));
+        let measured = engine_from_threads(session, data, sent, &mut tree, engine)?;
+        rows.push(session, ("cuart", engine.name, device), sent, measured);
     }
     drop(tree);
     if session.has_time("GRT") {

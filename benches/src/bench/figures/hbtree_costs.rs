@@ -3,9 +3,9 @@
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, N, THREADS, WORDS};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, CHILDREN, STRATEGY};
+use crate::bench::hbtree::columns::{BUCKET, BUCKET_LATENCY, CHILDREN, STRATEGY};
 use crate::bench::hbtree::lookups::pool;
-use crate::bench::hbtree::plan::{MOST, at_each, buckets, one};
+use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, one};
 use crate::bench::hbtree::subject::{Side, Subject, strategy};
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -43,6 +43,7 @@ static TABLE: Table = Table {
         Column::extra("predicted µs", "predicted_us", Format::Digits(1)),
         Column::extra("measured µs", "measured_us", Format::Digits(1)),
         Column::extra("measured / predicted", "measured_to_predicted", Format::Digits(2)),
+        BUCKET_LATENCY,
         BATCH,
         THREADS,
         MEGA,
@@ -53,9 +54,13 @@ static TABLE: Table = Table {
         "medians. staging: one thread copies the queries into pinned memory; the paper's lie there. predicted: sequentially",
         "the sum; pipelined staging + T1 + max(T2 + T3, T4); double-buffered max(T1, T2, T3, staging + T4). measured: a batch",
         "through one pipeline, per bucket. Buckets of up to 2^14: there the kernel reads and writes host memory, without T1, T3.",
+        "under way: from a bucket's entry, staging included, to the middle of T4, while buckets follow one another; the median.",
     ],
     summary: None,
 };
+
+/// Queries by which the latency of a bucket is judged, as a power of two: sixteen of the largest buckets.
+const QUERIES: u32 = 24;
 
 /// Times that each stage is measured.
 const TIMES: usize = 15;
@@ -80,6 +85,7 @@ fn of_tree<L: Structure>(session: &mut Session, size: u32, builder: &Builder<u64
     let device = session.device.clone();
     let Some(mut subject) = Subject::build(session, &device, size, builder)? else { return Ok(()) };
     let most = 1 << session.plan.queries;
+    let queries = pool(session, &subject.keys, at_most(session, QUERIES));
     for bucket in buckets(session).into_iter().filter(|&bucket| bucket <= most) {
         let what = format!("buckets of {bucket}");
         if !session.has_time(&what) {
@@ -102,6 +108,7 @@ fn of_tree<L: Structure>(session: &mut Session, size: u32, builder: &Builder<u64
             row.set("predicted_us", predicted);
             row.set("measured_us", measured);
             row.set("measured_to_predicted", measured / predicted);
+            subject.set_bucket_latency(session, &queries, &mut row)?;
             session.push(row);
         }
     }

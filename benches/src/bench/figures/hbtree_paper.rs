@@ -5,7 +5,7 @@ use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MEGA, MS, N, T
 use crate::bench::data::{BenchWord, miss};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
-use crate::bench::hbtree::columns::{BUCKET, CHILDREN, DEVICE_SEARCH, PAPER, RATIO, STRATEGY};
+use crate::bench::hbtree::columns::{BUCKET, BUCKET_LATENCY, CHILDREN, DEVICE_SEARCH, PAPER, RATIO, STRATEGY};
 use crate::bench::hbtree::lookups::pool;
 use crate::bench::hbtree::plan::{MOST, at_each, at_most, buckets, usual_bucket};
 use crate::bench::hbtree::subject::{Side, Subject, device_search, strategy};
@@ -52,8 +52,10 @@ static TABLE: Table = Table {
         MEGA,
         Column::extra("x CPU", "x_cpu", Format::Digits(2)),
         RATIO.headed("x sequential; x 2^14"),
+        Column::extra("under way", "under_way", Format::Plain),
         Column::extra("latency µs", "latency_us", Format::Digits(1)),
         Column::extra("latency x 2^14", "latency_ratio", Format::Digits(2)),
+        BUCKET_LATENCY,
         PAPER,
     ],
     clock: Clock::Calls,
@@ -62,6 +64,9 @@ static TABLE: Table = Table {
         "threads finish a bucket; every bucket is copied to the device and its leaves back. x CPU: over the fastest tree on the",
         "CPU alone of this run and width, 9 children among them. balance: three buckets, the device's work done several times;",
         "all levels are the device's, or as found live. paper: implicit tree, but for latencies, which are relative to 2^14.",
+        "latency: of a call of one bucket, one after another; on the CPU alone of a thread's call, while all threads call, with so",
+        "many queries under way. bucket under way: from its entry, staging included, to the middle of the search of its leaves,",
+        "while buckets follow one another; the median.",
     ],
     summary: None,
 };
@@ -89,6 +94,10 @@ const THROTTLES: [(u32, u32); 3] = [(1, 24), (4, 22), (100, 20)];
 
 /// Queries that batches of a bucket are taken from, as a power of two.
 const POOL: u32 = 24;
+
+/// Queries under way on the CPU alone in figure 16 c; and those by which its latencies are judged, as a power of two.
+const UNDER_WAY: usize = 1 << 8;
+const QUERIES: u32 = 22;
 
 /// Batches within which a split should be found.
 const MOST_BATCHES: usize = 64;
@@ -125,6 +134,11 @@ fn alone_of<W: BenchWord, L: Structure>(session: &mut Session, size: u32, builde
     subject.set_side(Side::Cpu)?;
     let row = subject.look_up(session, TABLE.name, Side::Cpu, "the CPU alone")?;
     let rate = row.giga_per_second;
+    let threads = rayon::current_num_threads();
+    let queries = pool(session, &subject.keys, at_most(session, QUERIES));
+    let length = (UNDER_WAY / threads).clamp(1, queries.len());
+    let (latency, _) = subject.latency_by_all(session, &queries, length)?;
+    let row = row.with("latency_us", latency / 1e3).with("under_way", length * threads);
     session.push(row.with("of", "CPU alone"));
     Ok(rate)
 }
@@ -168,6 +182,7 @@ fn strategies<W: BenchWord, L: Structure>(
     alone: f64,
 ) -> Result<()> {
     let mut sequential = None;
+    let queries = pool(session, &subject.keys, at_most(session, QUERIES));
     for (way, paper) in STRATEGIES {
         let what = format!("{}, {}, one pipeline", strategy(way), subject.keys.describe());
         if !session.has_time(&what) {
@@ -180,6 +195,7 @@ fn strategies<W: BenchWord, L: Structure>(
         let rate = *sequential.get_or_insert(row.giga_per_second);
         row.set("ratio_to_baseline", row.giga_per_second / rate);
         row.set("paper", paper.map(|(implicit, regular)| if L::NAME == Implicit::NAME { implicit } else { regular }));
+        subject.set_bucket_latency(session, &queries, &mut row)?;
         session.push(row);
     }
     Ok(())
@@ -201,6 +217,7 @@ fn by_bucket<W: BenchWord, L: Structure>(session: &mut Session, subject: &mut Su
             let mut row = row_of(subject.look_up(session, TABLE.name, Side::Hybrid, &what)?, "buckets", alone);
             let calls = subject.latency(session, TABLE.name, Side::Hybrid, &queries, bucket)?;
             row.set("latency_us", calls.timing.median_ms * 1e3);
+            subject.set_bucket_latency(session, &queries, &mut row)?;
             row.set("paper", (L::NAME == Implicit::NAME).then(|| paper(bucket)).flatten());
             rows.push(row);
         }

@@ -1,7 +1,6 @@
 //! The paper's figure 20: how many queries a thread has in flight.
 
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, MEGA, MS, N, THREADS, WORDS};
-use crate::bench::data::{miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::hbtree::columns::{CHILDREN, IN_FLIGHT, NODE_SEARCH, PAPER, RATIO};
@@ -12,8 +11,6 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::Device;
 use lanetree::hbtree::{HbTree, NodeSearch};
-use lanetree_base::parallel::*;
-use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-pipelining",
@@ -73,7 +70,7 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
             subject.tree.set_node_search(NodeSearch::best(), length)?;
             let what = format!("{length} in flight");
             let mut row = subject.look_up(session, TABLE.name, Side::Cpu, &what)?;
-            let (latency, p99) = latency(session, &subject, &queries, length)?;
+            let (latency, p99) = subject.latency_by_all(session, &queries, length)?;
             let (rate, alone) = *baseline.get_or_insert((row.giga_per_second, latency));
             row.set("node_search", NodeSearch::best().to_string());
             row.set("in_flight", length);
@@ -87,29 +84,4 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
         }
         Ok(())
     })
-}
-
-/// Nanoseconds of calls of `length` queries, by all threads at once: the median and the 99th percentile.
-fn latency(session: &Session, subject: &Subject<u64>, queries: &[u64], length: usize) -> Result<(f64, f64)> {
-    let mut out = vec![0; queries.len()];
-    // A part for each thread, in whole calls.
-    let part = queries.len().div_ceil(rayon::current_num_threads()).next_multiple_of(length);
-    let calls: Vec<Result<Vec<f64>>> = queries
-        .par_chunks(part)
-        .zip(out.par_chunks_mut(part))
-        .map(|(queries, out)| {
-            let calls = queries.chunks_exact(length).zip(out.chunks_exact_mut(length));
-            let timed = calls.map(|(queries, out)| {
-                let start = Instant::now();
-                subject.tree.get_many_or(queries, miss(), out)?;
-                Ok(start.elapsed().as_secs_f64() * 1e9)
-            });
-            timed.collect()
-        })
-        .collect();
-    let what = format!("calls of {length} queries, {}", subject.keys.describe());
-    session.check_slice(&what, "values", &out, 0..queries.len(), miss(), |i| value_of(queries[i]))?;
-    let mut calls = calls.into_iter().collect::<Result<Vec<_>>>()?.concat();
-    calls.sort_by(f64::total_cmp);
-    Ok((calls[calls.len() / 2], calls[(calls.len() * 99).div_ceil(100) - 1]))
 }

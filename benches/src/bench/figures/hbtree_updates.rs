@@ -7,6 +7,7 @@ use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::hbtree::plan::{MOST, at_each, several};
 use crate::bench::hbtree::regular::{RegularSubject, fresh};
 use crate::bench::hbtree::room::has_room;
+use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -17,6 +18,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_baselines::cpu::ConcurrentTree;
 use lanetree_record::Timing;
+use std::time::Instant;
 
 pub(crate) static FIGURE: Figure = Figure {
     name: "hbtree-updates",
@@ -48,6 +50,8 @@ static TABLE: Table = Table {
         Column::extra("host ms", "update.host_ms", Format::Digits(3)),
         MS.headed("all ms"),
         MEGA,
+        Column::extra("new nodes", "new_nodes", Format::Plain),
+        Column::of("of inserts", |row| row.number("new_nodes_share").map(|share| format!("{:.3} %", share * 100.0))),
     ],
     clock: Clock::Calls,
     notes: &[
@@ -55,12 +59,18 @@ static TABLE: Table = Table {
         "removed again, untimed, before the next. device: making the new nodes, and sending them; host: writing leaves and",
         "nodes. Sorted by the device, the sort includes the descent. All keys of the last batch were looked up. queue, whole: the",
         "paper's synchronized and its asynchronous method; the latter in groups of 2^14, of which only the last one's parts are known.",
+        "new nodes: inner nodes that the last batch has added, as a split does. insert_many, growing: batches without removals,",
+        "one after another, until the tree has twice its pairs; their time each, and the new nodes of all.",
     ],
     summary: None,
 };
 
 /// The largest `scc::TreeIndex`, as a power of two: it takes inserts one by one.
 const MOST_SCC: u32 = 24;
+
+/// The largest tree that grows to twice its size, as a power of two; and that of the batches: the paper's groups.
+const MOST_GROWING: u32 = 22;
+const GROUP: u32 = 14;
 
 /// Operations of the batches, as powers of two.
 fn batches(session: &Session) -> Vec<u32> {
@@ -90,6 +100,7 @@ fn ways(session: &Session) -> &'static [(UpdateMethod, Option<&'static str>, boo
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let all = rayon::current_num_threads();
     let threads = if all > 1 { vec![1, all] } else { vec![1] };
+    growing(session, main_of(&request.sizes).min(MOST_GROWING))?;
     at_each(session, request, |session, size| {
         let Some(mut subject) = RegularSubject::build(session, size)? else { return Ok(()) };
         let batches: Vec<u32> = batches(session).into_iter().filter(|&batch| batch + 2 <= size).collect();
@@ -152,10 +163,12 @@ fn inserts(
     let (count, seed) = (1 << batch, session.seed ^ u64::from(batch));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads are there");
     let mut state = State::new(&mut subject.tree, count);
+    let mut nodes = 0;
     let timing = session.time_on_cpu(
         &mut state,
         |state| {
             state.next(seed, |tree, keys| Ok(tree.remove_many(keys).map(drop)?));
+            nodes = state.tree.stats().inner_nodes;
             if method == UpdateMethod::Whole {
                 let pairs = state.keys.iter().zip(&state.values);
                 state.requests = pairs.map(|(&key, &value)| hbtree::Request::Insert(key, value)).collect();
@@ -173,6 +186,7 @@ fn inserts(
     )?;
     let State { keys, times, failed, .. } = state;
     failed?;
+    let new_nodes = subject.tree.stats().inner_nodes - nodes;
     let checksum = subject.are_there(session, what, &keys)?;
     // The next row begins with the same tree.
     subject.tree.remove_many(&keys)?;
@@ -190,7 +204,39 @@ fn inserts(
     if session.runs_kernels() {
         part("update.device_ms", |times| times.device);
     }
-    Ok(row)
+    Ok(with_new_nodes(row, new_nodes, count))
+}
+
+fn with_new_nodes(row: Row, new_nodes: u64, inserts: usize) -> Row {
+    row.with("new_nodes", new_nodes).with("new_nodes_share", new_nodes as f64 / inserts as f64)
+}
+
+/// How many inserts split nodes until a tree has twice its pairs (section 5.6).
+fn growing(session: &mut Session, size: u32) -> Result<()> {
+    let what = format!("a tree that grows from 2^{size} pairs to twice as many");
+    if !session.has_time(&what) {
+        return Ok(());
+    }
+    let Some(mut subject) = RegularSubject::build(session, size)? else { return Ok(()) };
+    let (count, nodes) = (1 << GROUP.min(size), subject.tree.stats().inner_nodes);
+    let (mut keys, mut values, mut runs) = (vec![0; count], Vec::new(), Vec::new());
+    let rounds = 0..subject.keys.len() as u64 / count as u64;
+    for round in rounds.clone() {
+        fresh(session.seed, round, &mut keys);
+        keys.par_iter().map(|&key| value_of(key)).collect_into_vec(&mut values);
+        let start = Instant::now();
+        subject.tree.insert_many(&keys, &values)?;
+        runs.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    let mut checksum = Checksum::default();
+    for round in rounds {
+        fresh(session.seed, round, &mut keys);
+        checksum = checksum.and(subject.are_there(session, &what, &keys)?);
+    }
+    let (new_nodes, inserts) = (subject.tree.stats().inner_nodes - nodes, runs.len() * count);
+    let row = subject.row(session, TABLE.name, "insert_many, growing", (count, Timing::of(runs), checksum));
+    session.push(with_new_nodes(row.with("threads", rayon::current_num_threads()), new_nodes, inserts));
+    Ok(())
 }
 
 /// The same batches into `scc::TreeIndex`.

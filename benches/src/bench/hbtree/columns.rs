@@ -15,6 +15,8 @@ pub(crate) const PIPELINES: Column = Column::extra("pipelines", "pipelines", For
 pub(crate) const DEVICE_SEARCH: Column = Column::words("device search", "device_search");
 /// Relative to the row that others of the table relate to.
 pub(crate) const RATIO: Column = Column::extra("ratio", "ratio_to_baseline", Format::Digits(2));
+/// How long a bucket is under way while buckets follow one another.
+pub(crate) const BUCKET_LATENCY: Column = Column::extra("bucket under way µs", "bucket_latency_us", Format::Digits(1));
 pub(crate) const MEDIAN_MICROS: Column =
     Column::of("median µs", |row| Some(format!("{:.2}", row.timing.median_ms * 1e3)));
 pub(crate) const P99_MICROS: Column =

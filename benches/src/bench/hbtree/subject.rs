@@ -9,8 +9,11 @@ use crate::bench::hbtree::room::has_room;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use core::ops::Range;
+use core::time::Duration;
 use lanetree::hbtree::{Builder, DeviceSearch, HbTree, Implicit, Pipeline, Split, Stats, Strategy, Structure};
 use lanetree::{Device, KeyWord};
+use lanetree_base::parallel::*;
+use std::time::Instant;
 
 /// Pairs of a piece of a build.
 const PIECE: usize = 1 << 20;
@@ -131,6 +134,53 @@ impl<W: BenchWord, L: Structure> Subject<W, L> {
         });
         // One thread calls, and all may answer.
         Ok(row.with("threads", threads))
+    }
+
+    /// Nanoseconds of calls of `length` queries, by all threads at once: the median and the 99th percentile.
+    ///
+    /// # Errors
+    /// The library's; [`Wrong`](crate::bench::error::Error::Wrong) with the first difference.
+    pub(crate) fn latency_by_all(&self, session: &Session, queries: &[W], length: usize) -> Result<(f64, f64)> {
+        // Whole calls.
+        let queries = &queries[..queries.len() / length * length];
+        let mut out = vec![W::default(); queries.len()];
+        // A part for each thread.
+        let part = queries.len().div_ceil(rayon::current_num_threads()).next_multiple_of(length);
+        let calls: Vec<Result<Vec<f64>>> = queries
+            .par_chunks(part)
+            .zip(out.par_chunks_mut(part))
+            .map(|(queries, out)| {
+                let calls = queries.chunks_exact(length).zip(out.chunks_exact_mut(length));
+                let timed = calls.map(|(queries, out)| {
+                    let start = Instant::now();
+                    self.tree.get_many_or(queries, miss(), out)?;
+                    Ok(start.elapsed().as_secs_f64() * 1e9)
+                });
+                timed.collect()
+            })
+            .collect();
+        let what = format!("calls of {length} queries, {}", self.keys.describe());
+        session.check_slice(&what, "values", &out, 0..queries.len(), miss(), |i| value_of(queries[i]))?;
+        let mut calls = calls.into_iter().collect::<Result<Vec<_>>>()?.concat();
+        calls.sort_by(f64::total_cmp);
+        Ok((calls[calls.len() / 2], calls[(calls.len() * 99).div_ceil(100) - 1]))
+    }
+
+    /// Says in a row how long a bucket is under way while buckets follow one another, with the tree as it is set: the median
+    /// and the mean.
+    ///
+    /// # Errors
+    /// As [`Subject::latency_by_all`].
+    pub(crate) fn set_bucket_latency(&self, session: &Session, queries: &[W], row: &mut Row) -> Result<()> {
+        let mut out = vec![W::default(); queries.len()];
+        let Some(mut latencies) = self.tree.bucket_latencies(queries, &mut out)? else { return Ok(()) };
+        let what = format!("buckets that follow one another, {}", self.keys.describe());
+        session.check_slice(&what, "values", &out, 0..queries.len(), miss(), |i| value_of(queries[i]))?;
+        latencies.sort_unstable();
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        row.set("bucket_latency_us", micros(latencies[latencies.len() / 2]));
+        row.set("bucket_latency_mean_us", micros(latencies.iter().sum()) / latencies.len() as f64);
+        Ok(())
     }
 
     /// A row about look-ups in the tree, of a table.
