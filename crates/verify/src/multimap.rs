@@ -23,7 +23,7 @@ pub(crate) struct Case {
 /// The cases for a device.
 pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     let lens: &[usize] = match (mode, kind) {
-        (_, DeviceKind::Emulated) => &[0, 1, 2000],
+        (_, DeviceKind::Emulated) => &[0, 1, 700],
         (Mode::Quick, _) => &[0, 1, 2000, 100_000],
         (Mode::Full, _) => &[0, 1, 2000, 100_000, 1 << 21],
     };

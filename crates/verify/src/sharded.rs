@@ -32,7 +32,7 @@ pub(crate) struct Case {
 pub(crate) fn cases(mode: Mode, kind: DeviceKind, max_len: usize) -> Vec<Case> {
     let (lens, queries): (&[usize], usize) = match (mode, kind) {
         (_, DeviceKind::Host) => (&[], 0),
-        (_, DeviceKind::Emulated) => (&[1, 300], 2500),
+        (_, DeviceKind::Emulated) => (&[1, 300], 1200),
         (Mode::Quick, _) => (&[1, 20_000], 100_000),
         // More than one piece.
         (Mode::Full, _) => (&[1, 20_000, 1 << 22], (1 << 22) + 12_345),
