@@ -174,10 +174,10 @@ fn integrations() -> Command {
     command
 }
 
-/// Fails calls at every sixteenth of their points after the first dozen instead of each, which would take minutes more; and lets tests
+/// Fails calls at every eighth of their points after the first dozen instead of each, which would take minutes more; and lets tests
 /// wait for one another while others run.
 fn tests(command: &mut Command) -> &mut Command {
-    command.env("LANETREE_FAILURE_STRIDE", "16").env("RUST_TEST_THREADS", "4")
+    command.env("LANETREE_FAILURE_STRIDE", "8").env("RUST_TEST_THREADS", "4")
 }
 
 /// The steps so far, and the time of all.
