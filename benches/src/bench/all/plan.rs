@@ -74,9 +74,9 @@ const LIST: &[Line] = &[
     line(Cuart, "cuart-urls", &[piece("--figure cuart-urls", 20)]),
     line(Cuart, "cuart-real", &[piece("--figure cuart-real", 30)]),
     line(Cuart, "cuart-long", &[piece("--figure cuart-long", 40)]),
-    line(Cuart, "cuart-long-share", &[piece("--figure cuart-long-share", 70)]),
+    line(Cuart, "cuart-long-share", &[piece("--figure cuart-long-share", 90)]),
     line(Cuart, "cuart-updates", &[piece("--figure cuart-updates", 45)]),
-    line(Cuart, "cuart-update-sizes", &[piece("--figure cuart-update-sizes", 40)]),
+    line(Cuart, "cuart-update-sizes", &[piece("--figure cuart-update-sizes", 55)]),
     line(Cuart, "cuart-updates-host", &[piece("--figure cuart-updates-host", 50)]),
     line(Cuart, "cuart-inserts", &[piece("--figure cuart-inserts --sizes 26", 25)]),
     line(Cuart, "cuart-deletes", &[piece("--figure cuart-deletes", 25)]),
@@ -107,7 +107,7 @@ const LIST: &[Line] = &[
     line(Hbtree, "hbtree-costs", &[piece("--figure hbtree-costs --sizes 26 --queries 25", 85)]),
     line(Hbtree, "hbtree-distributions", &[piece("--figure hbtree-distributions --sizes 26", 20)])
         .full(&[piece("--figure hbtree-distributions --sizes 23,26,28,30", 300)]),
-    line(Hbtree, "hbtree-updates", &[piece("--figure hbtree-updates --sizes 26", 175)])
+    line(Hbtree, "hbtree-updates", &[piece("--figure hbtree-updates --sizes 26", 195)])
         .full(&[piece("--figure hbtree-updates --sizes 24,26", 440), piece("--figure hbtree-updates --sizes 28", 440)]),
     line(Hbtree, "hbtree-build", &[piece("--figure hbtree-build --sizes 23,26,28", 35)])
         .full(&[piece("--figure hbtree-build --sizes 23,24,25,26,27,28,29,30", 440)]),
@@ -118,12 +118,12 @@ const LIST: &[Line] = &[
     line(Hbtree, "hbtree-latency", &[piece("--figure hbtree-latency --sizes 28", 30)])
         .full(&[piece("--figure hbtree-latency --sizes 23,26,28,30", 300)]),
     line(Hbtree, "hbtree-ranges", &[piece("--figure hbtree-ranges --sizes 27", 45)]),
-    line(Hbtree, "hbtree-balance", &[piece("--figure hbtree-balance --sizes 26", 200)])
+    line(Hbtree, "hbtree-balance", &[piece("--figure hbtree-balance --sizes 26", 180)])
         .full(&[piece("--figure hbtree-balance --sizes 26", 440), piece("--figure hbtree-balance --sizes 28", 440)]),
     line(Hbtree, "hbtree-pipelining", &[piece("--figure hbtree-pipelining --sizes 28", 35)]),
     line(Hbtree, "hbtree-mixed", &[piece("--figure hbtree-mixed --sizes 28", 150)]),
     line(Hbtree, "hbtree-device-leaves", &[piece("--figure hbtree-device-leaves --sizes 26,28", 45)]),
-    line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 85)]),
+    line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 50)]),
     line(Cubpt, "cubpt-builds", &[piece("--figure cubpt-builds", 110)]),
     line(
         Cubpt,
