@@ -90,13 +90,15 @@ fn check<V: Word>(tree: &Cuart<V>, model: &Model<V>, queries: &[Vec<u8>]) {
 }
 
 /// Both ways to a tree end in the same buffers.
-fn equals_mapped(pairs: &[(Vec<u8>, u64)], options: (RootTable, LongKeys)) {
-    let tree = build(pairs, options);
-    let art = Art::new(pairs.iter().map(|(key, value)| (key, *value)));
-    let long = if options.1 == LongKeys::HostLeaves { LongLeaves::Host } else { LongLeaves::Device };
-    let mapped = CuartBuffers::map(&art, long, tree.stats().table_key_bytes);
+fn equals_mapped(tree: &Cuart<u64>, art: &Art, long_keys: LongKeys) {
+    let long = if long_keys == LongKeys::HostLeaves { LongLeaves::Host } else { LongLeaves::Device };
+    let mapped = CuartBuffers::map(art, long, tree.stats().table_key_bytes);
     // Not compared by `assert_eq`, which would print them.
-    assert!(tree.regions().unwrap() == mapped.regions(), "{} keys", pairs.len());
+    assert!(tree.regions().unwrap() == mapped.regions(), "{} keys", tree.len());
+}
+
+fn art(pairs: &[(Vec<u8>, u64)]) -> Art {
+    Art::new(pairs.iter().map(|(key, value)| (key, *value)))
 }
 
 proptest! {
@@ -110,8 +112,9 @@ proptest! {
     ) {
         let model: Model<u64> = pairs.iter().cloned().collect();
         let queries: Vec<_> = pairs.iter().map(|(key, _)| key.clone()).take(25).chain(others).collect();
-        check(&build(&pairs, options), &model, &queries);
-        equals_mapped(&pairs, options);
+        let tree = build(&pairs, options);
+        check(&tree, &model, &queries);
+        equals_mapped(&tree, &art(&pairs), options.1);
     }
 
     #[test]
@@ -166,10 +169,12 @@ fn adversarial_strings() {
         }
         queries.extend([vec![], vec![0], vec![255; 50]]);
         println!("{what}");
+        let art = art(&pairs);
         for table in [RootTable::None, RootTable::TwoBytes] {
             for long_keys in [LongKeys::DeviceLeaves, LongKeys::HostLeaves] {
-                check(&build(&pairs, (table, long_keys)), &model, &queries);
-                equals_mapped(&pairs, (table, long_keys));
+                let tree = build(&pairs, (table, long_keys));
+                check(&tree, &model, &queries);
+                equals_mapped(&tree, &art, long_keys);
             }
         }
     }
@@ -188,6 +193,7 @@ fn a_hundred_thousand_keys_under_one_node() {
     queries.extend([&b""[..], b"b", b"beginning", b"beginning\0\0\0\0\0\0"]);
     let mut expected: Vec<_> = pairs.iter().chain(&pairs).map(|&(_, value)| Some(value)).collect();
     expected.extend([None; 4]);
+    let art = art(&pairs);
     for options in [(RootTable::None, LongKeys::DeviceLeaves), (RootTable::ThreeBytes, LongKeys::Refuse)] {
         let tree = build(&pairs, options);
         assert_eq!(tree.get_many(&queries).unwrap(), expected);
@@ -195,7 +201,7 @@ fn a_hundred_thousand_keys_under_one_node() {
         let counts =
             tree.prefix_count_many(&(0..=255_u8).map(|i| [b"beginning", &[i][..]].concat()).collect::<ByteKeysBuf>());
         assert_eq!(counts.unwrap().iter().sum::<u64>(), 100_000);
-        equals_mapped(&pairs, options);
+        equals_mapped(&tree, &art, options.1);
     }
 }
 
@@ -231,9 +237,10 @@ fn a_tree_of_tasks_equals_a_mapped_one() {
             (key, i)
         })
         .collect();
+    let art = art(&pairs);
     for table in [RootTable::None, RootTable::TwoBytes, RootTable::ThreeBytes] {
         for long_keys in [LongKeys::DeviceLeaves, LongKeys::HostLeaves] {
-            equals_mapped(&pairs, (table, long_keys));
+            equals_mapped(&build(&pairs, (table, long_keys)), &art, long_keys);
         }
     }
     let model: Model<u64> = pairs.iter().cloned().collect();

@@ -143,7 +143,9 @@ fn an_interval_index_counts_them() {
 /// 2^40 rows of 8 bytes and more, which no machine's main memory has room for.
 #[test]
 fn host_forms_name_them_before_they_allocate() {
-    const MANY: usize = 1 << 20;
+    // Fewer probes than keys: a build costs less than all calls with a probe for each key.
+    const MANY: usize = 1 << 21;
+    const PROBES: usize = 1 << 19;
     fn refused<T>(found: lanetree::Result<T>, bytes: u128) {
         let Err(error) = found else { panic!("{} rows", 1_u64 << 40) };
         assert!(
@@ -156,27 +158,28 @@ fn host_forms_name_them_before_they_allocate() {
     let device = Device::host();
     let values: Vec<u64> = (0..MANY as u64).collect();
     let index = LaneTree::build(&device, &values, &values).unwrap();
-    let (lows, highs) = (vec![0_u64; MANY], vec![u64::MAX; MANY]);
+    let (all_lows, all_highs) = (vec![0_u64; MANY], vec![u64::MAX; MANY]);
+    let (lows, highs) = (&all_lows[..PROBES], &all_highs[..PROBES]);
     for join in [Join::inner(), Join::left()] {
-        refused(index.range_join_as_many(&lows, &highs, Closed::Both, &join), 16);
-        refused(index.band_join_as_many(&lows, u64::MAX, &join), 16);
+        refused(index.range_join_as_many(lows, highs, Closed::Both, &join), 16);
+        refused(index.band_join_as_many(lows, u64::MAX, &join), 16);
     }
-    refused(index.range_join_many(&lows, &highs, Closed::Both), 16);
+    refused(index.range_join_many(lows, highs, Closed::Both), 16);
     // What has a row per probe at most is counted.
-    let anti = index.range_join_as_many(&lows, &highs, Closed::Both, &Join::anti()).unwrap();
-    assert_eq!(anti.offsets[MANY], 0);
+    let anti = index.range_join_as_many(lows, highs, Closed::Both, &Join::anti()).unwrap();
+    assert_eq!(anti.offsets[PROBES], 0);
 
-    let map = MultiMap::build(&device, &lows, &values).unwrap();
+    let map = MultiMap::build(&device, &all_lows, &values).unwrap();
     for join in [Join::inner(), Join::left()] {
-        refused(map.join_as_many(&lows, &join), 8);
-        refused(map.range_join_many(&lows, &highs, Closed::Both, &join), 8);
-        refused(map.band_join_many(&lows, 9, &join), 8);
+        refused(map.join_as_many(lows, &join), 8);
+        refused(map.range_join_many(lows, highs, Closed::Both, &join), 8);
+        refused(map.band_join_many(lows, 9, &join), 8);
     }
-    let semi = map.join_as_many(&lows, &Join::semi()).unwrap();
-    assert_eq!(semi.offsets[MANY], MANY as u64);
+    let semi = map.join_as_many(lows, &Join::semi()).unwrap();
+    assert_eq!(semi.offsets[PROBES], PROBES as u64);
 
-    let index = IntervalIndex::build_with_rows(&device, &lows, &highs, &values).unwrap();
-    refused(index.stab_many(&lows), 8);
-    refused(index.overlap_many(&lows, &highs), 8);
+    let index = IntervalIndex::build_with_rows(&device, &all_lows, &all_highs, &values).unwrap();
+    refused(index.stab_many(lows), 8);
+    refused(index.overlap_many(lows, highs), 8);
     assert_eq!(index.count_many(&lows[..3]).unwrap(), [MANY as u64; 3]);
 }
