@@ -161,12 +161,29 @@ impl Job {
     }
 }
 
+/// The seed of a case that has other data on each device.
+fn own_seed(seed: u64, target: &Target, path: &str) -> u64 {
+    derived_seed(seed, &format!("{}/{path}", target.prefix()))
+}
+
+/// The cases of GRT. Apart from the others, so that unit tests run these and their program is not the whole verifier, compiled a
+/// second time.
+pub(crate) fn grt_jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) -> Vec<Job> {
+    let Settings { mode, seed, sabotage, .. } = *settings;
+    let job = |case: grt::Case| {
+        let path = case.name();
+        let (keys, operation, seed) = (case.keys(), case.operation(), own_seed(seed, target, &path));
+        let work = Box::new(move |device: &Device| case.run(device, seed, sabotage));
+        Job { index: Index::GRT, path, keys, operation, seed, len: 0, work }
+    };
+    grt::cases(mode, kind, max_len).into_iter().map(job).collect()
+}
+
 /// All cases that are wanted, in the sizes for a kind of device, which need not be the target's.
 pub(crate) fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_len: usize) -> Vec<Job> {
     let Settings { mode, seed, sabotage, .. } = *settings;
     let mut jobs = Vec::new();
-    // These have other data on each device.
-    let own_seed = |path: &str| derived_seed(seed, &format!("{}/{path}", target.prefix()));
+    let own_seed = |path: &str| own_seed(seed, target, path);
     for operation in primitives::operations(kind) {
         let Operation { name, words: keys, run } = operation;
         let short_name: String = name.replace([' ', ','], "_");
@@ -187,12 +204,7 @@ pub(crate) fn jobs(settings: &Settings, target: &Target, kind: DeviceKind, max_l
         let work = Box::new(move |device: &Device| sort.run(device, seed, sabotage));
         jobs.push(Job { index: Index::PRIMITIVES, path, keys, operation, seed, len: 0, work });
     }
-    for case in grt::cases(mode, kind, max_len) {
-        let path = case.name();
-        let (keys, operation, seed) = (case.keys(), case.operation(), own_seed(&path));
-        let work = Box::new(move |device: &Device| case.run(device, seed, sabotage));
-        jobs.push(Job { index: Index::GRT, path, keys, operation, seed, len: 0, work });
-    }
+    jobs.extend(grt_jobs(settings, target, kind, max_len));
     for case in intervals::cases(mode, kind, max_len) {
         let path = case.name();
         let (keys, operation, seed) = (case.key, intervals::Case::OPERATION, own_seed(&path));

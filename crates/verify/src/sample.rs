@@ -135,7 +135,7 @@ mod tests {
         };
         let target = Target { device: Device::emulated() };
         record_kernels(true);
-        for job in run::jobs(&settings, &target, DeviceKind::Emulated, 1000) {
+        for job in run::grt_jobs(&settings, &target, DeviceKind::Emulated, 1000) {
             // Other tests of the process may launch other kernels meanwhile.
             let of_grt = |mut kernels: BTreeSet<&'static str>| {
                 kernels.retain(|kernel| kernel.starts_with("grt__"));
