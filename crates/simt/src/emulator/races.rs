@@ -16,8 +16,7 @@ use super::access::{Earlier, GlobalAccess, GlobalAccessKind};
 use super::zeros::zeros;
 use crate::WARP;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{PoisonError, RwLock};
 
 /// The number of a release; 0 for none.
 pub(super) type Stamp = u64;
@@ -106,18 +105,16 @@ impl Tag {
 pub(super) struct Releases {
     /// How many there were.
     last: AtomicU64,
-    log: Mutex<HashMap<Party, Vec<Released>>>,
+    /// By block and [party](parties). Looked up at nearly every access of a thread that knows a release.
+    log: RwLock<Vec<Vec<Vec<Released>>>>,
 }
 
-/// Whose accesses a release covers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Party {
-    /// Of the thread itself.
-    Thread { block: u32, thread: u32 },
-    /// In its warp: accesses that a collective has ordered before it.
-    Warp { block: u32, warp: u32 },
-    /// In its block: accesses that a barrier has ordered before it.
-    Block { block: u32 },
+/// Whose accesses a thread's release covers, as places in its block's log: in the block, those that a barrier has ordered before it;
+/// in its warp, those that a collective has; and those of the thread itself.
+#[inline]
+fn parties(thread: u32) -> [usize; 3] {
+    const MOST_WARPS: u32 = 1024 / WARP;
+    [0, 1 + thread / WARP, 1 + MOST_WARPS + thread].map(|party| party as usize)
 }
 
 /// Accesses before a time of the block's clock are released by a stamp. Both ascend.
@@ -135,17 +132,16 @@ impl Releases {
 
     /// Notes that a thread releases what it has done, and what it knows to be done.
     pub(super) fn release(&self, who: &Knower) -> Stamp {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.write().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.last.load(Ordering::Relaxed) + 1;
         self.last.store(stamp, Ordering::Relaxed);
-        let Knower { block, thread, time, met, barrier, .. } = *who;
-        let parties = [
-            (Party::Thread { block, thread }, time + 1),
-            (Party::Warp { block, warp: thread / WARP }, met),
-            (Party::Block { block }, barrier),
-        ];
-        for (party, before) in parties {
-            let released = log.entry(party).or_default();
+        if who.block >= MOST_BLOCKS {
+            // Its accesses are not checked.
+            return stamp;
+        }
+        let of_block = at(&mut log, who.block as usize);
+        for (party, before) in parties(who.thread).into_iter().zip([who.barrier, who.met, who.time + 1]) {
+            let released = at(of_block, party);
             if released.last().map_or(0, |last| last.before) < before {
                 released.push(Released { before, stamp });
             }
@@ -156,16 +152,21 @@ impl Releases {
     /// Whether an access was released by a stamp that is known.
     #[cold]
     fn covers(&self, tag: Tag, knows: Stamp) -> bool {
-        let (block, thread) = (tag.block() - 1, tag.thread());
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        [Party::Thread { block, thread }, Party::Warp { block, warp: thread / WARP }, Party::Block { block }]
-            .iter()
-            .any(|party| {
-                let Some(released) = log.get(party) else { return false };
-                let first = released.partition_point(|released| released.before <= tag.time());
-                released.get(first).is_some_and(|released| released.stamp <= knows)
-            })
+        let log = self.log.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(of_block) = log.get(tag.block() as usize - 1) else { return false };
+        parties(tag.thread()).into_iter().filter_map(|party| of_block.get(party)).any(|released| {
+            let first = released.partition_point(|released| released.before <= tag.time());
+            released.get(first).is_some_and(|released| released.stamp <= knows)
+        })
     }
+}
+
+/// An element of a list that grows as far as it is asked for.
+fn at<T>(list: &mut Vec<Vec<T>>, index: usize) -> &mut Vec<T> {
+    if list.len() <= index {
+        list.resize_with(index + 1, Vec::new);
+    }
+    &mut list[index]
 }
 
 /// For each 4 bytes of a writable buffer, the last write and one read.
