@@ -27,7 +27,8 @@ impl<K> Default for SetBuilder<K> {
 }
 
 impl<K: AnyKey> SetBuilder<K> {
-    /// The part of each bucket that a build fills, in (0, 1]; 1 by default. With 0.7, batches of inserts find room.
+    /// The part of each bucket that a build is to fill, in (0, 1]; 1 by default. With 0.7, batches of inserts find room. Fewer slots are
+    /// filled than that where keys are irregular, as in a tree with values ([`fill`](Builder::fill)).
     #[must_use]
     pub fn fill(self, fill: f64) -> Self {
         Self(self.0.fill(fill))
