@@ -26,6 +26,8 @@
 mod build;
 #[cfg(any(test, feature = "check"))]
 mod check;
+#[cfg(feature = "papers")]
+mod constant;
 mod device;
 mod launch;
 mod native;
@@ -43,6 +45,8 @@ mod tuning;
 mod update;
 
 pub use build::Builder;
+#[cfg(feature = "papers")]
+pub use constant::ConstantTop;
 #[cfg(feature = "papers")]
 pub use device::NodeReading;
 pub use device::{LookUp, OnStream};

@@ -3,9 +3,9 @@
 //! [`FANOUTS`](crate::layout::FANOUTS), [`group_widths`] and the feature `papers` before.
 
 use crate::build::{FillInner, FillInnerArgs, FillLeaves, FillLeavesArgs};
-#[cfg(feature = "papers")]
-use crate::instances::with_stopping;
 use crate::instances::{group_widths, leaf_lanes, with_table};
+#[cfg(feature = "papers")]
+use crate::instances::{queries_in_flight, with_constant, with_stopping};
 use crate::layout::ChildRegion;
 use crate::update::{
     ApplyArgs, ApplyLeaves, ApplyNodes, Compact, CompactArgs, FillLens, FillLensArgs, Locate, LocateArgs, MarkEffects,
@@ -15,6 +15,8 @@ use crate::{
     Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs, Scatter,
     ScatterArgs,
 };
+#[cfg(feature = "papers")]
+use crate::{GetConstant, GetConstantArgs};
 #[cfg(feature = "papers")]
 use lanetree_simt::Instance;
 use lanetree_simt::{Call, Entry, Word, entry_by_words};
@@ -114,6 +116,28 @@ macro_rules! stopping {
 }
 #[cfg(feature = "papers")]
 with_stopping!(stopping);
+
+#[cfg(feature = "papers")]
+macro_rules! constant {
+    ($($fanout:literal => [$($g:literal),*];)*) => {
+        /// The fanouts for which [`get_constant`] has kernels of its own, and their widths.
+        pub const CONSTANT: &[(u32, &[u32])] = &[$(($fanout, &[$($g),*])),*];
+
+        /// The look-up with the top of the prefix-sum array in constant memory; for fanouts and widths that
+        /// [`CONSTANT`] does not have, and for words that are not of 64 bits, the usual one of that child region.
+        pub fn get_constant<K: Word, V: Word>(fanout: u32, group: u32, args: &GetConstantArgs<K, V>) -> Call<'_> {
+            let entry = match (K::BITS, V::BITS, fanout, group) {
+                $($((64, 64, $fanout, $g) => {
+                    <GetConstant<u64, u64, $fanout, $g, { queries_in_flight($fanout, $g) as usize }> as Instance>::ENTRY
+                })*)*
+                _ => return get(fanout, group, ChildRegion::PrefixSum, &args.get),
+            };
+            Call::new(entry, args)
+        }
+    };
+}
+#[cfg(feature = "papers")]
+with_constant!(constant);
 
 /// The kernel that refills the leaves of nodes, at fanouts up to 16.
 pub fn apply_nodes<K: Word, V: Word>(fanout: u32, args: &ApplyArgs<K, V>) -> Call<'_> {

@@ -42,12 +42,12 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         let tile = tile_start(simt, WARP);
         if tile < args.count {
             // SAFETY: the same contract.
-            unsafe { get_tile::<S, K, V, SLOT, F, G, Q, STOP>(simt, args, tile) };
+            unsafe { get_tile::<S, K, V, SLOT, F, G, Q, STOP>(simt, args, |_| None, tile) };
         }
     }
 }
 
-/// Warp collective (all lanes). Looks up the 32 queries from `tile` on.
+/// Warp collective (all lanes). Looks up the 32 queries from `tile` on. `top` is that of [`children`](crate::tree::children).
 ///
 /// # Safety
 /// As for [`Get`]; `tile` is a multiple of 32 below the number of queries.
@@ -64,6 +64,7 @@ pub(crate) unsafe fn get_tile<
 >(
     simt: S,
     args: &GetArgs<K, V>,
+    top: impl Fn(u32) -> Option<u32> + Copy,
     tile: u64,
 ) {
     let lane = simt.lane();
@@ -78,7 +79,7 @@ pub(crate) unsafe fn get_tile<
         for round in 0..Rounds::<G, Q>::COUNT {
             let keys = Rounds::<G, Q>::deal(simt, own, round);
             // SAFETY: the tree is valid and not empty.
-            let leaves = unsafe { descend::<S, K, SLOT, F, G, Q, STOP>(simt, &args.tree, keys) };
+            let leaves = unsafe { descend::<S, K, SLOT, F, G, Q, STOP>(simt, &args.tree, top, keys) };
             // SAFETY: a descent ends at a leaf.
             let hits = unsafe { probe::<S, K, V, F, G, Q, STOP>(simt, &args.tree, keys, leaves) };
             for (j, (hit, hit_value)) in hits.into_iter().enumerate() {

@@ -3,6 +3,8 @@
 //! The host has those that only the papers' figures need with the feature `papers`: the fanouts that no default chooses, and
 //! look-ups by the prefix-sum child region, which are modules of their own. They are in the PTX in any case.
 
+#[cfg(any(target_os = "cuda", feature = "papers"))]
+use crate::GetConstant;
 use crate::update::{ApplyLeaves, Locate};
 use crate::{Gather, Get, GetSorted, Neighbor, Range, Rank};
 
@@ -124,6 +126,33 @@ macro_rules! stopping {
 }
 #[cfg(any(target_os = "cuda", feature = "papers"))]
 with_stopping!(stopping);
+
+/// The look-ups that have the top of the prefix-sum array in constant memory, by fanout: the widths that the library takes
+/// for queries in random order and for partially sorted ones. They are there to be measured: for keys and values of 64 bits.
+#[cfg(any(target_os = "cuda", feature = "papers"))]
+macro_rules! with_constant {
+    ($then:ident) => {
+        $then! {
+            8 => [1, 4];
+            64 => [4, 8];
+        }
+    };
+}
+#[cfg(all(not(target_os = "cuda"), feature = "papers"))]
+pub(crate) use with_constant;
+
+#[cfg(any(target_os = "cuda", feature = "papers"))]
+macro_rules! constant {
+    ($($fanout:literal => [$($g:literal),*];)*) => {
+        pastey::paste! {
+            $($(
+                lanetree_simt::instance!([<harmonia_papers_u64_u64__get_f $fanout _g $g _constant>], harmonia_papers_u64_u64, GetConstant<u64, u64, $fanout, $g, { queries_in_flight($fanout, $g) as usize }>);
+            )*)*
+        }
+    };
+}
+#[cfg(any(target_os = "cuda", feature = "papers"))]
+with_constant!(constant);
 
 /// The widths of thread groups, in lanes per range, with which [`Gather`] is compiled.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];

@@ -12,10 +12,13 @@
 //! read in steps, which end once the warp's queries have their slots.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
+#![cfg_attr(target_os = "cuda", feature(asm_experimental_arch))]
 
 pub mod build;
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
+#[cfg(any(target_os = "cuda", feature = "papers"))]
+mod constant;
 mod get;
 mod instances;
 pub mod layout;
@@ -28,6 +31,8 @@ mod sorted;
 mod tree;
 pub mod update;
 
+#[cfg(any(target_os = "cuda", feature = "papers"))]
+pub use constant::{GetConstant, GetConstantArgs, TOP};
 pub use get::{Get, GetArgs};
 pub use instances::{GATHER_WIDTHS, group_widths, is_compiled, leaf_lanes, queries_in_flight};
 pub use neighbor::{Neighbor, NeighborArgs};

@@ -57,7 +57,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for GetSorted<K, V, F,
         let mut leaf = 0;
         if tree.leaf_count > 0 {
             // SAFETY: the tree is valid and not empty.
-            [leaf] = unsafe { descend::<S, K, true, F, BOUND_LANES, 1, false>(simt, tree, [bound]) };
+            [leaf] = unsafe { descend::<S, K, true, F, BOUND_LANES, 1, false>(simt, tree, |_| None, [bound]) };
         }
         let mut part = 0;
         while part < PARTS {
@@ -120,7 +120,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> GetSorted<K, V, F, G> {
             let mut tile = start;
             while tile < end {
                 // SAFETY: the same contract; tiles are of 32.
-                unsafe { get_tile::<S, K, V, true, F, G, 1, false>(simt, args, tile) };
+                unsafe { get_tile::<S, K, V, true, F, G, 1, false>(simt, args, |_| None, tile) };
                 tile += u64::from(WARP);
             }
             return;

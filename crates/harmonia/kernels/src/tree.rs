@@ -189,7 +189,8 @@ pub(crate) fn group_bits<const G: u32>(ballot: u32, group: u32) -> u32 {
     if G == WARP { ballot } else { (ballot >> (group * G)) & ((1 << G) - 1) }
 }
 
-/// Warp collective (all lanes). The children that `Q` queries per group descend to.
+/// Warp collective (all lanes). The children that `Q` queries per group descend to. `top` has the first children of
+/// nodes that the caller has at hand, if any; `SLOT` does not ask for them.
 ///
 /// # Safety
 /// The nodes are inner nodes of the tree.
@@ -205,6 +206,7 @@ pub(crate) unsafe fn children<
 >(
     simt: S,
     tree: &TreeRef<K>,
+    top: impl Fn(u32) -> Option<u32> + Copy,
     keys: [K; Q],
     nodes: [u32; Q],
 ) -> [u32; Q] {
@@ -214,8 +216,11 @@ pub(crate) unsafe fn children<
     let mut parts = [0_u32; Q];
     for j in 0..Q {
         if !SLOT && member == 0 {
-            // SAFETY: the array has an entry for every inner node.
-            parts[j] = unsafe { simt.load(tree.prefix_sum, u64::from(nodes[j]), Hint::ReadOnly) };
+            parts[j] = match top(nodes[j]) {
+                Some(first) => first,
+                // SAFETY: the array has an entry for every inner node.
+                None => unsafe { simt.load(tree.prefix_sum, u64::from(nodes[j]), Hint::ReadOnly) },
+            };
         }
         if Slots::<F, G>::whole::<K, STOP>() {
             for step in 0..steps {
@@ -287,10 +292,11 @@ pub(crate) unsafe fn descend<
 >(
     simt: S,
     tree: &TreeRef<K>,
+    top: impl Fn(u32) -> Option<u32> + Copy,
     keys: [K; Q],
 ) -> [u32; Q] {
     // SAFETY: the caller's promise.
-    let nodes = unsafe { descend_levels::<S, K, SLOT, F, G, Q, STOP>(simt, tree, keys, tree.height) };
+    let nodes = unsafe { descend_levels::<S, K, SLOT, F, G, Q, STOP>(simt, tree, top, keys, tree.height) };
     nodes.map(|node| node - tree.first_leaf)
 }
 
@@ -311,13 +317,14 @@ pub(crate) unsafe fn descend_levels<
 >(
     simt: S,
     tree: &TreeRef<K>,
+    top: impl Fn(u32) -> Option<u32> + Copy,
     keys: [K; Q],
     levels: u32,
 ) -> [u32; Q] {
     let mut nodes = [0; Q];
     for _ in 0..levels {
         // SAFETY: the root is node 0, and children of inner nodes above the last level are inner nodes.
-        nodes = unsafe { children::<S, K, SLOT, F, G, Q, STOP>(simt, tree, keys, nodes) };
+        nodes = unsafe { children::<S, K, SLOT, F, G, Q, STOP>(simt, tree, top, keys, nodes) };
     }
     nodes
 }
@@ -423,7 +430,7 @@ pub(crate) unsafe fn locate<S: Simt, K: Word, V: Word, const SLOT: bool, const F
     for round in 0..Rounds::<G, Q>::COUNT {
         let keys = Rounds::<G, Q>::deal(simt, own, round);
         // SAFETY: the caller's promise.
-        let leaves = unsafe { descend::<S, K, SLOT, F, G, Q, false>(simt, tree, keys) };
+        let leaves = unsafe { descend::<S, K, SLOT, F, G, Q, false>(simt, tree, |_| None, keys) };
         // SAFETY: a descent ends at a leaf.
         let counts = unsafe { count_below::<S, K, V, F, G, Q, false>(simt, tree, keys, leaves) };
         for j in 0..Q {

@@ -111,7 +111,9 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
                 })?;
                 assert_eq!(sorted, expected, "{sort}");
             }
-            for lanes in [1, 2, 4, 8, 16, 32].map(GroupWidth::Lanes) {
+            let top = self.constant_top()?;
+            for width in [1, 2, 4, 8, 16, 32] {
+                let lanes = GroupWidth::Lanes(width);
                 if let Err(Error::GroupWidth { .. }) = self.on(stream).group(lanes).group_width() {
                     continue;
                 }
@@ -120,6 +122,8 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
                 assert_eq!(prefix_sums, expected, "{lanes:?}, prefix sums");
                 let stopping = by(&|on| on.group(lanes).reading(NodeReading::Stopping))?;
                 assert_eq!(stopping, expected, "{lanes:?}, in steps");
+                let constant = found(&|values, mask| top.get(stream, width, &queries, values, Some(mask), V::MAX))?;
+                assert_eq!(constant, expected, "{lanes:?}, the top in constant memory");
             }
             Ok(expected)
         };

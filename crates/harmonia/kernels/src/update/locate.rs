@@ -109,11 +109,11 @@ unsafe fn locate_tile<S: Simt, K: Word, V: Word, const F: u32, const G: u32, con
             let keys = Rounds::<G, Q>::deal(simt, own, round);
             let above = if tree.height > 0 { tree.height - 1 } else { 0 };
             // SAFETY: the tree is valid and not empty.
-            let parents = unsafe { descend_levels::<S, K, true, F, G, Q, false>(simt, tree, keys, above) };
+            let parents = unsafe { descend_levels::<S, K, true, F, G, Q, false>(simt, tree, |_| None, keys, above) };
             let mut nodes = parents;
             if tree.height > 0 {
                 // SAFETY: inner nodes of the last level.
-                nodes = unsafe { children::<S, K, true, F, G, Q, false>(simt, tree, keys, parents) };
+                nodes = unsafe { children::<S, K, true, F, G, Q, false>(simt, tree, |_| None, keys, parents) };
             }
             let leaves = nodes.map(|node| node - tree.first_leaf);
             // SAFETY: leaves of the tree.
