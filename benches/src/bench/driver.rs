@@ -264,6 +264,15 @@ mod tests {
     }
 
     #[test]
+    fn first_children_from_constant_memory_are_compared_at_both_orders() {
+        let rows = emulated("harmonia-constant", 9);
+        let of = |child| rows.iter().filter(|row| row.text("child_region") == Some(child)).count();
+        // Two fanouts of two widths each.
+        assert_eq!(["prefix sum", "slot", "constant"].map(of), [8; 3]);
+        assert!(rows.iter().all(|row| row.checksum.sum == rows[0].checksum.sum && row.checksum.misses == 0));
+    }
+
+    #[test]
     fn every_rung_is_checked_at_every_fanout() {
         let rows = emulated("harmonia-ladder", 9);
         for fanout in FANOUTS {

@@ -61,6 +61,7 @@ const LIST: &[Line] = &[
     line(Harmonia, "harmonia-skew", &[piece("--figure harmonia-skew", 55)]),
     line(Harmonia, "harmonia-ntg", &[piece("--figure harmonia-ntg --sizes 26 --queries 25", 60)]),
     line(Harmonia, "harmonia-ranges", &[piece("--figure harmonia-ranges", 15)]),
+    line(Harmonia, "harmonia-constant", &[piece("--figure harmonia-constant --queries 24", 20)]),
     line(Harmonia, "harmonia-cpu-updates", &[piece("--figure harmonia-cpu-updates", 25)]),
     line(Harmonia, "harmonia-updates", &[piece("--figure harmonia-updates", 10)]),
     line(Harmonia, "mirrored", &[piece("--figure mirrored", 55)]),
@@ -79,9 +80,9 @@ const LIST: &[Line] = &[
     line(Cuart, "cuart-update-sizes", &[piece("--figure cuart-update-sizes", 55)]),
     line(Cuart, "cuart-updates-host", &[piece("--figure cuart-updates-host", 50)]),
     line(Cuart, "cuart-inserts", &[piece("--figure cuart-inserts --sizes 26", 25)]),
-    line(Cuart, "cuart-deletes", &[piece("--figure cuart-deletes", 25)]),
+    line(Cuart, "cuart-deletes", &[piece("--figure cuart-deletes", 20)]),
     line(Cuart, "cuart-ranges", &[piece("--figure cuart-ranges", 50)]),
-    line(Cuart, "cuart-builds", &[piece("--figure cuart-builds", 25)]),
+    line(Cuart, "cuart-builds", &[piece("--figure cuart-builds", 20)]),
     line(Cuart, "cuart-lanes", &[piece("--figure cuart-lanes", 15)]),
     line(Hbtree, "hbtree-pages", &[piece("--figure hbtree-pages --sizes 18,20,22,24,26,28", 60)]).full(&[
         piece("--figure hbtree-pages --sizes 23,24,25,26,27,28", 300),
@@ -123,7 +124,7 @@ const LIST: &[Line] = &[
     line(Hbtree, "hbtree-pipelining", &[piece("--figure hbtree-pipelining --sizes 28", 35)]),
     line(Hbtree, "hbtree-mixed", &[piece("--figure hbtree-mixed --sizes 28", 150)]),
     line(Hbtree, "hbtree-device-leaves", &[piece("--figure hbtree-device-leaves --sizes 26,28", 45)]),
-    line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 50)]),
+    line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 40)]),
     line(Cubpt, "cubpt-builds", &[piece("--figure cubpt-builds", 110)]),
     line(
         Cubpt,

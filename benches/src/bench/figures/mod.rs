@@ -31,6 +31,7 @@ mod cubpt_orders;
 mod end_to_end;
 mod files;
 pub(crate) mod first_answer;
+mod harmonia_constant;
 mod harmonia_cpu_updates;
 mod harmonia_hbtree;
 mod harmonia_ladder;
@@ -107,6 +108,7 @@ pub(crate) static FIGURES: &[&Figure] = &[
     &harmonia_psa_bits::FIGURE,
     &harmonia_skew::FIGURE,
     &harmonia_ranges::FIGURE,
+    &harmonia_constant::FIGURE,
     &harmonia_cpu_updates::FIGURE,
     &harmonia_updates::FIGURE,
     &mirrored::FIGURE,
