@@ -5,6 +5,10 @@
 mod bench;
 pub mod keys;
 
+/// For tests that measure: as unit tests, they would compile all figures a second time.
+#[doc(hidden)]
+pub use bench::{measured, part_names};
+
 use clap::Parser;
 use std::process::ExitCode;
 

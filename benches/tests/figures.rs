@@ -70,6 +70,19 @@ fn a_text_file_that_is_read_as_binary_is_told_to_be_text() {
 }
 
 #[test]
+fn a_file_of_keys_is_measured_like_any_other() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, b"7\n7\n1\n5\n6\n").unwrap();
+    let keys = ["--keys", file.path().to_str().unwrap(), "--format", "text", "--key-width", "32"];
+    let (_, json) = figure(&[&["--device", "host", "--only", "lookups", "--queries", "10"][..], &keys].concat());
+    let rows = json["rows"].as_array().unwrap();
+    let name = file.path().file_name().unwrap().to_str().unwrap();
+    assert!(rows.iter().all(|row| row["n"] == 4 && row["keys"] == name && row["key"] == "u32"));
+    // Three orders, all hits and half misses.
+    assert_eq!(rows.len(), 6);
+}
+
+#[test]
 fn memory_transactions_are_counted_without_a_gpu() {
     let (text, json) = figure(&["--figure", "harmonia-memory", "--device", "host"]);
     assert!(text.contains("COUNTED ON THE EMULATOR") && !text.contains("skipped"), "{text}");

@@ -2,3 +2,4 @@
 
 mod figures;
 mod key_files;
+mod measured;

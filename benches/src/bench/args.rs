@@ -100,7 +100,7 @@ pub(crate) enum KeyWidth {
 fn one_of<I: Iterator<Item = &'static Figure>>(figures: fn() -> I) -> impl TypedValueParser<Value = &'static Figure> {
     let names = figures().map(|figure| PossibleValue::new(figure.name).help(figure.about));
     PossibleValuesParser::new(names).map(|name| {
-        let mut figures = FIGURES.iter().copied().chain([&ALL]);
+        let mut figures = FIGURES.iter().chain([&ALL]);
         figures.find(|figure| figure.name == name).expect("only names of the list are possible")
     })
 }

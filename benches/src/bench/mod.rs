@@ -27,9 +27,11 @@ mod queries;
 mod report;
 mod row;
 mod session;
+mod small;
 mod subject;
 mod table;
 
 pub(crate) use args::Args;
 pub(crate) use command::run;
 pub(crate) use figures::first_answer::{Child as FirstAnswer, FIRST_ANSWER, run as first_answer};
+pub use small::{measured, part_names};

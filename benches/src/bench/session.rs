@@ -232,14 +232,11 @@ impl Session {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::bench::machine;
-    use crate::bench::plan::Scale;
+    use crate::bench::small;
 
     /// A session of few runs over little data.
     pub(crate) fn session(device: Device) -> Session {
-        let plan = Plan { asked: vec![8], ..Plan::of(Scale { kind: DeviceKind::Emulated, quick: true }) };
-        let report = Report::new(machine::of(&device).unwrap(), device.kind(), 1);
-        Session::new(device, plan, false, None, report).unwrap()
+        small::session(device).unwrap()
     }
 
     #[test]

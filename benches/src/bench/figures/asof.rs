@@ -14,7 +14,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::{AnyKey, AsOf, BatchOrder, Composite, LaneTree};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "asof",
     about: "LaneTree: as-of look-ups within groups, compared with predecessors",
     table: Some(&TABLE),
@@ -49,7 +49,7 @@ static TABLE: Table = Table {
     summary: None,
 };
 
-pub(crate) static PINNED: Figure = Figure {
+pub(crate) const PINNED: Figure = Figure {
     name: "asof-pinned",
     about: "LaneTree: as-of look-ups from pinned memory to pinned memory, compared with the bus",
     table: Some(&PINNED_TABLE),

@@ -9,7 +9,7 @@ use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use lanetree_baselines::Checksum;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "build",
     about: "Building, from sorted pairs in host memory",
     table: Some(&TABLE),

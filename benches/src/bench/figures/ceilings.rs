@@ -8,7 +8,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree_baselines::device::ceiling::Table as Gathered;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: gathers::PART,
     about: "Copy bandwidth, and random gathers from tables of the trees' sizes",
     table: Some(&TABLE),

@@ -23,7 +23,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cliffs",
     about: "Whole indexes in and out of main memory, one long range, holes, small batches, copies in sync: compared with what limits them",
     table: Some(&TABLE),
@@ -421,17 +421,4 @@ fn hole(session: &mut Session, keys: &[u64], values: &[u64]) -> Result<()> {
         push(session, "cubpt", (what, count, keys.len()), (timing, checksum), (3 * 8 * count, None), ratio);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::session::tests::session;
-
-    #[test]
-    fn every_row_is_measured_and_right() {
-        let mut session = session(Device::emulated());
-        measure(&mut session, &Request { sizes: vec![10], input: None }).unwrap();
-        assert_eq!(session.finish().record.rows.len(), 20);
-    }
 }

@@ -12,7 +12,7 @@ use lanetree::{Device, DeviceKind, Harmonia};
 use lanetree_baselines::cpu::{BTree, SortedVec};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cpu",
     about: "The CPU: Harmonia on it, the standard library's B-tree, binary search",
     table: Some(&TABLE),

@@ -14,7 +14,7 @@ use lanetree::ByteKeys;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-batches",
     about: "CuART's paper, figures 8 and 9: batches in host memory",
     table: Some(&TABLE),

@@ -16,7 +16,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-builds",
     about: "Beyond CuART's paper: bulk builds and compaction on the device",
     table: Some(&TABLE),

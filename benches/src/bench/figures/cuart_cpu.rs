@@ -22,7 +22,7 @@ use lanetree_baselines::art::{Art, task};
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-cpu",
     about: "CuART's paper, figure 7: look-ups on the CPU, compared with the tree with pointers and two crates; needs no GPU",
     table: Some(&TABLE),

@@ -12,7 +12,7 @@ use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Buffer, Cuart, DeviceKeys};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-deletes",
     about: "CuART's paper, sections 3.3 and 3.4: removals by a kernel of their own and by the engine of updates, and mixed batches",
     table: Some(&TABLE),

@@ -8,7 +8,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::session::Session;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-grt",
     about: "CuART's paper, figures 8, 9 and 11: batches in host memory from several threads, compared with GRT's",
     table: Some(&beside_grt::TABLE),

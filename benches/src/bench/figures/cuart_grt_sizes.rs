@@ -10,7 +10,7 @@ use crate::bench::plan::{self, Scale};
 use crate::bench::session::Session;
 use lanetree::DeviceKind;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-grt-sizes",
     about: "CuART's paper, figure 10: batches in host memory by the tree's size, 64 Ki to 144 Mi keys, compared with GRT's",
     table: Some(&beside_grt::TABLE),

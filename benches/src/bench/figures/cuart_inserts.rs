@@ -11,7 +11,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::cuart::{ChangeScratch, UpdateEngine};
 use lanetree::{Buffer, Cuart, DeviceKeys};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-inserts",
     about: "Beyond CuART's paper: inserts and removals on the device",
     table: Some(&TABLE),

@@ -10,7 +10,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::cuart::Lanes;
 use lanetree::{DeviceKeys, KeyWord};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-lanes",
     about: "CuART: look-ups by the lanes that compare a key, keys of 8 to 256 bytes",
     table: Some(&TABLE),

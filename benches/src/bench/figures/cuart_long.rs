@@ -11,7 +11,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-long",
     about: "CuART's paper, figures 13 and 14, and two other ways: batches in host memory, a share of them long keys",
     table: Some(&TABLE),

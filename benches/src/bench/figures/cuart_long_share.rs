@@ -13,7 +13,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-long-share",
     about: "CuART's paper, figures 13 and 14: a share of long keys, or of short ones, on the CPU, 26 Mi keys, 8 threads",
     table: Some(&TABLE),

@@ -18,7 +18,7 @@ use lanetree_baselines::Checksum;
 use lanetree_baselines::grt::Grt;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-ranges",
     about: "CuART's paper, section 3.2.1: ranges and prefixes, as spans of leaves and with their pairs, compared with GRT's ranges",
     table: Some(&TABLE),

@@ -19,7 +19,7 @@ use lanetree_baselines::grt::{Grt, Queries};
 use lanetree_record::Timing;
 use std::collections::{BTreeMap, HashMap};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-real",
     about: "Beyond CuART's paper: IPv6 addresses, words and file paths of a Debian system, compared with GRT and the CPU",
     table: Some(&TABLE),

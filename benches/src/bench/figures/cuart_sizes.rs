@@ -7,7 +7,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::session::Session;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-sizes",
     about: "CuART's paper, figure 10: look-ups by the tree's size, keys of 32 bytes, compared with GRT's",
     table: Some(&lookups::TABLE),

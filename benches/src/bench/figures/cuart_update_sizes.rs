@@ -17,7 +17,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::DeviceKind;
 use lanetree::cuart::UpdateEngine;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-update-sizes",
     about: "CuART's paper, figures 15 and 16: updates by batch, tree size and key length, with one hash table; kernels alone, and from host memory by 8 threads",
     table: Some(&TABLE),

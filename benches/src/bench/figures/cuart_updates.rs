@@ -12,7 +12,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::Word;
 use lanetree::cuart::UpdateEngine;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-updates",
     about: "CuART's paper, figures 15 to 17: updates by batch and engine, compared with look-ups and GRT's updates",
     table: Some(&TABLE),

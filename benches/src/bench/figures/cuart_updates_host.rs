@@ -20,7 +20,7 @@ use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::sync::{Mutex, PoisonError};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-updates-host",
     about: "CuART's paper, figure 17: updates from host memory by 8 threads, compared with GRT's and the CPU's atomic updates",
     table: Some(&TABLE),

@@ -9,7 +9,7 @@ use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::plan::main_of;
 use crate::bench::session::Session;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-urls",
     about: "CuART's paper, figure 12: look-ups of keys with long common beginnings (synthetic URLs), compared with GRT's",
     table: Some(&lookups::TABLE),

@@ -7,7 +7,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::session::Session;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cuart-widths",
     about: "CuART's paper, figure 11: look-ups by the keys' width, compared with GRT's",
     table: Some(&lookups::TABLE),

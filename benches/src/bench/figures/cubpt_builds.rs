@@ -16,7 +16,7 @@ use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cubpt-builds",
     about: "CUBPT's paper, figures 7 and 8: bulk builds against SingleBuild and PBI",
     table: Some(&TABLE),

@@ -16,7 +16,7 @@ use lanetree::{
 use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cubpt-crossover",
     about: "Batches of inserts into Harmonia and into CUBPT: by size, uniform, skewed and appended",
     table: Some(&TABLE),

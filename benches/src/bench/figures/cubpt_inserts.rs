@@ -16,7 +16,7 @@ use lanetree_baselines::Checksum;
 use lanetree_baselines::palm::{Options, Report, Tree};
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cubpt-inserts",
     about: "CUBPT's paper, figures 9 to 16: batches of inserts, uniform and skewed, against PBI and PALM",
     table: Some(&TABLE),

@@ -12,7 +12,7 @@ use lanetree::cubpt::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Batch, Buffer, Cubpt, DeviceKind, OpKind, Pool, Stream};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "cubpt-orders",
     about: "CUBPT: look-ups, inserts and removals by the order of the tree",
     table: Some(&TABLE),

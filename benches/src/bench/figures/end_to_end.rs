@@ -19,7 +19,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "end-to-end",
     about: "Look-ups and ranges with queries and results in host memory",
     table: Some(&TABLE),

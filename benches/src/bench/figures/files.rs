@@ -20,7 +20,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "files",
     about: "LaneTree saved and loaded, an HB+-tree loaded, compared with plain writes and reads and the bus; --input names a folder with room for 16 bytes per pair",
     table: Some(&TABLE),

@@ -19,7 +19,7 @@ use lanetree_record::Timing;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "first-answer",
     about: "The first answer of a process, by index: build and get_many in new processes, the driver's cache off and on",
     table: Some(&TABLE),

@@ -15,7 +15,7 @@ use lanetree::DeviceKind;
 use lanetree::harmonia::{ChildRegion, GroupWidth};
 use lanetree_kernels_harmonia::calls::CONSTANT;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-constant",
     about: "Harmonia's paper, section 3.1: look-ups with the top of the prefix-sum array in constant memory, and without",
     table: Some(&TABLE),

@@ -21,7 +21,7 @@ use lanetree_record::Timing;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-cpu-updates",
     about: "Harmonia's paper, figure 14: batches of updates on the CPU, compared with B+trees that threads update and GPU B+trees",
     table: Some(&TABLE),

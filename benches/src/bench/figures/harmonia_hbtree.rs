@@ -20,7 +20,7 @@ use lanetree::hbtree::{Builder, HbTree, Structure};
 use lanetree::{DeviceKind, Harmonia};
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-hbtree",
     about: "Harmonia's paper, abstract: compared with the real HB+-tree, from host memory and on the device",
     table: Some(&TABLE),

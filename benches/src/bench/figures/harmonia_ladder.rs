@@ -23,7 +23,7 @@ use lanetree_kernels_harmonia::{group_widths, queries_in_flight};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-ladder",
     about: "The paper's optimisations one after another, from a B+tree with child references on",
     table: Some(&TABLE),

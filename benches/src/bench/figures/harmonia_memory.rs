@@ -17,7 +17,7 @@ use lanetree_console::output;
 use lanetree_runtime::LaunchReport;
 use serde::Serialize;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-memory",
     about: "The paper's figures 2 and 3: memory transactions and comparisons, counted on the emulator",
     needs: Needs::Nothing,

@@ -18,7 +18,7 @@ use lanetree_baselines::device::BinarySearch;
 use lanetree_kernels_harmonia::group_widths;
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-ntg",
     about: "Harmonia's fanouts, narrowed thread groups and child regions, at one size",
     table: Some(&TABLE),

@@ -18,7 +18,7 @@ use lanetree::harmonia::{FANOUTS, PsaScratch, QuerySort};
 use lanetree::{Buffer, DeviceKind, KeyWord};
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-psa",
     about: "The paper's figure 8: queries not sorted, partially sorted (PSA) and sorted; and whether the library's choice is the fastest",
     table: Some(&TABLE),

@@ -16,7 +16,7 @@ use lanetree::{Buffer, DeviceKind, Harmonia, KeyWord};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-psa-bits",
     about: "Harmonia's paper, equation 2: the time of sort and look-up over the number of sorted bits, at every fanout",
     table: Some(&TABLE),

@@ -16,7 +16,7 @@ use lanetree_kernels_harmonia::group_widths;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-psa-widths",
     about: "Every fanout and width of thread groups, for queries sorted by few or many bits, at one size",
     table: Some(&TABLE),

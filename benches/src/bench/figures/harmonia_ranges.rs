@@ -13,7 +13,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::{DeviceKind, DeviceRanges, RangeScratch};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-ranges",
     about: "Harmonia's paper, section 3.2.1: the descent for a range's start, those for both ends, and the whole range",
     table: Some(&TABLE),

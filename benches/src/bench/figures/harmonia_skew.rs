@@ -15,7 +15,7 @@ use lanetree::DeviceKind;
 use lanetree_base::parallel::*;
 use rand_distr::{Distribution as _, Zipf};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-skew",
     about: "Harmonia over skewed keys and with Zipf queries: unsorted, partially sorted (PSA) and sorted",
     table: Some(&TABLE),

@@ -15,7 +15,7 @@ use lanetree::harmonia::{BuildScratch, Builder, UpdateScratch};
 use lanetree::{Buffer, Device, DeviceKind, Harmonia, OpKind, UpdatePath};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "harmonia-updates",
     about: "Harmonia: batches on the device of inserts, value updates, removals, and of all three",
     table: Some(&TABLE),

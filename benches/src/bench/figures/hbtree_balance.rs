@@ -14,7 +14,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Balance, Fanout, HbTree, Pipeline, Split, Throttle};
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-balance",
     about: "HB+-tree's paper, figure 18: every split of the descent and the one found live, if the CPU or the device is slow",
     table: Some(&TABLE),

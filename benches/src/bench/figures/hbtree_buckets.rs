@@ -12,7 +12,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, DeviceSearch, Fanout, HbTree, Pipeline, Structure};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-buckets",
     about: "HB+-tree's paper, figure 11: the size of buckets, throughput and latency, by both ways to search on the device",
     table: Some(&TABLE),

@@ -15,7 +15,7 @@ use lanetree::hbtree::{BuildTimes, Builder, HbTree, Implicit, Structure};
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-build",
     about: "HB+-tree's paper, figure 15: the build's parts: leaves, inner levels, their transfer",
     table: Some(&TABLE),

@@ -12,7 +12,7 @@ use crate::bench::table::{Clock, Table};
 use core::time::Duration;
 use lanetree::hbtree::{Builder, HbTree, Pipeline, StageTimes, Strategy, Structure};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-costs",
     about: "HB+-tree's paper, section 5.4: the stages of a bucket, and the times that its cost model predicts, compared with the measured times",
     table: Some(&TABLE),

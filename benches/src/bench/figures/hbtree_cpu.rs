@@ -22,7 +22,7 @@ use lanetree_baselines::fast::Fast;
 use lanetree_baselines::splus::SPlusTree;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-cpu",
     about: "HB+-tree's paper, figures 9 and 19: look-ups on the CPU alone, compared with other trees and gathers; needs no GPU",
     table: Some(&TABLE),

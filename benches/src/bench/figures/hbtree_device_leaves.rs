@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{HbTree, Pinning, Pipeline};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-device-leaves",
     about: "HB+-tree: buckets that the device answers alone, reading pinned leaves across the bus, by their size",
     table: Some(&TABLE),

@@ -16,7 +16,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution as _, Gamma, Normal, Zipf};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-distributions",
     about: "HB+-tree's paper, figure 12: uniform, normal, gamma and Zipf queries, on the CPU alone and with the device",
     table: Some(&TABLE),

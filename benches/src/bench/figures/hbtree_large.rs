@@ -16,7 +16,7 @@ use lanetree::hbtree::{Builder, HbTree, Structure};
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-large",
     about: "HB+-tree: the largest tree, 2^31 pairs in 32 GiB of leaves: its build in pieces, its memory, look-ups and ranges of 8",
     table: Some(&TABLE),

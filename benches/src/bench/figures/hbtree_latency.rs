@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::HbTree;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-latency",
     about: "HB+-tree: the latency of small batches, on the CPU alone and with the device: medians and 99th percentiles",
     table: Some(&TABLE),

@@ -13,7 +13,7 @@ use lanetree::Error;
 use lanetree::hbtree::{Request, UpdateMethod};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-mixed",
     about: "HB+-tree's paper, figure 21: searches and updates in one stream, by the share of updates",
     table: Some(&TABLE),

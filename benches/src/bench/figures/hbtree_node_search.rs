@@ -12,7 +12,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::Device;
 use lanetree::hbtree::{HbTree, NodeSearch};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-node-search",
     about: "HB+-tree's paper, figure 8: every node search that the CPU has, with and without software pipelining; needs no GPU",
     table: Some(&TABLE),

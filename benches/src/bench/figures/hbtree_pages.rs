@@ -12,7 +12,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::Device;
 use lanetree::hbtree::{GrantedPages, HbTree, Pages};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-pages",
     about: "HB+-tree's paper, figure 7: small and huge pages for inner levels and leaves, on the CPU alone; needs no GPU",
     table: Some(&TABLE),

@@ -18,7 +18,7 @@ use lanetree::hbtree::{
     Balance, Builder, DeviceSearch, Fanout, HbTree, Implicit, Pipeline, Split, Strategy, Structure, Throttle, Transfers,
 };
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-paper",
     about: "HB+-tree's paper, figures 10, 11, 16 and 18, by its way: one pipeline, 8 children, copied buckets",
     table: Some(&TABLE),

@@ -12,7 +12,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::Device;
 use lanetree::hbtree::{HbTree, NodeSearch};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-pipelining",
     about: "HB+-tree's paper, figure 20: 1 to 32 queries in flight per thread, throughput and latency; needs no GPU",
     table: Some(&TABLE),

@@ -12,7 +12,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, HbTree, Implicit, Structure};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-ranges",
     about: "HB+-tree's paper, figure 17: ranges of 1 to 1024 pairs, on the CPU alone and with the device",
     table: Some(&TABLE),

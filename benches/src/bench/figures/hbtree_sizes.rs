@@ -14,7 +14,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, HarmoniaAbove, HbTree, Implicit, Structure};
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-sizes",
     about: "HB+-tree's paper, figure 16: look-ups by the tree's size, on the CPU alone and with the device",
     table: Some(&TABLE),

@@ -11,7 +11,7 @@ use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::hbtree::{Builder, HbTree, Implicit, Pipeline, Strategy, Structure};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-strategies",
     about: "HB+-tree's paper, figure 10: how buckets of queries follow one another, by one pipeline and by several",
     table: Some(&TABLE),

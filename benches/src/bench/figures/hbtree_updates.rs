@@ -20,7 +20,7 @@ use lanetree_baselines::cpu::ConcurrentTree;
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "hbtree-updates",
     about: "HB+-tree's paper, figures 13 and 14: batches of inserts, by both methods, ours and the paper's, by one thread and by all",
     table: Some(&TABLE),

@@ -13,7 +13,7 @@ use lanetree_base::parallel::*;
 use lanetree_suite::{Numbered, for_each_index};
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "indexes",
     about: "Every index by the same calls: random look-ups, and what it takes",
     table: Some(&TABLE),

@@ -14,7 +14,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "intervals",
     about: "The interval index: builds, and the intervals around points, by the depth of nests",
     table: Some(&TABLE),

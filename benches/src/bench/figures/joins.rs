@@ -20,7 +20,7 @@ use lanetree_baselines::Checksum;
 use lanetree_joins::{Bands, Kept, Rows, Sums, band_sums, semi_join};
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "joins",
     about: "LaneTree: joins, unions, intersections and differences",
     table: Some(&TABLE),

@@ -17,7 +17,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static EQUI: Figure = Figure {
+pub(crate) const EQUI: Figure = Figure {
     name: "joins-equi",
     about: "The multi-map: joins by keys with four values each, compared with writing their rows",
     table: Some(&EQUI_TABLE),
@@ -28,7 +28,7 @@ pub(crate) static EQUI: Figure = Figure {
     ..Figure::BASE
 };
 
-pub(crate) static RANGE: Figure = Figure {
+pub(crate) const RANGE: Figure = Figure {
     name: "joins-range",
     about: "LaneTree: joins of ranges of 64 pairs, compared with writing their rows",
     table: Some(&RANGE_TABLE),

@@ -23,7 +23,7 @@ use lanetree_baselines::Checksum;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "lanetree-adversaries",
     about: "LaneTree: keys and batches that are made to defeat it",
     table: Some(&TABLE),

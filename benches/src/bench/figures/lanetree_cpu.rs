@@ -24,7 +24,7 @@ use lanetree_record::Timing;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "lanetree-cpu",
     about: "LaneTree on the CPU alone, by its instructions, compared with other indexes; needs no GPU",
     table: Some(&TABLE),

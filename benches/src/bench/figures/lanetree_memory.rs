@@ -15,7 +15,7 @@ use lanetree_base::parallel::*;
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "lanetree-memory",
     about: "LaneTree: bytes per pair by part, and the most that a build takes",
     table: Some(&TABLE),

@@ -17,7 +17,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "lanetree-queries",
     about: "LaneTree: every query, by size, words, order and distribution",
     table: Some(&TABLE),

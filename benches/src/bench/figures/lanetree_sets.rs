@@ -14,7 +14,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "lanetree-sets",
     about: "LaneSet: every query, compared with LaneTree with values over the same keys",
     table: Some(&TABLE),

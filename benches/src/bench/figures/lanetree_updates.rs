@@ -13,7 +13,7 @@ use lanetree::lane_tree::{BuildScratch, Builder};
 use lanetree::{DeviceKind, LaneTree, Pool};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "lanetree-updates",
     about: "LaneTree: builds, and batches of new keys",
     table: Some(&TABLE),

@@ -13,7 +13,7 @@ use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use core::ops::Range;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "latency",
     about: "The latency of small batches in host memory, of Harmonia and CuART: medians and 99th percentiles",
     table: Some(&TABLE),

@@ -15,7 +15,7 @@ use lanetree::harmonia::OnStream;
 use lanetree::{Buffer, Key};
 use lanetree_baselines::device::BinarySearch;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "lookups",
     about: "Look-ups, all on the device",
     table: Some(&TABLE),

@@ -19,7 +19,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "mirrored",
     about: "Harmonia's paper, section 3.2: batches on the CPU and the device's copy in sync, and phases of 35 reads to a write",
     table: Some(&TABLE),

@@ -15,7 +15,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "multimap",
     about: "The multi-map: builds, queries and changes, by the values of a key",
     table: Some(&TABLE),

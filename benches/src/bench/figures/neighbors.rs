@@ -9,7 +9,7 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "neighbors",
     about: "Ranks and predecessors, all on the device",
     table: Some(&TABLE),

@@ -15,7 +15,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "primitives",
     about: "Sorting, merging and prefix sums, all on the device",
     table: Some(&TABLE),

@@ -13,7 +13,7 @@ use crate::bench::table::{Clock, Table};
 use lanetree::{DeviceRanges, RangeScratch};
 use lanetree_base::parallel::*;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "ranges",
     about: "Range queries, all on the device",
     table: Some(&TABLE),

@@ -17,7 +17,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "sharded",
     about: "LaneTree in shards: on one device, and on all GPUs of the host",
     table: Some(&TABLE),

@@ -15,7 +15,7 @@ use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 use std::time::Instant;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "sharded-capacity",
     about: "LaneTree in a shard on each GPU of the host, 2^32 pairs built in pieces: its build, its memory, look-ups and ranks",
     table: Some(&TABLE),

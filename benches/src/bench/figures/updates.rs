@@ -15,7 +15,7 @@ use lanetree_base::parallel::*;
 use lanetree_baselines::Checksum;
 use lanetree_record::Timing;
 
-pub(crate) static FIGURE: Figure = Figure {
+pub(crate) const FIGURE: Figure = Figure {
     name: "updates",
     about: "Building from pairs on the device, and batches of updates there",
     table: Some(&TABLE),
