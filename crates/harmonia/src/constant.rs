@@ -35,7 +35,7 @@ impl<K: Key, V: Word> ConstantTop<'_, K, V> {
     /// constant memory where there is such a kernel.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`OnStream::get`](super::OnStream::get).
     pub fn get(
         &self,
         stream: &Stream,
