@@ -121,7 +121,7 @@ pub(crate) trait AnyTree: Send + Sync {
         values: Option<In<'_>>,
         stream: &lanetree::Stream,
     ) -> PyResult<UpdateReport>;
-    /// Lays it out anew, without memory that changes have left unused. Returns by how many bytes it is smaller.
+    /// Rebuilds the index and frees unused memory. Returns by how many bytes it is smaller.
     fn compact(&mut self) -> PyResult<u64>;
     fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>>;
     fn as_any(&self) -> &dyn Any;

@@ -5,6 +5,7 @@
 
 mod built;
 mod bundle;
+mod changes;
 mod ci;
 mod circles;
 mod doctor;
@@ -63,7 +64,7 @@ enum Task {
     Bundle(bundle::Options),
     /// Build the Python package's wheel, with the emulator, and test it in an empty environment
     Python(python::Options),
-    /// Everything that continuous integration runs
+    /// What continuous integration runs: everything, or what a change can make fail
     Ci(ci::Options),
 }
 

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::{paths, process};
 use serde::Deserialize;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A package, unpacked.
@@ -26,6 +26,15 @@ pub(crate) struct Listed {
     pub(crate) manifest_path: PathBuf,
     /// The registries that it may go to; all if there is no list.
     publish: Option<Vec<String>>,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// What a package depends on.
+#[derive(Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `dev` or `build`; nothing for others.
+    pub(crate) kind: Option<String>,
 }
 
 impl Listed {
@@ -58,7 +67,13 @@ pub(crate) fn unpack() -> Result<Vec<Package>> {
 
 /// The workspace's packages.
 pub(crate) fn listed() -> Result<Vec<Listed>> {
-    let output = process::output(process::cargo().args(["metadata", "--format-version=1", "--no-deps"]))?;
+    listed_in(&paths::root())
+}
+
+/// The packages of the workspace in a folder.
+pub(crate) fn listed_in(folder: &Path) -> Result<Vec<Listed>> {
+    let mut command = process::cargo();
+    let output = process::output(command.current_dir(folder).args(["metadata", "--format-version=1", "--no-deps"]))?;
     if !output.status.success() {
         let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Failure::CannotRun(format!("`cargo metadata` failed: {reason}")));
@@ -75,8 +90,8 @@ mod tests {
     #[test]
     fn a_package_with_an_empty_list_of_registries_is_not_published() {
         let published = |publish: Option<Vec<String>>| {
-            Listed { name: String::new(), version: String::new(), manifest_path: PathBuf::new(), publish }
-                .is_published()
+            let (name, version, manifest_path, dependencies) = Default::default();
+            Listed { name, version, manifest_path, publish, dependencies }.is_published()
         };
         assert_eq!([published(None), published(Some(Vec::new()))], [true, false]);
     }

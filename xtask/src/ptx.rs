@@ -16,9 +16,9 @@ pub(crate) struct Options {
     /// The code generator: rustc's own nvptx64 target, or rust-cuda's NVVM backend
     #[arg(long, value_enum, default_value_t)]
     codegen: Codegen,
-    /// Only the kernel crate of this family, crates/NAME/kernels, or `template`
-    #[arg(long = "crate", value_name = "NAME")]
-    only: Option<String>,
+    /// Only the kernel crates of these families, crates/NAME/kernels, or `template`
+    #[arg(long = "crate", value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.codegen == Codegen::Rustc {
         all.push(template()?);
     }
-    let chosen = choose(&all, options.only.as_deref())?;
+    let chosen = choose(&all, &options.only)?;
     let generator = (options.codegen == Codegen::Nvvm).then_some(&Nvvm as &dyn Generator);
     lanetree_ptx::run(&options.ptx, &all, &chosen, generator)
 }
@@ -72,17 +72,14 @@ fn template() -> Result<Source> {
     Ok(Source { name: "template".to_owned(), target: paths::target(), ..source })
 }
 
-/// All of the kernel crates, or the one named.
-fn choose(all: &[Source], only: Option<&str>) -> Result<Vec<Source>> {
-    let chosen: Vec<_> = all.iter().filter(|source| only.is_none_or(|only| only == source.name)).cloned().collect();
-    match only {
-        Some(only) if chosen.is_empty() => {
-            let known: Vec<_> = all.iter().map(|source| source.name.as_str()).collect();
-            let known = known.join(", ");
-            Err(Failure::CannotRun(format!("no kernel crate crates/{only}/kernels; there are: {known}")))
-        }
-        _ => Ok(chosen),
+/// All of the kernel crates, or those named.
+fn choose(all: &[Source], only: &[String]) -> Result<Vec<Source>> {
+    if let Some(unknown) = only.iter().find(|only| all.iter().all(|source| source.name != **only)) {
+        let known: Vec<_> = all.iter().map(|source| source.name.as_str()).collect();
+        let known = known.join(", ");
+        return Err(Failure::CannotRun(format!("no kernel crate crates/{unknown}/kernels; there are: {known}")));
     }
+    Ok(all.iter().filter(|source| only.is_empty() || only.contains(&source.name)).cloned().collect())
 }
 
 /// What a kernel crate's clippy.toml is: a link to the rules for device code.
@@ -113,7 +110,7 @@ mod tests {
         let sources = discover(&root, &root.join("target"));
         let names: Vec<_> = sources.iter().map(|source| (source.name.as_str(), source.package.as_str())).collect();
         assert_eq!(names, [("other", "lanetree-kernels-other"), ("own", "lanetree-kernels-own")]);
-        let chosen = choose(&sources, Some("own")).expect("it is there");
+        let chosen = choose(&sources, &["own".to_owned()]).expect("it is there");
         assert_eq!(chosen.iter().map(|source| &source.name).collect::<Vec<_>>(), ["own"]);
 
         let own = &chosen[0];
@@ -130,7 +127,7 @@ mod tests {
     #[test]
     fn an_unknown_crate_is_named_with_those_that_exist() {
         let all = discover(&paths::root(), &paths::target());
-        let error = choose(&all, Some("btrie")).expect_err("no such crate").to_string();
+        let error = choose(&all, &["btrie".to_owned()]).expect_err("no such crate").to_string();
         assert!(error.contains("btrie") && error.contains("harmonia"), "{error}");
     }
 }

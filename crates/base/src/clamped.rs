@@ -1,5 +1,6 @@
 //! Queries of another integer type than the keys.
 
+use crate::error::check_bounds;
 use crate::room::{push, with_room, zeroed};
 use crate::{Error, Result, Validity};
 use lanetree_layout::AnyKey;
@@ -158,9 +159,7 @@ pub fn clamp_bounds<K: AnyKey + TryFrom<Q>, Q: Copy + Default + PartialOrd>(
     starts: &[Q],
     ends: &[Q],
 ) -> Result<(Vec<K>, Vec<K>)> {
-    if starts.len() != ends.len() {
-        return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
-    }
+    check_bounds(starts.len(), ends.len())?;
     let (mut lows, mut highs) = (with_room(starts.len())?, with_room(starts.len())?);
     for (&start, &end) in starts.iter().zip(ends) {
         let low = match place(start) {

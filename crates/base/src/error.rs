@@ -330,13 +330,16 @@ runtime::errors! {
             device: String,
         },
 
-        /// A query that needs leaves or values in order, of an index where they are not: ranks, and in a multi-map ranges and scans.
+        /// A query that needs leaves or values in order, of an index where they are not: ranks, and in a multi-map ranges, scans and
+        /// joins by ranges.
         #[error(
-            "{query} is not available, because keys were inserted or removed since the tree was built: call `compact` first"
+            "{query} is not available, because keys were inserted or removed since the index was built: call `{restore}` first"
         )]
         NotCompact {
             /// What was asked.
             query: &'static str,
+            /// The method that puts them in order.
+            restore: &'static str,
         },
 
         /// Bits that a key does not have.
@@ -457,6 +460,14 @@ pub fn same_device(expected: &runtime::Device, actual: &runtime::Device, action:
     }
     let (expected, actual) = (expected.to_string(), actual.to_string());
     Err(runtime::Error::WrongDevice { action, expected, actual }.into())
+}
+
+/// Checks that there are as many ends as starts of ranges.
+///
+/// # Errors
+/// [`Error::BoundLengths`].
+pub fn check_bounds(starts: usize, ends: usize) -> Result<()> {
+    if starts == ends { Ok(()) } else { Err(Error::BoundLengths { starts, ends }) }
 }
 
 /// Checks that a buffer has at least `expected` elements, and is on a device.

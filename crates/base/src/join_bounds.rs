@@ -1,6 +1,6 @@
 //! What joins by ranges are made of: the bounds of probes, and the column of the probes' numbers.
 
-use crate::error::check_buffer;
+use crate::error::{check_bounds, check_buffer};
 use crate::launch::{THREADS, over};
 use crate::parallel::*;
 use crate::room::zeroed;
@@ -168,7 +168,7 @@ impl<K: AnyKey> JoinBounds<K> {
 
 /// Writes the probe column of a join: `numbers[j]` becomes the number of the probe of match `j`, for as many matches as
 /// `numbers` has elements. The matches of probe `i`, of `probes` probes, are from `offsets[i]` to `offsets[i + 1]`;
-/// offsets ascend from 0. Runs in the stream's order and may return before it is done. Allocates nothing.
+/// offsets ascend from 0. If they don't, the numbers are unspecified, but are below `probes`. Runs in the stream's order and may return before it is done. Allocates nothing.
 ///
 /// ```
 /// use lanetree::{Device, number_matches};
@@ -227,12 +227,6 @@ pub(crate) fn number_on_host(offsets: &[u64], numbers: &mut [u64]) {
     });
 }
 
-/// # Errors
-/// [`Error::BoundLengths`].
-fn check_bounds(lows: usize, highs: usize) -> Result<()> {
-    if lows == highs { Ok(()) } else { Err(Error::BoundLengths { starts: lows, ends: highs }) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,6 +273,38 @@ mod tests {
             let error = number_matches(&stream, &device.alloc(4).unwrap(), 4, &mut device.alloc(1).unwrap());
             let text = "the offsets' buffer holds 4 elements, but 5 are needed; allocate at least 5";
             assert_eq!(error.unwrap_err().to_string(), text);
+        }
+    }
+
+    /// Offsets are a caller's: whatever they are, only numbers of probes are written, and only where they belong.
+    #[test]
+    fn offsets_that_do_not_ascend_give_numbers_of_probes() {
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut all: Vec<Vec<u64>> = vec![
+            vec![0, 600, 100, 1000],
+            vec![0, u64::MAX, 1, 1000],
+            vec![u64::MAX; 4],
+            vec![900, 700, 500, 300],
+            vec![5, 5, 5, 1000],
+            vec![0, 512, 512, 0, 512, 1000],
+            (0..40_000).rev().collect(),
+        ];
+        all.extend((0..20).map(|_| (0..2000).map(|_| random(3000)).chain([2500]).collect()));
+        for device in [Device::host(), Device::emulated()] {
+            let stream = device.stream().unwrap();
+            for offsets in &all {
+                let probes = offsets.len() - 1;
+                let mut numbers = device.upload(&[u64::MAX; 1000]).unwrap();
+                number_matches(&stream, &device.upload(offsets).unwrap(), probes, &mut numbers).unwrap();
+                let written = (offsets[probes] as usize).min(1000);
+                let numbers = numbers.to_vec().unwrap();
+                assert!(numbers[..written].iter().all(|&number| number < probes as u64), "{offsets:?} on {device}");
+                assert!(numbers[written..].iter().all(|&number| number == u64::MAX), "{offsets:?} on {device}");
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::error::check_buffer;
 use crate::launch::{THREADS, over};
-use crate::pointers::optional;
+use crate::pointers::{optional, optional_mut};
 use lanetree_kernels_base::calls;
 use lanetree_kernels_base::nearest::{
     AddCountsArgs, KeepLastArgs, ReverseRowsArgs, TakeNearestArgs, beyond, takes_below,
@@ -32,9 +32,11 @@ pub struct NearestSide<'a, K, V> {
 pub struct NearestRows<'a, K, V> {
     /// Where each query's pairs begin.
     pub offsets: &'a Buffer<u64>,
-    /// Out: the keys. Its length is the capacity: pairs beyond it are not written.
-    pub keys: &'a mut Buffer<K>,
-    /// Out: the values; at least as long as the keys.
+    /// Pairs for which there is room: those past it are not written.
+    pub capacity: usize,
+    /// Out: the keys, unless they are not wanted.
+    pub keys: Option<&'a mut Buffer<K>>,
+    /// Out: the values.
     pub values: &'a mut Buffer<V>,
 }
 
@@ -63,8 +65,10 @@ pub fn take_nearest<K: AnyKey, V: Value>(
     }
     check_buffer(device, "the queries' buffer", count, queries)?;
     check_buffer(device, "the offsets' buffer", count, out.offsets)?;
-    check_buffer(device, "the keys' buffer", 0, out.keys)?;
-    check_buffer(device, "the values' buffer", out.keys.len(), out.values)?;
+    if let Some(keys) = &out.keys {
+        check_buffer(device, "the keys' buffer", out.capacity, keys)?;
+    }
+    check_buffer(device, "the values' buffer", out.capacity, out.values)?;
     if count == 0 {
         return Ok(());
     }
@@ -95,8 +99,8 @@ pub fn take_nearest<K: AnyKey, V: Value>(
         keys_above: above.keys,
         values_above: above.values,
         offsets: out.offsets.read_on(stream)?,
-        capacity: out.keys.len() as u64,
-        keys: out.keys.write_on(stream)?.cast(),
+        capacity: out.capacity as u64,
+        keys: optional_mut(out.keys, stream)?.cast(),
         values: if V::IS_SOME { out.values.write_on(stream)?.cast() } else { GlobalMut::null() },
         round,
         ties_above: ties_above.into(),
@@ -131,7 +135,8 @@ fn take_on_host<K: AnyKey, V: Value>(
 ) {
     const HOST: &str = "a buffer of the host";
     let (queries, offsets) = (queries.as_slice().expect(HOST), out.offsets.as_slice().expect(HOST));
-    let (keys, values) = (out.keys.as_mut_slice().expect(HOST), out.values.as_mut_slice().expect(HOST));
+    let (mut keys, values) =
+        (out.keys.map(|keys| keys.as_mut_slice().expect(HOST)), out.values.as_mut_slice().expect(HOST));
     for query in 0..count {
         let candidate = |side: &Option<NearestSide<'_, K, V>>| {
             let side = side.as_ref().filter(|side| side.left.as_slice().expect(HOST)[query] > 0)?;
@@ -146,9 +151,12 @@ fn take_on_host<K: AnyKey, V: Value>(
         };
         let from = usize::from(!is_below);
         let Some((key, value)) = candidate(&sides[from]) else { continue };
-        let at = usize::try_from(offsets[query] + round).unwrap_or(usize::MAX);
-        if let (Some(to_key), Some(to_value)) = (keys.get_mut(at), values.get_mut(at)) {
-            (*to_key, *to_value) = (key, value);
+        let at = usize::try_from(offsets[query].saturating_add(round)).unwrap_or(usize::MAX);
+        if at < out.capacity {
+            values[at] = value;
+            if let Some(keys) = &mut keys {
+                keys[at] = key;
+            }
         }
         if let Some(side) = &mut sides[from] {
             side.sought.as_mut_slice().expect(HOST)[query] = K::decode(beyond(key.encode(), is_below));
@@ -199,7 +207,8 @@ pub fn add_counts(
 }
 
 /// Finds how many pairs of each of the first `count` ranges are before its last ones: `skips[i]` is the number of its pairs, and
-/// the last ones go from `offsets[i]` to `offsets[i + 1]`, as far as there is room for `capacity` pairs in all.
+/// the last ones go from `offsets[i]` to `offsets[i + 1]`, as far as there is room for `capacity` pairs in all. Where offsets
+/// descend there are none.
 ///
 /// # Errors
 /// As [`take_nearest`].
@@ -219,7 +228,7 @@ pub fn keep_last(
         if let (Some(skips), Some(offsets)) = (skips.as_mut_slice(), offsets.as_slice()) {
             for (skip, offsets) in skips.iter_mut().zip(offsets[..=count].windows(2)) {
                 let [from, end] = [offsets[0], offsets[1]].map(|offset| offset.min(capacity as u64));
-                *skip -= end - from;
+                *skip = skip.saturating_sub(end.saturating_sub(from));
             }
         }
         return Ok(());
@@ -240,7 +249,10 @@ pub fn keep_last(
 ///
 /// # Errors
 /// As [`take_nearest`].
-pub fn reverse_rows<W: KeyWord, T: bytemuck::Pod>(
+///
+/// # Safety
+/// In the stream's order the offsets ascend from 0.
+pub unsafe fn reverse_rows<W: KeyWord, T: bytemuck::Pod>(
     stream: &Stream,
     count: usize,
     offsets: &Buffer<u64>,
@@ -269,7 +281,8 @@ pub fn reverse_rows<W: KeyWord, T: bytemuck::Pod>(
         column: column.write_on(stream)?.cast(),
     };
     let warps = (capacity as u64).div_ceil(OUTPUTS);
-    // SAFETY: the buffers were found to be long enough; the pointers are for this stream.
+    // SAFETY: the buffers were found to be long enough, and the offsets ascend by the caller's contract; the pointers are for this
+    // stream.
     unsafe { over(stream, warps, WARP, THREADS)?.run(calls::reverse_rows(&args))? };
     Ok(())
 }

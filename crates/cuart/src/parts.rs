@@ -158,7 +158,7 @@ impl Parts {
 
     /// Checks that leaves have ranks.
     pub(super) fn needs_ranks(&self, query: &'static str) -> Result<()> {
-        if self.ordered { Ok(()) } else { Err(Error::NotCompact { query }) }
+        if self.ordered { Ok(()) } else { Err(Error::NotCompact { query, restore: "compact" }) }
     }
 
     /// Checks that the device can find ranks.

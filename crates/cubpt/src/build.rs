@@ -41,8 +41,8 @@ impl<K, V> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Word> Builder<K, V> {
-    /// Most keys of a node, the paper's m: a multiple of 8 from 8 to 512; by default what was the best with keys and values of 8 bytes:
-    /// 24 on the cards that were measured.
+    /// Most keys of a node, the paper's m: a multiple of 8 from 8 to 512. Default: 24, the fastest for 8-byte keys and values on H100
+    /// and H200.
     #[must_use]
     pub fn fanout(self, fanout: u32) -> Self {
         Self { fanout: Some(fanout), ..self }

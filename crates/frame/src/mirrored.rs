@@ -122,8 +122,7 @@ impl<I: Mirror> Mirrored<I> {
     }
 
     /// Whether the copy equals the host's index: always, except after an error of the device until the next
-    /// [`Mirrored::synchronize`] or batch. The copy is as it was before the batch then, or its calls say that it is
-    /// [lost](Error::Lost).
+    /// [`Mirrored::synchronize`] or batch. Until then the copy either holds the state before the batch, or is [lost](Error::Lost).
     pub fn is_in_sync(&self) -> bool {
         self.in_sync
     }

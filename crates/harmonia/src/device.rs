@@ -21,7 +21,7 @@ use lanetree_simt::{GatherRows, Global, GlobalMut, WARP};
 pub struct LookUp {
     /// The lanes that serve a look-up together; [`GroupWidth::Auto`] by default.
     pub group: GroupWidth,
-    /// What is known about the order of the queries, for [`GroupWidth::Auto`]; nothing by default.
+    /// The order of the queries, for [`GroupWidth::Auto`]; unknown by default.
     pub order: BatchOrder,
     /// Where look-ups read a node's first child; by default in the node itself, which is the fastest.
     /// [`ChildRegion::PrefixSum`] is the paper's prefix-sum array.
@@ -84,7 +84,7 @@ impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
         Self(self.0.tuned(tuning))
     }
 
-    /// What is known about the order of the next look-ups' queries: [`LookUp::order`]; nothing by default.
+    /// Declares the order of the queries: [`LookUp::order`]; unknown by default.
     #[must_use]
     pub fn order(self, order: BatchOrder) -> Self {
         let tuning = LookUp { order, ..*self.tuning() };

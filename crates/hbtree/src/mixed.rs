@@ -82,7 +82,7 @@ fn in_groups<K: Key, V: Word>(
 }
 
 impl<K: Key, V: Word> HbTree<K, V, Regular> {
-    /// Does requests with the effect of one after another, in their order: a get finds what the requests before it have left.
+    /// Executes requests as if one after another: each get sees the effects of the requests before it.
     ///
     /// They are done in groups of 16 K, as in the paper. The keys of a group are found all at once, on the CPU. Then the
     /// requests of a key are played through in their order, from what the tree has of it; that answers the gets, and leaves

@@ -103,8 +103,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
         self.len() == 0
     }
 
-    /// Whether its contents are unknown: never. Batches change the leaves in main memory, and a copy of the inner levels that is
-    /// no longer right is made again.
+    /// Always `false`: batches change the leaves in main memory, and a copy of the inner levels that is no longer right is made again.
     pub fn is_lost(&self) -> bool {
         OrderedIndex::is_lost(self)
     }

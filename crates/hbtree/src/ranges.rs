@@ -5,9 +5,12 @@ use crate::assembly::{Assembly, PART, Part};
 use crate::line::slots;
 use crate::structure::{Leaves, Place, Structure};
 use core::mem::{replace, take};
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_frame::Error;
+use lanetree_frame::error::check_bounds;
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::room::push;
-use lanetree_frame::{Error, KeyRange, Ranges, Result};
+use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_layout::{Key, Word};
 
 /// Ranges whose places are known, and whose later lines are on their way, before the first of them is collected.
@@ -62,9 +65,7 @@ impl<K: Key, V: Word, L: Structure> HbTree<K, V, L> {
     /// As [`HbTree::range_many`]; [`Error::BoundLengths`] unless there are as many ends as starts.
     pub fn range_between_many_into(&self, starts: &[K], ends: &[K], out: &mut Ranges<K, V>) -> Result<()> {
         let results = take(out);
-        if starts.len() != ends.len() {
-            return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
-        }
+        check_bounds(starts.len(), ends.len())?;
         *out = self.ranges(Bounds { starts, ends, limits: &[] }, results)?;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::IntervalIndex;
 use crate::steps::{InOrder, arrange, check, make_links, mark, raise, turn};
-use lanetree_frame::error::check_buffer;
+use lanetree_frame::error::{check_bounds, check_buffer};
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_kernels_intervals::layout::{MOST, words};
 use lanetree_lane_tree::{BuildScratch, LaneTree};
@@ -54,9 +54,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     }
 
     fn of_slices(device: &Device, (starts, ends): (&[K], &[K]), rows: Option<&[V]>) -> Result<Self> {
-        if starts.len() != ends.len() {
-            return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
-        }
+        check_bounds(starts.len(), ends.len())?;
         let stream = device.stream()?;
         let rows = rows.map(|rows| device.upload(rows)).transpose()?;
         let intervals = (&device.upload(starts)?, &device.upload(ends)?);

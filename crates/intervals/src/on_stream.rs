@@ -2,9 +2,11 @@
 
 use crate::IntervalIndex;
 use crate::steps::count_open;
-use lanetree_frame::error::{check_buffer, same_device};
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_frame::Error;
+use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{QueryOptions, Uses};
-use lanetree_frame::{Buffer, Device, Error, Result, Stream};
+use lanetree_frame::{Buffer, Device, Result, Stream};
 use lanetree_kernels_intervals::layout::NONE;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
@@ -214,9 +216,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
 
     /// Finds the last interval that starts at or below each high, and how many end below each low.
     fn find(&self, lows: &Buffer<K>, highs: &Buffer<K>, scratch: &mut Scratch<K>) -> Result<()> {
-        if lows.len() != highs.len() {
-            return Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() });
-        }
+        check_bounds(lows.len(), highs.len())?;
         self.find_started(highs, scratch)?;
         self.find_ended(lows, scratch)
     }

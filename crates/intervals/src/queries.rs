@@ -2,10 +2,13 @@
 
 use crate::IntervalIndex;
 use crate::on_stream::{DeviceRows, Scratch};
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_frame::Error;
+use lanetree_frame::error::check_bounds;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{check_rows, make_room, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
-use lanetree_frame::{Error, JoinRows, Result};
+use lanetree_frame::{JoinRows, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
@@ -129,7 +132,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// # Errors
     /// As [`IntervalIndex::overlap_many`].
     pub fn count_overlaps_many(&self, lows: &[K], highs: &[K]) -> Result<Vec<u64>> {
-        check_bounds(lows, highs)?;
+        check_bounds(lows.len(), highs.len())?;
         let (device, count) = (self.device(), lows.len());
         let (stream, lows, highs) = (device.stream()?, device.upload(lows)?, device.upload(highs)?);
         let mut counts = device.alloc(count)?;
@@ -140,7 +143,7 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
     /// All intervals that contain points, or, with `highs`, that overlap ranges. Probes go through the device in pieces, of which a
     /// piece that would have very many rows has fewer probes.
     fn join(&self, lows: &[K], highs: Option<&[K]>) -> Result<JoinRows<V>> {
-        check_bounds(lows, highs.unwrap_or(lows))?;
+        check_bounds(lows.len(), highs.unwrap_or(lows).len())?;
         let (device, most) = (self.device(), lows.len().min(PIECE));
         let (stream, mut scratch) = (device.stream()?, Scratch::new(device, most)?);
         let mut out = DeviceRows::new(device, most, 0)?;
@@ -190,15 +193,6 @@ impl<K: AnyKey, V: Word> IntervalIndex<K, V> {
         self.on(&stream).count(&points, &mut counts, &mut Scratch::new(device, count)?)?;
         Ok(counts.to_vec()?)
     }
-}
-
-/// # Errors
-/// [`Error::BoundLengths`].
-fn check_bounds<K>(lows: &[K], highs: &[K]) -> Result<()> {
-    if lows.len() == highs.len() {
-        return Ok(());
-    }
-    Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() })
 }
 
 #[cfg(test)]

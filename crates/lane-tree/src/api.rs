@@ -22,8 +22,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Self::builder().build(device, keys, values)
     }
 
-    /// Has queries of a tree on the host searched with these instructions from now on; by default, and where this CPU lacks
-    /// them, see [`Simd`]. It does not change what they find.
+    /// Selects the SIMD instructions for queries on the host. Results are the same with all of them. Default, and fallback where this
+    /// CPU lacks them: see [`Simd`].
     pub fn set_simd(&mut self, simd: Simd) {
         self.simd = simd;
     }

@@ -11,7 +11,7 @@
 //! | [`kernel_args!`], [`Global`], [`GlobalMut`] | the arguments: one struct for host and device |
 //! | [`modules!`], [`instance!`] | the PTX files of the crate, and the kernels in them: entries for the driver and for the emulator |
 //! | [`entry_by_words!`], [`Call`] | on the host: the instance for the types of generic code, and its arguments |
-//! | `Handle`, `Probe`, `Cursor` | a [`LaneTree`](crate::LaneTree) in a kernel: [`handle_on`](crate::LaneTree::handle_on) gives it (feature `lane-tree`) |
+//! | `Handle`, `Probe`, `Cursor`, `CursorKey` | a [`LaneTree`](crate::LaneTree) in a kernel: [`handle_on`](crate::LaneTree::handle_on) gives it (feature `lane-tree`) |
 //! | `shape_for_rows`, [`Stream::call`](crate::Stream::call) | on the host: the launch's shape, and the launch |
 //!
 //! A kernel that counts the keys that are in a tree; [`Kernel::run`] is what every thread does:
@@ -65,7 +65,7 @@
 
 #[cfg(feature = "lane-tree")]
 #[doc(inline)]
-pub use lanetree_kernels_lane_tree::{Cursor, Handle, Probe};
+pub use lanetree_kernels_lane_tree::{Cursor, CursorKey, Handle, Probe};
 #[cfg(all(feature = "lane-tree", not(target_os = "cuda")))]
 #[doc(inline)]
 pub use lanetree_lane_tree::shape_for_rows;

@@ -161,8 +161,12 @@ fn buffers_of_ranges_that_are_too_short_are_named() {
         let out = |ranges, capacity| DeviceRanges::<u64, u32>::new(&device, ranges, capacity).unwrap();
         let (two, three) = (bounds(2), bounds(3));
 
-        let result = on().limit(9).range(&three, &two, &mut scratch(3), &mut out(3, 8));
-        assert_eq!(message(result), "the ends' buffer holds 2 elements, but 3 are needed; allocate at least 3");
+        for (starts, ends) in [(&three, &two), (&two, &three)] {
+            let result = on().limit(9).range(starts, ends, &mut scratch(3), &mut out(3, 8));
+            let lengths = format!("{} starts but {} ends: ", starts.len(), ends.len());
+            assert!(message(result).starts_with(&lengths), "{lengths}");
+            assert!(message(on().count_range(starts, ends, &mut bounds(3))).starts_with(&lengths), "{lengths}");
+        }
         let result = on().limits(&two).limit(9).range(&three, &three, &mut scratch(3), &mut out(3, 8));
         assert_eq!(message(result), "the limits' buffer holds 2 elements, but 3 are needed; allocate at least 3");
         let result = on().limit(9).range(&three, &three, &mut scratch(2), &mut out(3, 8));

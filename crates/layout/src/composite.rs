@@ -146,7 +146,9 @@ impl<A: Key, B: Key> AnyKey for Composite<A, B> {
     type Bits = CompositeBits<A, B>;
     const FLIP: Self::Bits = <Self::Bits as KeyWord>::MIN;
     const MIN: Self = Self(<Self::Bits as KeyWord>::MIN, PhantomData);
-    const MAX: Self = Self(<Self::Bits as KeyWord>::MAX, PhantomData);
+    // Of 96 bits the word has more than the keys.
+    const MAX: Self =
+        Self(<Self::Bits as KeyWord>::LOW_ONES[((A::Bits::BITS + B::Bits::BITS) / 32 - 1) as usize], PhantomData);
     const NAME: &'static str = "composite";
     const GROUP_BITS: u32 = B::Bits::BITS;
     const HAS_DISTANCE: bool = B::HAS_DISTANCE;
@@ -165,7 +167,7 @@ impl<A: Key, B: Key> AnyKey for Composite<A, B> {
 mod tests {
     extern crate std;
     use super::*;
-    use crate::F64;
+    use crate::{F32, F64};
     use std::string::ToString;
 
     fn ascends<A: Key, B: Key>(pairs: &[(A, B)], bytes: usize) {
@@ -179,6 +181,26 @@ mod tests {
             assert_eq!(<(A, B)>::from(key), pair);
             assert_eq!(Composite::<A, B>::decode(key.encode()), key);
             assert!(Composite::all_of(pair.0).contains(&key));
+        }
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_key_are_those_of_their_parts() {
+        fn of<A: Key, B: Key>() {
+            assert_eq!(Composite::<A, B>::MIN, Composite::new(A::MIN, B::MIN));
+            assert_eq!(Composite::<A, B>::MAX, Composite::new(A::MAX, B::MAX));
+            assert!(Composite::all_of(A::MAX).contains(&Composite::<A, B>::MAX));
+        }
+        macro_rules! all {
+            ($($a:ident: $($b:ident)*;)*) => { $($(of::<$a, $b>();)*)* };
+        }
+        all! {
+            u32: u32 u64 i32 i64 F32 F64;
+            u64: u32 u64 i32 i64 F32 F64;
+            i32: u32 u64 i32 i64 F32 F64;
+            i64: u32 u64 i32 i64 F32 F64;
+            F32: u32 u64 i32 i64 F32 F64;
+            F64: u32 u64 i32 i64 F32 F64;
         }
     }
 

@@ -18,6 +18,8 @@ pub trait KeyWord: Pod + KernelArgs + Ord + Eq + Hash + Debug + Display + Defaul
     const MIN: Self;
     /// The largest word, which pads the unused separators of inner nodes.
     const MAX: Self;
+    /// The words of which the lowest 32, 64, 96 and 128 bits are set, and no others; all bits where there are fewer.
+    const LOW_ONES: [Self; 4];
     /// `"u32"`, `"u64"` or `"u128"`: the word's part of a kernel's symbol.
     const NAME: &'static str;
     /// Words in 16 bytes, the widest access of one lane: 4, 2 or 1.
@@ -74,6 +76,7 @@ macro_rules! word {
             const BYTES: usize = size_of::<$word>();
             const MIN: Self = 0;
             const MAX: Self = $word::MAX;
+            const LOW_ONES: [Self; 4] = [u32::MAX as $word, u64::MAX as $word, (u128::MAX >> 32) as $word, $word::MAX];
             const NAME: &'static str = stringify!($word);
             const PER_VECTOR: usize = $vector;
             type Vector = [$word; $vector];
@@ -206,8 +209,8 @@ pub trait AnyKey: Pod + Copy + Ord + Hash + Debug + Display + Default + Send + S
     fn decode(bits: Self::Bits) -> Self;
 }
 
-/// A key type of every index: [`u32`], [`u64`], [`i32`], [`i64`], or a float in total order, [`F32`](crate::F32) or
-/// [`F64`](crate::F64).
+/// A key type of every index, of 32 or 64 bits: [`u32`], [`u64`], [`i32`], [`i64`], a float in total order, [`F32`](crate::F32) or
+/// [`F64`](crate::F64), or a [`Composite`](crate::Composite) of two keys of 32 bits.
 pub trait Key: AnyKey<Bits: Word> {}
 
 impl<K: AnyKey<Bits: Word>> Key for K {}
@@ -290,6 +293,9 @@ mod tests {
     fn parts_make_the_word_again<W: KeyWord>(words: &[W]) {
         for &word in words {
             assert_eq!(W::from_parts(word.parts()), word);
+            for (bits, ones) in (32..).step_by(32).zip(W::LOW_ONES) {
+                assert_eq!(ones, W::MAX.shr(W::BITS.saturating_sub(bits)), "{bits} bits");
+            }
             assert_eq!(word.wrapping_add(W::MAX).wrapping_sub(W::MAX), word);
             assert_eq!(W::truncate(word.parts()[0]).low(), word.low());
             let bits = (0..W::BITS).filter(|&by| word.shr(by) != W::MIN).count();

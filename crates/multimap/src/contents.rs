@@ -133,7 +133,7 @@ impl<K: AnyKey, V: Word> Contents<K, V> {
     /// # Errors
     /// [`Error::NotCompact`] where keys and values are in different orders.
     pub(crate) fn check_order(&self, query: &'static str) -> Result<()> {
-        if self.is_ordered() { Ok(()) } else { Err(Error::NotCompact { query }) }
+        if self.is_ordered() { Ok(()) } else { Err(Error::NotCompact { query, restore: "restore_order" }) }
     }
 
     /// All keys in ascending order, and the place of each: in the stream's order.

@@ -5,9 +5,12 @@ use crate::contents::read;
 use crate::on_stream::{DeviceRows, JoinScratch, OnStream, RangeJoinScratch};
 use crate::queries::total;
 use core::ops::Range;
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_frame::Error;
+use lanetree_frame::error::check_bounds;
 use lanetree_frame::room::{check_rows, make_room, with_room};
 use lanetree_frame::row_pieces::{self, RowPieces};
-use lanetree_frame::{Buffer, Closed, Error, Join, JoinBounds, JoinRows, Result, Validity};
+use lanetree_frame::{Buffer, Closed, Join, JoinBounds, JoinRows, Result, Validity};
 use lanetree_layout::{AnyKey, Word};
 
 /// Probes that are on the device at a time, a multiple of 32.
@@ -68,7 +71,8 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`MultiMap::join_as_many`]; [`BoundLengths`](Error::BoundLengths) unless there are as many highs as lows.
+    /// As [`MultiMap::join_as_many`]; [`BoundLengths`](Error::BoundLengths) unless there are as many highs as lows;
+    /// [`NotCompact`](Error::NotCompact) after inserts in place: see [`MultiMap::restore_order`].
     pub fn range_join_many(&self, lows: &[K], highs: &[K], closed: Closed, join: &Join<'_>) -> Result<JoinRows<V>> {
         self.join_between((lows, highs), JoinBounds::of_ranges(closed), join)
     }
@@ -76,15 +80,13 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// Joins probes with all values of the keys that are at most `distance` away. Otherwise like [`MultiMap::range_join_many`].
     ///
     /// # Errors
-    /// As [`MultiMap::join_as_many`]; [`OptionValue`](Error::OptionValue) for keys that are floats.
+    /// As [`MultiMap::range_join_many`]; [`OptionValue`](Error::OptionValue) for keys that are floats.
     pub fn band_join_many(&self, probes: &[K], distance: u64, join: &Join<'_>) -> Result<JoinRows<V>> {
         self.join_between((probes, probes), JoinBounds::of_bands(distance)?, join)
     }
 
     fn join_between(&self, (lows, highs): (&[K], &[K]), how: JoinBounds<K>, join: &Join<'_>) -> Result<JoinRows<V>> {
-        if lows.len() != highs.len() {
-            return Err(Error::BoundLengths { starts: lows.len(), ends: highs.len() });
-        }
+        check_bounds(lows.len(), highs.len())?;
         if let Some(validity) = join.validity() {
             validity.check(lows.len())?;
         }

@@ -9,9 +9,11 @@ pub use range_joins::RangeJoinScratch;
 use crate::contents::Contents;
 use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, gather_values, scan_pairs};
 use crate::places::{Which, count_values, one_value, spans};
-use lanetree_frame::error::{check_buffer, same_device};
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_frame::Error;
+use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
-use lanetree_frame::{Buffer, Device, Error, Result, Stream};
+use lanetree_frame::{Buffer, Device, Result, Stream};
 use lanetree_kernels_multimap::layout::{MOST_VALUES, place};
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{ScanScratch, exclusive_scan, exclusive_scan_masked};
@@ -513,9 +515,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         scratch: &mut RangeScratch<K>,
     ) -> Result<()> {
         let count = starts.len();
-        if ends.len() != count {
-            return Err(Error::BoundLengths { starts: count, ends: ends.len() });
-        }
+        check_bounds(count, ends.len())?;
         if let Some(limits) = limits {
             self.check("the limits' buffer", count, limits)?;
         }

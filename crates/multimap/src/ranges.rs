@@ -4,10 +4,13 @@ use crate::contents::read;
 use crate::on_stream::RangeScratch;
 use crate::queries::total;
 use crate::{Iter, MultiMap};
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_frame::Error;
+use lanetree_frame::error::check_bounds;
 use lanetree_frame::fixed::DeviceRanges;
 use lanetree_frame::ranges::RangeBatch;
 use lanetree_frame::room::zeroed;
-use lanetree_frame::{Buffer, Error, KeyRange, Ranges, Result};
+use lanetree_frame::{Buffer, KeyRange, Ranges, Result};
 use lanetree_layout::{AnyKey, Word};
 
 /// Inclusive bounds of ranges, and limits if one of them has any.
@@ -48,7 +51,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::lower_bound_many`]; [`Error::BoundLengths`] unless there is one end per start.
     pub fn range_between_many_into(&self, starts: &[K], ends: &[K], out: &mut Ranges<K, V>) -> Result<()> {
-        let found = check_bounds(starts, ends).and_then(|()| self.ranges_into((starts, ends, None), out));
+        let found = check_bounds(starts.len(), ends.len()).and_then(|()| self.ranges_into((starts, ends, None), out));
         if found.is_err() {
             *out = Ranges::default();
         }
@@ -100,7 +103,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::range_between_many_into`].
     pub fn count_between_many(&self, starts: &[K], ends: &[K]) -> Result<Vec<u64>> {
-        check_bounds(starts, ends)?;
+        check_bounds(starts.len(), ends.len())?;
         self.counts((starts, ends, None))
     }
 
@@ -153,13 +156,6 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
 
 fn bounds_of<K>(batch: &RangeBatch<K>) -> Bounds<'_, K> {
     (&batch.starts, &batch.ends, (!batch.limits.is_empty()).then_some(&batch.limits[..]))
-}
-
-/// # Errors
-/// [`Error::BoundLengths`].
-fn check_bounds<K>(starts: &[K], ends: &[K]) -> Result<()> {
-    let (starts, ends) = (starts.len(), ends.len());
-    if starts == ends { Ok(()) } else { Err(Error::BoundLengths { starts, ends }) }
 }
 
 /// Copies a buffer to a vector, in place of what that holds.

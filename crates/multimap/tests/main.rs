@@ -187,17 +187,26 @@ fn out_of_order<K: AnyKey, V: Word>(map: &MultiMap<K, V>, pairs: &[(K, V)], quer
     let below = |key: &K| pairs[..pairs.partition_point(|pair| pair.0 <= *key)].last().copied();
     assert_eq!(map.successor_many(queries).unwrap(), queries.iter().map(above).collect::<Vec<_>>(), "{what}");
     assert_eq!(map.predecessor_many(queries).unwrap(), queries.iter().map(below).collect::<Vec<_>>(), "{what}");
-    assert!(matches!(map.lower_bound_many(queries), Err(Error::NotCompact { query: "lower_bound" })));
-    assert!(matches!(map.upper_bound_many(queries), Err(Error::NotCompact { query: "upper_bound" })));
+    assert!(matches!(
+        map.lower_bound_many(queries),
+        Err(Error::NotCompact { query: "lower_bound", restore: "restore_order" })
+    ));
+    assert!(matches!(
+        map.upper_bound_many(queries),
+        Err(Error::NotCompact { query: "upper_bound", restore: "restore_order" })
+    ));
     let all = [KeyRange::new(..)];
-    assert!(matches!(map.range_many(all), Err(Error::NotCompact { query: "range" })));
-    assert!(matches!(map.count_range_many(all), Err(Error::NotCompact { query: "count_range" })));
+    assert!(matches!(map.range_many(all), Err(Error::NotCompact { query: "range", restore: "restore_order" })));
+    assert!(matches!(
+        map.count_range_many(all),
+        Err(Error::NotCompact { query: "count_range", restore: "restore_order" })
+    ));
     let (device, stream) = (map.device(), map.device().stream().unwrap());
     let (starts, mut counts) = (device.upload(&[K::MIN]).unwrap(), device.alloc(1).unwrap());
     let (mut keys, mut values) = (device.alloc(1).unwrap(), device.alloc(1).unwrap());
     let mut scratch = RangeScratch::new(device, 1, 1).unwrap();
     let scanned = map.on(&stream).scan(&starts, 1, &mut keys, &mut values, &mut counts, &mut scratch);
-    assert!(matches!(scanned, Err(Error::NotCompact { query: "scan" })));
+    assert!(matches!(scanned, Err(Error::NotCompact { query: "scan", restore: "restore_order" })));
     // Iteration goes by keys.
     if let Some(&(first, _)) = pairs.get(pairs.len() / 2) {
         let found: Vec<(K, V)> = map.range(KeyRange::new(first..).limit(50)).unwrap().map(Result::unwrap).collect();

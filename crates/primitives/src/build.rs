@@ -13,6 +13,7 @@ use lanetree_base::launch::{self, THREADS};
 use lanetree_base::{AnyKey, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Value, Word};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::CheckOrderArgs;
+use lanetree_simt::Global;
 
 /// Scratch memory of builds on a device, reusable for the next build. For unsorted pairs it takes twice the memory of
 /// the pairs. Half of that again is allocated when keys first occur more than once. [`build_from`] needs none of it.
@@ -324,20 +325,35 @@ struct Order {
     equal: usize,
 }
 
-/// Determines how keys are ordered. Waits for the stream.
-fn order_of<K: AnyKey>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mut Buffer<u64>) -> Result<Order> {
+/// Finds the first of `len` keys that is below the one before, into the first of two findings, which was `u64::MAX`, and adds to the
+/// second one how many equal the one before. On a device that runs kernels, in the stream's order; may return before it is done.
+///
+/// # Errors
+/// [`OutputLength`](Error::OutputLength) for fewer findings; [`Runtime`](Error::Runtime).
+///
+/// # Safety
+/// The stream may read that many keys.
+#[doc(hidden)]
+pub unsafe fn check_order<K: AnyKey>(
+    stream: &Stream,
+    keys: Global<K::Bits>,
+    len: usize,
+    findings: &mut Buffer<u64>,
+) -> Result<()> {
     // Enough threads for every multiprocessor, each with many keys.
     const MOST_THREADS: usize = 1 << 20;
-    findings.copy_from(&[u64::MAX, 0])?;
-    let args = CheckOrderArgs {
-        keys: keys.read_on(stream)?.cast::<K::Bits>(),
-        count: len as u64,
-        findings: findings.write_on(stream)?,
-        flip: K::FLIP,
-    };
+    check::buffer(stream, "the findings' buffer", 2, findings)?;
+    let args = CheckOrderArgs { keys, count: len as u64, findings: findings.write_on(stream)?, flip: K::FLIP };
     let launch = launch::over(stream, len.clamp(1, MOST_THREADS) as u64, 1, THREADS)?;
-    // SAFETY: the caller has checked the keys' length, and the findings are two; the pointers are for this stream.
-    unsafe { launch.run(calls::check_order(&args))? };
+    // SAFETY: the caller's contract for the keys, and the findings are two; the pointers are for this stream.
+    Ok(unsafe { launch.run(calls::check_order(&args)) }?)
+}
+
+/// Determines how keys are ordered. Waits for the stream.
+fn order_of<K: AnyKey>(stream: &Stream, keys: &Buffer<K>, len: usize, findings: &mut Buffer<u64>) -> Result<Order> {
+    findings.copy_from(&[u64::MAX, 0])?;
+    // SAFETY: the caller has checked the keys' length.
+    unsafe { check_order::<K>(stream, keys.read_on(stream)?.cast(), len, findings)? };
     stream.synchronize()?;
     let mut found = [0; 2];
     findings.copy_to(&mut found)?;

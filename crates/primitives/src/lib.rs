@@ -61,6 +61,8 @@ mod slices;
 mod test_data;
 
 pub use ahead::{kernel_of_scans, kernels_of_builds, kernels_of_operations};
+#[doc(hidden)]
+pub use build::check_order;
 pub use build::{BuildScratch, DevicePairs, build_from, check_pairs, sort_by_likely_bits};
 pub use input::{Count, Elements, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]

@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{
     self, AsOf, DeviceMatches, DeviceRangeMatches, DeviceRanges, JoinScratch, NearestScratch, Neighbors, QueryOptions,
-    RangeJoinScratch, RangeScratch, RowsOfProbes, Side, Steps, Uses, asof_on_host, asof_searches,
+    RangeJoinScratch, RangeScratch, RowsOfProbes, Side, Steps, Uses, asof_on_host, asof_searches, check_ranges,
 };
 use lanetree_frame::join_steps::{Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
@@ -301,6 +301,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         ranks: &mut Buffer<u64>,
         has_ranks: bool,
     ) -> Result<()> {
+        Steps::check(self, "the queries' buffer", count, queries)?;
+        self.check_hits(count, Some(hits))?;
+        OnDevices::check(self, "the scratch memory", count, ranks)?;
         if count == 0 {
             return Ok(());
         }
@@ -326,6 +329,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         limit: u64,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
+        self.check_bounds(count, (starts, ends))?;
         OnDevices::check(self, "the counts' buffer", count, counts)?;
         if self.is_on_host() {
             let ranges = ranges::on_host(count, starts, Some(ends), None, limit)?;
@@ -342,8 +346,13 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         keys: &mut Buffer<K>,
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
+        Steps::check(self, "the queries' buffer", count, queries)?;
+        OnDevices::check(self, "the keys' buffer", count, keys)?;
+        OnDevices::check(self, "the values' buffer", count, values)?;
         if !self.is_on_host() {
-            return self.neighbors((count, queries), side, I::Value::MIN, (keys, values, None));
+            // What is looked for in rounds does not ascend, whatever the caller's queries do.
+            let on = OnDevices::new(self.index, self.stream);
+            return on.neighbors((count, queries), side, I::Value::MIN, (keys, values, None));
         }
         let queries = first(queries, count);
         let found = match side {
@@ -387,6 +396,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
 }
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
+    fn check_bounds(&self, count: usize, (starts, ends): (&Buffer<K>, &Buffer<K>)) -> Result<()> {
+        Steps::check(self, "the starts' buffer", count, starts)?;
+        OnDevices::check(self, "the ends' buffer", count, ends)
+    }
+
     /// The pairs of ranges or, of a join, of its probes, within the limits that the scratch memory may have.
     fn rows(
         &self,
@@ -397,8 +411,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         scratch: &mut RangeScratch,
         out: &mut DeviceRanges<K, I::Value>,
     ) -> Result<()> {
+        self.check_bounds(count, (starts, ends))?;
+        check_ranges(self, count, out)?;
         let (stream, room) = (self.stream, out.capacity());
         let (limits, counts, scan) = scratch.parts_mut();
+        OnDevices::check(self, "the scratch memory", count, counts)?;
         let limits = has_limits.then_some(&*limits);
         if !self.is_on_host() {
             let keys = (!out.keys.is_empty()).then_some(&mut out.keys);

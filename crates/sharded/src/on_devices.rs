@@ -7,7 +7,7 @@ use crate::sharded::Sharded;
 use bytemuck::Pod;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
-use lanetree_frame::error::{check_buffer, same_device};
+use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};
 use lanetree_frame::join_steps::DeviceValidity;
 use lanetree_frame::{
@@ -23,7 +23,7 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// each device is sent its shards' queries, and results are brought into the batch's order. A sorted batch of which only values
     /// are wanted is cut instead, and its parts are copied as they are. The host waits until each piece is divided (or the batch is
     /// cut), since it must know how many queries each shard has to copy them. (A batch that needs more memory than those before it
-    /// waits for them, too.) The rest may go on after the return, in the stream's order. Dropping results waits for them. What memory
+    /// waits for them, too; of a sorted batch it also waits until it is known that the queries ascend.) The rest may go on after the return, in the stream's order. Dropping results waits for them. What memory
     /// a batch takes is kept for the next one, on each device: about 70 bytes for each of up to 2^24 queries.
     ///
     /// ```
@@ -80,8 +80,8 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         Self { index, stream, is_sorted: false, options: QueryOptions::default() }
     }
 
-    /// Says that the next batches' queries ascend: such a batch is cut at the shards' borders by binary search, and each shard's
-    /// look-ups are tuned for sorted queries. The results of queries that are out of order are unspecified.
+    /// Declares that the queries ascend: such a batch is cut at the shards' borders by binary search, and each shard's look-ups are
+    /// tuned for sorted queries. It is a hint: a batch whose queries don't ascend is found out, and answered a second time.
     #[must_use]
     pub fn sorted(self) -> Self {
         Self { is_sorted: true, ..self }
@@ -266,7 +266,8 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     /// it knows how many pairs each shard has, to copy them; the rest may go on after the return, in the stream's order.
     ///
     /// # Errors
-    /// As [`OnDevices::get`]; [`Error::OutputLength`] not for too small a capacity: that shows in the last offset.
+    /// As [`OnDevices::get`]; [`Error::OutputLength`] not for too small a capacity: that shows in the last offset;
+    /// [`Error::BoundLengths`] unless there are as many ends as starts.
     pub fn range(&self, starts: &Buffer<K>, ends: &Buffer<K>, out: &mut DeviceRanges<K, I::Value>) -> Result<()> {
         self.options.check("range", Uses::Limits)?;
         let count = self.begin_ranges(starts, ends)?;
@@ -371,6 +372,7 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     /// Checks what ranges need; how many there are.
     fn begin_ranges(&self, starts: &Buffer<K>, ends: &Buffer<K>) -> Result<usize> {
         let count = self.begin(starts)?;
+        check_bounds(count, ends.len())?;
         self.check("the ends' buffer", count, ends)?;
         self.options.limits.map_or(Ok(()), |limits| self.check("the limits' buffer", count, limits))?;
         Ok(count)

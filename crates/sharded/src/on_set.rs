@@ -7,7 +7,7 @@ use crate::range_router::{Bounds, Wanted};
 use crate::ranges;
 use crate::set::ShardedSet;
 use bytemuck::Pod;
-use lanetree_frame::error::{check_buffer, same_device};
+use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};
 use lanetree_frame::{AnyKey, Buffer, DeviceKind, Error, KeyRange, Result, Stream};
 use lanetree_simt::GlobalMut;
@@ -45,7 +45,7 @@ pub struct SetOnDevices<'a, K: AnyKey> {
 }
 
 impl<'a, K: AnyKey> SetOnDevices<'a, K> {
-    /// Says that the next batches' queries ascend. The results of queries that are out of order are unspecified.
+    /// Declares that the queries ascend, as [`OnDevices::sorted`](crate::OnDevices::sorted): a hint.
     #[must_use]
     pub fn sorted(self) -> Self {
         Self { is_sorted: true, ..self }
@@ -129,7 +129,8 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
     /// no memory. Uses [`limit`](Self::limit) and [`limits`](Self::limits). Otherwise as [`OnDevices::range`](crate::OnDevices::range).
     ///
     /// # Errors
-    /// As [`SetOnDevices::contains`]; [`Error::OutputLength`] not for too small a capacity: that shows in the last offset.
+    /// As [`SetOnDevices::contains`]; [`Error::OutputLength`] not for too small a capacity: that shows in the last offset;
+    /// [`Error::BoundLengths`] unless there are as many ends as starts.
     pub fn range(&self, starts: &Buffer<K>, ends: &Buffer<K>, out: &mut DeviceRanges<K, ()>) -> Result<()> {
         self.options.check("range", Uses::Limits)?;
         let count = self.begin_ranges(starts, ends)?;
@@ -190,6 +191,7 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
     /// Checks what ranges need; how many there are.
     fn begin_ranges(&self, starts: &Buffer<K>, ends: &Buffer<K>) -> Result<usize> {
         let count = self.begin(starts)?;
+        check_bounds(count, ends.len())?;
         self.check("the ends' buffer", count, ends)?;
         self.options.limits.map_or(Ok(()), |limits| self.check("the limits' buffer", count, limits))?;
         Ok(count)
@@ -237,6 +239,7 @@ impl<'a, K: AnyKey> SetOnDevices<'a, K> {
     }
 
     fn neighbor(mut self, queries: &Buffer<K>, keys: &mut Buffer<K>, upper: bool) -> Result<()> {
+        self.options.check(if upper { "predecessor" } else { "successor" }, Uses::Hits)?;
         let (hits, count) = (self.options.hits.take(), self.begin(queries)?);
         self.check("the keys' buffer", count, keys)?;
         hits.as_deref().map_or(Ok(()), |hits| self.check("the hit mask's buffer", count.div_ceil(32), hits))?;

@@ -29,6 +29,7 @@ use core::ops::Range;
 use lanetree_frame::Error;
 use lanetree_frame::{AnyKey, Buffer, Device, Event, KeyWord, PinnedBuffer, Result, Stream, Word};
 use lanetree_kernels_sharded::{CutArgs, MOST_SHARDS, ScatterArgs, ShiftArgs, TILE, calls, place};
+use lanetree_primitives::check_order;
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{Global, GlobalMut, LaunchShape};
 use std::sync::{Mutex, PoisonError};
@@ -81,13 +82,18 @@ struct Lane<K: AnyKey, V> {
     home: Device,
     cuts: Buffer<u64>,
     staged_cuts: PinnedBuffer<u64>,
-    /// For what comes before all pieces.
+    /// For setup work before the first piece.
     stream: Stream,
+    /// For the check of a sorted batch, beside its look-ups.
+    checks: Stream,
+    /// Where a batch that is called sorted first descends, and how many queries equal the one before.
+    order: Buffer<u64>,
+    staged_order: PinnedBuffer<u64>,
     splitters: Table<K::Bits>,
     before: Table<u64>,
     keys_beside: Table<K::Bits>,
     values_beside: Table<V>,
-    /// `[pieces][shards]`: where each shard's bucket begins, or the way to it from a place in the piece.
+    /// `[pieces][shards]`: start of each shard's bucket; of a sorted batch, bucket start minus cut.
     ways: Buffer<u32>,
     staged_ways: PinnedBuffer<u32>,
     slots: Vec<Slot>,
@@ -104,7 +110,7 @@ struct Way<'a, K: AnyKey, V: Word> {
     stream: &'a Stream,
     queries: Queries<K::Bits>,
     question: &'a Question<'a, K, V>,
-    /// After what the caller's stream has been given before.
+    /// Recorded when the call began: all earlier work of the caller's stream.
     given: Event,
 }
 
@@ -156,13 +162,16 @@ impl<K: AnyKey, V: Word> Router<K, V> {
         let room = (ROOM / shards.len()).next_multiple_of(TILE as usize);
         let piece = if queries.is_spread { share.max(LEAST) } else { queries.count.next_multiple_of(TILE as usize) };
         let piece = piece.min(self.routing.piece).min(room);
-        let done = home.event().map_err(Into::into).and_then(|given| {
+        let mut run = |is_sorted: bool| {
+            let given = home.event()?;
             given.record(stream)?;
-            let (numbers, devices) = (&numbers[..], &devices[..]);
+            let (numbers, devices, queries) = (&numbers[..], &devices[..], Queries { is_sorted, ..queries });
             let way = Way { shards, numbers, devices, stream, queries, question, given };
             // SAFETY: the caller's contract.
             unsafe { lane.run(&way, splitters, (piece, self.routing.slots)) }
-        });
+        };
+        // Of a batch that is not sorted as was said, queries were asked of other shards than theirs.
+        let done = run(queries.is_sorted).and_then(|is_right| if is_right { Ok(()) } else { run(false).map(drop) });
         if done.is_err() {
             // What uses the caller's memory comes before what the caller does next. Without an error `stream` comes after it.
             lane.quiesce();
@@ -185,6 +194,9 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             cuts: home.alloc(0)?,
             staged_cuts: home.pinned(0)?,
             stream: home.stream()?,
+            checks: home.stream()?,
+            order: home.alloc(2)?,
+            staged_order: home.pinned(2)?,
             splitters: Table::new(home)?,
             before: Table::new(home)?,
             keys_beside: Table::new(home)?,
@@ -198,6 +210,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
 
     fn quiesce(&self) {
         let _ = self.stream.synchronize();
+        let _ = self.checks.synchronize();
         self.slots.iter().for_each(Slot::quiesce);
     }
 
@@ -242,24 +255,45 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
         Ok(self.ways.upload_async(&self.stream, 0, &self.staged_ways, 0..all)?)
     }
 
+    /// Whether the results are right: not if queries do not ascend that are called sorted.
+    ///
     /// # Safety
     /// As [`Router::run`].
-    unsafe fn run(&mut self, way: &Way<'_, K, V>, splitters: &[K], (piece, slots): (usize, usize)) -> Result<()> {
-        let (queries, question) = (way.queries, way.question);
-        self.hold(splitters, question)?;
-        let mut cuts = Vec::new();
-        if queries.is_sorted {
-            // SAFETY: the caller's contract.
-            cuts = unsafe { self.cut(way, splitters.len())? };
-            if let Question::Get { values, hits, miss } = *question
+    unsafe fn run(&mut self, way: &Way<'_, K, V>, splitters: &[K], (piece, slots): (usize, usize)) -> Result<bool> {
+        let queries = way.queries;
+        self.hold(splitters, way.question)?;
+        // SAFETY: the caller's contract.
+        unsafe {
+            if !queries.is_sorted {
+                self.pieces(way, &[], (piece, slots))?;
+                return Ok(true);
+            }
+            let cuts = self.cut(way, splitters.len())?;
+            self.checks.wait(&way.given)?;
+            self.staged_order.copy_from_slice(&[u64::MAX, 0]);
+            self.order.upload_async(&self.checks, 0, &self.staged_order, 0..2)?;
+            check_order::<K>(&self.checks, queries.at, queries.count, &mut self.order)?;
+            self.order.download_async(&self.checks, 0..1, &mut self.staged_order, 0)?;
+            if let Question::Get { values, hits, miss } = *way.question
                 && !values.is_null()
                 && hits.is_null()
                 && (queries.is_spread || way.devices.len() == 1)
             {
-                // SAFETY: the caller's contract.
-                return unsafe { self.slices(way, &cuts, (values, miss), (piece, slots)) };
+                self.slices(way, &cuts, (values, miss), (piece, slots))?;
+            } else {
+                self.pieces(way, &cuts, (piece, slots))?;
             }
         }
+        self.checks.synchronize()?;
+        Ok(self.staged_order[0] >= queries.count as u64)
+    }
+
+    /// Answers a batch piece by piece; one that is sorted has cuts.
+    ///
+    /// # Safety
+    /// As [`Router::run`].
+    unsafe fn pieces(&mut self, way: &Way<'_, K, V>, cuts: &[usize], (piece, slots): (usize, usize)) -> Result<()> {
+        let queries = way.queries;
         let sizes = |range: &Range<usize>| {
             let part = |cuts: &[usize]| cuts[1].min(range.end).saturating_sub(cuts[0].max(range.start));
             queries.is_sorted.then(|| cuts.windows(2).map(part).collect())
@@ -271,7 +305,7 @@ impl<K: AnyKey, V: Word> Lane<K, V> {
             .map(|(number, range)| Piece { sizes: sizes(&range), range, number, slot: 0 })
             .collect();
         let layout = Layout::new(piece.min(queries.count), way.numbers);
-        self.upload_ways(&layout, &pieces, &cuts)?;
+        self.upload_ways(&layout, &pieces, cuts)?;
         // Divided well before the host asks how; results go back as late as the slots allow, since the caller's stream takes them
         // in the order of the pieces.
         for number in 0..pieces.len() + slots {

@@ -367,6 +367,12 @@ fn near_ones<I: FixedIndex<Value: Word>>(
         }
         stream.synchronize()?;
         let (offsets, keys, values) = (out.offsets.to_vec()?, out.keys.to_vec()?, out.values.to_vec()?);
+        let pairs = offsets[count] as usize;
+        let mut alone = DeviceRanges::without_keys(device, count, pairs)?;
+        OnStream::new(index, stream).k_nearest(queries, 2, &how, &mut scratch, &mut alone)?;
+        stream.synchronize()?;
+        assert_eq!(alone.offsets.to_vec()?, offsets, "without keys");
+        assert!(alone.values.to_vec()? == values[..pairs], "values without keys");
         for (i, neighbor) in found.iter().enumerate() {
             let row = offsets[i] as usize..offsets[i + 1] as usize;
             let words: Vec<_> = keys[row.clone()].iter().map(|key| AnyKey::encode(*key)).collect();

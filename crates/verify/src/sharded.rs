@@ -87,7 +87,8 @@ impl Case {
         let mut sorted = queries.clone();
         sorted.sort_unstable();
         let at = &devices[rng.random_range(0..devices.len())];
-        for (queries, is_sorted) in [(&queries, false), (&sorted, true)] {
+        // Also with a hint that is wrong.
+        for (queries, is_sorted) in [(&queries, false), (&queries, true), (&sorted, true)] {
             ask(&mut checked, (&index, at), (&keys, &values), queries, is_sorted)?;
             // In host form, too.
             let found = checked.time(|| index.get_many(queries))?;
@@ -241,6 +242,8 @@ fn joins<K: AnyKey, V: Word>(
     asked: &[K],
 ) -> Result<()> {
     let (stream, miss) = (device.stream()?, V::MAX);
+    // A hint, which is wrong for most of these.
+    let on = || index.on(&stream).sorted();
     let asked = &asked[..asked.len().min(MOST_RANGES)];
     let (queries, count) = (device.upload(asked)?, asked.len());
     let below = |key: &K| keys.partition_point(|other| other < key);
@@ -260,12 +263,12 @@ fn joins<K: AnyKey, V: Word>(
             let nearest = [before, after].into_iter().flatten().min_by_key(|at| of(*at));
             nearest.filter(|at| !is_strict || of(*at) <= 1000).map_or(miss, |at| values[at])
         };
-        checked.time(|| index.on(&stream).miss(miss).asof(&queries, &how, &mut near, &mut found, &mut hits))?;
+        checked.time(|| on().miss(miss).asof(&queries, &how, &mut near, &mut found, &mut hits))?;
         checked.expect("as-of values", &found.to_vec()?, &asked.par_iter().map(expected).collect());
     }
 
     let (mut scratch, mut out) = (JoinScratch::new(device, count)?, DeviceMatches::new(device, count)?);
-    checked.time(|| index.on(&stream).join(&queries, &mut scratch, &mut out))?;
+    checked.time(|| on().join(&queries, &mut scratch, &mut out))?;
     let rows: Vec<(u64, u64)> =
         (0_u64..).zip(asked).filter_map(|(i, key)| Some((i, keys.binary_search(key).ok()? as u64))).collect();
     let len = (out.count.to_vec()?[0] as usize).min(count);
@@ -280,7 +283,7 @@ fn joins<K: AnyKey, V: Word>(
     let total = rows.iter().map(|row| row.len().max(1)).sum();
     let (mut scratch, highs) = (RangeJoinScratch::new(device, count)?, device.upload(&highs)?);
     let mut out = DeviceRangeMatches::new(device, count, total)?;
-    let left = || index.on(&stream).kind(JoinKind::Left).miss(miss);
+    let left = || on().kind(JoinKind::Left).miss(miss);
     checked.time(|| left().range_join(&queries, &highs, Closed::Both, &mut scratch, &mut out))?;
     let expected = rows.iter().flat_map(|row| match row.is_empty() {
         true => vec![miss],
@@ -291,7 +294,7 @@ fn joins<K: AnyKey, V: Word>(
     let (k, mut scratch) = (3, NearestScratch::new(device, count)?);
     let rows: Vec<Range<usize>> = rows.into_iter().map(|row| row.end - row.len().min(k)..row.end).collect();
     let mut out = DeviceRanges::new(device, count, rows.iter().map(Range::len).sum())?;
-    checked.time(|| index.on(&stream).range_last(&queries, &highs, k as u64, &mut scratch, &mut out))?;
+    checked.time(|| on().range_last(&queries, &highs, k as u64, &mut scratch, &mut out))?;
     let expected = rows.into_iter().flat_map(|row| row.rev().map(|at| values[at]));
     checked.expect("the last values of ranges", &out.values.to_vec()?, &expected.collect::<Vec<V>>());
     Ok(())

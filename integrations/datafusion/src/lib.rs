@@ -35,17 +35,23 @@
 //! A condition that compares the column with values, without a cast of the column. If there are conditions on several indexed
 //! columns, the index that finds the fewest rows is asked, and the other conditions are tried on those. An index on several columns
 //! answers conditions on its first ones, of which all but the last are lists of values: one on `(a, b)` answers `a < 1`, `a = 1 AND
-//! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing. An inner join, a left or right join
-//! that keeps the rows of the *other* side, and a semi or anti join that returns rows of the other side, if its only
-//! condition equates the column, or all columns of an index on several, with expressions over the other side, nothing else restricts the table, and by [`Costs`] it is
-//! cheaper; `EXPLAIN` shows both costs. The same joins but semi and anti joins if their only condition is that the column is `BETWEEN`
-//! two expressions over the other side. All others are DataFusion's own, with the same results. The column may have nulls and
-//! equal values. Columns of floats are scanned: SQL and the index disagree about -0.0.
+//! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing.
+//!
+//! A join whose other side is any plan, if its only condition is one of these, nothing else restricts the table, and [`Costs`] says that
+//! the look-ups are cheaper (`EXPLAIN` shows both costs):
+//!
+//! | condition | joins |
+//! |---|---|
+//! | the column, or each column of an index on several, equals an expression over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side |
+//! | the column is `BETWEEN` two expressions over the other side | inner; left or right that keeps the rows of the *other* side |
+//!
+//! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats are scanned:
+//! SQL and the index disagree about -0.0.
 //!
 //! # Changes
 //! `INSERT INTO` and `INSERT OVERWRITE` keep the indexes: see [`IndexedTable`]. `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON
-//! table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or puts one with the same rows in the place of another
-//! table; rows that are inserted into that other table meanwhile are lost. It is done when its result is read (`collect`), not
+//! table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or replaces a table that isn't one by an `IndexedTable` with
+//! the same rows; rows that are inserted into that other table meanwhile are lost. It is done when its result is read (`collect`), not
 //! when `sql` returns. An index that is not given a name has that of its columns, with `_` between them. With `UNIQUE`, rows with equal values are refused,
 //! nulls apart, now and by each `INSERT`.
 //!

@@ -82,7 +82,7 @@ impl<K: KeyWord> Kernel for Bounds<K> {
 kernel_args! {
     /// Arguments of [`Numbers`].
     pub struct NumbersArgs {
-        /// Where each probe's matches are: `[count + 1]`, ascending from 0.
+        /// Where each probe's matches are: `[count + 1]`, ascending from 0; otherwise the numbers are unspecified, but those of probes.
         pub offsets: Global<u64>,
         /// How many probes, at least one.
         pub count: u64,

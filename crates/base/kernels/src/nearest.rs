@@ -30,7 +30,7 @@ kernel_args! {
         pub values_above: Global<V>,
         /// Where each query's pairs go: `[count]`.
         pub offsets: Global<u64>,
-        /// Out: `[capacity]`.
+        /// Out: `[capacity]`; null if keys are not wanted.
         pub keys: GlobalMut<K>,
         /// Out: `[capacity]`; null if pairs have no values.
         pub values: GlobalMut<V>,
@@ -89,9 +89,11 @@ impl<K: KeyWord, V: Word> Kernel for TakeNearest<K, V> {
                 is_below = takes_below(load(args.queries), key, above, args.ties_above != 0);
                 key = if is_below { key } else { above };
             }
-            let at = simt.load(args.offsets, index, Hint::Default) + args.round;
+            let at = simt.load(args.offsets, index, Hint::Default).saturating_add(args.round);
             if at < args.capacity {
-                simt.store(args.keys, at, key.xor(args.flip), Hint::Default);
+                if !args.keys.is_null() {
+                    simt.store(args.keys, at, key.xor(args.flip), Hint::Default);
+                }
                 if !args.values.is_null() {
                     let values = if is_below { args.values_below } else { args.values_above };
                     simt.store(args.values, at, simt.load(values, index, Hint::Default), Hint::Default);
@@ -173,9 +175,9 @@ impl Kernel for KeepLast {
             // SAFETY: `index` is a range.
             unsafe {
                 let offset = |range| simt.load(args.offsets, range, Hint::ReadOnly).min(args.capacity);
-                let kept = offset(index + 1) - offset(index);
+                let kept = offset(index + 1).saturating_sub(offset(index));
                 let pairs = simt.load(args.skips.as_const(), index, Hint::Default);
-                simt.store(args.skips, index, pairs - kept, Hint::Default);
+                simt.store(args.skips, index, pairs.saturating_sub(kept), Hint::Default);
             }
         }
     }

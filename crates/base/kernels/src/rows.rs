@@ -48,6 +48,15 @@ pub struct InRow {
     pub within: u64,
 }
 
+/// What a warp has found out about offsets.
+#[derive(Clone, Copy)]
+struct Noted {
+    /// Whether there are no more rows in the outputs.
+    is_done: bool,
+    /// Whether the offsets ascend. If not, none of those that were read last are noted.
+    ascend: bool,
+}
+
 /// The outputs of a warp.
 #[derive(Clone, Copy, Debug)]
 pub struct WarpOutputs {
@@ -66,8 +75,9 @@ impl WarpOutputs {
     /// Warp collective (all lanes). The calling warp's outputs, of `total`; none if they are past the last output.
     ///
     /// # Safety
-    /// There are `rows + 1` offsets, at least two, which do not descend from 0; `total` is at most the last one. The kernel has the
-    /// first [`ROWS_SHARED`] bytes of shared memory for this, and blocks of whole warps within [`ROWS_BOUNDS`].
+    /// There are `rows + 1` offsets, at least two; `total` is at most the last one. The kernel has the first [`ROWS_SHARED`] bytes of
+    /// shared memory for this, and blocks of whole warps within [`ROWS_BOUNDS`]. If the offsets descend or do not begin with 0, the
+    /// rows of outputs are unspecified, but are rows, and `within` is anything.
     #[inline(always)]
     pub unsafe fn new<S: Simt>(simt: S, offsets: Global<u64>, rows: u64, total: u64) -> Option<Self> {
         let first = simt.global_index() / u64::from(WARP) * OUTPUTS;
@@ -88,46 +98,51 @@ impl WarpOutputs {
             let notes = Shared::<u32>::at(NOTES * simt.warp(), OUTPUTS as u32);
             let mut next = row + 1;
             let mut outputs = Self { offsets, first, end, row, searched: 0 };
-            let mut is_done = outputs.note::<S, 1>(simt, notes, rows, next);
+            let mut noted = outputs.note::<S, 1>(simt, notes, rows, next);
             next += u64::from(WARP);
-            while !is_done && next - row <= MOST_ROWS {
-                is_done = outputs.note::<S, PARTS>(simt, notes, rows, next);
+            while !noted.is_done && noted.ascend && next - row <= MOST_ROWS {
+                noted = outputs.note::<S, PARTS>(simt, notes, rows, next);
                 next += PARTS as u64 * u64::from(WARP);
             }
-            if !is_done {
-                outputs.searched = last_at_most(simt, offsets, rows, end - 1) - row + 1;
+            if !(noted.is_done && noted.ascend) {
+                outputs.searched = last_at_most(simt, offsets, rows, end - 1).max(row) - row + 1;
             }
             simt.sync_warp(FULL_MASK);
             Some(outputs)
         }
     }
 
-    /// Warp collective (all lanes). Notes where rows begin, of `N` for each lane from one of them on; empty ones do not begin. Whether
-    /// there are no more of them in the outputs.
+    /// Warp collective (all lanes). Notes where rows begin, of `N` for each lane from one of them on; empty ones do not begin. All
+    /// lanes get the same answer.
     ///
     /// # Safety
     /// As [`WarpOutputs::new`]; the notes are the warp's, and the next row is after the first one.
     #[inline(always)]
-    unsafe fn note<S: Simt, const N: usize>(&self, simt: S, notes: Shared<u32>, rows: u64, next: u64) -> bool {
+    unsafe fn note<S: Simt, const N: usize>(&self, simt: S, notes: Shared<u32>, rows: u64, next: u64) -> Noted {
         let (mut begins, mut ends) = ([0; N], [0; N]);
-        // SAFETY: numbers of rows, and the one past them; a row begins at one output.
+        // SAFETY: numbers of rows, and the one past them. A note is an output of the warp: no row that is noted begins before the first
+        // one. No two rows have the same note: all rows from the first one on ascend.
         unsafe {
+            let mut descends = false;
             unroll!(N, i => {
                 let own = next + u64::from(WARP) * i as u64 + u64::from(simt.lane());
                 let past = own + 1;
                 begins[i] = simt.load(self.offsets, if own < rows { own } else { rows }, Hint::ReadOnly);
                 ends[i] = simt.load(self.offsets, if past < rows { past } else { rows }, Hint::ReadOnly);
+                descends |= begins[i] < self.first || begins[i] > ends[i];
             });
             // The offset past all rows is not below the end. Before the stores: a vote after stores by some lanes may become a call.
             let is_done = simt.any(FULL_MASK, begins[N - 1] >= self.end);
+            // Offsets may be a caller's.
+            let ascend = !simt.any(FULL_MASK, descends);
             unroll!(N, i => {
-                if begins[i] < self.end && begins[i] < ends[i] {
+                if ascend && begins[i] < self.end && begins[i] < ends[i] {
                     let local = (next - self.row) as u32 + WARP * i as u32 + simt.lane();
                     let at = (begins[i] - self.first) as u32;
                     simt.shared_store(notes, at, at << ROW_BITS | (local + 1));
                 }
             });
-            is_done
+            Noted { is_done, ascend }
         }
     }
 
@@ -143,7 +158,7 @@ impl WarpOutputs {
         // SAFETY: rows, and notes of the warp's outputs.
         unsafe {
             // Outputs of the first row before the warp's.
-            let before = self.first - simt.load(self.offsets, self.row, Hint::ReadOnly);
+            let before = self.first.saturating_sub(simt.load(self.offsets, self.row, Hint::ReadOnly));
             // What was noted last.
             let mut last = 1;
             let mut from = 0;
@@ -203,8 +218,8 @@ impl WarpOutputs {
         unroll!(AT_ONCE, step => {
             let at = first + STEP * step as u64;
             let [even, odd] = rows[step];
-            places[step] =
-                [InRow { row: even, within: at - offset(even) }, InRow { row: odd, within: at + 1 - offset(odd) }];
+            let place = |row, at: u64| InRow { row, within: at.saturating_sub(offset(row)) };
+            places[step] = [place(even, at), place(odd, at + 1)];
         });
         places
     }
@@ -255,7 +270,7 @@ impl WarpOutputs {
 /// Warp collective (all lanes, with the same arguments). The last row whose offset is at most `at`: all lanes search.
 ///
 /// # Safety
-/// There are `rows` offsets, at least one, which do not descend; the first is at most `at`.
+/// There are `rows` offsets, at least one. If they descend, or the first is above `at`, the result is unspecified, but is a row.
 #[inline(always)]
 unsafe fn last_at_most<S: Simt>(simt: S, offsets: Global<u64>, rows: u64, at: u64) -> u64 {
     let (mut base, mut left) = (0, rows);

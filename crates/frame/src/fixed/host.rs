@@ -8,6 +8,7 @@ use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, Source, anew};
 use super::streaming::copy_past_caches;
 use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
+use lanetree_base::error::check_bounds;
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::{make_room, zeroed};
@@ -477,9 +478,7 @@ pub trait HostForm: FixedIndex {
         out: &mut Ranges<Self::Key, Self::Value>,
     ) -> Result<()> {
         anew(out, |out| {
-            if starts.len() != ends.len() {
-                return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
-            }
+            check_bounds(starts.len(), ends.len())?;
             match self.device().kind() {
                 DeviceKind::Host => self.range_on_host(starts, ends, None, out),
                 _ => self.range_in_pieces(&mut Between { starts, ends }, out),
@@ -591,9 +590,7 @@ pub trait HostForm: FixedIndex {
     /// As [`HostForm::range_between_many_into`].
     fn count_between_many(&self, starts: &[Self::Key], ends: &[Self::Key]) -> Result<Vec<u64>> {
         self.check_not_lost()?;
-        if starts.len() != ends.len() {
-            return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
-        }
+        check_bounds(starts.len(), ends.len())?;
         if let Some(tree) = self.native() {
             let (mut ranks, mut counts) = (zeroed(starts.len())?, zeroed(starts.len())?);
             locate_rows(tree, (starts, ends), None, u64::MAX, &mut ranks, &mut counts);

@@ -52,7 +52,7 @@ pub use range_join::{band_join, range_join};
 pub use scan::{ScanOutputs, Scans};
 pub use staging::Staging;
 #[doc(hidden)]
-pub use steps::{RowsOfProbes, Steps, asof_on_host, asof_searches};
+pub use steps::{RowsOfProbes, Steps, asof_on_host, asof_searches, check_ranges};
 
 use core::fmt::Debug;
 use lanetree_base::{Op, Result, UpdateReport};
@@ -114,8 +114,8 @@ pub trait View<K, V>: Copy + Send + Sync {
 /// it is lost, so no query can forget to ask.
 ///
 /// # Safety
-/// What an index says of itself decides what kernels of others read and write, so it is true: as long as the index is
-/// borrowed, it has [`FixedIndex::len`] pairs with distinct keys, [`FixedIndex::launch_copy_pairs`] and the view's copies write
+/// Other kernels read and write memory based on these methods. An implementation must guarantee that, while the index is borrowed,
+/// it has [`FixedIndex::len`] pairs with distinct keys, [`FixedIndex::launch_copy_pairs`] and the view's copies write
 /// all of them in ascending order of their keys, and the other launches write all results that they are asked for.
 pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// Its keys.

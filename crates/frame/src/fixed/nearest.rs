@@ -1,16 +1,19 @@
 //! The `k` pairs nearest to a key, on one side or both, and the last `k` pairs of a range. Look-ups of neighbours find them, each from
-//! the pair that the one before has found. On one side of keys of one index they lie side by side: a range is located, and its first or
-//! last pairs are copied, of which the last ones are turned around.
+//! the pair that the look-up before it found. On one side the k pairs are adjacent, so they are located and copied like a range; pairs
+//! below the query are reversed.
 
 use super::on_stream::{OnStream, Uses};
 use super::range::{Bounds, DeviceRanges, RangeScratch};
 use super::steps::check_ranges;
 use super::{AsOf, BitsOf, Direction, FixedIndex, Side, Steps, Ties};
 use core::ops::Range;
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_base::Error;
+use lanetree_base::error::check_bounds;
 use lanetree_base::nearest_steps::{NearestRows, NearestSide, add_counts, keep_last, reverse_rows, take_nearest};
 use lanetree_base::room::{check_rows, make_room, with_room};
 use lanetree_base::row_pieces::{MOST_ROWS, RowPieces};
-use lanetree_base::{Closed, Error, JoinBounds, Ranges, Result};
+use lanetree_base::{Closed, JoinBounds, Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::{Buffer, Device};
@@ -211,13 +214,16 @@ impl<I: FixedIndex> OnStream<'_, I> {
                 keep_last(stream, count, skips, &out.offsets, capacity)?;
                 self.gather_after(count, &scratch.ranges, Some(skips), out)?;
                 let DeviceRanges { offsets, keys, values } = out;
-                if !keys.is_empty() {
-                    reverse_rows::<BitsOf<I>, _>(stream, count, offsets, capacity, keys)?;
+                // SAFETY: prefix sums were written to the offsets before, in the stream's order.
+                unsafe {
+                    if !keys.is_empty() {
+                        reverse_rows::<BitsOf<I>, _>(stream, count, offsets, capacity, keys)?;
+                    }
+                    if !I::Value::IS_SOME {
+                        return Ok(());
+                    }
+                    reverse_rows::<<I::Value as Value>::Word, _>(stream, count, offsets, capacity, values)
                 }
-                if !I::Value::IS_SOME {
-                    return Ok(());
-                }
-                reverse_rows::<<I::Value as Value>::Word, _>(stream, count, offsets, capacity, values)
             }
             _ => self.gather(count, &scratch.ranges, out),
         }
@@ -351,8 +357,9 @@ fn find_rounds<S: Steps>(
     scratch: &mut NearestScratch<S::Key, S::Value>,
     out: &mut DeviceRanges<S::Key, S::Value>,
 ) -> Result<()> {
-    let (count, stream) = (queries.len(), on.stream());
+    let (count, stream, capacity) = (queries.len(), on.stream(), out.capacity());
     let DeviceRanges { offsets, keys, values } = out;
+    let mut keys = (!keys.is_empty()).then_some(keys);
     for round in 0..rounds {
         let side = |is_wanted: bool, side: &mut SideScratch<S::Key, S::Value>, toward| {
             if !is_wanted {
@@ -367,7 +374,8 @@ fn find_rounds<S: Steps>(
             let SideScratch { sought, left, keys, values, .. } = side;
             is_wanted.then_some(NearestSide { sought, left, keys, values })
         });
-        take_nearest(stream, count, round, queries, sides, asked.ties_above, NearestRows { offsets, keys, values })?;
+        let rows = NearestRows { offsets, capacity, keys: keys.as_deref_mut(), values };
+        take_nearest(stream, count, round, queries, sides, asked.ties_above, rows)?;
     }
     Ok(())
 }
@@ -394,9 +402,7 @@ pub(super) fn range_last_many<I: FixedIndex>(
     ends: &[I::Key],
     k: u64,
 ) -> Result<Ranges<I::Key, I::Value>> {
-    if starts.len() != ends.len() {
-        return Err(Error::BoundLengths { starts: starts.len(), ends: ends.len() });
-    }
+    check_bounds(starts.len(), ends.len())?;
     in_pieces(index, starts.len(), |on, piece, scratch| {
         let (starts, ends) = (index.device().upload(&starts[piece.clone()])?, index.device().upload(&ends[piece])?);
         let asked = begin_last(on, (&starts, &ends), k, scratch)?;

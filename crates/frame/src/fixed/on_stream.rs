@@ -15,10 +15,9 @@ use lanetree_simt::Global;
 /// An index's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a
 /// call allocates nothing, synchronises nothing, and may return before its work is done.
 ///
-/// What a query can do without is named before it: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
-/// [`limit`](Self::limit) and [`limits`](Self::limits), [`kind`](Self::kind) and [`valid`](Self::valid). What a query does not use is
-/// [`Error::UnusedOption`], except the order of a batch, which may be named before all queries: those that gain nothing from it do
-/// without.
+/// Optional arguments come first, as builder calls: [`order`](Self::order), [`hits`](Self::hits), [`miss`](Self::miss),
+/// [`limit`](Self::limit) and [`limits`](Self::limits), [`kind`](Self::kind) and [`valid`](Self::valid). An option that the query
+/// doesn't use is [`Error::UnusedOption`]. `order` is the exception: queries that can't use it ignore it.
 ///
 /// ```
 /// use lanetree::{BatchOrder, Device, LaneTree};
@@ -42,7 +41,7 @@ pub struct OnStream<'a, I: FixedIndex> {
     pub(super) options: QueryOptions<'a, I::Value>,
 }
 
-/// What a query in device form can do without.
+/// Optional arguments of a device-form query.
 #[derive(Debug)]
 pub struct QueryOptions<'a, V> {
     /// Where the hit mask goes.
@@ -114,7 +113,7 @@ impl<V: Value> QueryOptions<'_, V> {
 }
 
 impl<I: FixedIndex<Tuning = BatchOrder>> OnStream<'_, I> {
-    /// Says what is known about the order of the next look-ups' queries.
+    /// Declares the order of the queries: a hint, which changes no answer.
     #[must_use]
     pub fn order(self, order: BatchOrder) -> Self {
         self.tuned(order)

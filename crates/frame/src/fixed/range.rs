@@ -4,7 +4,7 @@ use super::on_stream::{OnStream, QueryOptions, Uses, bits};
 use super::{FixedIndex, PART, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
-use lanetree_base::error::check_buffer;
+use lanetree_base::error::{check_bounds, check_buffer};
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::{optional, optional_mut};
 use lanetree_base::room::{copied, zeroed};
@@ -146,7 +146,8 @@ impl<I: FixedIndex> OnStream<'_, I> {
     ///
     /// # Errors
     /// [`OutputLength`](lanetree_base::Error::OutputLength) for a buffer that is too small (but not for too small a capacity: that
-    /// shows in the last offset), [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge);
+    /// shows in the last offset), [`BoundLengths`](lanetree_base::Error::BoundLengths) unless there are as many ends as starts,
+    /// [`BatchTooLarge`](lanetree_base::Error::BatchTooLarge);
     /// [`UnusedOption`](lanetree_base::Error::UnusedOption); [`Runtime`](lanetree_base::Error::Runtime).
     pub fn range(
         &self,
@@ -156,7 +157,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
         self.options.check("range", Uses::Limits)?;
-        self.range_of(self.bounds(starts, ends), scratch, out)
+        self.range_of(self.bounds(starts, ends)?, scratch, out)
     }
 
     /// [`OnStream::range`] of the first `count` ranges, without limits.
@@ -190,12 +191,13 @@ impl<I: FixedIndex> OnStream<'_, I> {
     /// As [`OnStream::range`].
     pub fn count_range(&self, starts: &Buffer<I::Key>, ends: &Buffer<I::Key>, counts: &mut Buffer<u64>) -> Result<()> {
         self.options.check("count_range", Uses::Limits)?;
-        self.locate_into(self.bounds(starts, ends), None, counts)
+        self.locate_into(self.bounds(starts, ends)?, None, counts)
     }
 
-    fn bounds<'b>(&'b self, starts: &'b Buffer<I::Key>, ends: &'b Buffer<I::Key>) -> Bounds<'b, I::Key> {
+    fn bounds<'b>(&'b self, starts: &'b Buffer<I::Key>, ends: &'b Buffer<I::Key>) -> Result<Bounds<'b, I::Key>> {
+        check_bounds(starts.len(), ends.len())?;
         let QueryOptions { limit, limits, .. } = self.options;
-        Bounds { count: starts.len(), starts, ends, limits, limit }
+        Ok(Bounds { count: starts.len(), starts, ends, limits, limit })
     }
 
     /// Counts at most `limit` pairs of each of the first `count` ranges.

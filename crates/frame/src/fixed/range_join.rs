@@ -2,7 +2,6 @@
 
 use super::join::numbers;
 use super::range::{DeviceRanges, RangeScratch};
-use super::steps::check_ranges;
 use super::{FixedIndex, OnStream, RowsOfProbes, Steps, Uses};
 use lanetree_base::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
 use lanetree_base::{Closed, JoinBounds, JoinKind, Result, number_matches};
@@ -184,9 +183,6 @@ fn join_between<S: Steps>(
     let RangeJoinScratch { lows: firsts, highs: lasts, ranges, numbers, hits, select, all, first } = scratch;
     bounds.on_stream(stream, lows, highs, firsts, lasts)?;
     let bounds = (&*firsts, &*lasts);
-    if kind.has_rows() {
-        check_ranges(on, count, &out.pairs)?;
-    }
     if kind == JoinKind::Inner && valid.is_none() {
         on.range_first(count, bounds, ranges, &mut out.pairs)?;
         return number_matches(stream, &out.pairs.offsets, count, &mut out.probes);

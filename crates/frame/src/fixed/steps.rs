@@ -13,8 +13,8 @@ use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
 use lanetree_simt::Near;
 
-/// What answers the look-ups that joins and the like are made of, each of the first `count` queries of buffers that were checked to be
-/// long enough.
+/// What answers the look-ups that joins and the like are made of, each of the first `count` queries of buffers. Each checks its buffers'
+/// lengths and devices itself.
 #[doc(hidden)]
 pub trait Steps {
     /// Keys of the index.
@@ -110,7 +110,8 @@ pub trait Steps {
 ///
 /// # Errors
 /// As [`Steps::check`].
-pub(super) fn check_ranges<S: Steps>(on: &S, count: usize, out: &DeviceRanges<S::Key, S::Value>) -> Result<()> {
+#[doc(hidden)]
+pub fn check_ranges<S: Steps>(on: &S, count: usize, out: &DeviceRanges<S::Key, S::Value>) -> Result<()> {
     on.check("the offsets' buffer", count.saturating_add(1), &out.offsets)?;
     out.check_pairs(on.stream().device())
 }
@@ -157,6 +158,9 @@ impl<I: FixedIndex> Steps for OnStream<'_, I> {
         ranks: &mut Buffer<u64>,
         has_ranks: bool,
     ) -> Result<()> {
+        self.check("the queries' buffer", count, queries)?;
+        self.check("the hit mask's buffer", count.div_ceil(32), hits)?;
+        self.check("the scratch memory", count, ranks)?;
         self.index.check_tuning(self.tuning())?;
         if count == 0 {
             return Ok(());
@@ -179,8 +183,8 @@ impl<I: FixedIndex> Steps for OnStream<'_, I> {
         }
         let (queries, hits) = (bits::<I::Key>(stream, queries)?, hits.write_on(stream)?);
         let ranks = ranks.write_on(stream)?;
-        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream. Ranks are at least as
-        // wide as values, which are not wanted: ranks take their place.
+        // SAFETY: the buffers are long enough; the pointers are for this stream. Ranks are at least as wide as values, which are not
+        // wanted: ranks take their place.
         unsafe {
             let miss = I::Value::default();
             self.index.launch_get(stream, self.tuning(), queries, count, ranks.cast(), hits, miss)?;
@@ -225,6 +229,7 @@ impl<I: FixedIndex> Steps for OnStream<'_, I> {
         rows: RowsOfProbes<'_, I::Key>,
         out: &mut DeviceRanges<I::Key, I::Value>,
     ) -> Result<()> {
+        check_ranges(self, count, out)?;
         let RowsOfProbes { valid, is_left, hits, ranges, all, first } = rows;
         let (stream, is_empty) = (self.stream, self.index.is_empty());
         self.locate_first(count, bounds, ranges)?;

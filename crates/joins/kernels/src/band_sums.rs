@@ -47,28 +47,31 @@ impl<K: Word, V: Value> Kernel for BandSums<K, V> {
                     unsafe { (simt.load(args.lows, row, Hint::Streaming), simt.load(args.ends, row, Hint::Streaming)) };
             }
             // SAFETY: all lanes are here.
-            let (mut cursor, past) = unsafe { (probe.lower_bound(low), probe.lower_bound(end)) };
+            let mut cursor = unsafe { probe.lower_bound(low) };
             if simt.opaque(row) >= args.count {
                 continue;
             }
-            // Ranks, not keys: these are words in the caller's form, whose order may be another.
-            let pairs = past.rank().saturating_sub(cursor.rank());
-            let mut left = if pairs < args.limit { pairs } else { args.limit };
-            let mut sum = 0_u64;
+            let (mut sum, mut last, mut left) = (0_u64, None, args.limit);
             while left > 0 {
                 let Some((key, value)) = cursor.key_value() else { break };
+                // As the tree orders them, also signed keys, which are unsigned words here.
+                if key >= end {
+                    break;
+                }
                 sum = sum.wrapping_add(if V::IS_SOME { value.word().widen() } else { 1 });
-                left -= 1;
-                if left == 0 {
-                    // SAFETY: a row.
-                    unsafe { simt.store(args.last_keys, row, key, Hint::Streaming) };
-                } else {
+                (last, left) = (Some(key), left - 1);
+                if left > 0 {
                     // SAFETY: a cursor of this index.
                     unsafe { probe.advance(&mut cursor) };
                 }
             }
             // SAFETY: a row.
-            unsafe { simt.store(args.sums, row, sum, Hint::Streaming) };
+            unsafe {
+                if let Some(key) = last {
+                    simt.store(args.last_keys, row, key.bits(), Hint::Streaming);
+                }
+                simt.store(args.sums, row, sum, Hint::Streaming);
+            }
         }
     }
 }

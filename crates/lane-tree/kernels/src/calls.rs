@@ -46,8 +46,7 @@ by_words! {
     get_sorted_dense(GetArgs<K, V>) => GetSorted<K, V, 2>;
     /// The look-up of sorted queries of which few share a bucket.
     get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
-    /// The kernel that copies the pairs that a batch inserts into nodes that are split.
-    /// The kernel that copies the pairs that stay in nodes that are split.
+    /// The kernel that copies the pairs of nodes that are split, and those that a batch inserts into them.
     move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;

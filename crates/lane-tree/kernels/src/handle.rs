@@ -50,6 +50,7 @@ use crate::layout::line_slots;
 use crate::queries::{found_at, found_bytes, query_shared};
 use crate::search::{TABLE_BYTES, Top, TreeRef};
 use crate::values::SharedValues;
+use core::cmp::Ordering;
 use core::fmt;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -57,8 +58,9 @@ use lanetree_simt::{Access, KernelArgs, KeyWord, Simt};
 
 /// A tree of keys `K` and values `V`, which are `()` in a set, for a kernel: a `Copy` struct, to be a field of the kernel's arguments.
 ///
-/// The host has it from the tree, for a launch in one stream. `K` is the word of the tree's keys; a kernel has keys in the
-/// caller's form, for `i64` its bits as a `u64`.
+/// The host has it from the tree, for a launch in one stream. `K` is the word of the tree's keys: a kernel has keys in the
+/// caller's form, for `i64` its bits as a `u64`. Such words do not compare as the keys do; what a [`Cursor`] gives, [`CursorKey`],
+/// does.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Handle<K, V> {
@@ -111,8 +113,11 @@ impl<K: KeyWord, V: Value> Handle<K, V> {
     /// does this once, before its first row: so a launch should have few blocks, and each of them many rows.
     ///
     /// # Safety
-    /// The handle is that of a tree, for the stream that the kernel runs in. Blocks consist of whole warps. Their shared
-    /// memory has [`Handle::shared_bytes`] from the offset on, of which the kernel uses none.
+    /// * The handle is that of a tree of values `V`, for the stream that the kernel runs in, and the tree was borrowed from
+    ///   `handle_on` to the launch.
+    /// * All threads of the block are here. Blocks have one dimension and consist of whole warps.
+    /// * `offset` is a multiple of 8. The block's shared memory has [`Handle::shared_bytes`] of its number of threads from there on,
+    ///   which nothing else uses as long as the probe is used.
     #[inline(always)]
     pub unsafe fn enter<S: Simt>(&self, simt: S, offset: u32) -> Probe<'_, S, K, V> {
         let top = Top::at(offset, self.tree.top_count);
@@ -126,7 +131,7 @@ impl<K: KeyWord, V: Value> Handle<K, V> {
 /// A tree as a kernel that has [entered](Handle::enter) searches it.
 ///
 /// Searches are warp collectives of all 32 lanes: each lane has a key of its own, four lanes read a node together. A lane
-/// without a key takes part with any, and ignores what it gets.
+/// without a key takes part with any, and ignores what it gets. Keys are words in the caller's form, as of [`Handle`].
 #[derive(Clone, Copy)]
 pub struct Probe<'a, S, K, V: Value> {
     simt: S,
@@ -287,6 +292,63 @@ impl<S: Simt, K: KeyWord, V: Value> Probe<'_, S, K, V> {
     }
 }
 
+/// A pair's key, as a [`Cursor`] gives it. It compares with others, and with words in the caller's form, as the tree orders the keys:
+/// also signed ones and floats, whose [`bits`](Self::bits) as unsigned words are ordered otherwise.
+///
+/// ```
+/// use lanetree_kernels_lane_tree::Probe;
+/// use lanetree_layout::Word;
+/// use lanetree_simt::Simt;
+///
+/// /// Warp collective (all lanes). The sum of the values whose keys are from `low` to `high`, both inclusive: of a tree of `i64` keys
+/// /// also where `low` is negative.
+/// ///
+/// /// # Safety
+/// /// That of `Handle::enter`.
+/// unsafe fn sum_between<S: Simt, V: Word>(probe: &Probe<'_, S, u64, V>, low: u64, high: u64) -> u64 {
+///     // SAFETY: the caller's contract.
+///     let mut cursor = unsafe { probe.lower_bound(low) };
+///     let mut sum = 0_u64;
+///     while let Some((key, value)) = cursor.key_value() {
+///         if key > high {
+///             break;
+///         }
+///         sum = sum.wrapping_add(value.widen());
+///         // SAFETY: the caller's contract.
+///         unsafe { probe.advance(&mut cursor) };
+///     }
+///     sum
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CursorKey<K> {
+    /// The ordered word.
+    word: K,
+    flip: K,
+}
+
+impl<K: KeyWord> CursorKey<K> {
+    /// Per thread. The key in the caller's form, as a buffer of keys holds it.
+    #[inline(always)]
+    pub fn bits(self) -> K {
+        self.word.xor(self.flip)
+    }
+}
+
+impl<K: KeyWord> PartialEq<K> for CursorKey<K> {
+    #[inline(always)]
+    fn eq(&self, bits: &K) -> bool {
+        self.bits() == *bits
+    }
+}
+
+impl<K: KeyWord> PartialOrd<K> for CursorKey<K> {
+    #[inline(always)]
+    fn partial_cmp(&self, bits: &K) -> Option<Ordering> {
+        Some(self.word.cmp(&bits.xor(self.flip)))
+    }
+}
+
 /// A place among the pairs of a tree: a pair, which it has loaded, or the end. One lane's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<K, V> {
@@ -304,14 +366,14 @@ pub struct Cursor<K, V> {
 impl<K: KeyWord, V: Value> Cursor<K, V> {
     /// Per thread. The pair; `None` past the last one.
     #[inline(always)]
-    pub fn key_value(&self) -> Option<(K, V)> {
-        self.is_at_pair.then(|| (self.word.xor(self.flip), self.value))
+    pub fn key_value(&self) -> Option<(CursorKey<K>, V)> {
+        self.is_at_pair.then(|| (CursorKey { word: self.word, flip: self.flip }, self.value))
     }
 
     /// Per thread. The pair's key; `None` past the last one.
     #[inline(always)]
-    pub fn key(&self) -> Option<K> {
-        self.is_at_pair.then(|| self.word.xor(self.flip))
+    pub fn key(&self) -> Option<CursorKey<K>> {
+        self.key_value().map(|(key, _)| key)
     }
 
     /// Per thread. How many pairs come before.

@@ -34,7 +34,7 @@ mod walk;
 pub use build::{
     BUILD_WARPS, Count, CountOthers, Cut, CutArgs, FOUND_WORDS, MOST_REACH, NodesArgs, Write, WriteOthers,
 };
-pub use handle::{Cursor, Handle, Probe};
+pub use handle::{Cursor, CursorKey, Handle, Probe};
 pub use node::plan_words;
 pub use parts::{DIVIDED_WORDS, Divided, LINE_BITS, TARGET_WORDS};
 pub use queries::{

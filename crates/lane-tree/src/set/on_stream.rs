@@ -16,7 +16,7 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
         Self(OnStream::new(tree, stream))
     }
 
-    /// Says what is known about the order of the next look-ups' queries.
+    /// Declares the order of the queries: a hint, which changes no answer.
     #[must_use]
     pub fn order(self, order: BatchOrder) -> Self {
         Self(self.0.order(order))

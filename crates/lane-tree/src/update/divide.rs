@@ -53,7 +53,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let args = SizeDividedArgs {
             tree: self.tree_ref(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
-            found: scratch.found.read_on(stream)?,
+            found: scratch.must_split.read_on(stream)?,
             pairs: scratch.sizes.pairs.write_on(stream)?,
             parts: scratch.sizes.parts.write_on(stream)?,
             part: self.divided_filling().node as u64,
@@ -65,7 +65,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         exclusive_scan(stream, &sizes.parts, nodes, &mut sizes.parts_before, &mut sizes.scan)?;
         let mut words = self.device.alloc((count + 1) * DIVIDED_WORDS as usize)?;
         let args = ListDividedArgs {
-            found: scratch.found.read_on(stream)?,
+            found: scratch.must_split.read_on(stream)?,
             pairs_before: sizes.pairs_before.read_on(stream)?,
             parts_before: sizes.parts_before.read_on(stream)?,
             leaf_nodes: nodes as u64,

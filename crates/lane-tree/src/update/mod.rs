@@ -68,7 +68,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// * a bucket that has room for its operations is changed where it is;
     /// * a node with a bucket that has none is rewritten, in its own buckets or, if these are too few, in new ones;
     /// * a node that needs more than 64 buckets, or whose keys are so close that it cannot tell them apart, is split into nodes with
-    ///   new buckets, filled to what the builder was told and at most to 0.75. All nodes then move to new memory, but no buckets. That
+    ///   new buckets, filled to the builder's `fill`, at most 0.75. All nodes then move to new memory, but no buckets. That
     ///   takes memory for second nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are
     ///   copied to memory for a quarter more.
     ///
@@ -153,7 +153,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         scratch.reserve_bits(&self.device, leaf_nodes)?;
         scratch.lists.reserve(&self.device, count.min(leaf_nodes))?;
         scratch.marks.fill_zero(stream)?;
-        scratch.found.fill_zero(stream)?;
+        scratch.must_split.fill_zero(stream)?;
         scratch.findings.fill_zero(stream)?;
         scratch.sort.sort(stream, batch, &mut scratch.findings, SORTED_AT)?;
         let folded = match (batch.kinds, scratch.sort.folded()) {
@@ -259,7 +259,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             plans: lists.plans.write_on(stream)?,
             counts: findings.byte_add(FOUND as u64 * 8),
             new_line: u64::from(self.parts.get()?.shape.lines),
-            divided: scratch.found.write_on(stream)?,
+            divided: scratch.must_split.write_on(stream)?,
             changes: Self::changes(stream, batch, scratch)?,
             nodes: GlobalMut::null(),
             records: GlobalMut::null(),

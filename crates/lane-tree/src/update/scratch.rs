@@ -75,10 +75,10 @@ pub struct UpdateScratch<K: AnyKey> {
     /// The formats of nodes that were written.
     pub(super) formats: Buffer<u32>,
     pub(super) scan: ScanScratch,
-    /// A bit for each node of the tree: whether it is to be rewritten.
+    /// Bit per node: must be rewritten.
     pub(super) marks: Buffer<u32>,
-    /// Likewise: whether it must be split.
-    pub(super) found: Buffer<u32>,
+    /// Bit per node: must be split.
+    pub(super) must_split: Buffer<u32>,
     pub(super) lists: NodeLists,
     pub(super) sizes: NodeSizes,
 }
@@ -181,7 +181,7 @@ impl<K: AnyKey> UpdateScratch<K> {
             // The lists are not longer.
             scan: ScanScratch::new(device, n)?,
             marks: device.alloc(0)?,
-            found: device.alloc(0)?,
+            must_split: device.alloc(0)?,
             lists: NodeLists::new(device, 0)?,
             sizes: NodeSizes::new(device, 0)?,
         })
@@ -190,7 +190,7 @@ impl<K: AnyKey> UpdateScratch<K> {
     /// Makes room for a bit of each kind for each of `nodes` nodes.
     pub(super) fn reserve_bits(&mut self, device: &Device, nodes: usize) -> Result<()> {
         let words = nodes.div_ceil(32);
-        for bits in [&mut self.marks, &mut self.found] {
+        for bits in [&mut self.marks, &mut self.must_split] {
             if bits.len() < words {
                 *bits = device.alloc(words.next_power_of_two())?;
             }
@@ -210,7 +210,7 @@ impl<K: AnyKey> UpdateScratch<K> {
             + self.nodes.bytes()
             + self.places.bytes()
             + self.marks.bytes()
-            + self.found.bytes();
+            + self.must_split.bytes();
         let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes();
         let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes();
         self.sort.bytes() + words + sums + rest + self.lists.bytes() + self.sizes.bytes()

@@ -1,13 +1,14 @@
 //! As-of look-ups, joins, and the nearest pairs in device form: against one index on the host.
 
 use super::devices_for_tests;
-use crate::Sharded;
+use crate::{OnDevices, Sharded};
 use lanetree::runtime::Failure;
 use lanetree::{
     AsOf, Buffer, Closed, Composite, Device, DeviceMatches, DeviceRangeMatches, DeviceRanges, Error, F64, Join,
     JoinKind, JoinScratch, LaneTree, NearestScratch, RangeJoinScratch, Result, Stream, Ties, Validity,
 };
 use lanetree_frame::AnyKey;
+use lanetree_frame::fixed::{RangeScratch, RowsOfProbes, Side, Steps};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -41,17 +42,27 @@ fn check_asof<K: AnyKey>(index: &Index<K>, one: &One<K>, stream: &Stream, asked:
     let expected = one.asof_many(asked, how)?;
     assert_eq!(index.asof_many(asked, how)?, expected, "{how:?}");
     let queries = device.upload(asked)?;
-    let (mut keys, mut values) = (device.upload(asked)?, device.upload(&vec![5; count])?);
-    let mut hits = device.upload(&vec![!0; count.div_ceil(32)])?;
-    index.on(stream).miss(77).asof(&queries, how, &mut keys, &mut values, &mut hits)?;
-    let (keys, values, hits) = (keys.to_vec()?, values.to_vec()?, hits.to_vec()?);
-    for (i, expected) in expected.iter().enumerate() {
-        let is_hit = hits[i / 32] >> (i % 32) & 1 != 0;
-        assert_eq!(is_hit.then_some((keys[i], values[i])), *expected, "{how:?} of {:?}", asked[i]);
-        assert!(is_hit || values[i] == 77, "{how:?} of {:?}", asked[i]);
+    for on in on(index, stream) {
+        let (mut keys, mut values) = (device.upload(asked)?, device.upload(&vec![5; count])?);
+        let mut hits = device.upload(&vec![!0; count.div_ceil(32)])?;
+        on.miss(77).asof(&queries, how, &mut keys, &mut values, &mut hits)?;
+        let (keys, values, hits) = (keys.to_vec()?, values.to_vec()?, hits.to_vec()?);
+        for (i, expected) in expected.iter().enumerate() {
+            let is_hit = hits[i / 32] >> (i % 32) & 1 != 0;
+            assert_eq!(is_hit.then_some((keys[i], values[i])), *expected, "{how:?} of {:?}", asked[i]);
+            assert!(is_hit || values[i] == 77, "{how:?} of {:?}", asked[i]);
+        }
+        assert!(
+            count % 32 == 0 || hits.last().is_none_or(|word| word >> (count % 32) == 0),
+            "bits past the last query"
+        );
     }
-    assert!(count % 32 == 0 || hits.last().is_none_or(|word| word >> (count % 32) == 0), "bits past the last query");
     Ok(())
+}
+
+/// Without the hint that queries ascend, and with it, whether they do or not.
+fn on<'a, K: AnyKey>(index: &'a Index<K>, stream: &'a Stream) -> [OnDevices<'a, One<K>>; 2] {
+    [index.on(stream), index.on(stream).sorted()]
 }
 
 fn check_nearest<K: AnyKey>(index: &Index<K>, one: &One<K>, stream: &Stream, asked: &[K], how: &AsOf) -> Result<()> {
@@ -61,10 +72,15 @@ fn check_nearest<K: AnyKey>(index: &Index<K>, one: &One<K>, stream: &Stream, ask
     let mut scratch = NearestScratch::new(device, count + 3)?;
     for k in [1, 3] {
         let expected = one.k_nearest_many(asked, k, how)?;
-        let mut out = DeviceRanges::new(device, count, expected.keys.len())?;
-        index.on(stream).k_nearest(&queries, k, how, &mut scratch, &mut out)?;
-        assert_eq!(out.offsets.to_vec()?, expected.offsets, "{how:?}, {k}");
-        assert_eq!((out.keys.to_vec()?, out.values.to_vec()?), (expected.keys, expected.values), "{how:?}, {k}");
+        for on in on(index, stream) {
+            let mut out = DeviceRanges::new(device, count, expected.keys.len())?;
+            on.k_nearest(&queries, k, how, &mut scratch, &mut out)?;
+            assert_eq!(out.offsets.to_vec()?, expected.offsets, "{how:?}, {k}");
+            assert_eq!((out.keys.to_vec()?, out.values.to_vec()?), (expected.keys.clone(), expected.values.clone()));
+            let mut out = DeviceRanges::without_keys(device, count, expected.values.len())?;
+            on.k_nearest(&queries, k, how, &mut scratch, &mut out)?;
+            assert_eq!(out.values.to_vec()?, expected.values, "{how:?}, {k}, without keys");
+        }
     }
     Ok(())
 }
@@ -123,9 +139,10 @@ fn check_joins<K: AnyKey>(index: &Index<K>, one: &One<K>, stream: &Stream, asked
     for kind in KINDS {
         for has_nulls in [false, true] {
             let what = format!("{kind:?}, nulls: {has_nulls}, {count} probes");
+            // With a hint that is wrong for most of these batches.
             let on = || match has_nulls {
-                true => index.on(stream).kind(kind).valid(&valid, from),
-                false => index.on(stream).kind(kind),
+                true => index.on(stream).sorted().kind(kind).valid(&valid, from),
+                false => index.on(stream).sorted().kind(kind),
             };
             let join = match has_nulls {
                 true => Join::new(kind).valid(Validity::new(&bytes, from, count)?),
@@ -158,10 +175,15 @@ fn check_joins<K: AnyKey>(index: &Index<K>, one: &One<K>, stream: &Stream, asked
     let mut scratch = NearestScratch::new(device, count + 3)?;
     for k in [1, 4] {
         let expected = one.range_last_many(asked, other, k)?;
-        let mut out = DeviceRanges::new(device, count, expected.keys.len())?;
-        index.on(stream).range_last(&probes, &highs, k, &mut scratch, &mut out)?;
-        assert_eq!(out.offsets.to_vec()?, expected.offsets, "{k}");
-        assert_eq!((out.keys.to_vec()?, out.values.to_vec()?), (expected.keys, expected.values), "{k}");
+        for on in on(index, stream) {
+            let mut out = DeviceRanges::new(device, count, expected.keys.len())?;
+            on.range_last(&probes, &highs, k, &mut scratch, &mut out)?;
+            assert_eq!(out.offsets.to_vec()?, expected.offsets, "{k}");
+            assert_eq!((out.keys.to_vec()?, out.values.to_vec()?), (expected.keys.clone(), expected.values.clone()));
+            let mut out = DeviceRanges::without_keys(device, count, expected.values.len())?;
+            on.range_last(&probes, &highs, k, &mut scratch, &mut out)?;
+            assert_eq!(out.values.to_vec()?, expected.values, "{k}, without keys");
+        }
     }
     Ok(())
 }
@@ -199,6 +221,61 @@ fn joins_on_devices_have_the_rows_of_one_index() -> Result<()> {
     let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
     let (none, one) = both(&devices, Vec::<u64>::new())?;
     check_joins(&none, &one, &devices[2].stream()?, &[1, 0, u64::MAX], &[2, u64::MAX, 0])
+}
+
+/// What is looked for round by round does not ascend where the queries do, nor do the ends of ranges where their starts do.
+#[test]
+fn queries_that_ascend_do_not_make_what_is_looked_for_ascend() -> Result<()> {
+    let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
+    let (index, one) = both(&devices, vec![3_u64, 20, u64::MAX])?;
+    let stream = devices[0].stream()?;
+    check_nearest(&index, &one, &stream, &[3, u64::MAX - 1], &AsOf::nearest().strict(true))?;
+    let (index, one) = both(&devices, (0..8_u64).collect())?;
+    check_joins(&index, &one, &stream, &[0, 1], &[7, 2])
+}
+
+/// Steps that joins are made of are public to the other crates: each checks its buffers itself.
+#[test]
+fn steps_check_their_buffers() -> Result<()> {
+    fn check<S: Steps<Key = u64, Value = u64>>(on: &S) -> Result<()> {
+        let device = on.stream().device().clone();
+        let (two, mut one, mut words) = (device.upload(&[1_u64, 2])?, device.alloc(1)?, device.alloc(2)?);
+        let (mut hits, mut no_hits) = (device.alloc(1)?, device.alloc(0)?);
+        let short = |done: Result<()>| assert!(matches!(done, Err(Error::OutputLength { .. })), "{done:?}");
+        short(on.find_first(3, &two, &mut hits, &mut words, true));
+        short(on.find_first(2, &two, &mut no_hits, &mut words, true));
+        short(on.find_first(2, &two, &mut hits, &mut one, true));
+        short(on.count_first(3, (&two, &two), 9, &mut words));
+        short(on.count_first(2, (&two, &two), 9, &mut one));
+        let mut other = device.alloc(2)?;
+        short(on.neighbors_first(3, Side::Lower, &two, &mut words, &mut other));
+        short(on.neighbors_first(2, Side::Lower, &two, &mut one, &mut other));
+        short(on.neighbors_first(2, Side::Lower, &two, &mut words, &mut one));
+        let mut ranges = RangeScratch::new(&device, 2)?;
+        let mut out = DeviceRanges::new(&device, 2, 4)?;
+        short(on.range_first(3, (&two, &two), &mut ranges, &mut out));
+        out.values = device.alloc(3)?;
+        short(on.range_first(2, (&two, &two), &mut ranges, &mut out));
+        let mut first = RangeScratch::new(&device, 1)?;
+        let mut rows = |count: usize, hits: &mut Buffer<u32>, out: &mut DeviceRanges<u64, u64>| {
+            let all = (&two, &two);
+            let rows = RowsOfProbes { valid: None, is_left: true, hits, ranges: &mut ranges, all, first: &mut first };
+            short(on.rows_first(count, (&two, &two), rows, out));
+        };
+        rows(2, &mut hits, &mut out);
+        out.values = device.alloc(4)?;
+        rows(3, &mut hits, &mut out);
+        rows(2, &mut no_hits, &mut out);
+        Ok(())
+    }
+    for devices in [vec![Device::emulated(), Device::emulated()], vec![Device::host(); 2]] {
+        let (index, _) = both(&devices, (0..60_u64).collect())?;
+        let one = LaneTree::build(&devices[0], &[1_u64, 2], &[3_u64, 4])?;
+        let stream = devices[0].stream()?;
+        check(&index.on(&stream))?;
+        check(&one.on(&stream))?;
+    }
+    Ok(())
 }
 
 #[test]

@@ -118,7 +118,13 @@ fn ranges_on_devices_have_errors_that_name_the_value() -> Result<()> {
     let (two, one, there) = (here.upload(&[1_u64, 2])?, here.upload(&[1_u64])?, devices[1].upload(&[1_u64, 2])?);
     let mut out = DeviceRanges::new(here, 2, 10)?;
     let text = |result: Result<()>| result.expect_err("an error").to_string();
-    assert!(text(index.on(&stream).range(&two, &one, &mut out)).contains("the ends' buffer"));
+    for (starts, ends) in [(&two, &one), (&one, &two)] {
+        let done = [
+            index.on(&stream).range(starts, ends, &mut out),
+            index.on(&stream).count_range(starts, ends, &mut out.offsets),
+        ];
+        assert!(done.iter().all(|done| matches!(done, Err(Error::BoundLengths { .. }))), "{done:?}");
+    }
     assert!(text(index.on(&stream).range(&there, &two, &mut out)).contains("buffer"));
     assert!(text(index.on(&stream).limits(&one).range(&two, &two, &mut out)).contains("the limits' buffer"));
     assert!(text(index.on(&stream).miss(1).range(&two, &two, &mut out)).contains("miss"));

@@ -31,12 +31,28 @@ fn compare_set(set: &ShardedSet<u64>, model: &BTreeSet<u64>, keys: &[u64]) -> Re
         let word = |keys: &[u64]| keys.iter().enumerate().fold(0, |word, (i, key)| word | u32::from(of(key)) << i);
         keys.chunks(32).map(word).collect::<Vec<u32>>()
     };
-    let on = || if keys.is_sorted() { set.on(&stream).sorted() } else { set.on(&stream) };
-    let (mut hits, mut ranks) = (device.alloc(count.div_ceil(32))?, device.alloc(count)?);
-    on().contains(&queries, &mut hits)?;
-    assert_eq!(hits.to_vec()?, mask(&is_there));
-    on().upper_bound(&queries, &mut ranks)?;
-    assert!(ranks.to_vec()?.into_iter().eq(keys.iter().map(|key| rank(key) + u64::from(is_there(key)))));
+    // Sorted is a hint, whatever the order is.
+    for is_sorted in [false, true] {
+        let on = || if is_sorted { set.on(&stream).sorted() } else { set.on(&stream) };
+        let (mut hits, mut ranks) = (device.alloc(count.div_ceil(32))?, device.alloc(count)?);
+        on().contains(&queries, &mut hits)?;
+        assert_eq!(hits.to_vec()?, mask(&is_there));
+        on().upper_bound(&queries, &mut ranks)?;
+        assert!(ranks.to_vec()?.into_iter().eq(keys.iter().map(|key| rank(key) + u64::from(is_there(key)))));
+        for upper in [false, true] {
+            let mut found = device.alloc_zeroed(count)?;
+            match upper {
+                true => on().hits(&mut hits).predecessor(&queries, &mut found)?,
+                false => on().hits(&mut hits).successor(&queries, &mut found)?,
+            }
+            let neighbor = |key: &u64| if upper { before(key) } else { after(key) };
+            assert_eq!(hits.to_vec()?, mask(&|key| neighbor(key).is_some()));
+            let found = found.to_vec()?;
+            assert!(keys.iter().zip(found).all(|(key, found)| neighbor(key).is_none_or(|key| key == found)));
+        }
+    }
+    let unused = set.on(&stream).limit(1).predecessor(&queries, &mut device.alloc(count)?);
+    assert!(matches!(unused, Err(Error::UnusedOption { option: "limit", call: "predecessor" })), "{unused:?}");
     let some = &keys[..count.min(20)];
     let starts = device.upload(some)?;
     let ends = device.upload(&some.iter().map(|key| key.saturating_add(9000)).collect::<Vec<_>>())?;
@@ -58,17 +74,6 @@ fn compare_set(set: &ShardedSet<u64>, model: &BTreeSet<u64>, keys: &[u64]) -> Re
     let next = |key: &u64| model.range(key..).take(2).copied().collect::<Vec<_>>();
     for (i, (row, len)) in some.iter().map(next).zip(lens.to_vec()?).enumerate() {
         assert_eq!((&scanned.to_vec()?[2 * i..][..row.len()], len as usize), (&row[..], row.len()));
-    }
-    for upper in [false, true] {
-        let mut found = device.alloc_zeroed(count)?;
-        match upper {
-            true => on().hits(&mut hits).predecessor(&queries, &mut found)?,
-            false => on().hits(&mut hits).successor(&queries, &mut found)?,
-        }
-        let neighbor = |key: &u64| if upper { before(key) } else { after(key) };
-        assert_eq!(hits.to_vec()?, mask(&|key| neighbor(key).is_some()));
-        let found = found.to_vec()?;
-        assert!(keys.iter().zip(found).all(|(key, found)| neighbor(key).is_none_or(|key| key == found)));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::host::{ranges_of, rows_of_probes};
 use crate::lent::Lender;
 use crate::model::Range;
 use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
-use lanetree::{AnyKey, Device, LaneSet, Op, Result, ShardedSet, Stream};
+use lanetree::{AnyKey, Device, LaneSet, Op, Result, SetOnDevices, ShardedSet, Stream};
 
 /// Three shards, on one device and on three, full and with room.
 #[derive(Debug)]
@@ -53,6 +53,14 @@ fn paired<K>(keys: impl IntoIterator<Item = K>) -> Pairs<K> {
     keys.into_iter().map(|key| (key, 0)).collect()
 }
 
+impl<K: AnyKey> ShardedSetSubject<K> {
+    /// Batches of an even length are called sorted, which most are not.
+    fn on(&self, keys: &[K]) -> SetOnDevices<'_, K> {
+        let on = self.set.on(&self.stream);
+        if keys.is_sorted() || keys.len().is_multiple_of(2) { on.sorted() } else { on }
+    }
+}
+
 impl<K: AnyKey + Numbered> Subject for ShardedSetSubject<K> {
     type Key = K;
     const HAS_VALUES: bool = false;
@@ -94,9 +102,7 @@ impl<K: AnyKey + Numbered> Subject for ShardedSetSubject<K> {
         }
         let lender = Lender::new(&self.device);
         let mut mask = lender.alloc(keys.len().div_ceil(32))?;
-        let on = self.set.on(&self.stream);
-        let on = if keys.is_sorted() { on.sorted() } else { on };
-        on.contains(&lender.upload(keys)?, &mut mask)?;
+        self.on(keys).contains(&lender.upload(keys)?, &mut mask)?;
         Ok(hits(keys.iter().map(|_| 0), &mask.to_vec()?))
     }
 
@@ -107,7 +113,7 @@ impl<K: AnyKey + Numbered> Subject for ShardedSetSubject<K> {
                 Side::Upper => self.set.upper_bound_many(keys),
             };
         };
-        let (lender, on) = (Lender::new(&self.device), self.set.on(&self.stream));
+        let (lender, on) = (Lender::new(&self.device), self.on(keys));
         let (queries, mut ranks) = (lender.upload(keys)?, lender.alloc(keys.len())?);
         match side {
             Side::Lower => on.lower_bound(&queries, &mut ranks)?,
@@ -127,7 +133,7 @@ impl<K: AnyKey + Numbered> Subject for ShardedSetSubject<K> {
                 let (queries, mut mask) = (lender.upload(keys)?, lender.alloc(keys.len().div_ceil(32))?);
                 // The keys of misses are unspecified: they need not be written.
                 let mut found = lender.alloc_zeroed(keys.len())?;
-                let on = self.set.on(&self.stream).hits(&mut mask);
+                let on = self.on(keys).hits(&mut mask);
                 match side {
                     Side::Upper => on.predecessor(&queries, &mut found)?,
                     Side::Lower => on.successor(&queries, &mut found)?,
