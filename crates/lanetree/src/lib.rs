@@ -56,9 +56,10 @@
 //! ```
 //!
 //! # Features
+//! Lanetree is not published yet: depend on a copy of its repository.
 //! ```toml
 //! [dependencies]
-//! lanetree = { version = "0.1", features = ["cuda", "files"] }
+//! lanetree = { version = "0.1", path = "../lanetree/crates/lanetree", features = ["cuda", "files"] }
 //! ```
 //! | feature | what it gives | on by default? |
 //! |---|---|---|
