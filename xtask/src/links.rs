@@ -18,7 +18,9 @@ fn files(endings: &[&str]) -> BTreeMap<PathBuf, String> {
                 continue;
             }
             if entry.file_type().unwrap().is_dir() {
-                if !is_hidden && !["target", "ptx", "node_modules"].contains(&&*name) {
+                // The crate `ptx` is none of the folders of compiled kernels.
+                let has_kernels = name == "ptx" && !path.join("Cargo.toml").exists();
+                if !is_hidden && !has_kernels && !["target", "node_modules"].contains(&&*name) {
                     folders.push(path);
                 }
             } else if path.extension().is_some_and(|ending| endings.iter().any(|&wanted| ending == wanted)) {
