@@ -18,8 +18,8 @@ class Device:
     Parameters
     ----------
     name : str or None, default None
-        ``"cuda:0"`` (or ``"cuda"``), ``"cpu"``, or None: the first GPU if there is one, else the CPU. A GPU that is asked for
-        and missing is an error. ``"emulated"`` runs the GPU's kernels on the CPU, slowly, in builds for tests.
+        ``"cuda:0"`` (or ``"cuda"``), ``"cpu"``, or None: the first GPU if there is one, else the CPU; a GPU that is there but
+        cannot be used is said on stderr, once. A GPU that is asked for and missing is an error. ``"emulated"`` runs the GPU's kernels on the CPU, slowly, in builds for tests.
 
     Attributes
     ----------

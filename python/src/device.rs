@@ -71,7 +71,8 @@ impl Device {
     #[staticmethod]
     fn why_no_gpu(py: Python<'_>) -> PyResult<Option<String>> {
         check_not_forked()?;
-        Ok(py.detach(|| lanetree::Device::cuda(0)).err().map(|error| error.to_string()))
+        // Not of `Device::cuda`: the best one warns if there is a GPU.
+        Ok(py.detach(lanetree::Device::best).why_no_gpu().map(ToString::to_string))
     }
 
     /// GPUs of this process.

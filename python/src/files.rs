@@ -116,7 +116,7 @@ pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<Read> {
         ("f64", "()") => read::<F64, u64, ()>,
         ("f64", "u32") => read::<F64, u64, u32>,
         ("f64", "u64") => read::<F64, u64, u64>,
-        _ => return Err(raise_file(lanetree::files::Error::Types { keys: key, values: value })),
+        _ => return Err(raise_file(lanetree::files::Error::Types { path: Some(path), keys: key, values: value })),
     };
     let floats = key.starts_with('f');
     let ((keys, values), (has_several, note)) = read(py, &path, floats)?;

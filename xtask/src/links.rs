@@ -18,7 +18,9 @@ fn files(endings: &[&str]) -> BTreeMap<PathBuf, String> {
                 continue;
             }
             if entry.file_type().unwrap().is_dir() {
-                if !is_hidden && !["target", "ptx", "node_modules"].contains(&&*name) {
+                // The crate `ptx` is none of the folders of compiled kernels.
+                let has_kernels = name == "ptx" && !path.join("Cargo.toml").exists();
+                if !is_hidden && !has_kernels && !["target", "node_modules"].contains(&&*name) {
                     folders.push(path);
                 }
             } else if path.extension().is_some_and(|ending| endings.iter().any(|&wanted| ending == wanted)) {
@@ -110,6 +112,41 @@ fn documents_that_sources_name_exist() {
         }
     }
     assert!(missing.is_empty(), "these documents do not exist:\n{}", missing.join("\n"));
+}
+
+/// Lines that would have a reader install a package which is not published: whoever registers the name is installed.
+fn installs(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| {
+        let by_name = ["pip install", "cargo install", "cargo add"].map(|command| format!("{command} lanetree"));
+        let is_dependency = line.contains("lanetree = \"") || line.contains("lanetree = { version");
+        (by_name.iter().any(|command| line.contains(command.as_str())) && !line.contains("once it is published"))
+            || is_dependency && !line.contains("path = ")
+    })
+}
+
+#[test]
+fn no_document_installs_what_is_not_published() {
+    let mut found = Vec::new();
+    for (path, text) in files(&["md", "ipynb", "py", "rs"]) {
+        if !path.ends_with(file!()) {
+            found.extend(installs(&text).map(|line| format!("{}: {line}", paths::shown(&path))));
+        }
+    }
+    assert!(found.is_empty(), "these packages are not published; name a checkout:\n{}", found.join("\n"));
+    let text = "pip install lanetree\n`cargo install lanetree-ptx`\npip install ./python\nlanetree = { version = \"0.1\" }\n\
+                lanetree = { version = \"0.1\", path = \"a\" }\n`cargo install lanetree-ptx`, once it is published";
+    assert_eq!(installs(text).count(), 3);
+}
+
+#[test]
+fn every_svg_file_is_xml() {
+    let all = files(&["svg"]);
+    assert!(!all.is_empty());
+    for (path, text) in all {
+        let parsed =
+            roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", paths::shown(&path)));
+        assert!(parsed.root_element().has_tag_name(("http://www.w3.org/2000/svg", "svg")), "{}", paths::shown(&path));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 
 /// A result whose error is [`Error`] unless said otherwise.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -45,18 +46,23 @@ impl fmt::Display for Section {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system could not read or write.
-    #[error("{action}: {source}")]
+    #[error("{action}{}: {source}", named(.path))]
     Io {
         /// What was being done.
         action: &'static str,
+        /// With which file or folder; `None` for a source of bytes that has no path.
+        path: Option<PathBuf>,
         /// The system's error.
         source: io::Error,
     },
     /// The file is not what was saved.
     #[error(
-        "{section}, at byte {offset} of the file: {what} should be {expected}, but is {found}; restore the file from a copy"
+        "{section}, at byte {offset} of the file{}: {what} should be {expected}, but is {found}; restore the file from a copy",
+        named(.path)
     )]
     Damaged {
+        /// The file; `None` for a source of bytes that has no path.
+        path: Option<PathBuf>,
         /// The section.
         section: Section,
         /// Where in the file.
@@ -70,25 +76,33 @@ pub enum Error {
     },
     /// The file is of a newer version, or has flags that this program doesn't know.
     #[error(
-        "the file has version {version} and flags {flags:#x}, but this program reads version 1 and not these flags: update it"
+        "the file{} has version {version} and flags {flags:#x}, but this program reads version 1 and not these flags: update it",
+        named(.path)
     )]
     Unsupported {
+        /// The file; `None` for a source of bytes that has no path.
+        path: Option<PathBuf>,
         /// The file's version.
         version: u32,
         /// Its flags.
         flags: u32,
     },
     /// The file is of other types.
-    #[error("the file has keys of type {keys} and values of type {values}: load it as an index over these")]
+    #[error("the file{} has keys of type {keys} and values of type {values}: load it as an index over these", named(.path))]
     Types {
+        /// The file; `None` for a source of bytes that has no path.
+        path: Option<PathBuf>,
         /// The name of the file's keys.
         keys: String,
         /// That of its values.
         values: String,
     },
     /// The file is of a multi-map, and is loaded as an index.
-    #[error("the file is of a multi-map, whose keys may have several values: load it as a multi-map")]
-    Several,
+    #[error("the file{} is of a multi-map, whose keys may have several values: load it as a multi-map", named(.path))]
+    Several {
+        /// The file; `None` for a source of bytes that has no path.
+        path: Option<PathBuf>,
+    },
     /// A note that has no room in the header.
     #[error("a note of {bytes} bytes: files have room for 64")]
     NoteTooLong {
@@ -96,22 +110,33 @@ pub enum Error {
         bytes: usize,
     },
     /// A log whose last write or sync failed.
-    #[error("an earlier write of the log failed, so what is on disk is not known: open the log again")]
-    LogFailed,
+    #[error("an earlier write of the log {folder:?} failed, so what is on disk is not known: open the log again")]
+    LogFailed {
+        /// Its folder, as it was opened.
+        folder: PathBuf,
+    },
     /// A log in a process that was forked from the one which opened it: both would write to the same places.
     #[error(
-        "the log was opened by process {process}, from which this one was forked: open it here, once that one has dropped it"
+        "the log {folder:?} was opened by process {process}, from which this one was forked: open it here, once that one has dropped it"
     )]
     Forked {
+        /// Its folder, as it was opened.
+        folder: PathBuf,
         /// The process that has it open.
         process: u32,
     },
     /// A compaction of a log, before another one has ended.
-    #[error("a compaction of the log has been begun: finish it, or drop it")]
-    CompactionBegun,
+    #[error("a compaction of the log {folder:?} has been begun: finish it, or drop it")]
+    CompactionBegun {
+        /// Its folder, as it was opened.
+        folder: PathBuf,
+    },
     /// A compaction of another log.
-    #[error("the compaction is of another log: finish it with that one")]
-    OtherLog,
+    #[error("the compaction is of another log, {folder:?}: finish it with that one")]
+    OtherLog {
+        /// The other one's folder, as it was opened.
+        folder: PathBuf,
+    },
     /// Composite keys.
     #[error("files do not take composite keys: save an index over one of the two, or over integers that hold both")]
     Composite,
@@ -120,9 +145,37 @@ pub enum Error {
     Index(#[from] lanetree_frame::Error),
 }
 
-/// The error of an action that the system could not do.
-pub(crate) fn io_error(action: &'static str) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Io { action, source }
+impl Error {
+    /// Names the file or folder of an error that names none: for sources of bytes ([`ReadAt`](crate::ReadAt)) that have a
+    /// path. Errors that are not of a file stay as they are.
+    #[must_use]
+    pub fn in_file(mut self, file: impl AsRef<Path>) -> Self {
+        if let Self::Io { path, .. }
+        | Self::Damaged { path, .. }
+        | Self::Unsupported { path, .. }
+        | Self::Types { path, .. }
+        | Self::Several { path } = &mut self
+        {
+            path.get_or_insert_with(|| file.as_ref().to_owned());
+        }
+        self
+    }
+}
+
+/// A path after a word, if there is one.
+fn named(path: &Option<PathBuf>) -> String {
+    path.as_ref().map(|path| format!(" {path:?}")).unwrap_or_default()
+}
+
+/// The error of an action that the system could not do with a file or a folder.
+pub(crate) fn io_error(action: &'static str, path: impl AsRef<Path>) -> impl Fn(io::Error) -> Error {
+    let failed = not_read(action);
+    move |source| failed(source).in_file(&path)
+}
+
+/// The error of a read whose caller names the file, if it has one.
+pub(crate) fn not_read(action: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { action, path: None, source }
 }
 
 /// [`Error::Damaged`].
@@ -132,7 +185,7 @@ pub(crate) fn damaged(
     what: &'static str,
     (expected, found): (impl fmt::Display, impl fmt::Display),
 ) -> Error {
-    Error::Damaged { section, offset, what, expected: expected.to_string(), found: found.to_string() }
+    Error::Damaged { path: None, section, offset, what, expected: expected.to_string(), found: found.to_string() }
 }
 
 /// # Errors

@@ -1,7 +1,7 @@
 //! The format of a file of pairs, and its checks: `docs/format.md` draws it.
 
 use crate::disk::Replacement;
-use crate::error::{Error, Result, Section, check_checksum, damaged, io_error};
+use crate::error::{Error, Result, Section, check_checksum, damaged, not_read};
 use bytemuck::Pod;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -70,7 +70,7 @@ const STRINGS_NAME: &str = "bytes";
 const FLAGS: usize = 12;
 const KEYS: Range<usize> = 16..48;
 const VALUES: Range<usize> = 48..80;
-const NUMBER: usize = 80;
+pub(crate) const NUMBER: usize = 80;
 const TABLE: usize = 88;
 /// In files of pairs: text of the program that wrote the file.
 const NOTE: Range<usize> = 92..156;
@@ -223,9 +223,12 @@ struct SectionWriter {
 impl Writer {
     /// Begins to write it to a temporary file in the folder of the path.
     pub(crate) fn begin(path: &Path, header: Header) -> Result<Self> {
+        Ok(Self::new(Replacement::begin(path)?, header))
+    }
+
+    fn new(file: Replacement, header: Header) -> Self {
         let places = header.places().expect("pairs in memory are fewer than a file can have");
-        let file = Replacement::begin(path)?;
-        Ok(Self { file, header, sections: vec![SectionWriter::default(); places.sections.len()], places })
+        Self { file, header, sections: vec![SectionWriter::default(); places.sections.len()], places }
     }
 
     /// Appends to the first sections, in their order. Checksums are computed while the caches have the bytes.
@@ -298,9 +301,9 @@ impl SectionWriter {
     }
 }
 
-/// Writes a file of sorted pairs, given its sections, to a temporary file in the folder of the path.
-pub(crate) fn write<const N: usize>(path: &Path, header: Header, sections: [&[u8]; N]) -> Result<Replacement> {
-    let mut file = Writer::begin(path, header)?;
+/// Writes a file of sorted pairs, given its sections. It is to be put in place.
+pub(crate) fn write<const N: usize>(file: Replacement, header: Header, sections: [&[u8]; N]) -> Result<Replacement> {
+    let mut file = Writer::new(file, header);
     for (number, section) in sections.into_iter().enumerate() {
         for part in section.chunks(WRITTEN) {
             let mut parts = [&[][..]; N];
@@ -354,7 +357,7 @@ pub(crate) fn wide_at(bytes: &[u8], at: usize) -> u64 {
 
 /// The length of a file.
 pub(crate) fn len_of(file: &dyn ReadAt) -> Result<u64> {
-    file.size().map_err(io_error("reading the file"))
+    file.size().map_err(not_read("reading the file"))
 }
 
 /// Reads a file's header, and checks all but what it says of types and numbers.
@@ -363,7 +366,7 @@ fn read_header(file: &dyn ReadAt, len: u64, (magic, section, known): ([u8; 8], S
         return Err(damaged(section, len, "the file's length", (format!("{ALIGNMENT} at least"), len)));
     }
     let mut bytes = [0; ALIGNMENT as usize];
-    file.read_exact_at(&mut bytes, 0).map_err(io_error("reading the file"))?;
+    file.read_exact_at(&mut bytes, 0).map_err(not_read("reading the file"))?;
     let word = |at| word_at(&bytes, at);
     if bytes[..8] != magic {
         let [expected, found] = [&magic, &bytes[..8]].map(|magic| magic.escape_ascii().to_string());
@@ -371,11 +374,11 @@ fn read_header(file: &dyn ReadAt, len: u64, (magic, section, known): ([u8; 8], S
     }
     // Before the rest, which another version may have in other places.
     if word(8) != VERSION {
-        return Err(Error::Unsupported { version: word(8), flags: word(FLAGS) });
+        return Err(Error::Unsupported { path: None, version: word(8), flags: word(FLAGS) });
     }
     check_checksum(section, CHECKSUM as u64, word(CHECKSUM), &bytes[..CHECKSUM])?;
     if word(FLAGS) & !known != 0 {
-        return Err(Error::Unsupported { version: VERSION, flags: word(FLAGS) });
+        return Err(Error::Unsupported { path: None, version: VERSION, flags: word(FLAGS) });
     }
     Ok(bytes)
 }
@@ -403,11 +406,11 @@ fn read_header_like(
     let expected = header.encode(word_at(&bytes, TABLE));
     if expected[..NUMBER] != bytes[..NUMBER] {
         let [keys, values] = names_in(&bytes);
-        return Err(Error::Types { keys, values });
+        return Err(Error::Types { path: None, keys, values });
     }
     // No writer has set these for such types.
     if header.has_strings() != has_strings || has_strings && flags != STRINGS {
-        return Err(Error::Unsupported { version: VERSION, flags });
+        return Err(Error::Unsupported { path: None, version: VERSION, flags });
     }
     let mut zeros = NOTE.start;
     if about.0 == MAGIC {
@@ -486,7 +489,7 @@ impl<'a> Reader<'a> {
             return Err(damaged(Section::Header, NUMBER as u64, what, (expected, len)));
         };
         let mut table = zeroed::<u8>((places.table.end - places.table.start) as usize)?;
-        file.read_exact_at(&mut table, places.table.start).map_err(io_error("reading the file"))?;
+        file.read_exact_at(&mut table, places.table.start).map_err(not_read("reading the file"))?;
         check_checksum(Section::Table, places.table.start, word_at(&bytes, TABLE), &table)?;
         Ok(Self { file, header, places, table })
     }
@@ -636,7 +639,7 @@ impl<'a> Reader<'a> {
         debug_assert!(from.is_multiple_of(PIECE));
         if self.file.reads_at_once() {
             let offset = self.places.sections[section].1.start + from as u64;
-            self.file.read_exact_at(out, offset).map_err(io_error("reading the file"))?;
+            self.file.read_exact_at(out, offset).map_err(not_read("reading the file"))?;
         }
         let mut all = with_room(out.len().div_ceil(PIECE))?;
         let pieces = out.chunks_mut(PIECE).zip(from / PIECE..);
@@ -667,7 +670,7 @@ impl<'a> Reader<'a> {
     /// Reads and checks a section's piece.
     pub(crate) fn read_piece(&self, section: usize, number: usize, out: &mut [u8]) -> Result<()> {
         let offset = self.places.sections[section].1.start + (number * PIECE) as u64;
-        self.file.read_exact_at(out, offset).map_err(io_error("reading the file"))?;
+        self.file.read_exact_at(out, offset).map_err(not_read("reading the file"))?;
         self.check_piece(section, number, out)
     }
 
@@ -682,7 +685,7 @@ impl<'a> Reader<'a> {
         let (name, place) = &self.places.sections[section];
         let mut padding = [0; ALIGNMENT as usize];
         let padding = &mut padding[..(self.places.after(section) - place.end) as usize];
-        self.file.read_exact_at(padding, place.end).map_err(io_error("reading the file"))?;
+        self.file.read_exact_at(padding, place.end).map_err(not_read("reading the file"))?;
         check_zeros(*name, place.end, padding)
     }
 }

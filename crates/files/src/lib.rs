@@ -53,6 +53,7 @@ pub use log::{Compacted, Compaction, Durability, Log, Opened, Replay, Torn};
 pub use strings::{read_strings, write_strings};
 
 use disk::Replacement;
+use error::io_error;
 use format::{Header, MAGIC, Reader, SEVERAL, Writer, bytes_of, write};
 use lanetree_frame::fixed::{FixedIndex, each_window};
 use lanetree_frame::{AnyKey, Buffer, Device, Domain, IndexBuilder, KeyOf, OrderedIndex, Value};
@@ -98,7 +99,8 @@ pub mod of {
 pub trait Save<Of = of::Index> {
     /// Saves all pairs to a file, in place of one that is there. It is written under another name in the same folder, synced, and
     /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk. Saves of one path at
-    /// the same time wait for each other.
+    /// the same time wait for each other. Of a link, the file that it leads to is replaced. The new file has the mode of the old one,
+    /// and its owner and group as far as the system lets this process set them.
     ///
     /// An index is saved window by window: on a device the next ones are gathered and copied while one is written. A multi-map
     /// and an index over byte strings take the memory of their pairs in main memory.
@@ -150,7 +152,7 @@ pub trait Load<Of = of::Index> {
     /// [`Error::Io`], and [`Error::Damaged`], [`Error::Unsupported`], [`Error::Types`] and
     /// [`Error::Several`] for what the file is not; [`Error::Index`] from the build.
     fn load(&self, device: &Device, path: impl AsRef<Path>) -> Result<Self::Loaded> {
-        self.load_from(device, &open(path)?)
+        in_file(path, |file| self.load_from(device, file))
     }
 
     /// Builds an index on a device, with the builder's options, over the pairs of a file whose bytes `file` reads: on
@@ -170,7 +172,7 @@ pub trait FromFile: Sized {
     /// # Errors
     /// As [`Load::load`].
     fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-        Self::load_from(device, &open(path)?)
+        in_file(path, |file| Self::load_from(device, file))
     }
 
     /// Loads an index onto a device from a file whose bytes `file` reads, wherever they are. Otherwise like [`FromFile::load`].
@@ -254,15 +256,16 @@ where
 /// [`NotDistinct`](lanetree_frame::Error::NotDistinct) unless the keys ascend strictly, and with
 /// [`LengthMismatch`](lanetree_frame::Error::LengthMismatch) unless there is one value per key.
 pub fn write_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>, keys: &[K], values: &[V]) -> Result<()> {
-    Contents { keys: keys.into(), values: values.into(), has_several: false, note: String::new() }.write(path)
+    prepare_pairs(keys, values, || Replacement::begin(path.as_ref()))?.commit().map(drop)
 }
 
-/// [`write_pairs`], but not in its place yet: the contents alone are on disk.
-fn prepare_pairs<K: AnyKey, V: Value>(path: &Path, keys: &[K], values: &[V]) -> Result<Replacement> {
-    let (keys, values) = (keys.into(), values.into());
-    let prepared = Contents { keys, values, has_several: false, note: String::new() }.prepare(path)?;
-    prepared.sync()?;
-    Ok(prepared)
+/// [`write_pairs`] to a file that is to be put in its place.
+fn prepare_pairs<K: AnyKey, V: Value>(
+    keys: &[K],
+    values: &[V],
+    begin: impl FnOnce() -> Result<Replacement>,
+) -> Result<Replacement> {
+    Contents { keys: keys.into(), values: values.into(), has_several: false, note: String::new() }.prepare(begin)
 }
 
 /// All that a file of pairs has.
@@ -299,11 +302,11 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
     /// # Errors
     /// As [`write_pairs`], where keys may be equal if they may occur several times; [`Error::NoteTooLong`].
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.prepare(path.as_ref())?.commit().map(drop)
+        self.prepare(|| Replacement::begin(path.as_ref()))?.commit().map(drop)
     }
 
-    /// Writes them to a temporary file in the folder of the path.
-    fn prepare(&self, path: &Path) -> Result<Replacement> {
+    /// Checks them, begins a file and writes them to it. It is to be put in place.
+    fn prepare(&self, begin: impl FnOnce() -> Result<Replacement>) -> Result<Replacement> {
         let (keys, values) = (&*self.keys, &*self.values);
         if keys.len() != values.len() {
             return Err(lanetree_frame::Error::LengthMismatch { keys: keys.len(), values: values.len() }.into());
@@ -319,7 +322,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
         }
         let flags = if self.has_several { SEVERAL } else { 0 };
         let header = Header::of::<K, V>(MAGIC, flags, keys.len() as u64)?.with_note(&self.note)?;
-        write(path, header, [bytes_of(keys), bytes_of(values)])
+        write(begin()?, header, [bytes_of(keys), bytes_of(values)])
     }
 
     /// Reads all pairs of a file, of an index or of a multi-map, into main memory, and verifies its checksums.
@@ -327,11 +330,12 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
     /// # Errors
     /// As [`read_pairs`].
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        let file = open(path)?;
-        let reader = Reader::new::<K, V>(&file)?;
-        let (keys, values) = reader.to_vecs()?;
-        let (has_several, note) = (reader.has_several(), reader.note());
-        Ok(Self { keys: keys.into(), values: values.into(), has_several, note })
+        in_file(path, |file| {
+            let reader = Reader::new::<K, V>(file)?;
+            let (keys, values) = reader.to_vecs()?;
+            let (has_several, note) = (reader.has_several(), reader.note());
+            Ok(Self { keys: keys.into(), values: values.into(), has_several, note })
+        })
     }
 }
 
@@ -340,7 +344,7 @@ impl<K: AnyKey, V: Value> Contents<'_, K, V> {
 /// # Errors
 /// As [`Load::load`], without the errors of a build.
 pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>, Vec<V>)> {
-    reader_of::<K, V>(&open(path)?)?.to_vecs()
+    in_file(path, |file| reader_of::<K, V>(file)?.to_vecs())
 }
 
 /// The names of the types of a file's keys and values (`"u64"`, `"f64"`, `"()"` and so on), which say how it is to be loaded.
@@ -348,17 +352,20 @@ pub fn read_pairs<K: AnyKey, V: Value>(path: impl AsRef<Path>) -> Result<(Vec<K>
 /// # Errors
 /// [`Error::Io`]; [`Error::Damaged`] and [`Error::Unsupported`], as far as the header shows that.
 pub fn types_of(path: impl AsRef<Path>) -> Result<[String; 2]> {
-    format::read_names(&open(path)?)
+    in_file(path, |file| format::read_names(file))
 }
 
 /// A file of pairs whose keys ascend strictly.
 fn reader_of<K: AnyKey, V: Value>(file: &dyn ReadAt) -> Result<Reader<'_>> {
     let reader = Reader::new::<K, V>(file)?;
-    if reader.has_several() { Err(Error::Several) } else { Ok(reader) }
+    if reader.has_several() { Err(Error::Several { path: None }) } else { Ok(reader) }
 }
 
-fn open(path: impl AsRef<Path>) -> Result<File> {
-    File::open(path).map_err(|source| Error::Io { action: "opening the file", source })
+/// Reads the file of a path, which errors name.
+fn in_file<T>(path: impl AsRef<Path>, read: impl FnOnce(&File) -> Result<T>) -> Result<T> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(io_error("opening the file", path))?;
+    read(&file).map_err(|error| error.in_file(path))
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
 //! A file of pairs, and the batches of operations since.
 
-use crate::disk::{self, Replacement};
-use crate::error::{Error, Result, Section, check_checksum, damaged, io_error};
-use crate::format::{ALIGNMENT, Header, bytes_of, bytes_of_mut, len_of, read_header_of, wide_at, word_at};
-use crate::{build, prepare_pairs, read_pairs, uploaded, write_pairs};
+use crate::disk::{self, Folder, Replacement};
+use crate::error::{Error, Result, Section, check_checksum, damaged, io_error, not_read};
+use crate::format::{
+    ALIGNMENT, Header, MAGIC, NUMBER, bytes_of, bytes_of_mut, len_of, read_header_of, wide_at, word_at,
+};
+use crate::{build, prepare_pairs, reader_of, uploaded};
 use core::fmt;
 use core::marker::PhantomData;
 use crc32c::crc32c;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::room::{make_room, with_room, zeroed};
 use lanetree_frame::{AnyKey, Device, IndexBuilder, NetChange, Op, Value, fold};
+use rustix::fs::OFlags;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -25,6 +29,8 @@ const BATCH_HEADER: usize = 32;
 const BATCH_ALIGNMENT: u64 = 8;
 /// Bytes that are searched at a time.
 const SEARCHED: u64 = 1 << 20;
+/// Generations and the first batch's number are below this, so that those after them are numbers, too.
+const NUMBERS: u64 = 1 << 63;
 
 /// When a batch is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +86,8 @@ pub struct Opened<K: AnyKey, V: Value> {
 ///
 /// The caller applies a batch to the index and appends it to the log, in either order. [`Log::append`] costs a write of the
 /// batch, and a sync if it is asked for. [`Log::open`] and [`Log::load`] replay the batches; [`Log::compact`] makes them part of
-/// a new base, or [`Log::begin_compaction`] while others are appended. One log at a time has the folder open, in all processes. `docs/format.md` draws the files.
+/// a new base, or [`Log::begin_compaction`] while others are appended. One log at a time has the folder open, in all processes; it
+/// works in that folder, also after it was renamed. `docs/format.md` draws the files.
 ///
 /// ```
 /// use lanetree::files::{Durability, Log};
@@ -101,9 +108,8 @@ pub struct Opened<K: AnyKey, V: Value> {
 /// # }
 /// ```
 pub struct Log<K: AnyKey, V: Value> {
-    folder: PathBuf,
-    /// The folder, locked. A compaction that has been begun has it, too.
-    lock: Arc<File>,
+    /// Locked. All is done in it by its descriptor. A compaction that has been begun has it, too.
+    folder: Arc<Folder>,
     /// Of several bases the one with the highest number counts.
     generation: u64,
     file: File,
@@ -125,32 +131,32 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// Returns when the log is on disk.
     ///
     /// # Errors
-    /// As [`write_pairs`]; [`Error::Io`] if the folder has a log or is in use. After an error the folder has no log, except
-    /// where syncing it fails.
+    /// As [`write_pairs`](crate::write_pairs); [`Error::Io`] if the folder is in use, or has a log or another file with a name of a
+    /// log's files. After an error the folder has no log, except where syncing it fails.
     pub fn create(folder: impl AsRef<Path>, keys: &[K], values: &[V]) -> Result<Self> {
-        let folder = folder.as_ref();
-        match fs::create_dir(folder) {
-            Ok(()) => disk::sync_folder(folder)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(io_error("creating the log's folder")(error)),
+        let path = folder.as_ref();
+        let is_new = match fs::create_dir(path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(io_error("creating the log's folder", path)(error)),
+        };
+        let folder = Arc::new(Folder::open(path)?);
+        if is_new {
+            folder.parent()?.sync()?;
         }
-        let lock = lock(folder)?;
-        if newest(folder)?.is_some() {
-            let exists = io::Error::new(io::ErrorKind::AlreadyExists, "the folder has a log: open it");
-            return Err(io_error("creating a log")(exists));
-        }
-        let file = begin::<K, V>(folder, 0, 0, &[])?;
-        write_pairs(base_path(folder, 0), keys, values)?;
-        Ok(Self::new(folder, lock, (0, file), (ALIGNMENT, 0)))
+        folder.try_lock()?;
+        check_has_none(&folder)?;
+        let file = begin::<K, V>(&folder, (0, 0), None, &[])?;
+        prepare_pairs(keys, values, || Replacement::begin_in(&folder, &Kind::Base.name(0), None))?.commit()?;
+        Ok(Self::new(folder, (0, file), (ALIGNMENT, 0)))
     }
 
-    fn new(folder: &Path, lock: File, (generation, file): (u64, File), (end, next): (u64, u64)) -> Self {
+    fn new(folder: Arc<Folder>, (generation, file): (u64, File), (end, next): (u64, u64)) -> Self {
         Self {
-            folder: folder.to_owned(),
-            lock: Arc::new(lock),
+            path: folder.path().join(Kind::Batches.name(generation)),
+            folder,
             generation,
             file,
-            path: log_path(folder, generation),
             end,
             next,
             synced: next,
@@ -167,29 +173,28 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// later batch says, is an error. So of batches that were synced, only the last one may be cut off if it is damaged later.
     ///
     /// # Errors
-    /// As [`read_pairs`], and [`Error::Damaged`] for the file of batches; [`Error::Io`] if the folder has no log, or another
-    /// [`Log`] has it open. The files are as they were.
+    /// As [`read_pairs`](crate::read_pairs), and [`Error::Damaged`] for the file of batches; [`Error::Io`] if the folder has no
+    /// log, or another [`Log`] has it open. The files are as they were.
     pub fn open(folder: impl AsRef<Path>) -> Result<Opened<K, V>> {
-        let folder = folder.as_ref();
-        let lock = lock(folder)?;
-        let Some(generation) = newest(folder)? else {
-            return Err(io_error("opening a log")(io::Error::new(
-                io::ErrorKind::NotFound,
-                "the folder has no base file",
-            )));
+        let folder = Arc::new(Folder::open(folder.as_ref())?);
+        folder.try_lock()?;
+        let Some(generation) = newest(&folder)? else {
+            let none = io::Error::new(io::ErrorKind::NotFound, "the folder has no base file: create a log there");
+            return Err(io_error("opening a log", folder.path())(none));
         };
-        let path = log_path(folder, generation);
-        let file =
-            File::options().read(true).write(true).open(&path).map_err(io_error("opening the file of batches"))?;
-        let batches = Batches::<K, V>::read(&file, len_of(&file)?)?;
-        let (keys, values) = batches.applied_to(&base_path(folder, generation))?;
+        let pairs = Base::open(&folder, generation)?.read()?;
+        let file = folder.open_file(&Kind::Batches.name(generation), OFlags::RDWR)?;
+        let path = folder.path().join(Kind::Batches.name(generation));
+        let read = || Batches::<K, V>::read(&file, len_of(&file)?);
+        let batches = read().map_err(|error| error.in_file(&path))?;
+        let (keys, values) = batches.applied_to(pairs)?;
         if batches.torn.is_some() {
             disk::set_len(&file, &path, batches.end)?;
         }
         // What was replayed is there the next time, too.
         disk::sync(&file, &path)?;
-        remove_others(folder, generation);
-        let log = Self::new(folder, lock, (generation, file), (batches.end, batches.next));
+        remove_others(&folder, generation);
+        let log = Self::new(folder, (generation, file), (batches.end, batches.next));
         let replay = Replay { batches: batches.count, ops: batches.ops.len() as u64, torn: batches.torn };
         Ok(Opened { log, keys, values, replay })
     }
@@ -257,7 +262,8 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// batches.
     ///
     /// # Errors
-    /// As [`Log::open`], and [`Error::LogFailed`] or [`Error::Forked`]: the log is as it was, unless [`Log::is_failed`].
+    /// As [`Log::open`], and [`Error::LogFailed`] or [`Error::Forked`]; [`Error::Io`], too, if a file that is not the log's has a
+    /// name that it needs. The log is as it was, unless [`Log::is_failed`].
     pub fn compact(&mut self) -> Result<()> {
         let compacted = self.begin_compaction()?.run()?;
         self.finish_compaction(compacted)
@@ -290,14 +296,13 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// [`Error::Io`]; [`Error::LogFailed`], [`Error::Forked`]; [`Error::CompactionBegun`].
     pub fn begin_compaction(&mut self) -> Result<Compaction<K, V>> {
         self.check()?;
-        if Arc::strong_count(&self.lock) > 1 {
-            return Err(Error::CompactionBegun);
+        if Arc::strong_count(&self.folder) > 1 {
+            return Err(Error::CompactionBegun { folder: self.folder.path().to_owned() });
         }
         Ok(Compaction {
-            lock: self.lock.clone(),
             folder: self.folder.clone(),
             generation: self.generation,
-            file: self.file.try_clone().map_err(io_error("opening the file of batches again"))?,
+            file: self.file.try_clone().map_err(io_error("opening again the file of batches", &self.path))?,
             end: self.end,
             next: self.next,
             types: PhantomData,
@@ -308,24 +313,26 @@ impl<K: AnyKey, V: Value> Log<K, V> {
     /// are on disk, these batches too; then it removes the old files. Takes as long as these batches are copied.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::LogFailed`], [`Error::Forked`]; [`Error::OtherLog`]: the log is as it was, unless [`Log::is_failed`].
+    /// [`Error::Io`], also if a file that is not the log's has a name that it needs; [`Error::LogFailed`], [`Error::Forked`];
+    /// [`Error::OtherLog`]: the log is as it was, unless [`Log::is_failed`].
     pub fn finish_compaction(&mut self, compacted: Compacted<K, V>) -> Result<()> {
         self.check()?;
-        let Compacted { base, lock, end, next, .. } = compacted;
-        if !Arc::ptr_eq(&lock, &self.lock) {
-            return Err(Error::OtherLog);
+        let Compacted { base, folder, end, next, .. } = compacted;
+        if !Arc::ptr_eq(&folder, &self.folder) {
+            return Err(Error::OtherLog { folder: folder.path().to_owned() });
         }
         let generation = self.generation + 1;
         let mut later = zeroed::<u8>((self.end - end) as usize)?;
-        self.file.read_exact_at(&mut later, end).map_err(io_error("reading the file of batches"))?;
+        self.file.read_exact_at(&mut later, end).map_err(io_error("reading the file", &self.path))?;
+        check_is_free(&folder, generation)?;
         // The batches' file first: it does not count without the base.
-        let file = begin::<K, V>(&self.folder, generation, next, &later)?;
+        let file = begin::<K, V>(&folder, (generation, next), Some(&self.file), &later)?;
         if let Err(error) = base.commit() {
             // The next open may find the new base, and would not see batches that were appended to the old file.
-            self.is_failed = base_path(&self.folder, generation).try_exists().unwrap_or(true);
+            self.is_failed = folder.may_have(&Kind::Base.name(generation));
             return Err(error);
         }
-        self.path = log_path(&self.folder, generation);
+        self.path = folder.path().join(Kind::Batches.name(generation));
         (self.generation, self.file, self.synced) = (generation, file, self.next);
         self.end = ALIGNMENT + later.len() as u64;
         remove_others(&self.folder, generation);
@@ -350,8 +357,10 @@ impl<K: AnyKey, V: Value> Log<K, V> {
 
     fn check(&self) -> Result<()> {
         match self.is_failed {
-            true => Err(Error::LogFailed),
-            false if self.process != std::process::id() => Err(Error::Forked { process: self.process }),
+            true => Err(Error::LogFailed { folder: self.folder.path().to_owned() }),
+            false if self.process != std::process::id() => {
+                Err(Error::Forked { folder: self.folder.path().to_owned(), process: self.process })
+            }
             false => Ok(()),
         }
     }
@@ -359,14 +368,13 @@ impl<K: AnyKey, V: Value> Log<K, V> {
 
 impl<K: AnyKey, V: Value> fmt::Debug for Log<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Log<{}, {}>[{} batches, in {}]", K::NAME, V::NAME, self.next, self.folder.display())
+        write!(f, "Log<{}, {}>[{} batches, in {}]", K::NAME, V::NAME, self.next, self.folder.path().display())
     }
 }
 
 /// The batches of a log up to some moment, which are to be in a new base: [`Log::begin_compaction`].
 pub struct Compaction<K: AnyKey, V: Value> {
-    lock: Arc<File>,
-    folder: PathBuf,
+    folder: Arc<Folder>,
     generation: u64,
     file: File,
     /// Where the first batch that is not part of it begins, and its sequence number.
@@ -382,22 +390,29 @@ impl<K: AnyKey, V: Value> Compaction<K, V> {
     /// # Errors
     /// As [`Log::open`]: the log is as it was.
     pub fn run(self) -> Result<Compacted<K, V>> {
-        let Self { lock, folder, generation, file, end, next, types } = self;
-        let batches = Batches::<K, V>::read(&file, end)?;
-        if let Some(torn) = &batches.torn {
-            // This log has written it as a whole.
-            return Err(damaged(Section::Batch(torn.batch), torn.offset, "a batch", ("whole", &torn.reason)));
-        }
-        let (keys, values) = batches.applied_to(&base_path(&folder, generation))?;
-        let base = prepare_pairs(&base_path(&folder, generation + 1), &keys, &values)?;
-        Ok(Compacted { base, lock, end, next, types })
+        let Self { folder, generation, file, end, next, types } = self;
+        let read = || {
+            let batches = Batches::<K, V>::read(&file, end)?;
+            match &batches.torn {
+                // This log has written it as a whole.
+                Some(torn) => Err(damaged(Section::Batch(torn.batch), torn.offset, "a batch", ("whole", &torn.reason))),
+                None => Ok(batches),
+            }
+        };
+        let batches = read().map_err(|error| error.in_file(folder.path().join(Kind::Batches.name(generation))))?;
+        let old = Base::open(&folder, generation)?;
+        let (keys, values) = batches.applied_to(old.read()?)?;
+        let begin = || Replacement::begin_in(&folder, &Kind::Base.name(generation + 1), Some(&old.file));
+        let base = prepare_pairs(&keys, &values, begin)?;
+        base.sync()?;
+        Ok(Compacted { base, folder, end, next, types })
     }
 }
 
 /// A new base that is not in its place yet: [`Log::finish_compaction`] puts it there. If it is dropped, the log stays as it is.
 pub struct Compacted<K: AnyKey, V: Value> {
     base: Replacement,
-    lock: Arc<File>,
+    folder: Arc<Folder>,
     end: u64,
     next: u64,
     types: PhantomData<fn() -> (K, V)>,
@@ -405,7 +420,14 @@ pub struct Compacted<K: AnyKey, V: Value> {
 
 impl<K: AnyKey, V: Value> fmt::Debug for Compaction<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Compaction<{}, {}>[up to batch {}, in {}]", K::NAME, V::NAME, self.next, self.folder.display())
+        write!(
+            f,
+            "Compaction<{}, {}>[up to batch {}, in {}]",
+            K::NAME,
+            V::NAME,
+            self.next,
+            self.folder.path().display()
+        )
     }
 }
 
@@ -415,57 +437,124 @@ impl<K: AnyKey, V: Value> fmt::Debug for Compacted<K, V> {
     }
 }
 
-fn base_path(folder: &Path, generation: u64) -> PathBuf {
-    folder.join(format!("{generation}.base"))
+/// A file of a log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Base,
+    Batches,
 }
 
-fn log_path(folder: &Path, generation: u64) -> PathBuf {
-    folder.join(format!("{generation}.log"))
-}
-
-/// Nobody else may have the log open.
-fn lock(folder: &Path) -> Result<File> {
-    let file = File::open(folder).map_err(io_error("opening the log's folder"))?;
-    file.try_lock()
-        .map_err(io::Error::from)
-        .map_err(io_error("locking the log's folder, which may be open elsewhere"))?;
-    Ok(file)
-}
-
-/// The generation and the kind of each file of a log in a folder.
-fn files(folder: &Path) -> Result<Vec<(u64, String)>> {
-    let reading = io_error("reading the log's folder");
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(&reading)? {
-        let name = entry.map_err(&reading)?.file_name();
-        let parts = name.to_str().and_then(|name| name.split_once('.'));
-        if let Some((generation, kind @ ("base" | "log"))) = parts
-            && let Ok(generation) = generation.parse()
-        {
-            files.push((generation, kind.to_owned()));
+impl Kind {
+    const fn parts(self) -> (&'static str, [u8; 8]) {
+        match self {
+            Self::Base => ("base", MAGIC),
+            Self::Batches => ("log", LOG_MAGIC),
         }
     }
-    Ok(files)
+
+    fn name(self, generation: u64) -> String {
+        format!("{generation}.{}", self.parts().0)
+    }
+
+    /// What a log gives this name to, if it gives it to anything.
+    fn of(name: &OsStr) -> Option<(u64, Self)> {
+        let name = name.to_str()?;
+        let generation = name.split_once('.')?.0.parse().ok().filter(|&generation: &u64| generation < NUMBERS)?;
+        let kind = [Self::Base, Self::Batches].into_iter().find(|kind| kind.name(generation) == name)?;
+        Some((generation, kind))
+    }
+
+    /// The file of this name, if a log may have written it: it begins as such a file does.
+    fn own(self, folder: &Folder, generation: u64) -> Option<File> {
+        folder.file_with(&self.name(generation), self.parts().1)
+    }
+}
+
+/// The files in a folder that have names of a log's files.
+fn files(folder: &Folder) -> Result<impl Iterator<Item = (u64, Kind)>> {
+    Ok(folder.names()?.into_iter().filter_map(|name| Kind::of(&name)))
 }
 
 /// The newest generation that has a base.
-fn newest(folder: &Path) -> Result<Option<u64>> {
-    Ok(files(folder)?.into_iter().filter(|(_, kind)| kind == "base").map(|file| file.0).max())
+fn newest(folder: &Folder) -> Result<Option<u64>> {
+    Ok(files(folder)?.filter(|file| file.1 == Kind::Base).map(|file| file.0).max())
+}
+
+/// Nothing in a folder would be overwritten, or taken for part of a log that is created there.
+fn check_has_none(folder: &Folder) -> Result<()> {
+    let mut found = None;
+    for (generation, kind) in files(folder)? {
+        match (kind, kind.own(folder, generation)) {
+            (Kind::Base, Some(_)) => {
+                let exists = io::Error::new(io::ErrorKind::AlreadyExists, "the folder has a log: open it");
+                let base = folder.path().join(kind.name(generation));
+                return Err(io_error("creating a log beside the base", base)(exists));
+            }
+            // A create that was cut off has left it.
+            (Kind::Batches, Some(file)) if generation == 0 && len_of(&file)? == ALIGNMENT => {}
+            _ => found = Some(kind.name(generation)),
+        }
+    }
+    found.map_or(Ok(()), |name| Err(is_taken(folder, &name)))
+}
+
+/// A compaction overwrites nothing but what one that failed has left.
+fn check_is_free(folder: &Folder, generation: u64) -> Result<()> {
+    if generation >= NUMBERS {
+        let none = "no number is left for a new base: create a log from the pairs in another folder";
+        return Err(io_error("compacting the log", folder.path())(io::Error::new(io::ErrorKind::InvalidData, none)));
+    }
+    let [base, batches] = [Kind::Base, Kind::Batches].map(|kind| kind.name(generation));
+    if folder.may_have(&base) {
+        return Err(is_taken(folder, &base));
+    }
+    if folder.may_have(&batches) && Kind::Batches.own(folder, generation).is_none() {
+        return Err(is_taken(folder, &batches));
+    }
+    Ok(())
+}
+
+fn is_taken(folder: &Folder, name: &str) -> Error {
+    let why = "the log needs this name, but the file is not the log's: move it to another folder";
+    io_error("writing the file", folder.path().join(name))(io::Error::new(io::ErrorKind::AlreadyExists, why))
 }
 
 /// Removes what a compaction, complete or not, has left. If that fails, the next open tries again.
-fn remove_others(folder: &Path, generation: u64) {
-    for (other, kind) in files(folder).unwrap_or_default() {
-        if other != generation {
-            let _ = disk::remove(&folder.join(format!("{other}.{kind}")));
+fn remove_others(folder: &Folder, generation: u64) {
+    for (other, kind) in files(folder).into_iter().flatten() {
+        if other != generation && kind.own(folder, other).is_some() {
+            let _ = folder.remove(kind.name(other));
         }
     }
 }
 
-/// A file of batches, the first of which has this number.
-fn begin<K: AnyKey, V: Value>(folder: &Path, generation: u64, first: u64, batches: &[u8]) -> Result<File> {
+/// A base that is open, and its path for messages.
+struct Base {
+    file: File,
+    path: PathBuf,
+}
+
+impl Base {
+    fn open(folder: &Folder, generation: u64) -> Result<Self> {
+        let name = Kind::Base.name(generation);
+        Ok(Self { file: folder.open_file(&name, OFlags::RDONLY)?, path: folder.path().join(name) })
+    }
+
+    fn read<K: AnyKey, V: Value>(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let read = || reader_of::<K, V>(&self.file)?.to_vecs();
+        read().map_err(|error| error.in_file(&self.path))
+    }
+}
+
+/// A generation's file of batches, the first of which has the number `first`. It gets the mode of another one.
+fn begin<K: AnyKey, V: Value>(
+    folder: &Arc<Folder>,
+    (generation, first): (u64, u64),
+    like: Option<&File>,
+    batches: &[u8],
+) -> Result<File> {
     let header = Header::of::<K, V>(LOG_MAGIC, 0, first)?;
-    let mut file = Replacement::begin(&log_path(folder, generation))?;
+    let mut file = Replacement::begin_in(folder, &Kind::Batches.name(generation), like)?;
     file.write(0, &header.encode(0))?;
     if !batches.is_empty() {
         file.write(ALIGNMENT, batches)?;
@@ -556,6 +645,10 @@ impl<K: AnyKey, V: Value> Batches<K, V> {
     fn read(file: &File, len: u64) -> Result<Self> {
         let (header, _) = read_header_of::<K, V>(file, len, (LOG_MAGIC, Section::LogHeader, 0))?;
         let first = header.number();
+        if first >= NUMBERS {
+            let what = "the number of the first batch";
+            return Err(damaged(Section::LogHeader, NUMBER as u64, what, (format!("below {NUMBERS}"), first)));
+        }
         let mut all = Self { ops: Vec::new(), count: 0, end: ALIGNMENT, next: first, torn: None };
         while all.end < len {
             match all.read_batch(file, len) {
@@ -582,7 +675,7 @@ impl<K: AnyKey, V: Value> Batches<K, V> {
             return Err(damaged(section, start, "the file's length", (format!("{header_end} at least"), len)));
         }
         let mut header = [0; BATCH_HEADER];
-        file.read_exact_at(&mut header, start).map_err(io_error("reading a batch"))?;
+        file.read_exact_at(&mut header, start).map_err(not_read("reading a batch of the file"))?;
         if word_at(&header, 0) != BATCH_MAGIC {
             let [expected, found] = [BATCH_MAGIC, word_at(&header, 0)].map(|word| format!("{word:#010x}"));
             return Err(damaged(section, start, "what a batch begins with", (expected, found)));
@@ -603,7 +696,7 @@ impl<K: AnyKey, V: Value> Batches<K, V> {
             ));
         }
         let mut body = zeroed::<u8>((end - header_end) as usize)?;
-        file.read_exact_at(&mut body, header_end).map_err(io_error("reading a batch"))?;
+        file.read_exact_at(&mut body, header_end).map_err(not_read("reading a batch of the file"))?;
         check_checksum(section, header_end, checksum, &body)?;
         let count = count as usize;
         let (mut keys, mut values) = (zeroed::<K>(count)?, zeroed::<V>(count)?);
@@ -626,8 +719,7 @@ impl<K: AnyKey, V: Value> Batches<K, V> {
     }
 
     /// The pairs of a base after all batches.
-    fn applied_to(&self, base: &Path) -> Result<(Vec<K>, Vec<V>)> {
-        let (keys, values) = read_pairs::<K, V>(base)?;
+    fn applied_to(&self, (keys, values): (Vec<K>, Vec<V>)) -> Result<(Vec<K>, Vec<V>)> {
         if self.ops.is_empty() {
             return Ok((keys, values));
         }
@@ -671,7 +763,7 @@ fn was_synced(file: &File, start: u64, len: u64, number: u64) -> Result<bool> {
     let mut bytes = zeroed::<u8>((SEARCHED + header).min(len - start) as usize)?;
     while at + header <= len {
         let part = &mut bytes[..(len - at).min(SEARCHED + header) as usize];
-        file.read_exact_at(part, at).map_err(io_error("reading a batch"))?;
+        file.read_exact_at(part, at).map_err(not_read("reading a batch of the file"))?;
         for bytes in part.windows(BATCH_HEADER).step_by(BATCH_ALIGNMENT as usize) {
             if BatchHeader::decode(bytes).is_some_and(|later| later.number > number && later.synced > number) {
                 return Ok(true);

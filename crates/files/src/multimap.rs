@@ -1,5 +1,6 @@
 //! Files of multi-maps: sorted pairs, in which a key may occur several times.
 
+use crate::disk::Replacement;
 use crate::format::{self, Header, MAGIC, Reader, SEVERAL};
 use crate::{FromFile, ReadAt, Result, Save, of};
 use lanetree_frame::room::with_room;
@@ -17,7 +18,8 @@ impl<K: AnyKey, V: Word> Save<of::MultiMap> for MultiMap<K, V> {
             keys.push(key);
             values.push(value);
         }
-        format::write(path.as_ref(), header, [format::bytes_of(&keys), format::bytes_of(&values)])?.commit().map(drop)
+        let file = Replacement::begin(path.as_ref())?;
+        format::write(file, header, [format::bytes_of(&keys), format::bytes_of(&values)])?.commit().map(drop)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Files of byte strings.
 
 use crate::format::{self, Reader};
-use crate::{Error, Result, open};
+use crate::{Error, Result, in_file};
 use lanetree_frame::byte_keys::show;
 use lanetree_frame::{ByteKeys, ByteKeysBuf, Value};
 use std::path::Path;
@@ -46,7 +46,7 @@ pub fn write_strings<'k, V: Value>(path: impl AsRef<Path>, keys: impl Into<ByteK
 /// # Errors
 /// As [`read_pairs`](crate::read_pairs).
 pub fn read_strings<V: Value>(path: impl AsRef<Path>) -> Result<(ByteKeysBuf, Vec<V>)> {
-    Reader::of_strings::<V>(&open(path)?)?.read_strings()
+    in_file(path, |file| Reader::of_strings::<V>(file)?.read_strings())
 }
 
 #[cfg(feature = "cuart")]

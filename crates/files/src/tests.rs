@@ -6,6 +6,7 @@ mod kinds;
 mod log;
 mod replace;
 
+use crate::disk::Replacement;
 use crate::format::{Header, MAGIC, Writer};
 use crate::{
     Error, FromFile, Load, ReadAt, Save, Section, read_pairs, read_strings, types_of, write_pairs, write_strings,
@@ -35,7 +36,7 @@ fn what_one_index_saves_another_one_loads() {
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     let other = LaneTree::<u64, u32>::builder().load(&host, &path);
-    assert!(matches!(other, Err(Error::Types { keys, values }) if keys == "i64" && values == "u32"));
+    assert!(matches!(other, Err(Error::Types { keys, values, .. }) if keys == "i64" && values == "u32"));
 }
 
 /// A file in memory, whose sections are read at once or by MiB.
@@ -136,8 +137,8 @@ fn multi_maps_are_saved_and_loaded_with_the_order_of_values() {
         assert!(loaded.iter().map(Result::unwrap).eq(map.iter().map(Result::unwrap)));
         assert_eq!((loaded.len(), loaded.keys_len()), (map.len(), map.keys_len()));
         assert_eq!(types_of(&path).unwrap(), ["i64", "u32"]);
-        assert!(matches!(LaneTree::<i64, u32>::builder().load(&host, &path), Err(Error::Several)));
-        assert!(matches!(read_pairs::<i64, u32>(&path), Err(Error::Several)));
+        assert!(matches!(LaneTree::<i64, u32>::builder().load(&host, &path), Err(Error::Several { .. })));
+        assert!(matches!(read_pairs::<i64, u32>(&path), Err(Error::Several { .. })));
     }
     // An index's file is one of a multi-map with one value per key.
     write_pairs(&path, &[1_i64, 2], &[10_u32, 20]).unwrap();
@@ -227,7 +228,7 @@ fn trees_of_byte_strings_are_saved_and_loaded_after_changes_too() {
         }
     }
     assert!(
-        matches!(Cuart::<u64>::load(&Device::host(), &path), Err(Error::Types { keys, values }) if keys == "bytes" && values == "u32")
+        matches!(Cuart::<u64>::load(&Device::host(), &path), Err(Error::Types { keys, values, .. }) if keys == "bytes" && values == "u32")
     );
     assert!(matches!(read_pairs::<u64, u32>(&path), Err(Error::Types { .. })));
     write_pairs(&path, &[1_u64], &[1_u32]).unwrap();
@@ -284,13 +285,20 @@ fn hb_trees_of_every_structure_are_filled_window_by_window() {
     keys[window] = window as u32 - 1;
     let header = Header::of::<u32, ()>(MAGIC, 0, keys.len() as u64).unwrap();
     let header32 = Header::of::<u32, u32>(MAGIC, 0, keys.len() as u64).unwrap();
-    crate::format::write(&path, header, [bytemuck::cast_slice(&keys), &[]]).unwrap().commit().unwrap();
-    let offset = 4096 + 4 * window as u64;
-    assert!(matches!(read_pairs::<u32, ()>(&path), Err(Error::Damaged { offset: at, .. }) if at == offset));
-    crate::format::write(&path, header32, [bytemuck::cast_slice(&keys), bytemuck::cast_slice(&keys)])
+    crate::format::write(Replacement::begin(&path).unwrap(), header, [bytemuck::cast_slice(&keys), &[]])
         .unwrap()
         .commit()
         .unwrap();
+    let offset = 4096 + 4 * window as u64;
+    assert!(matches!(read_pairs::<u32, ()>(&path), Err(Error::Damaged { offset: at, .. }) if at == offset));
+    crate::format::write(
+        Replacement::begin(&path).unwrap(),
+        header32,
+        [bytemuck::cast_slice(&keys), bytemuck::cast_slice(&keys)],
+    )
+    .unwrap()
+    .commit()
+    .unwrap();
     let loaded = HbTree::<u32, u32>::builder().load(&Device::host(), &path);
     assert!(matches!(loaded, Err(Error::Damaged { offset: at, .. }) if at == offset));
 }
@@ -307,7 +315,7 @@ fn pairs_reach_a_device_piece_by_piece_and_are_checked() {
         let keys: Vec<u32> = (0..len).map(|i| 3 * i).collect();
         let values: Vec<u32> = keys.iter().map(|key| !key).collect();
         write_pairs(&path, &keys, &values).unwrap();
-        let file = crate::open(&path).unwrap();
+        let file = fs::File::open(&path).unwrap();
         let reader = Reader::new::<u32, u32>(&file).unwrap();
         let mut buffers = (device.alloc::<u32>(len as usize).unwrap(), device.alloc::<u32>(len as usize).unwrap());
         crate::upload::pairs(&reader, &device, &mut buffers).unwrap();
@@ -321,7 +329,7 @@ fn pairs_reach_a_device_piece_by_piece_and_are_checked() {
         let mut writer = Writer::begin(&path, header).unwrap();
         writer.push([bytemuck::cast_slice(&keys), bytemuck::cast_slice(&keys)]).unwrap();
         writer.finish().unwrap();
-        let file = crate::open(&path).unwrap();
+        let file = fs::File::open(&path).unwrap();
         let reader = Reader::new::<u32, u32>(&file).unwrap();
         let mut buffers = (device.alloc::<u32>(len as usize).unwrap(), device.alloc::<u32>(len as usize).unwrap());
         let error = crate::upload::pairs(&reader, &device, &mut buffers).unwrap_err();
@@ -334,7 +342,7 @@ fn pairs_reach_a_device_piece_by_piece_and_are_checked() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[4096..].iter_mut().step_by(1 << 20).for_each(|byte| *byte ^= 1);
     fs::write(&path, bytes).unwrap();
-    let file = crate::open(&path).unwrap();
+    let file = fs::File::open(&path).unwrap();
     let error = Reader::new::<u32, u32>(&file).and_then(|reader| {
         let mut buffers = (device.alloc::<u32>(len as usize).unwrap(), device.alloc::<u32>(len as usize).unwrap());
         crate::upload::pairs(&reader, &device, &mut buffers)

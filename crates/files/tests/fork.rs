@@ -18,7 +18,7 @@ fn a_child_does_not_write_where_its_parent_does() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let is_refused =
-            |result: Result<_, Error>| matches!(result, Err(Error::Forked { process }) if process == parent);
+            |result: Result<_, Error>| matches!(result, Err(Error::Forked { process, .. }) if process == parent);
         let is_right = is_refused(log.append(&[Op::Insert(30, 3)], Durability::Unsynced).map(drop))
             && is_refused(log.sync())
             && is_refused(log.begin_compaction().map(drop))

@@ -34,7 +34,7 @@
 //! * [`Device::emulated`]: the GPU's kernels, thread by thread, on a CPU that checks them (feature `emulator`, off by default).
 //!
 //! [`Device::best`] is the first GPU if there is one, else the CPU. Without feature `cuda` (off by default) it is always the
-//! CPU: print [`Device::why_no_gpu`]. [`primitives`] has the sorts, scans and merges that the indexes are built from.
+//! CPU: print [`Device::why_no_gpu`]. It warns on stderr, once, if there is a GPU that cannot be used. [`primitives`] has the sorts, scans and merges that the indexes are built from.
 //!
 //! ```
 //! use lanetree::{Device, LaneTree};
@@ -56,9 +56,10 @@
 //! ```
 //!
 //! # Features
+//! Lanetree is not published yet: depend on a copy of its repository.
 //! ```toml
 //! [dependencies]
-//! lanetree = { version = "0.1", features = ["cuda", "files"] }
+//! lanetree = { version = "0.1", path = "../lanetree/crates/lanetree", features = ["cuda", "files"] }
 //! ```
 //! | feature | what it gives | on by default? |
 //! |---|---|---|

@@ -542,6 +542,41 @@ mod tests {
     }
 
     #[test]
+    fn the_page_is_html_without_errors_and_its_plots_are_xml() {
+        use html5gum::Token;
+        // Elements that have no end.
+        const VOID: [&[u8]; 4] = [b"br", b"hr", b"img", b"meta"];
+        let rows = [json!({ "index": "<mine> & \"yours\" -- 'theirs'" })];
+        for html in [committed(), page(&store("my <own> --", &rows))] {
+            let (mut open, mut is_svg) = (Vec::new(), false);
+            for token in html5gum::Tokenizer::new(&html).flatten() {
+                match token {
+                    Token::Error(error) => panic!("{error:?}"),
+                    Token::StartTag(tag) => {
+                        is_svg |= &tag.name[..] == b"svg";
+                        // Only elements of SVG end where they begin.
+                        assert!(!tag.self_closing || is_svg, "{tag:?}");
+                        if !tag.self_closing && !VOID.contains(&&tag.name[..]) {
+                            open.push(tag.name.to_vec());
+                        }
+                    }
+                    Token::EndTag(tag) => {
+                        is_svg &= &tag.name[..] != b"svg";
+                        assert_eq!(open.pop().as_deref(), Some(&tag.name[..]), "within {open:?}");
+                    }
+                    _ => {}
+                }
+            }
+            assert!(open.is_empty(), "{open:?} have no end");
+            let plots = html.split("<svg").skip(1).map(|rest| rest.split("</svg>").next().unwrap());
+            for plot in plots {
+                let plot = format!("<svg{plot}</svg>");
+                roxmltree::Document::parse(&plot).unwrap_or_else(|error| panic!("{error}: {plot}"));
+            }
+        }
+    }
+
+    #[test]
     fn machines_of_a_card_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["a", "b", "c"].map(|name| folder.path().join(name).with_extension("json"));

@@ -12,7 +12,8 @@ use core::ptr::NonNull;
 #[cfg(feature = "check")]
 use lanetree_simt::LaunchReport;
 use lanetree_simt::{Entry, Instance};
-use std::sync::{Arc, OnceLock};
+use std::io::Write;
+use std::sync::{Arc, Once, OnceLock};
 
 /// A machine that holds buffers and, unless it is the host, runs kernels. Cheap to clone. Equal to its clones,
 /// including handles with a [`Pool`].
@@ -118,8 +119,24 @@ impl Device {
 
     /// The first GPU if one can be used, else the host. Without feature `cuda` (off by default) it is always the host: print
     /// [`Device::why_no_gpu`]. `Display` says which it is. A caller that must have a GPU calls [`Device::cuda`].
+    ///
+    /// If there is a GPU or a driver that cannot be used (its memory is full, say, or the driver does not match), the first call
+    /// in the process says so on stderr. A machine without them is no reason to. A caller that wants no such line takes
+    /// `Device::cuda(0).unwrap_or(Device::host())`.
     pub fn best() -> Self {
-        Self::cuda(0).unwrap_or_else(|error| Self { no_gpu: Some(Arc::new(error)), ..Self::host() })
+        static WARNING: Once = Once::new();
+        Self::cuda(0).unwrap_or_else(|error| Self::instead_of_gpu(error, &WARNING, &mut std::io::stderr()))
+    }
+
+    /// The host, because of an error of [`Device::cuda`]. Warns once.
+    fn instead_of_gpu(error: Error, warning: &Once, to: &mut dyn Write) -> Self {
+        if error.is_of_a_gpu() {
+            warning.call_once(|| {
+                // A program whose stderr is closed goes on.
+                let _ = writeln!(to, "lanetree: the GPU cannot be used, so the CPU does all work: {error}");
+            });
+        }
+        Self { no_gpu: Some(Arc::new(error)), ..Self::host() }
     }
 
     /// Why [`Device::best`] has given the host: the error of [`Device::cuda`]. `None` if it has given a GPU, and for devices that
@@ -394,5 +411,35 @@ impl fmt::Debug for Device {
             Some(error) => write!(f, "Device[{self}, as there is no GPU: {error}]"),
             None => write!(f, "Device[{self}]"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_cannot_be_used_is_a_warning_and_a_machine_without_one_is_none() {
+        let driver = |is_installed| Error::NoDriver { reason: "803".into(), is_installed };
+        let full = || Error::OutOfMemory { requested: 9, free: 1, total: 8, device: "X (cuda:0)".into() };
+        let refused = |code| Error::Cuda { action: "a".into(), code, name: "b".into(), message: "c".into() };
+        let old = Error::DriverTooOld { driver_version: (9, 0), needed: (12, 0) };
+        let hidden = Error::NoDevice { visible: Some("-1".into()) };
+        let none = [Error::CudaNotCompiled, Error::NoDevice { visible: None }, hidden, driver(false)];
+        let some = [full(), refused(2), refused(46), refused(999), old, driver(true)];
+        let is_warned = none.into_iter().map(|error| (error, false)).chain(some.into_iter().map(|error| (error, true)));
+        for (error, is_warned) in is_warned {
+            let (text, mut written) = (error.to_string(), Vec::new());
+            let device = Device::instead_of_gpu(error, &Once::new(), &mut written);
+            assert_eq!(device, Device::host());
+            assert_eq!(device.why_no_gpu().unwrap().to_string(), text);
+            let line = format!("lanetree: the GPU cannot be used, so the CPU does all work: {text}\n");
+            assert_eq!(String::from_utf8(written).unwrap(), if is_warned { line } else { String::new() });
+        }
+        let (once, mut written) = (Once::new(), Vec::new());
+        for _ in 0..3 {
+            Device::instead_of_gpu(full(), &once, &mut written);
+        }
+        assert_eq!(written.iter().filter(|&&byte| byte == b'\n').count(), 1, "once");
     }
 }

@@ -41,7 +41,10 @@ pub(crate) fn classify(code: i32, name: String, message: String, action: Action)
             // NO_DEVICE
             100 => Error::NoDevice { visible },
             // STUB_LIBRARY, SYSTEM_DRIVER_MISMATCH, COMPAT_NOT_SUPPORTED_ON_DEVICE
-            34 | 803 | 804 => Error::NoDriver { reason: format!("{name} ({code}), {message}") },
+            34 | 803 | 804 => {
+                // The stub library, which comes with the toolkit, is no driver.
+                Error::NoDriver { reason: format!("{name} ({code}), {message}"), is_installed: code != 34 }
+            }
             _ => cuda("starting the CUDA driver".into()),
         },
         Action::Allocate { requested, free, total, device } => match code {
@@ -150,7 +153,8 @@ mod tests {
         let start = || Action::Start { visible: None };
         assert!(matches!(error(100, start()), Error::NoDevice { visible: None }));
         for code in [34, 803, 804] {
-            assert!(matches!(error(code, start()), Error::NoDriver { .. }), "{code}");
+            let error = error(code, start());
+            assert!(matches!(error, Error::NoDriver { is_installed, .. } if is_installed == (code != 34)), "{code}");
         }
         assert!(matches!(error(999, start()), Error::Cuda { code: 999, .. }));
     }

@@ -21,6 +21,8 @@ crate::errors! {
         NoDriver {
             /// The message of the system's loader, or of the driver.
             reason: String,
+            /// Whether a driver is installed, one that does not match the kernel's module or the card, say.
+            is_installed: bool,
         },
 
         /// The driver works but finds no GPU.
@@ -142,12 +144,15 @@ crate::errors! {
 
         /// A pool's limit leaves no room for an allocation.
         #[error(
-            "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes: {in_use} are in use; drop buffers, or raise the limit"
+            "a pool of {device} with a limit of {limit} bytes has no room for {requested} bytes{}: {in_use} are in use; drop buffers, or raise the limit",
+            if block == requested { String::new() } else { format!(" ({block} when rounded up to a block)") }
         )]
         PoolLimit {
-            /// Bytes asked for, rounded up to a block.
+            /// Bytes asked for.
             requested: usize,
-            /// Bytes of the pool that are in use.
+            /// These, rounded up to a block: the pool has tried both.
+            block: usize,
+            /// Bytes of the pool that are in use, rounding included.
             in_use: usize,
             /// The pool's limit.
             limit: usize,
@@ -299,6 +304,17 @@ fn room(free: u64, total: u64) -> String {
     if total == 0 { String::new() } else { format!(": {free} of its {total} bytes are free") }
 }
 
+impl Error {
+    /// Whether it is of a GPU, or of a driver, that is there but cannot be used: more than a machine without one.
+    pub(crate) fn is_of_a_gpu(&self) -> bool {
+        match self {
+            Self::CudaNotCompiled | Self::NoDevice { .. } | Self::NoSuchDevice { .. } => false,
+            Self::NoDriver { is_installed, .. } => *is_installed,
+            _ => true,
+        }
+    }
+}
+
 /// Whether the driver has lost the context: every later call in the process returns the same code.
 pub(crate) fn loses_context(code: i32) -> bool {
     matches!(code, 214 | 220 | 700 | 702 | 710 | 714..=719)
@@ -338,8 +354,8 @@ mod tests {
                 "the CUDA driver finds no GPU (CUDA_VISIBLE_DEVICES is \"-1\"); does `nvidia-smi` list one?",
             ),
             (
-                Error::PoolLimit { requested: 9, in_use: 7, limit: 12, device: "X (cuda:0)".into() },
-                "a pool of X (cuda:0) with a limit of 12 bytes has no room for 9 bytes: 7 are in use; drop buffers, or raise the limit",
+                Error::PoolLimit { requested: 9, block: 512, in_use: 7, limit: 12, device: "X (cuda:0)".into() },
+                "a pool of X (cuda:0) with a limit of 12 bytes has no room for 9 bytes (512 when rounded up to a block): 7 are in use; drop buffers, or raise the limit",
             ),
             (
                 Error::CannotPin { bytes: 9, device: "X (cuda:0)".into(), reason: "words".into() },

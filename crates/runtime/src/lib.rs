@@ -8,7 +8,7 @@
 //! of it; [`Simd`] says which vector instructions the CPU has.
 //!
 //! [`Device::cuda`] never falls back: if the GPU cannot be used, it returns an [`Error`]. [`Device::best`] then takes the
-//! host, and [`Device::why_no_gpu`] has that error. Which pages an array has, it says.
+//! host, and [`Device::why_no_gpu`] has that error; it warns on stderr if there is a GPU. Which pages an array has, it says.
 //!
 //! ```
 //! # mod lanetree { pub use lanetree_runtime::{self as runtime, *}; }

@@ -94,9 +94,12 @@ fn a_limit_is_kept_and_both_numbers_are_named() {
         let device = pool.device();
         let kept = device.alloc::<u8>(4096).unwrap();
         let error = device.alloc::<u8>(6000).unwrap_err();
-        assert!(matches!(error, Error::PoolLimit { requested: 6144, in_use: 4096, limit: 10_000, .. }), "{error}");
+        assert!(
+            matches!(error, Error::PoolLimit { requested: 6000, block: 6144, in_use: 4096, limit: 10_000, .. }),
+            "{error}"
+        );
         let expected = format!(
-            "a pool of {device} with a limit of 10000 bytes has no room for 6144 bytes: 4096 are in use; drop buffers, or raise the limit"
+            "a pool of {device} with a limit of 10000 bytes has no room for 6000 bytes (6144 when rounded up to a block): 4096 are in use; drop buffers, or raise the limit"
         );
         assert_eq!(error.to_string(), expected);
         assert_eq!((pool.bytes_in_use(), pool.bytes_cached()), (4096, 0));
@@ -139,10 +142,13 @@ fn a_device_without_room_gets_back_what_is_cached_before_the_error() {
     let buffer = pooled.alloc::<u8>(100_000).expect("the second try succeeds");
     assert_eq!((pool.bytes_cached(), pool.bytes_in_use()), (0, 106_496));
     drop(buffer);
-    // Nothing cached of that kind: nothing to try again with.
+    // Nothing cached of that kind: nothing to try again with, except the exact size.
     device.inject(Some(Failure::Allocation(0)));
-    let error = pooled.pinned::<u8>(1000).unwrap_err();
-    assert!(matches!(error, Error::OutOfMemory { requested: 1000, .. }), "{error}");
+    let error = pooled.pinned::<u8>(1024).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { requested: 1024, .. }), "{error}");
+    device.inject(Some(Failure::Allocation(0)));
+    drop(pooled.pinned::<u8>(1000).expect("1024 have no room, 1000 have"));
+    assert_eq!(pool.stats().pinned_cached, 1000);
     assert_eq!((pool.bytes_cached(), pool.stats().pinned_in_use), (106_496, 0));
 
     for device in devices() {
@@ -189,6 +195,32 @@ fn zeroed_and_page_locked_memory_is_zero_when_it_comes_again() {
             pinned.fill(u64::MAX);
         }
         assert_eq!(device.pool().unwrap().stats().allocations, 2);
+    }
+}
+
+#[test]
+fn what_fits_a_limit_exactly_is_allocated() {
+    for device in devices() {
+        // 1_044_480 is rounded up to 2^20.
+        for (kept, bytes) in [(0, (1 << 20) - 1), (4096, (1 << 20) - 4096), (512, 1_044_483)] {
+            let pool = Pool::with_limit(&device, 1 << 20);
+            let device = pool.device();
+            let first = device.alloc::<u8>(kept).unwrap();
+            let rounded = device.alloc::<u8>(1 << 20);
+            assert!(rounded.is_ok() == (kept == 0), "{kept}");
+            drop(rounded);
+            let mut second = device.alloc::<u8>(bytes).unwrap();
+            assert_eq!((second.len(), pool.bytes_in_use() <= 1 << 20), (bytes, true));
+            second.copy_from(&vec![7; bytes]).unwrap();
+            assert_eq!(second.to_vec().unwrap(), vec![7; bytes]);
+            // Both sizes are too large: the error names them.
+            let error = device.alloc::<u8>(900_000).unwrap_err();
+            assert!(matches!(error, Error::PoolLimit { requested: 900_000, block: 917_504, .. }), "{error}");
+            drop((first, second));
+            assert_eq!(pool.bytes_in_use(), 0);
+            // And again, from what is cached.
+            assert_eq!(device.alloc::<u8>(bytes).unwrap().len(), bytes);
+        }
     }
 }
 

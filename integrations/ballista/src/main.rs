@@ -14,7 +14,7 @@ use lanetree::Device;
 use lanetree_ballista::{
     Placement, Tables, client_context, collect_within, executor_config, scheduler_config, write_sharded, write_table,
 };
-use lanetree_datafusion::Costs;
+use lanetree_datafusion::{Costs, file_url};
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
@@ -86,13 +86,18 @@ impl Arguments {
     }
 }
 
+/// A file that is there is read as itself, whatever its name is; other arguments are URLs or patterns.
+fn url_of(file: &str) -> datafusion::error::Result<String> {
+    if Path::new(file).exists() { file_url(file) } else { Ok(file.to_owned()) }
+}
+
 async fn run(command: &str, arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn Error>> {
     match command {
         "demo" => demo::run().await,
         "write" => {
             let arguments = Arguments::parse(arguments, &["tables", "name", "index", "shards"])?;
             let [file] = &arguments.rest[..] else { return Err("write takes one file".into()) };
-            let rows = SessionContext::new().read_parquet(file, ParquetReadOptions::default()).await?;
+            let rows = SessionContext::new().read_parquet(url_of(file)?, ParquetReadOptions::default()).await?;
             let (schema, batches) = (Arc::new(rows.schema().as_arrow().clone()), rows.collect().await?);
             let [folder, name, index] = ["tables", "name", "index"].map(|option| arguments.required(option));
             match arguments.number("shards", 0)? {
@@ -164,7 +169,7 @@ async fn run(command: &str, arguments: impl Iterator<Item = String>) -> Result<(
             let context = client_context(&url, &arguments.tables()?, config).await?;
             for file in files {
                 let name = Path::new(file).file_stem().and_then(|name| name.to_str()).ok_or("a file without a name")?;
-                context.register_parquet(name, file, ParquetReadOptions::default()).await?;
+                context.register_parquet(name, url_of(file)?, ParquetReadOptions::default()).await?;
             }
             match arguments.number("time-limit", 0)? {
                 0 => Ok(context.sql(sql).await?.show().await?),

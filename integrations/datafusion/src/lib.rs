@@ -91,6 +91,7 @@ mod catalog;
 mod contents;
 mod costs;
 mod ddl;
+mod file_url;
 mod filter;
 mod functions;
 mod insert;
@@ -103,6 +104,7 @@ mod shape;
 mod table;
 
 pub use costs::Costs;
+pub use file_url::file_url;
 pub use filter::ColumnFilter;
 pub use lookup::IndexLookupExec;
 pub use parts::{LookupParts, ScanFilter, ScanParts};

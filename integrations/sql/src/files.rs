@@ -5,6 +5,7 @@ use datafusion::common::plan_datafusion_err;
 use datafusion::datasource::MemTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::{CsvReadOptions, SessionContext};
+use lanetree_datafusion::file_url;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
 use std::path::Path;
@@ -24,8 +25,8 @@ pub(crate) async fn register(context: &SessionContext, argument: &str, line: Lin
     let table = || datafusion::common::TableReference::bare(name);
     let csv = CsvReadOptions::new();
     match ending {
-        "csv" => context.register_csv(table(), path, csv).await,
-        "tsv" => context.register_csv(table(), path, csv.delimiter(b'\t').file_extension(".tsv")).await,
+        "csv" => context.register_csv(table(), file_url(path)?, csv).await,
+        "tsv" => context.register_csv(table(), file_url(path)?, csv.delimiter(b'\t').file_extension(".tsv")).await,
         "parquet" => {
             let rows = read_parquet(file, name, line);
             let rows = rows.map_err(|error| error.context(format!("reading {path}")))?;

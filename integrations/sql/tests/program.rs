@@ -81,6 +81,21 @@ fn statements_of_arguments_run_in_order_over_named_tables() {
 }
 
 #[test]
+fn a_file_is_read_as_itself_whatever_its_name_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["a[1].csv", "a1.csv", "b*.csv", "b2.csv", "c?.csv", "c3.csv", "50%41.csv", "d e#f.csv", "{g,h}.tsv"];
+    for (number, name) in names.into_iter().enumerate() {
+        fs::write(folder.path().join(name), format!("number\n{number}\n")).unwrap();
+    }
+    for (number, name) in names.into_iter().enumerate() {
+        let output = run(folder.path(), &["-q", &format!("t={name}"), "-c", "SELECT number FROM t"], "");
+        let (printed, messages) = texts(&output);
+        let expected = format!("+--------+\n| number |\n+--------+\n| {number}      |\n+--------+\n");
+        assert_eq!(printed, expected, "{name}: {messages}");
+    }
+}
+
+#[test]
 fn an_error_ends_it_after_what_went_before() {
     let folder = tables();
     let fails = |arguments: &[&str], input: &str, expected: &str| {

@@ -120,8 +120,11 @@ where
     B::Loaded: Send + 'static,
 {
     let device = device.clone();
+    let named = path.to_string();
     let file = StoredFile::open(store, path).await;
-    let file = file.map_err(|error| Error::Io { action: "opening the file", source: io::Error::other(error) })?;
+    let open_failed = |error| Error::Io { action: "opening the file", path: None, source: io::Error::other(error) };
+    let file = file.map_err(|error| open_failed(error).in_file(&named))?;
     let loaded = tokio::task::spawn_blocking(move || builder.load_from(&device, &file)).await;
+    let loaded = loaded.map(|loaded| loaded.map_err(|error| error.in_file(&named)));
     loaded.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }

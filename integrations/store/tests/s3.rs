@@ -98,7 +98,9 @@ async fn what_a_server_refuses_is_the_error() {
     };
     opening(store.clone(), "index").await.unwrap();
     let error = opening(store, "none").await.unwrap_err();
-    assert!(matches!(&error, Error::Io { action: "opening the file", source } if source.to_string().contains("none")));
+    assert!(
+        matches!(&error, Error::Io { action: "opening the file", source, .. } if source.to_string().contains("none"))
+    );
     let error = opening(client(&address, "wrong"), "index").await.unwrap_err();
     assert!(matches!(&error, Error::Io { action: "opening the file", .. }), "{error}");
 }

@@ -138,7 +138,9 @@ async fn damage_and_absence_are_errors() {
     let error = load(builder(), &Device::host(), store.clone(), Path::from("short")).await.unwrap_err();
     assert!(matches!(error, Error::Damaged { section: Section::Header, .. }), "{error}");
     let error = load(builder(), &Device::host(), store.clone(), Path::from("none")).await.unwrap_err();
-    assert!(matches!(&error, Error::Io { action: "opening the file", source } if source.to_string().contains("none")));
+    assert!(
+        matches!(&error, Error::Io { action: "opening the file", source, .. } if source.to_string().contains("none"))
+    );
 
     // A file that is overwritten after it was opened.
     let path = Path::from("index");

@@ -219,8 +219,8 @@ fn a_log_whose_disk_fails_at_any_step_loses_nothing_that_was_synced() {
             drop(compaction);
             let next = log.next_batch() as u32;
             if log.is_failed() {
-                assert!(matches!(log.append(&batch(next), Synced), Err(Error::LogFailed)));
-                assert!(matches!(log.compact(), Err(Error::LogFailed)));
+                assert!(matches!(log.append(&batch(next), Synced), Err(Error::LogFailed { .. })));
+                assert!(matches!(log.compact(), Err(Error::LogFailed { .. })));
             } else if error.is_some() {
                 // It goes on: the step that failed can be done again.
                 log.append(&batch(next), Synced).unwrap();
@@ -385,8 +385,8 @@ fn batches_are_appended_while_another_thread_compacts() {
             let compaction = log.begin_compaction().unwrap();
             assert!(format!("{compaction:?}").contains(&format!("up to batch {}", number + 1)));
             let worker = std::thread::spawn(|| compaction.run());
-            assert!(matches!(log.begin_compaction(), Err(Error::CompactionBegun)));
-            assert!(matches!(log.compact(), Err(Error::CompactionBegun)));
+            assert!(matches!(log.begin_compaction(), Err(Error::CompactionBegun { .. })));
+            assert!(matches!(log.compact(), Err(Error::CompactionBegun { .. })));
             for later in 1..=number % 3 {
                 log.append(&batch(number + later), Unsynced).unwrap();
             }
@@ -404,9 +404,200 @@ fn batches_are_appended_while_another_thread_compacts() {
     let compacted = opened.log.begin_compaction().unwrap().run().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let mut other = create(elsewhere.path()).unwrap();
-    assert!(matches!(other.finish_compaction(compacted), Err(Error::OtherLog)));
+    assert!(matches!(other.finish_compaction(compacted), Err(Error::OtherLog { .. })));
     opened.log.append(&batch(batches), Synced).unwrap();
     drop(opened);
     assert_eq!(map(&open(folder.path()).unwrap()), after(batches + 1));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_log_whose_folder_was_renamed_leaves_the_log_at_its_old_path_alone() {
+    let _alone = without_children();
+    // A compaction before, about and after the rename.
+    for begun in [None, Some(false), Some(true)] {
+        let parent = tempfile::tempdir().unwrap();
+        let [path, renamed] = ["a", "b"].map(|name| parent.path().join(name));
+        let mut old = create(&path).unwrap();
+        old.append(&batch(0), Synced).unwrap();
+        let mut compacted = None;
+        let mut begin = |old: &mut Log<u64, u32>| compacted = Some(old.begin_compaction().unwrap().run().unwrap());
+        if begun == Some(true) {
+            begin(&mut old);
+        }
+        fs::rename(&path, &renamed).unwrap();
+        let mut new = Log::create(&path, &[7_u64], &[70_u32]).unwrap();
+        new.append(&[Op::Insert(8, 80)], Synced).unwrap();
+        if begun == Some(false) {
+            begin(&mut old);
+        }
+        old.append(&batch(1), Synced).unwrap();
+        match compacted {
+            Some(compacted) => old.finish_compaction(compacted).unwrap(),
+            None => old.compact().unwrap(),
+        }
+        old.append(&batch(2), Synced).unwrap();
+        new.append(&[Op::Insert(9, 90)], Synced).unwrap();
+        drop((old, new));
+        assert_eq!(map(&open(&renamed).unwrap()), after(3), "{begun:?}");
+        assert_eq!(map(&open(&path).unwrap()), Map::from([(7, 70), (8, 80), (9, 90)]), "{begun:?}");
+        for (folder, generation) in [(path, 0), (renamed, 1)] {
+            let mut names: Vec<std::ffi::OsString> =
+                fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+            names.sort();
+            assert_eq!(
+                names,
+                ["base", "log"].map(|kind| std::ffi::OsString::from(format!("{generation}.{kind}"))),
+                "{begun:?}"
+            );
+        }
+    }
+}
+
+/// All files of a folder but the log's own ones.
+fn others(folder: &Path, own: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+    let named = files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()));
+    named.filter(|(name, _)| !own.contains(&&**name)).collect()
+}
+
+#[test]
+fn a_log_is_not_created_beside_files_with_names_of_a_log() {
+    let _alone = without_children();
+    let parent = tempfile::tempdir().unwrap();
+    let of_log = parent.path().join("log");
+    let (batches, _) = four(&of_log, Synced);
+    let texts: [(&str, &[u8]); 7] = [
+        ("0.log", b"of a user"),
+        ("0.base", b"of a user"),
+        ("7.log", b""),
+        ("2024.log", b"LANETREE"),
+        ("3.base", b"LANETLOG"),
+        // Batches whose base has got lost.
+        ("0.log", &batches),
+        ("4.log", &batches[..4096]),
+    ];
+    for (name, text) in texts {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(name), text).unwrap();
+        let error = create(folder.path()).unwrap_err();
+        assert!(matches!(&error, Error::Io { path: Some(path), .. } if path.ends_with(name)), "{error}");
+        assert!(error.to_string().contains("move it to another folder"), "{error}");
+        assert_eq!(others(folder.path(), &[]), [(name.to_owned(), text.to_vec())].into());
+    }
+    let error = create(&of_log).unwrap_err();
+    assert!(error.to_string().contains("0.base\": the folder has a log: open it"), "{error}");
+    // What a create that was cut off has left.
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(batches_file(folder.path()), &batches[..4096]).unwrap();
+    assert_eq!(create(folder.path()).unwrap().next_batch(), 0);
+}
+
+#[test]
+fn a_log_leaves_other_files_of_its_folder_alone() {
+    let _alone = without_children();
+    let folder = tempfile::tempdir().unwrap();
+    let unlike = ["+5.base", "007.base", "5.base.bak", "5", ".log", "-1.log", "5.Base", "18446744073709551615.base"];
+    for name in unlike {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    drop(create(folder.path()).unwrap());
+    // Names of a log's files, which come after it was created.
+    let alike = ["2024.log", "7.log"];
+    for name in alike {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    let expected = unlike.into_iter().chain(alike).map(|name| (name.to_owned(), name.into())).collect();
+    let mut opened = open(folder.path()).unwrap();
+    assert_eq!((map(&opened), others(folder.path(), &["0.base", "0.log"])), (after(0), expected));
+    let expected = others(folder.path(), &["0.base", "0.log"]);
+    opened.log.append(&batch(0), Synced).unwrap();
+    // A file whose name the compaction needs.
+    for name in ["1.log", "1.base"] {
+        let path = folder.path().join(name);
+        fs::write(&path, "of a user").unwrap();
+        let error = opened.log.compact().unwrap_err();
+        assert!(error.to_string().contains(&format!("{name}\": the log needs this name")), "{error}");
+        assert!(!opened.log.is_failed());
+        assert_eq!(fs::read(&path).unwrap(), b"of a user");
+        fs::remove_file(path).unwrap();
+    }
+    opened.log.append(&batch(1), Synced).unwrap();
+    opened.log.compact().unwrap();
+    drop(opened);
+    assert_eq!(map(&open(folder.path()).unwrap()), after(2));
+    assert_eq!(others(folder.path(), &["1.base", "1.log"]), expected);
+    // A base that is not one: the log is not opened as if it were not there, since it could be the log's own, damaged.
+    fs::write(folder.path().join("2024.base"), "of a user").unwrap();
+    let before = others(folder.path(), &[]);
+    let error = open(folder.path()).unwrap_err();
+    assert!(matches!(&error, Error::Damaged { path: Some(path), .. } if path.ends_with("2024.base")), "{error}");
+    assert_eq!(others(folder.path(), &[]), before);
+}
+
+#[test]
+fn numbers_after_which_there_are_none_are_damage() {
+    let _alone = without_children();
+    let folder = tempfile::tempdir().unwrap();
+    let (mut bytes, _) = four(folder.path(), Synced);
+    for number in [1_u64 << 63, u64::MAX - 3, u64::MAX] {
+        bytes[80..88].copy_from_slice(&number.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[..4092]);
+        bytes[4092..4096].copy_from_slice(&checksum.to_le_bytes());
+        fs::write(batches_file(folder.path()), &bytes).unwrap();
+        let error = open(folder.path()).unwrap_err();
+        assert!(matches!(error, Error::Damaged { section: Section::LogHeader, offset: 80, .. }), "{error}");
+        assert!(error.to_string().contains("below 9223372036854775808"), "{error}");
+        assert_eq!(fs::read(batches_file(folder.path())).unwrap(), bytes);
+    }
+    // The last number of a base: there is none for the next one.
+    let folder = tempfile::tempdir().unwrap();
+    drop(create(folder.path()).unwrap());
+    let last = (1_u64 << 63) - 1;
+    for kind in ["base", "log"] {
+        fs::rename(folder.path().join(format!("0.{kind}")), folder.path().join(format!("{last}.{kind}"))).unwrap();
+    }
+    let mut opened = open(folder.path()).unwrap();
+    opened.log.append(&batch(0), Synced).unwrap();
+    assert!(opened.log.compact().unwrap_err().to_string().contains("no number is left"));
+    opened.log.append(&batch(1), Synced).unwrap();
+    drop(opened);
+    assert_eq!(map(&open(folder.path()).unwrap()), after(2));
+}
+
+#[test]
+fn errors_of_a_log_name_its_files() {
+    let _alone = without_children();
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("log");
+    let names = |error: Error, path: &Path| {
+        let (text, path) = (error.to_string(), format!("{path:?}"));
+        assert!(text.contains(&path), "{text} does not name {path}");
+    };
+    names(open(&folder).unwrap_err(), &folder);
+    names(create(&parent.path().join("none").join("log")).unwrap_err(), &parent.path().join("none").join("log"));
+    fs::create_dir(&folder).unwrap();
+    names(open(&folder).unwrap_err(), &folder);
+    let mut log = create(&folder).unwrap();
+    names(open(&folder).unwrap_err(), &folder);
+    let compacted = log.begin_compaction().unwrap().run().unwrap();
+    names(log.compact().unwrap_err(), &folder);
+    let elsewhere = tempfile::tempdir().unwrap();
+    names(create(elsewhere.path()).unwrap().finish_compaction(compacted).unwrap_err(), &folder);
+    for (step, all_after) in [(0, false), (1, true)] {
+        let error = failing(step, all_after, || log.append(&batch(0), Synced)).0.unwrap_err();
+        names(error, &folder.join("0.log"));
+    }
+    assert!(log.is_failed());
+    names(log.append(&batch(0), Synced).unwrap_err(), &folder);
+    drop(log);
+    for name in ["0.log", "0.base"] {
+        let (path, kept) = (folder.join(name), fs::read(folder.join(name)).unwrap());
+        names(Log::<i64, u32>::open(&folder).unwrap_err(), &folder.join("0.base"));
+        fs::write(&path, &kept[..100]).unwrap();
+        names(open(&folder).unwrap_err(), &path);
+        fs::remove_file(&path).unwrap();
+        names(open(&folder).unwrap_err(), if name == "0.log" { &path } else { &folder });
+        fs::write(&path, kept).unwrap();
+    }
 }

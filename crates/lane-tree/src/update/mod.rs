@@ -74,8 +74,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///
     /// Instead the whole tree is rebuilt, as full as split nodes, in memory for the pairs and for a second tree, if
     ///
-    /// * more than half of all nodes, and more than eight, would be rewritten;
-    /// * more than a fifth, and more than eight, would be split; or
+    /// * more than half of all nodes plus eight would be rewritten;
+    /// * more than a fifth of all nodes plus eight would be split; or
     /// * there is no room for new buckets, and more than an eighth of all buckets would belong to no node any more.
     ///
     /// # Errors

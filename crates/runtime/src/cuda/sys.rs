@@ -254,7 +254,7 @@ impl Driver {
     unsafe fn load(name: &str) -> Result<Self> {
         // SAFETY: the caller's contract.
         let library = unsafe { Library::new(name) };
-        let library = library.map_err(|error| Error::NoDriver { reason: reason(name, &error) })?;
+        let library = library.map_err(|error| Error::NoDriver { reason: reason(name, &error), is_installed: false })?;
         // SAFETY: the caller's contract.
         unsafe { Self::of(library) }.map_err(|Lacking { function, library }| {
             // SAFETY: the signature of this function, by the caller's contract.
@@ -270,7 +270,7 @@ impl Driver {
                 Some(driver_version) if driver_version < OLDEST_DRIVER => {
                     Error::DriverTooOld { driver_version, needed: OLDEST_DRIVER }
                 }
-                _ => Error::NoDriver { reason: format!("{name} has no function {function}") },
+                _ => Error::NoDriver { reason: format!("{name} has no function {function}"), is_installed: true },
             }
         })
     }
@@ -319,7 +319,7 @@ mod tests {
     fn a_library_that_is_not_there_is_named() {
         // SAFETY: there is no such library.
         let Err(error) = (unsafe { Driver::load("liblanetree-no-such-driver.so.1") }) else { panic!("loaded") };
-        let Error::NoDriver { reason } = &error else { panic!("{error}") };
+        let Error::NoDriver { reason, .. } = &error else { panic!("{error}") };
         assert!(reason.contains("liblanetree-no-such-driver.so.1"), "{error}");
         assert!(error.to_string().contains("install the NVIDIA driver"), "{error}");
     }
@@ -329,7 +329,7 @@ mod tests {
     fn a_library_without_the_drivers_functions_is_refused() {
         // SAFETY: the C library is loaded already, and has none of the functions: nothing is called.
         let Err(error) = (unsafe { Driver::load("libc.so.6") }) else { panic!("loaded") };
-        let Error::NoDriver { reason } = &error else { panic!("{error}") };
+        let Error::NoDriver { reason, .. } = &error else { panic!("{error}") };
         assert_eq!(reason, "libc.so.6 has no function cuInit");
     }
 

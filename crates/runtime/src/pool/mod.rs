@@ -42,7 +42,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// for the device at most once per round; a program that keeps its buffers never waits.
 ///
 /// # How much it holds
-/// A block is larger than the request by at most a quarter, or by less than 512 bytes; blocks are not split. A pool
+/// A block is larger than the request by at most a quarter, or by less than 512 bytes, and exactly as large where the limit or
+/// the device has no room for more; blocks are not split. A pool
 /// holds at most twice what has been in use at once (and may hold 16 MiB): beyond that, the blocks that have been
 /// unused longest go back to the driver when a new one is allocated. If the device has no room, all cached blocks are
 /// freed, and the allocation is tried once more. [`Pool::trim`] frees them all at any time; dropping the pool, its
@@ -276,13 +277,23 @@ impl Shared {
         }
     }
 
-    /// A new block.
+    /// A new block: of a size that other requests fit, or of the exact one where there is no room for that.
     fn grow(&self, kind: MemoryKind, bytes: usize) -> Result<NonNull<u8>> {
-        let block = block_bytes(bytes);
+        self.grow_to(kind, block_bytes(bytes), bytes).or_else(|error| match error {
+            Error::PoolLimit { .. } | Error::OutOfMemory { .. } if block_bytes(bytes) > bytes => {
+                self.grow_to(kind, bytes, bytes)
+            }
+            _ => Err(error),
+        })
+    }
+
+    /// A new block of `block` bytes.
+    fn grow_to(&self, kind: MemoryKind, block: usize, bytes: usize) -> Result<NonNull<u8>> {
         let limit = self.limit.filter(|_| kind == MemoryKind::Device);
         let reserved = self.state().arena(kind).reserve(block, limit.unwrap_or(usize::MAX));
         let too_much = |in_use: usize| Error::PoolLimit {
-            requested: block,
+            requested: bytes,
+            block: block_bytes(bytes),
             in_use,
             limit: limit.unwrap_or(usize::MAX),
             device: self.machine.description(),
