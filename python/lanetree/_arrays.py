@@ -409,6 +409,13 @@ def of_word(word: int, dtype: np.dtype[Any]) -> Any:
     return np.array(word, f"u{dtype.itemsize}").view(dtype)[()]
 
 
+def erase(missing: npt.NDArray[np.int64] | None, *outputs: tuple[npt.NDArray[Any], int]) -> None:
+    """Gives missing queries, by their numbers, the bits of what nothing was found for, in each of some results."""
+    if missing is not None:
+        for output, word in outputs:
+            output[missing] = of_word(word, output.dtype)
+
+
 def empty(device: Device, size: int, dtype: np.dtype[Any]) -> Array:
     """Memory for results. Of bytes a few more, as kernels write words."""
     room = size if dtype.itemsize > 1 else (size + 3) // 4 * 4

@@ -108,6 +108,18 @@ class Keyed(Held):
         """
         return None if self.nulls is None else _columns.null_key(self.nulls, self.key_dtype)
 
+    def _take(
+        self, nulls: str, key_dtype: npt.DTypeLike | None, device: str | Device | None, stream: Any, keys: ArrayLike, *values: ArrayLike | None
+    ) -> tuple[_native.Stream | None, list[_columns.Column]]:
+        """The columns of a build of keys, with values or without, and the stream in whose order they are read."""
+        _columns.check_nulls(nulls, "first", "last")
+        self.nulls = nulls if nulls in ("first", "last") else None
+        wanted = None if key_dtype is None else np.dtype(key_dtype)
+        given = [(keys, wanted, "the keys"), *((column, None, "the values") for column in values)]
+        self.device, on, columns = _columns.columns(device, stream, nulls, *given)
+        self.key_dtype = columns[0].dtype
+        return on, columns
+
     def _queries(self, keys: ArrayLike, what: str = "the queries") -> Queries:
         """Keys in host memory to look for."""
         array, valid = _columns.keys_of(self.nulls, keys, self.key_dtype, what)

@@ -115,12 +115,8 @@ class _Ordered(Keyed):
         progress: Progress,
     ) -> np.dtype[Any] | None:
         """Builds the index, and returns the dtype of values."""
-        _columns.check_nulls(nulls, "first", "last")
-        self.nulls = nulls if nulls in ("first", "last") else None
-        wanted = None if key_dtype is None else np.dtype(key_dtype)
-        given = (keys, wanted, "the keys"), (values, None, "the values")
-        self.device, on, columns = _columns.columns(device, stream, nulls, *given[: 1 + has_values])
-        raw_keys, self.key_dtype = columns[0]
+        on, columns = self._take(nulls, key_dtype, device, stream, keys, *[values][:has_values])
+        raw_keys = columns[0].raw
         self.fill = float(fill)
         word = _arrays.word_of(self.key_dtype, "keys")
         raw_values, dtype = columns[1] if has_values else (None, None)
@@ -181,8 +177,7 @@ class _Ordered(Keyed):
             _progress.in_pieces(lambda part, hits: self._index.get(part, None, hits, 0), (raw, hits), progress, "contains")
         else:
             self._index.get(raw, None, hits, 0)
-        if missing is not None:
-            hits[missing] = False
+        _arrays.erase(missing, (hits, 0))
         return hits.reshape(shape)[()] if out is None else out
 
     def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
@@ -423,8 +418,9 @@ class Index(_Ordered):
         For keys in a list: what they become. Keys of an array must have it already.
     nulls : {"error", "skip", "first", "last"}, default "error"
         What becomes of pairs of which the key or the value is missing: None, ``pandas.NA``, NaT, what a masked array masks, a null of
-        Arrow, polars or pandas, and in keys of pandas NaN. As queries and bounds these find nothing, unless null is a key. With "first" and "last" null is a key, below or above all others, of the build, of queries and of changes in host memory; the
-        lowest or highest key of the dtype stands for it (:attr:`null_key`), and no other key may be that one.
+        Arrow, polars or pandas, and in keys of pandas NaN. As queries and bounds these find nothing, unless null is a key. With
+        "first" and "last" null is a key, below or above all others, of the build, of queries and of changes in host memory; the lowest
+        or highest key of the dtype stands for it (:attr:`null_key`), and no other key may be that one.
     stream : int or object with ``__cuda_stream__``, optional
         For keys on a device: the stream in whose order they are read; by default the producer's current one.
     progress : bool or callable, optional
@@ -541,8 +537,7 @@ class Index(_Ordered):
             _progress.in_pieces(search, (raw, host_values, hits), progress, "get")
         else:
             self._index.get(raw, host_values, hits, miss)
-        if missing is not None:
-            host_values[missing], hits[missing] = _arrays.of_word(miss, self._value), False
+        _arrays.erase(missing, (host_values, miss), (hits, 0))
         if out is not None:
             return out
         return Found(host_values.reshape(shape)[()], hits.reshape(shape)[()])
@@ -605,9 +600,7 @@ class Index(_Ordered):
             _progress.in_pieces(search, (raw, *outputs), progress, "neighbours")
         else:
             self._index.neighbor(raw, predecessor, *outputs, miss)
-        if missing is not None:
-            for output, absent in zip(outputs, (_arrays.of_word(0, self.key_dtype), _arrays.of_word(miss, self._value), False)):
-                output[missing] = absent
+        _arrays.erase(missing, *zip(outputs, (0, miss, 0)))
         near, host_values, hits = (array.reshape(shape)[()] for array in outputs)
         return near, host_values, hits
 
@@ -690,9 +683,8 @@ class Index(_Ordered):
             with np.errstate(invalid="ignore"):
                 is_near = (raw - near_keys if direction == "backward" else near_keys - raw) <= limit
             has &= is_near | (raw.view(f"u{raw.itemsize}") == near_keys.view(f"u{raw.itemsize}"))
-            host_values[~has] = _arrays.of_word(miss, self._value)
-        if missing is not None:
-            host_values[missing], has[missing] = _arrays.of_word(miss, self._value), False
+            _arrays.erase(np.flatnonzero(~has), (host_values, miss))
+        _arrays.erase(missing, (host_values, miss), (has, 0))
         return Found(host_values.reshape(shape)[()], has.reshape(shape)[()]) if out is None else out
 
     def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
@@ -1261,8 +1253,7 @@ class Set(_Ordered):
         raw, shape, missing = self._queries(queries)
         near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, _BOOL)
         self._index.neighbor(raw, predecessor, near, None, hits, 0)
-        if missing is not None:
-            near[missing], hits[missing] = _arrays.of_word(0, self.key_dtype), False
+        _arrays.erase(missing, (near, 0), (hits, 0))
         return near.reshape(shape)[()], hits.reshape(shape)[()]
 
     def range(

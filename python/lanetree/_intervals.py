@@ -126,8 +126,7 @@ class IntervalIndex(Keyed):
             return Found(Array(rows, self.row_dtype, self.device), Array(found, np.dtype(np.bool_), self.device, column.size))
         raw, shape, missing = self._queries(points, "the points")
         rows, found, _ = self._index.most_specific(raw, miss)
-        if missing is not None:
-            rows.view(self.row_dtype)[missing], found[missing] = _arrays.of_word(miss, self.row_dtype), False
+        _arrays.erase(missing, (rows, miss), (found, 0))
         return Found(rows.view(self.row_dtype).reshape(shape)[()], found.reshape(shape)[()])
 
     def stab(self, points: ArrayLike, *, stream: Any = None) -> IntervalRows:

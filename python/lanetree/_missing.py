@@ -41,7 +41,9 @@ for _unit, _times, _of in (("m", 60, "s"), ("h", 60, "m"), ("D", 24, "h"), ("W",
 _MONTHS = {"M": 1, "Y": 12}
 #: Numbers of days and months up to which NumPy's calendar is asked.
 _FAR = 2**50
+#: The largest tolerance of a native call.
 _MOST = 2**64 - 1
+#: Times as objects; those of pandas are Python's, too.
 _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
 
 
@@ -122,6 +124,9 @@ def _of_pandas(array: Any, what: str, is_value: bool) -> tuple[npt.NDArray[Any],
         made, can_be = np.asarray(array), dtype.kind == "O" or dtype.kind == "f" and not is_value
         return made, ~np.asarray(array.isna(), np.bool_) if can_be else None
     inner = getattr(array, "array", array)
+    if hasattr(dtype, "pyarrow_dtype") and len(array) == 0:
+        # It may have no chunk, which would say of what type it is.
+        return np.empty(0, dtype.numpy_dtype), None
     if hasattr(dtype, "pyarrow_dtype"):
         made, valid = from_arrow(inner.__arrow_array__(), what)
     elif isinstance(getattr(dtype, "numpy_dtype", None), np.dtype) and dtype.numpy_dtype.kind in "iuf":
@@ -175,17 +180,19 @@ def from_arrow(array: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
 
 def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> tuple[npt.NDArray[Any], Valid]:
     """Objects of Python as an array, exactly, and which of them are there."""
+    if is_missing(items):
+        return np.zeros((), dtype or np.int64), np.zeros((), np.bool_)
     array = np.asarray(items)
     if array.size == 0:
         return (array if dtype is None else np.empty(array.shape, dtype)), None
     if array.dtype.kind not in "fmMO":
         return _numbers(array, dtype, what), None
-    if array.dtype.kind == "f" and (isinstance(items, (float, np.generic)) or not _has_large(items)):
+    if array.dtype.kind == "f" and not _is_inexact(items):
         return _numbers(array, dtype, what), None
     objects = np.empty(array.shape, object)
     objects[...] = items
     there = np.array([not is_missing(item) for item in objects.flat], np.bool_).reshape(array.shape)
-    present = objects[there].tolist() if there.ndim else [objects[()]] * bool(there)
+    present = list(objects[there])
     if there.all():
         return _exact(present, dtype, what).reshape(array.shape), None
     made = np.zeros(array.shape, dtype or np.int64)
@@ -196,11 +203,11 @@ def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> tuple[npt
     return made, there
 
 
-def _has_large(items: Any) -> bool:
-    """Whether a list has integers that a float may not hold."""
+def _is_inexact(items: Any) -> bool:
+    """Whether what NumPy makes floats of has other elements: integers that a float may not hold, or masked ones."""
     if isinstance(items, (list, tuple)):
-        return any(_has_large(item) for item in items)
-    return isinstance(items, (int, np.integer)) and abs(int(items)) > 2**53
+        return any(_is_inexact(item) for item in items)
+    return items is np.ma.masked or isinstance(items, (int, np.integer)) and abs(int(items)) > 2**53
 
 
 def _exact(items: list[Any], dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
@@ -237,7 +244,10 @@ def _numbers(array: npt.NDArray[Any], dtype: np.dtype[Any] | None, what: str) ->
                 raise OverflowError(f"{what}: {item} is outside of {dtype}, which goes from {info.min} to {info.max}")
         return array.astype(dtype)
     if dtype.kind == "f" and kind in "iuf":
-        converted = array.astype(dtype)
+        with np.errstate(over="ignore"):
+            converted = array.astype(dtype)
+        if kind == "f" and (np.isinf(converted) & np.isfinite(array)).any():
+            raise OverflowError(f"{what}: not all of these numbers are in the range of {dtype}")
         if kind in "iu" and not all(int(a) == int(b) for a, b in zip(converted.flat, array.flat)):
             raise OverflowError(f"{what}: not all of these integers are exact as {dtype}")
         return converted

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _joins, _native, _progress
+from . import _arrays, _joins, _native, _progress
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
@@ -69,12 +69,8 @@ class MultiIndex(Keyed):
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        _columns.check_nulls(nulls, "first", "last")
-        self.nulls = nulls if nulls in ("first", "last") else None
-        wanted = None if key_dtype is None else np.dtype(key_dtype)
-        given = (keys, wanted, "the keys"), (values, None, "the values")
-        self.device, on, (own_keys, own_values) = _columns.columns(device, stream, nulls, *given)
-        self.key_dtype, self.value_dtype = own_keys.dtype, own_values.dtype
+        on, (own_keys, own_values) = self._take(nulls, key_dtype, device, stream, keys, values)
+        self.value_dtype = own_values.dtype
         word = _arrays.word_of(self.key_dtype, "keys")
         _arrays.word_of(self.value_dtype, "values")
         with _progress.waiting(progress, len(own_keys.raw), "building an index of"):
@@ -115,8 +111,7 @@ class MultiIndex(Keyed):
         raw, shape, missing = self._queries(queries)
         out = np.empty(raw.size, np.int64)
         self._index.count(raw, out)
-        if missing is not None:
-            out[missing] = 0
+        _arrays.erase(missing, (out, 0))
         return out.reshape(shape)[()]
 
     def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
@@ -159,10 +154,7 @@ class MultiIndex(Keyed):
         values = np.empty(raw.size, self.value_dtype) if has_values else None
         hits = np.empty(raw.size, is_there)
         self._index.one(raw, is_last, values, hits, miss)
-        if missing is not None:
-            hits[missing] = False
-            if has_values:
-                values[missing] = _arrays.of_word(miss, self.value_dtype)
+        _arrays.erase(missing, (hits, 0), *[(values, miss)][:has_values])
         return Found(values.reshape(shape)[()] if has_values else None, hits.reshape(shape)[()])
 
     def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
@@ -200,9 +192,7 @@ class MultiIndex(Keyed):
         raw, shape, missing = self._queries(queries)
         near, host_values, hits = (np.empty(raw.size, dtype) for dtype in dtypes)
         self._index.neighbor(raw, predecessor, near, host_values, hits, miss)
-        if missing is not None:
-            near[missing], hits[missing] = _arrays.of_word(0, self.key_dtype), False
-            host_values[missing] = _arrays.of_word(miss, self.value_dtype)
+        _arrays.erase(missing, (near, 0), (host_values, miss), (hits, 0))
         return near.reshape(shape)[()], host_values.reshape(shape)[()], hits.reshape(shape)[()]
 
     def range(

@@ -87,32 +87,28 @@ Made = tuple[Callable[[Items], Any], Callable[[Items], np.ndarray], str]
 KEYS: Items = [5, None, 3, 9, None]
 
 
-def options(dtype: str) -> dict[str, Any]:
-    """Lists of integers become keys of another dtype."""
-    return {"key_dtype": dtype}
-
-
 def test_a_missing_key_of_a_build(made: Made) -> None:
     of, plain, dtype = made
-    keys, there = of(KEYS), [0, 2, 3]
+    keys = of(KEYS)
     kinds: list[Callable[..., Any]] = [lanetree.Index, lanetree.MultiIndex]
     is_list = isinstance(keys, list) or getattr(keys, "dtype", None) == object
     if np.dtype(dtype).kind != "f" and not is_list:
         kinds.append(lambda keys, rows=None, **how: lanetree.GroupedIndex(np.zeros(5, np.int64), keys, rows, **how))
+    wanted: dict[str, Any] = {"key_dtype": dtype} if is_list else {}
     for kind in kinds:
         with pytest.raises(ValueError, match="the keys have 2 nulls, the first one in row 1: drop these rows, or build the index with nulls='skip'"):
-            kind(keys, device="cpu", **(options(dtype) if is_list else {}))
+            kind(keys, device="cpu", **wanted)
         for rows in (None, np.arange(5)):
-            index = kind(keys, rows, device="cpu", nulls="skip", **(options(dtype) if is_list else {}))
+            index = kind(keys, rows, device="cpu", nulls="skip", **wanted)
             got_keys, got = index.items()[-2:]
             assert index.key_dtype == plain(KEYS).dtype and got.tolist() == [2, 0, 3]
             assert got_keys.tolist() == plain([3, 5, 9]).tolist()
     with pytest.raises(ValueError, match="the keys have 2 nulls"):
-        lanetree.Set(keys, device="cpu", key_dtype=dtype if is_list else None)
-    assert len(lanetree.Set(keys, device="cpu", key_dtype=dtype if is_list else None, nulls="skip")) == len(there)
+        lanetree.Set(keys, device="cpu", **wanted)
+    assert len(lanetree.Set(keys, device="cpu", nulls="skip", **wanted)) == 3
     for nulls, place in (("first", 0), ("last", 3)):
         for null_kind in (lanetree.Index, lanetree.MultiIndex):
-            index = null_kind(keys, device="cpu", nulls=nulls, key_dtype=dtype if is_list else None)  # type: ignore[arg-type]
+            index = null_kind(keys, device="cpu", nulls=nulls, **wanted)
             order: Items = [2, 0, 3]
             order[place:place] = [4] if null_kind is lanetree.Index else [1, 4]
             assert index.values().tolist() == order and None in index
@@ -318,6 +314,16 @@ def test_nan_is_missing_in_pandas_and_a_number_elsewhere(device: str) -> None:
     assert lanetree.Index(np.array([1.0, np.nan]), device=device).asof([np.nan], tolerance=0).found.tolist() == [True]
 
 
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked element to nan")
+def test_masked_elements_of_lists_are_missing() -> None:
+    for dtype in DTYPES:
+        keys = lanetree.Index(numbers([5, 3], dtype), device="cpu")
+        asked = np.ma.array(numbers([5, 4, 3], dtype), mask=[False, True, False])
+        if not IS_TIME[dtype]:
+            assert keys.contains(list(asked)).tolist() == [True, False, True]
+        assert not keys.contains(asked[1]) and not keys.contains(np.ma.masked) and keys.contains(asked[2])
+
+
 def test_a_default_may_be_nat_or_nan() -> None:
     times = lanetree.Index([1], np.array([5], "M8[s]"), device="cpu")
     for nat in (np.datetime64("NaT"), pandas.NaT):
@@ -343,6 +349,15 @@ def test_what_an_index_gives_is_whole(tmp_path: Any) -> None:
     assert lanetree.Index(nat, device="cpu", nulls="skip").keys().tolist() == nat[1:].tolist()
     with pytest.raises(ValueError, match="the keys have 1 nulls, the first one in row 0"):
         lanetree.Index(nat, device="cpu")
+
+
+def test_empty_columns_of_pandas_keep_their_dtype() -> None:
+    for dtype in ("int64[pyarrow]", "uint32[pyarrow]", "timestamp[us][pyarrow]", "Int64", "int64", "datetime64[s]"):
+        some = pandas.Series([1, 2]).astype(dtype)
+        index = lanetree.Index(some, device="cpu")
+        for empty in (some[[False, False]], some[:0]):
+            assert lanetree.Index(empty, device="cpu").key_dtype == index.key_dtype
+            assert index.get(empty).found.size == 0
 
 
 def test_masks_of_valid_are_refused() -> None:

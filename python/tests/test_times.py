@@ -220,6 +220,10 @@ def test_integers_of_python_are_exact_or_refused(device: str) -> None:
     assert exact.contains([2**53, 2**53 + 1, None]).tolist() == [False, True, False]
     with pytest.raises(OverflowError):
         exact.contains([2**63 + 1, -1])
+    single = lanetree.Index(np.array([0.1, np.inf], np.float32), device=device)
+    assert single.contains([0.1, np.inf]).all()
+    with pytest.raises(OverflowError, match="not all of these numbers are in the range of float32"):
+        single.contains([1e300])
 
 
 def test_a_files_times_keep_their_unit(tmp_path: Any) -> None:
