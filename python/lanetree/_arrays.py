@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _native, errors
+from . import _missing, _native, errors
 from ._device import Device
 
 #: What calls take as an array: NumPy's, torch's, CuPy's, Arrow's, a Series, a list, or a number.
@@ -70,90 +70,23 @@ def _is_arrow_of_device(array: object) -> bool:
     return hasattr(array, "__arrow_c_device_array__") and not hasattr(array, "__arrow_c_array__")
 
 
-def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
-    """Numbers of Python as an array: each of them is in the range of the dtype, or an error."""
-    array = np.asarray(items)
-    if array.size == 0 and dtype is not None:
-        return np.empty(array.shape, dtype)
-    if dtype is None or array.dtype == dtype:
-        if array.dtype == object:
-            raise TypeError(f"{what} are no numbers of one dtype: pass an array of NumPy")
-        return array
-    if dtype.kind in "mM":
-        converted = array.astype(dtype) if array.dtype.kind == dtype.kind else None
-    elif dtype.kind in "iu" and array.dtype.kind in "iuO":
-        for item in (array.min(), array.max()) if array.dtype.kind != "O" else array.flat:
-            if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
-                raise TypeError(f"{what}: {item!r} is no integer, but the dtype is {dtype}")
-            info = np.iinfo(dtype)
-            if not info.min <= int(item) <= info.max:
-                raise OverflowError(f"{what}: {item} is outside of {dtype}, which goes from {info.min} to {info.max}")
-        converted = array.astype(dtype)
-    elif dtype.kind == "f" and array.dtype.kind in "iuf":
-        converted = array.astype(dtype)
-        if array.dtype.kind in "iu" and not all(int(a) == int(b) for a, b in zip(converted.flat, array.flat)):
-            raise OverflowError(f"{what}: not all of these integers are exact as {dtype}")
-    else:
-        converted = None
-    if converted is None:
-        raise TypeError(f"{what} of dtype {array.dtype} where {dtype} is needed")
-    return converted
+def nullable(
+    array: ArrayLike, dtype: np.dtype[Any] | None, what: str, is_value: bool = False
+) -> tuple[npt.NDArray[Any], _missing.Valid]:
+    """An array in host memory, without a copy where that is possible, of exactly this dtype, if one is given, and which elements are there."""
+    if on_device(array):
+        raise TypeError(f"{what} are on a device, where an array in host memory is needed: put all arrays of a call into one memory")
+    made, valid = _missing.split(array, dtype, what, is_value)
+    if dtype is not None and made.dtype != dtype:
+        raise TypeError(f"{what} have dtype {made.dtype}, but {dtype} is needed: convert them by astype, as nothing is cast silently")
+    return made, valid
 
 
-def host(array: ArrayLike, dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
-    """An array in host memory, without a copy where that is possible, of exactly this dtype, if one is given."""
-    if not isinstance(array, np.ndarray):
-        if on_device(array):
-            raise TypeError(f"{what} are on a device, where an array in host memory is needed: put all arrays of a call into one memory")
-        if isinstance(array, (list, tuple, range, int, float, np.generic)):
-            array = from_python(array, dtype, what)
-        else:
-            array = _foreign(array, what)
-    made: npt.NDArray[Any] = array
-    if dtype is not None and array.dtype != dtype:
-        raise TypeError(f"{what} have dtype {array.dtype}, but {dtype} is needed: convert them by astype, as nothing is cast silently")
+def host(array: ArrayLike, dtype: np.dtype[Any] | None, what: str, is_value: bool = False) -> npt.NDArray[Any]:
+    """An array in host memory, as of :func:`nullable`, in which nothing is missing."""
+    made, valid = nullable(array, dtype, what, is_value)
+    _missing.refuse(valid, what)
     return made
-
-
-def _foreign(array: Any, what: str) -> npt.NDArray[Any]:
-    """An array of another library in host memory."""
-    if isinstance(getattr(array, "dtype", None), np.dtype) and hasattr(array, "__array__"):
-        # A Series of pandas over an array of NumPy, among others.
-        return np.asarray(array)
-    if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
-        made, valid = from_arrow(array, what)
-        if valid is not None:
-            nulls = int(np.count_nonzero(~valid))
-            raise ValueError(f"{what} have {nulls} nulls: drop them, or build the index with nulls='skip'")
-        return made
-    if hasattr(array, "__dlpack__"):
-        return np.from_dlpack(array)
-    if hasattr(array, "__array__"):
-        made = np.asarray(array)
-        if made.dtype == object:
-            raise TypeError(f"{what}: {type(array).__name__} converts to objects, not numbers: has it nulls, or several types?")
-        return made
-    raise TypeError(f"{what}: {type(array).__module__}.{type(array).__name__} is no array that lanetree can read")
-
-
-def arrow_chunks(array: Any) -> list[_native.Column]:
-    """The chunks of a column of Arrow."""
-    if hasattr(array, "__arrow_c_array__"):
-        return [_native.arrow_import(*array.__arrow_c_array__())]
-    return _native.arrow_stream(array.__arrow_c_stream__())
-
-
-def from_arrow(array: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-    """A column of Arrow, without a copy if it is one chunk, and which elements are there, unless all are."""
-    chunks = arrow_chunks(array)
-    if not chunks:
-        raise TypeError(f"{what}: an Arrow stream without chunks has no elements: pass an array")
-    parts = [np.asarray(chunk) for chunk in chunks]
-    valid = None
-    if any(chunk.null_count for chunk in chunks):
-        masks = [chunk.validity() for chunk in chunks]
-        valid = np.concatenate([np.ones(len(chunk), np.bool_) if mask is None else mask for chunk, mask in zip(chunks, masks)])
-    return parts[0] if len(parts) == 1 else np.concatenate(parts), valid
 
 
 def flat(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -286,7 +219,8 @@ def asarray(array: ArrayLike, device: str | Device | None = None, dtype: npt.DTy
     place = Device(device)
     if place.kind == "cpu":
         raise ValueError("arrays on the CPU are NumPy's: pass them as they are")
-    made = host(array, wanted, "the array")
+    # NaT stays: it is the key of nulls in some indexes.
+    made = host(array.view(_missing.Whole) if type(array) is np.ndarray else array, wanted, "the array", is_value=True)
     if made.ndim != 1:
         raise ValueError(f"an array of {made.ndim} dimensions, where one is needed")
     return Array(_native.Memory.upload(place._native, flat(made)), made.dtype, place)
@@ -459,11 +393,27 @@ class Found(NamedTuple):
 
 
 def word(value: Any, dtype: np.dtype[Any]) -> int:
-    """A value's bits as an integer."""
-    if value == 0 and (type(value) is int or dtype.kind != "f"):
+    """The bits of a default of values, as an integer. NaT is one of times."""
+    if isinstance(value, (int, float, np.number)) and value == 0 and (type(value) is int or dtype.kind != "f"):
         return 0
-    array = from_python(value, dtype, "the default")
-    return int(np.asarray(array).reshape(1).view(f"u{dtype.itemsize}")[0])
+    array, valid = _missing.from_python(value, dtype, "the default")
+    if valid is not None:
+        if value is None or dtype.kind not in "mM":
+            raise ValueError(f"the default is {value!r}, which {dtype} has not: pass a value")
+        array = np.array("NaT", dtype)
+    return int(array.reshape(1).view(f"u{dtype.itemsize}")[0])
+
+
+def of_word(word: int, dtype: np.dtype[Any]) -> Any:
+    """The element of these bits."""
+    return np.array(word, f"u{dtype.itemsize}").view(dtype)[()]
+
+
+def erase(missing: npt.NDArray[np.int64] | None, *outputs: tuple[npt.NDArray[Any], int]) -> None:
+    """Gives missing queries, by their numbers, the bits of what nothing was found for, in each of some results."""
+    if missing is not None:
+        for output, word in outputs:
+            output[missing] = of_word(word, output.dtype)
 
 
 def empty(device: Device, size: int, dtype: np.dtype[Any]) -> Array:

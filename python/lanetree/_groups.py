@@ -7,14 +7,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _joins, _native, _progress
+from . import _arrays, _columns, _joins, _missing, _native, _progress
 from ._arrays import ArrayLike, Found
 from ._device import Device
-from ._columns import Nulls, without_nulls
-from ._columns import columns as columns_of
+from ._columns import Nulls, Rows
 from ._held import Held
 from ._joins import How, Probes, Ties
-from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _tolerance, _unpickled
+from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _unpickled
 from ._progress import Progress
 
 
@@ -24,8 +23,8 @@ class GroupedIndex(Held):
     Parameters
     ----------
     by : array_like
-        The group of each key: a number, uint32, uint64, int32, int64, datetime64 or timedelta64. Make numbers of names before, by
-        ``pandas.factorize``, say.
+        The group of each key: a number, uint32, uint64, int32, int64, datetime64 or timedelta64. Names get their numbers from one
+        dictionary for all tables, as below: numbers that were made for each table alone mean different names.
     keys : array_like
         A key for each, in any order: of the same dtypes, as that of the groups or another one. Of pairs with equal groups and keys the
         last one's value is kept.
@@ -53,6 +52,15 @@ class GroupedIndex(Held):
     >>> quotes = lanetree.GroupedIndex(np.array([7, 7, 9]), np.array([100, 160, 120]), device="cpu")
     >>> quotes.asof(np.array([159, 500, 119]), by=np.array([7, 9, 9]))
     Found(values=array([0, 2, 0]), found=array([ True,  True, False]))
+
+    Names of groups: an index of the names numbers those of both tables. One that is not in it is in no group.
+
+    >>> stocks, asked = np.array(["B", "A", "B"]), np.array(["A", "B", "C"])
+    >>> numbers = lanetree.StringIndex(stocks, device="cpu")
+    >>> quotes = lanetree.GroupedIndex(numbers.get(stocks).values, np.array([100, 120, 160]), device="cpu")
+    >>> by, is_known = numbers.get(asked)
+    >>> quotes.asof(np.array([130, 130, 130]), by=np.ma.array(by, mask=~is_known))
+    Found(values=array([1, 0, 0]), found=array([ True,  True, False]))
     """
 
     __slots__ = ("by_dtype", "key_dtype", "value_dtype", "fill")
@@ -70,9 +78,10 @@ class GroupedIndex(Held):
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        by, keys, values = without_nulls(nulls, (by, "the groups"), (keys, "the keys"), (values, "the values"))
+        _columns.check_nulls(nulls)
         self.fill = float(fill)
-        self.device, on, columns = columns_of(device, stream, (by, None, "the groups"), (keys, None, "the keys"), (values, None, "the values"))
+        given = (by, None, "the groups"), (keys, None, "the keys"), (values, None, "the values")
+        self.device, on, columns = _columns.columns(device, stream, nulls, *given, keys=2)
         raw, dtypes = [column.raw for column in columns], [column.dtype for column in columns]
         self.by_dtype, self.key_dtype, self.value_dtype = dtypes
         names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups", "keys", "values"))]
@@ -89,7 +98,8 @@ class GroupedIndex(Held):
         Parameters
         ----------
         keys, by : array_like
-            Keys and groups, of the index's dtypes; any shape in host memory, one dimension on a device.
+            Keys and groups, of the index's dtypes; any shape in host memory, one dimension on a device. Where one is missing, nothing
+            is found.
         default, stream, progress : optional
             As in :meth:`Index.get`.
 
@@ -134,7 +144,7 @@ class GroupedIndex(Held):
 
     def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any) -> tuple[str, str, bool, int | None]:
         """How neighbours are looked for, as native calls take it."""
-        limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
+        limit = None if tolerance is None else _missing.tolerance(tolerance, self.key_dtype)
         return direction, ties, not exact, limit
 
     def asof_join(
@@ -206,18 +216,19 @@ class GroupedIndex(Held):
             found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
             self._index.get(groups._memory, column._memory, how, values._memory, found._memory, miss, on)
             return Found(values, found)
-        raw = _arrays.host(keys, self.key_dtype, "the keys")
-        group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
+        rows = Rows(None, (keys, self.key_dtype, "the keys"), (by, self.by_dtype, "the groups"))
+        raw, group = rows.columns
         outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
 
         def search(groups: Any, keys: Any, values: Any, found: Any) -> None:
             self._index.get(groups, keys, how, values, found, miss)
 
-        if progress and group.size == raw.size:
-            _progress.in_pieces(search, (group, _arrays.flat(raw), *outputs), progress, "look-ups in groups")
+        if progress:
+            _progress.in_pieces(search, (group, raw, *outputs), progress, "look-ups in groups")
         else:
-            search(group, _arrays.flat(raw), *outputs)
-        return Found(*(array.reshape(raw.shape)[()] for array in outputs))
+            search(group, raw, *outputs)
+        defaults = _arrays.of_word(miss, self.value_dtype), False
+        return Found(*(rows.fill(array, default).reshape(rows.shape)[()] for array, default in zip(outputs, defaults)))
 
     def insert(self, by: ArrayLike, keys: ArrayLike, values: ArrayLike, *, stream: Any = None) -> UpdateReport:
         """Insert pairs into groups; otherwise like :meth:`Index.insert`."""
@@ -242,7 +253,7 @@ class GroupedIndex(Held):
         raw = _arrays.flat(_arrays.host(keys, self.key_dtype, "the keys"))
         group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
         if values is not None:
-            given = _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
+            given = _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
         return UpdateReport(*self._index.apply(kind, group, raw, given))
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
@@ -252,7 +263,8 @@ class GroupedIndex(Held):
 
     def to(self, device: str | Device) -> "GroupedIndex":
         """A copy of the index on another device."""
-        return GroupedIndex(*self.items(), device, fill=self.fill)
+        by, keys, values = _missing.whole(self.items())
+        return GroupedIndex(by, keys, values, device, fill=self.fill)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (GroupedIndex, self.items(), self.device.name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _native
+from . import _arrays, _columns, _missing, _native
 from ._arrays import Array, ArrayLike
 from ._device import Device
 
@@ -80,6 +80,17 @@ class Held:
         return f"<{name}, closed>" if self.closed else f"<{name} of {self._contents()}, on {self.device.name}>"
 
 
+class Queries(NamedTuple):
+    """Queries in host memory."""
+
+    #: In one dimension; where one is missing, any.
+    raw: npt.NDArray[Any]
+    #: The shape of the results.
+    shape: tuple[int, ...]
+    #: The numbers of those that are missing, unless none is: they find nothing.
+    missing: npt.NDArray[np.int64] | None
+
+
 class Keyed(Held):
     """An index over keys of one dtype."""
 
@@ -97,13 +108,38 @@ class Keyed(Held):
         """
         return None if self.nulls is None else _columns.null_key(self.nulls, self.key_dtype)
 
-    def _queries(self, keys: ArrayLike, what: str = "the queries", is_new: bool = False) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
-        """Keys in host memory, in one dimension, and the shape of the results."""
-        if self.nulls is None:
-            array = _arrays.host(keys, self.key_dtype, what)
-        else:
-            array = _columns.with_null_keys(keys, self.key_dtype, what, self.nulls, is_new)
+    def _take(
+        self, nulls: str, key_dtype: npt.DTypeLike | None, device: str | Device | None, stream: Any, keys: ArrayLike, *values: ArrayLike | None
+    ) -> tuple[_native.Stream | None, list[_columns.Column]]:
+        """The columns of a build of keys, with values or without, and the stream in whose order they are read."""
+        _columns.check_nulls(nulls, "first", "last")
+        self.nulls = nulls if nulls in ("first", "last") else None
+        wanted = None if key_dtype is None else np.dtype(key_dtype)
+        given = [(keys, wanted, "the keys"), *((column, None, "the values") for column in values)]
+        self.device, on, columns = _columns.columns(device, stream, nulls, *given)
+        self.key_dtype = columns[0].dtype
+        return on, columns
+
+    def _queries(self, keys: ArrayLike, what: str = "the queries") -> Queries:
+        """Keys in host memory to look for."""
+        array, valid = _columns.keys_of(self.nulls, keys, self.key_dtype, what)
+        return Queries(_arrays.flat(array), array.shape, None if valid is None else np.flatnonzero(~valid))
+
+    def _keys(self, keys: ArrayLike, is_new: bool = True) -> npt.NDArray[Any]:
+        """Keys of a change, in host memory, none of which is missing."""
+        array, valid = _columns.keys_of(self.nulls, keys, self.key_dtype, "the keys", is_new)
+        _missing.refuse(valid, "the keys")
+        return _arrays.flat(array)
+
+    def _ranked(self, queries: ArrayLike) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
+        """Queries of ranks, in host memory, none of which is missing, and the shape of the results."""
+        array, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, "the queries")
+        _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
         return _arrays.flat(array), array.shape
+
+    def _rows(self, *given: tuple[ArrayLike, str]) -> _columns.Rows:
+        """Columns of queries, in host memory, with their names."""
+        return _columns.Rows(self.nulls, *((array, self.key_dtype, what) for array, what in given))
 
     def _on(self, keys: ArrayLike, stream: Any, what: str = "the queries") -> tuple[Array, _native.Stream | None]:
         """Keys on a device, and the stream of the call."""

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _joins, _native, _progress, errors
+from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
@@ -115,9 +115,8 @@ class _Ordered(Keyed):
         progress: Progress,
     ) -> np.dtype[Any] | None:
         """Builds the index, and returns the dtype of values."""
-        given, self.nulls = keys_and_values(nulls, keys, values, has_values, key_dtype)
-        self.device, on, columns = _columns.columns(device, stream, *given)
-        raw_keys, self.key_dtype = columns[0]
+        on, columns = self._take(nulls, key_dtype, device, stream, keys, *[values][:has_values])
+        raw_keys = columns[0].raw
         self.fill = float(fill)
         word = _arrays.word_of(self.key_dtype, "keys")
         raw_values, dtype = columns[1] if has_values else (None, None)
@@ -172,12 +171,13 @@ class _Ordered(Keyed):
             (found,) = self._results(None if out is None else (out,), (_BOOL,), column.size, on)
             self._index.get(column._memory, None, found._memory, 0, on)
             return found if out is None else out
-        raw, shape = self._queries(queries)
+        raw, shape, missing = self._queries(queries)
         hits = np.empty(raw.size, _BOOL) if out is None else _output(out, _BOOL, shape, raw)
         if progress:
             _progress.in_pieces(lambda part, hits: self._index.get(part, None, hits, 0), (raw, hits), progress, "contains")
         else:
             self._index.get(raw, None, hits, 0)
+        _arrays.erase(missing, (hits, 0))
         return hits.reshape(shape)[()] if out is None else out
 
     def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
@@ -186,7 +186,7 @@ class _Ordered(Keyed):
         Parameters
         ----------
         queries : array_like
-            Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+            Keys, of the index's dtype; any shape in host memory, one dimension on a device. A missing one is not found.
         out : array of bool, optional
             What takes the results, as in :meth:`Index.get`.
         stream : int or object with ``__cuda_stream__``, optional
@@ -215,7 +215,7 @@ class _Ordered(Keyed):
         Parameters
         ----------
         queries : array_like
-            Keys, of the index's dtype.
+            Keys, of the index's dtype, none of which is missing.
         side : {"left", "right"}, default "left"
             "left" counts the keys below a query, "right" those not above it.
         out : array of int64, optional
@@ -242,7 +242,7 @@ class _Ordered(Keyed):
             (ranks,) = self._results(None if out is None else (out,), (_INT64,), column.size, on)
             self._index.rank(column._memory, upper, ranks._memory, on)
             return ranks if out is None else out
-        raw, shape = self._queries(queries)
+        raw, shape = self._ranked(queries)
         made = np.empty(raw.size, _INT64) if out is None else _output(out, _INT64, shape, raw)
         if progress:
             _progress.in_pieces(lambda part, ranks: self._index.rank(part, upper, ranks), (raw, made), progress, "searchsorted")
@@ -268,7 +268,7 @@ class _Ordered(Keyed):
         Parameters
         ----------
         starts, ends : array_like
-            The bounds, of the index's dtype. A range that ends before it starts has none.
+            The bounds, of the index's dtype. A range that ends before it starts has none, nor one of which a bound is missing.
         inclusive : {"both", "left", "right", "neither"}, default "both"
             Which bounds belong to a range, as in :meth:`pandas.Series.between`.
         stream : optional
@@ -285,11 +285,16 @@ class _Ordered(Keyed):
             counts = _arrays.empty(self.device, first.size, _INT64)
             self._index.count(first._memory, last._memory, closed, counts._memory, on)
             return counts
-        lower = np.asarray(self.searchsorted(starts, "left" if closed[0] else "right"))
-        upper = np.asarray(self.searchsorted(ends, "right" if closed[1] else "left"))
-        if lower.shape != upper.shape:
-            raise ValueError(f"starts of shape {lower.shape} and ends of shape {upper.shape}: give one of each per range")
-        return np.maximum(upper - lower, 0)[()]
+        rows = self._rows((starts, "the starts"), (ends, "the ends"))
+        lows, highs = rows.columns
+        return rows.fill(np.maximum(self._widths(lows, highs, closed), 0)).reshape(rows.shape)[()]
+
+    def _widths(self, starts: npt.NDArray[Any], ends: npt.NDArray[Any], closed: tuple[bool, bool]) -> npt.NDArray[Any]:
+        """How many keys each range has; below 0 for some that end before they start."""
+        lower, upper = np.empty(starts.size, _INT64), np.empty(ends.size, _INT64)
+        self._index.rank(starts, not closed[0], lower)
+        self._index.rank(ends, closed[1], upper)
+        return upper - lower
 
     def _range(
         self, starts: ArrayLike, ends: ArrayLike, inclusive: Inclusive, limit: int | None, stream: Any
@@ -300,12 +305,10 @@ class _Ordered(Keyed):
             last, _ = self._on(ends, stream, "the ends")
             offsets, keys, values = self._index.range(first._memory, last._memory, closed, most, on)
             return Array(offsets, _INT64, self.device), self._own(keys), values
-        first_keys, shape = self._queries(starts, "the starts")
-        last_keys, other = self._queries(ends, "the ends")
-        if shape != other:
-            raise ValueError(f"starts of shape {shape} and ends of shape {other}: give one of each per range")
-        offsets, keys, values = self._index.range(first_keys, last_keys, closed, most)
-        return offsets, keys.view(self.key_dtype), values
+        rows = self._rows((starts, "the starts"), (ends, "the ends"))
+        lows, highs = rows.columns
+        offsets, keys, values = self._index.range(lows, highs, closed, most)
+        return rows.spread(offsets), keys.view(self.key_dtype), values
 
     def _own(self, memory: _native.Memory) -> Array:
         return Array(memory, self.key_dtype, self.device)
@@ -414,9 +417,10 @@ class Index(_Ordered):
     key_dtype : dtype, optional
         For keys in a list: what they become. Keys of an array must have it already.
     nulls : {"error", "skip", "first", "last"}, default "error"
-        What becomes of pairs of which the key or the value is null, in columns of Arrow (pyarrow, polars, DuckDB), or None in a list.
-        With "first" and "last" null is a key, below or above all others, of the build, of queries and of changes in host memory; the
-        lowest or highest key of the dtype stands for it (:attr:`null_key`), and no other key may be that one.
+        What becomes of pairs of which the key or the value is missing: None, ``pandas.NA``, NaT, what a masked array masks, a null of
+        Arrow, polars or pandas, and in keys of pandas NaN. As queries and bounds these find nothing, unless null is a key. With
+        "first" and "last" null is a key, below or above all others, of the build, of queries and of changes in host memory; the lowest
+        or highest key of the dtype stands for it (:attr:`null_key`), and no other key may be that one.
     stream : int or object with ``__cuda_stream__``, optional
         For keys on a device: the stream in whose order they are read; by default the producer's current one.
     progress : bool or callable, optional
@@ -486,7 +490,7 @@ class Index(_Ordered):
         Parameters
         ----------
         queries : array_like
-            Keys, of the index's dtype; any shape in host memory, one dimension on a device.
+            Keys, of the index's dtype; any shape in host memory, one dimension on a device. A missing one is not found.
         default : scalar, default 0
             The value of keys that are absent.
         out : (values, found), optional
@@ -522,7 +526,7 @@ class Index(_Ordered):
             values, found = self._results(out, (self._value, _BOOL), column.size, on)
             self._index.get(column._memory, values._memory, found._memory, miss, on)
             return Found(values, found) if out is None else out
-        raw, shape = self._queries(queries)
+        raw, shape, missing = self._queries(queries)
         if out is None:
             host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
         else:
@@ -533,6 +537,7 @@ class Index(_Ordered):
             _progress.in_pieces(search, (raw, host_values, hits), progress, "get")
         else:
             self._index.get(raw, host_values, hits, miss)
+        _arrays.erase(missing, (host_values, miss), (hits, 0))
         if out is not None:
             return out
         return Found(host_values.reshape(shape)[()], hits.reshape(shape)[()])
@@ -588,13 +593,14 @@ class Index(_Ordered):
             keys, values, found = made
             self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
             return keys, values, found
-        raw, shape = self._queries(queries)
+        raw, shape, missing = self._queries(queries)
         outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
         if progress:
             search = lambda part, *results: self._index.neighbor(part, predecessor, results[0], results[1], results[2], miss)
             _progress.in_pieces(search, (raw, *outputs), progress, "neighbours")
         else:
             self._index.neighbor(raw, predecessor, *outputs, miss)
+        _arrays.erase(missing, *zip(outputs, (0, miss, 0)))
         near, host_values, hits = (array.reshape(shape)[()] for array in outputs)
         return near, host_values, hits
 
@@ -622,7 +628,8 @@ class Index(_Ordered):
         direction : {"backward", "forward", "nearest"}, default "backward"
             The last key that is not above, the first that is not below, or the nearer of both. Not "nearest" for floats.
         tolerance : scalar, optional
-            The largest distance of a match, in the units of the keys, or a timedelta64. For floats in host memory only.
+            The largest distance of a match: in the units of the keys, or of datetimes a timedelta64, timedelta or Timedelta, which is
+            exact whatever its unit. For floats in host memory only.
         allow_exact_matches : bool, default True
             Whether a key that equals the query counts.
         ties : {"backward", "forward"}, default "backward"
@@ -655,7 +662,7 @@ class Index(_Ordered):
             made, hits = self._results(out, (self._value, _BOOL), column.size, on)
             self._index.asof(column._memory, how, near._memory, made._memory, hits._memory, miss, on)
             return Found(made, hits) if out is None else out
-        raw, shape = self._queries(at)
+        raw, shape, missing = self._queries(at)
         if out is None:
             host_values, has = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
         else:
@@ -672,15 +679,17 @@ class Index(_Ordered):
         else:
             search(*outputs)
         for near_keys in keys:
-            # NumPy's arithmetic measures these.
+            # NumPy's arithmetic measures these. From an infinity to itself, and from a NaN to itself, it is no distance.
             with np.errstate(invalid="ignore"):
-                has &= ~((raw - near_keys if direction == "backward" else near_keys - raw) > limit)
-            host_values[~has] = np.asarray(default, self._value)
+                is_near = (raw - near_keys if direction == "backward" else near_keys - raw) <= limit
+            has &= is_near | (raw.view(f"u{raw.itemsize}") == near_keys.view(f"u{raw.itemsize}"))
+            _arrays.erase(np.flatnonzero(~has), (host_values, miss))
+        _arrays.erase(missing, (host_values, miss), (has, 0))
         return Found(host_values.reshape(shape)[()], has.reshape(shape)[()]) if out is None else out
 
     def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
         """How neighbours are looked for, as native calls take it, and the tolerance."""
-        limit = None if tolerance is None else _tolerance(tolerance, self.key_dtype)
+        limit = None if tolerance is None else _missing.tolerance(tolerance, self.key_dtype)
         if self.key_dtype.kind == "f":
             # The native code would measure words.
             if direction == "nearest":
@@ -779,7 +788,7 @@ class Index(_Ordered):
         direction : {"nearest", "backward", "forward"}, default "nearest"
             On both sides, at or below, or at or above. Not "nearest" for floats.
         tolerance : int or timedelta64, optional
-            The largest distance of a pair, in the units of the keys. Not for floats.
+            The largest distance of a pair, as in :meth:`asof`. Not for floats.
         allow_exact_matches : bool, default True
             Whether a key that equals the query counts.
         ties : {"backward", "forward"}, default "backward"
@@ -809,7 +818,8 @@ class Index(_Ordered):
         if on_gpu:
             column, on = self._on(at, stream)
             return self._ranges(self._index.k_nearest(column._memory, most, options, on))
-        return self._ranges(self._index.k_nearest(self._queries(at)[0], most, options))
+        rows = self._rows((at, "the queries"))
+        return self._ranges(self._index.k_nearest(rows.columns[0], most, options), rows)
 
     def range_last(self, starts: ArrayLike, ends: ArrayLike, k: int, *, inclusive: Inclusive = "both", stream: Any = None) -> Ranges:
         """The last pairs of each range, at most `k` of each, in descending order of their keys.
@@ -833,13 +843,14 @@ class Index(_Ordered):
             first, on = self._on(starts, stream, "the starts")
             last, _ = self._on(ends, stream, "the ends")
             return self._ranges(self._index.range_last(first._memory, last._memory, closed, most, on))
-        first_keys, last_keys = self._queries(starts, "the starts")[0], self._queries(ends, "the ends")[0]
-        return self._ranges(self._index.range_last(first_keys, last_keys, closed, most))
+        rows = self._rows((starts, "the starts"), (ends, "the ends"))
+        lows, highs = rows.columns
+        return self._ranges(self._index.range_last(lows, highs, closed, most), rows)
 
-    def _ranges(self, found: tuple[Any, Any, Any]) -> Ranges:
+    def _ranges(self, found: tuple[Any, Any, Any], rows: _columns.Rows | None = None) -> Ranges:
         offsets, keys, values = found
-        if isinstance(keys, np.ndarray):
-            return Ranges(offsets, keys.view(self.key_dtype), values.view(self._value))
+        if rows is not None:
+            return Ranges(rows.spread(offsets), keys.view(self.key_dtype), values.view(self._value))
         return Ranges(Array(offsets, _INT64, self.device), self._own(keys), Array(values, self._value, self.device))
 
     def range(
@@ -882,7 +893,7 @@ class Index(_Ordered):
         counts, keys, values = _scan(self, starts, limit, stream)
         if isinstance(counts, Array):
             return Scans(counts, keys, Array(values, self._value, self.device))
-        return Scans(counts, keys, values.view(self._value).reshape(keys.shape))
+        return Scans(counts, keys, values)
 
     @classmethod
     def load(
@@ -903,7 +914,8 @@ class Index(_Ordered):
             As for :class:`Index`.
         key_dtype, value_dtype : dtype, optional
             Other dtypes of the same size to see keys of integers and values as. By default they are what was saved; in a file of the
-            Rust library, which has words of 32 or 64 bits, values are int32 or int64.
+            Rust library, which has words of 32 or 64 bits, values are int32 or int64. Integers are seen as times, and times as
+            integers, but no unit becomes another one.
 
         Raises
         ------
@@ -934,8 +946,8 @@ class Index(_Ordered):
         Parameters
         ----------
         probes : array_like
-            Keys, of the index's dtype, in one dimension. A null probe, of Arrow's columns, in a list (None) or in a masked array, matches
-            nothing, unless nulls are keys of the index: it is in no row of "inner" and "semi", and in one of "left" and "anti".
+            Keys, of the index's dtype, in one dimension. A missing probe matches nothing, unless nulls are keys of the index: it is in no
+            row of "inner" and "semi", and in one of "left" and "anti".
         how : {"inner", "left", "semi", "anti"}, default "inner"
         valid : array_like, optional
             Which probes there are; the others are null, too. An array of bool in host memory, or for probes on a device a bitmap there,
@@ -979,7 +991,7 @@ class Index(_Ordered):
         ----------
         lows, highs : array_like
             The bounds of each probe, of the index's dtype, in one dimension. A range that ends before it starts has no matches, nor one
-            of which a bound is null, as in :meth:`join`.
+            of which a bound is missing, as in :meth:`join`.
         how : {"inner", "left", "semi", "anti"}, default "inner"
         inclusive : {"both", "left", "right", "neither"}, default "both"
             Which bounds belong to a range.
@@ -1033,7 +1045,7 @@ class Index(_Ordered):
         probes : array_like
             Keys, of the index's dtype, in one dimension. At the ends of the dtype nothing wraps around.
         distance : int or timedelta64
-            Not below 0. Distances of floats are not measured: use :meth:`range_join`.
+            Not below 0, as the tolerance of :meth:`asof`. Distances of floats are not measured: use :meth:`range_join`.
         how, valid, stream, progress : optional
             As in :meth:`range_join`.
         """
@@ -1077,8 +1089,7 @@ class Index(_Ordered):
         if how in ("semi", "anti"):
             # Which have a match is known without the matches.
             if distance is None:
-                lower = self.searchsorted(first_keys, "left" if closed[0] else "right")
-                return rows.join(how, np.asarray(self.searchsorted(last_keys, "right" if closed[1] else "left") > lower))
+                return rows.join(how, self._widths(first_keys, last_keys, closed) > 0)
             return rows.join(how, self.asof(first_keys, direction="nearest", tolerance=distance)[1])
         offsets, keys, values = self._index.rows_between(first_keys, last_keys, closed, distance)
         return rows.join(how, np.diff(offsets), keys.view(self.key_dtype), values.view(self._value))
@@ -1161,9 +1172,9 @@ class Index(_Ordered):
             if not is_one:
                 kinds = _arrays.to_device(kinds, np.dtype(np.uint32), "the kinds", self.device, on)._memory
             return UpdateReport(*self._index.apply(kinds, column._memory, raw_values, on))
-        raw, _ = self._queries(keys, "the keys", True)
+        raw = self._keys(keys)
         if values is not None:
-            raw_values = _arrays.flat(_arrays.host(values, self._value, "the values"))
+            raw_values = _arrays.flat(_arrays.host(values, self._value, "the values", True))
         if not is_one:
             kinds = _arrays.flat(_arrays.host(kinds, np.dtype(np.uint32), "the kinds"))
             if kinds.size != raw.size:
@@ -1239,9 +1250,10 @@ class Set(_Ordered):
             found = _arrays.empty(self.device, column.size, _BOOL)
             self._index.neighbor(column._memory, predecessor, keys._memory, None, found._memory, 0, on)
             return keys, found
-        raw, shape = self._queries(queries)
+        raw, shape, missing = self._queries(queries)
         near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, _BOOL)
         self._index.neighbor(raw, predecessor, near, None, hits, 0)
+        _arrays.erase(missing, (near, 0), (hits, 0))
         return near.reshape(shape)[()], hits.reshape(shape)[()]
 
     def range(
@@ -1279,8 +1291,7 @@ class Set(_Ordered):
         if _arrays.on_device(keys):
             column, on = self._on(keys, stream, "the keys")
             return UpdateReport(*self._index.apply(kind, column._memory, None, on))
-        raw, _ = self._queries(keys, "the keys", True)
-        return UpdateReport(*self._index.apply(kind, raw, None))
+        return UpdateReport(*self._index.apply(kind, self._keys(keys), None))
 
     def to(self, device: str | Device) -> "Set":
         """A copy of the set on another device."""
@@ -1290,29 +1301,10 @@ class Set(_Ordered):
         return _unpickled, (Set, (self.keys(),), self.device.name, self.fill, self.nulls)
 
 
-def keys_and_values(
-    nulls: str, keys: ArrayLike, values: ArrayLike | None, has_values: bool, key_dtype: npt.DTypeLike | None
-) -> tuple[list[tuple[ArrayLike | None, np.dtype[Any] | int | None, str]], str | None]:
-    """The columns of a build, as :func:`_columns.columns` takes them, and where nulls are in the order, if they are keys."""
-    wanted = None if key_dtype is None else np.dtype(key_dtype)
-    place = None
-    if nulls in ("first", "last"):
-        place = nulls
-        keys = keys if _arrays.on_device(keys) else _columns.with_null_keys(keys, wanted, "the keys", nulls, True)
-    elif nulls not in ("error", "skip"):
-        raise ValueError(f"nulls is {nulls!r}, where 'error', 'skip', 'first' or 'last' is needed")
-    elif has_values:
-        keys, values = _columns.without_nulls(nulls, (keys, "the keys"), (values, "the values"))
-    else:
-        (keys,) = _columns.without_nulls(nulls, (keys, "the keys"))
-    given: list[tuple[ArrayLike | None, np.dtype[Any] | int | None, str]] = [(keys, wanted, "the keys"), (values, None, "the values")]
-    return given[: 1 + has_values], place
-
-
 def _restore(kind: type[_Kind], arrays: tuple[Any, ...], device: str | Device, fill: float | None = None, nulls: str | None = None) -> _Kind:
     """An index over what another one gave, on a device."""
     options: dict[str, Any] = {"device": device} if fill is None else {"device": device, "fill": fill, "is_sorted": True}
-    made = kind(*arrays, **options)
+    made = kind(*_missing.whole(arrays), **options)
     if isinstance(made, Keyed) and nulls is not None:
         # Its keys have the one that stands for nulls.
         made.nulls = nulls
@@ -1342,17 +1334,18 @@ def _read(
     """
     key, keys, values, has_several, note = _native.read_file(os.fspath(path))
     noted, nulls = note.split(" "), None
+    noted_key: np.dtype[Any] | None = None
+    noted_value: np.dtype[Any] | None = None
     if len(noted) == 4 and noted[3] in ("first", "last"):
         nulls = noted.pop()
     if len(noted) == 3 and noted[0] == "numpy":
         try:
-            key_dtype = np.dtype(noted[1]) if key_dtype is None else key_dtype
-            value_dtype = np.dtype(noted[2]) if value_dtype is None and noted[2] else value_dtype
+            noted_key, noted_value = np.dtype(noted[1]), np.dtype(noted[2]) if noted[2] else None
         except TypeError as error:
             raise errors.Damaged(f"the note of the file's dtypes is {note!r}, which NumPy does not know") from error
-    keys = _seen_as(keys, _KEY_OF[key], key_dtype, "keys")
+    keys = _seen_as("keys", keys, _KEY_OF[key], noted_key, key_dtype)
     if values is not None:
-        values = _seen_as(values, np.dtype(f"i{values.itemsize}"), value_dtype, "values")
+        values = _seen_as("values", values, np.dtype(f"i{values.itemsize}"), noted_value, value_dtype)
     return keys, values, has_several, nulls
 
 
@@ -1361,15 +1354,21 @@ def _refuse_several(has_several: bool) -> None:
         raise errors.Several("the file is of a multi-map, whose keys may have several values: use MultiIndex.load")
 
 
-def _seen_as(words: npt.NDArray[Any], dtype: np.dtype[Any], wanted: npt.DTypeLike | None, what: str) -> npt.NDArray[Any]:
-    """A file's words as a dtype of the same size: by default `dtype`. Floats stay what they are, since they are ordered as such."""
-    to = dtype if wanted is None else np.dtype(wanted)
-    is_float = what == "keys" and "f" in (to.kind, dtype.kind)
+def _seen_as(what: str, words: npt.NDArray[Any], dtype: np.dtype[Any], *wanted: npt.DTypeLike | None) -> npt.NDArray[Any]:
+    """A file's words, which are of a dtype, as that which the file notes, and that as what the caller asks for.
+
+    Keys of floats stay what they are, since they are ordered as such, and times keep their unit: integers are what their numbers are.
+    """
     is_signed = {"i": True, "m": True, "M": True, "u": False}
-    if to.itemsize != words.itemsize or (to != dtype and (is_float or what == "keys" and is_signed.get(to.kind) != is_signed[dtype.kind])):
-        raise TypeError(f"the file has {what} of {dtype}, which are not seen as {to}")
-    _arrays.word_of(to, what)
-    return words.view(to)
+    for to in (np.dtype(it) for it in wanted if it is not None):
+        is_other = dtype.kind in "mM" and to.kind != "i"
+        if what == "keys":
+            is_other |= "f" in (to.kind, dtype.kind) or is_signed.get(to.kind) != is_signed[dtype.kind]
+        if to.itemsize != words.itemsize or (to != dtype and is_other):
+            raise TypeError(f"the file has {what} of {dtype}, which are not seen as {to}: load them as {dtype}, and convert them")
+        dtype = to
+    _arrays.word_of(dtype, what)
+    return words.view(dtype)
 
 
 def _closed(inclusive: str) -> tuple[bool, bool]:
@@ -1393,9 +1392,11 @@ def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> tuple[
         column, on = index._on(starts, stream, "the starts")
         counts, keys, values = index._index.scan(column._memory, limit, on)
         return Array(counts, np.dtype(np.uint32), index.device), index._own(keys), values
-    raw, _ = index._queries(starts, "the starts")
-    counts, keys, values = index._index.scan(raw, limit)
-    return counts, keys.view(index.key_dtype).reshape(raw.size, limit), values
+    rows = index._rows((starts, "the starts"))
+    counts, keys, values = index._index.scan(rows.columns[0], limit)
+    shape = len(counts), limit
+    near = rows.fill(keys.view(index.key_dtype).reshape(shape))
+    return rows.fill(counts), near, values if index._value is None else rows.fill(values.view(index._value).reshape(shape))
 
 
 def _output(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], queries: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -1415,15 +1416,4 @@ def _distance(distance: Any, dtype: np.dtype[Any]) -> int:
     """The distance of a band join."""
     if dtype.kind == "f":
         raise errors.OptionValue("distances of floats are not measured: use range_join with bounds of your own")
-    return int(_tolerance(distance, dtype))
-
-
-def _tolerance(tolerance: Any, dtype: np.dtype[Any]) -> Any:
-    if dtype.kind in "mM":
-        unit = np.datetime_data(dtype)[0]
-        tolerance = int(np.timedelta64(tolerance).astype(f"m8[{unit}]").astype(np.int64))
-    if dtype.kind != "f" and not isinstance(tolerance, (int, np.integer)):
-        raise TypeError(f"a tolerance of {tolerance!r} for keys of {dtype}: pass an integer")
-    if tolerance < 0:
-        raise ValueError(f"a tolerance of {tolerance} is below 0")
-    return tolerance if dtype.kind == "f" else min(int(tolerance), _MOST)
+    return int(_missing.tolerance(distance, dtype, "distance"))

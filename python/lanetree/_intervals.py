@@ -7,13 +7,12 @@ from typing import Any, Iterator, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _native, _progress, errors
+from . import _arrays, _columns, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
-from ._columns import Nulls, without_nulls
-from ._columns import columns as columns_of
+from ._columns import Nulls
 from ._held import Keyed
-from ._index import _unpickled
+from ._index import _restore, _unpickled
 from ._progress import Progress
 
 
@@ -82,11 +81,11 @@ class IntervalIndex(Keyed):
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        starts, ends, rows = without_nulls(nulls, (starts, "the starts"), (ends, "the ends"), (rows, "the rows"))
+        _columns.check_nulls(nulls)
         wanted = None if key_dtype is None else np.dtype(key_dtype)
         # The ends have the dtype of the starts.
         given = (starts, wanted, "the starts"), (ends, 0, "the ends"), (rows, None, "the rows")
-        self.device, on, (first, last, numbers) = columns_of(device, stream, *given)
+        self.device, on, (first, last, numbers) = _columns.columns(device, stream, nulls, *given, keys=2)
         self.key_dtype, self.row_dtype, self.nulls = first.dtype, numbers.dtype, None
         if isinstance(first.raw, np.ndarray) and self.key_dtype.kind == "f" and len(first.raw) == len(last.raw):
             # The native code would name words, not numbers.
@@ -125,8 +124,9 @@ class IntervalIndex(Keyed):
             column, on = self._on(points, stream, "the points")
             rows, found, _ = self._index.most_specific(column._memory, miss, on)
             return Found(Array(rows, self.row_dtype, self.device), Array(found, np.dtype(np.bool_), self.device, column.size))
-        raw, shape = self._queries(points, "the points")
+        raw, shape, missing = self._queries(points, "the points")
         rows, found, _ = self._index.most_specific(raw, miss)
+        _arrays.erase(missing, (rows, miss), (found, 0))
         return Found(rows.view(self.row_dtype).reshape(shape)[()], found.reshape(shape)[()])
 
     def stab(self, points: ArrayLike, *, stream: Any = None) -> IntervalRows:
@@ -155,10 +155,14 @@ class IntervalIndex(Keyed):
             first, last, on = self._probes_on(lows, highs, stream)
             offsets, rows, _ = self._index.find(first, last, on)
             return IntervalRows(Array(offsets, np.dtype(np.int64), self.device), Array(rows, self.row_dtype, self.device))
-        low, _ = self._queries(lows, "the probes")
-        high = None if highs is None else self._queries(highs, "the highs")[0]
+        probes, low, high = self._probes(lows, highs)
         offsets, rows, _ = self._index.find(low, high)
-        return IntervalRows(offsets, rows.view(self.row_dtype))
+        return IntervalRows(probes.spread(offsets), rows.view(self.row_dtype))
+
+    def _probes(self, lows: ArrayLike, highs: ArrayLike | None) -> tuple[_columns.Rows, npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Probes in host memory, and the columns of those that are not missing."""
+        probes = self._rows((lows, "the probes"), *([] if highs is None else [(highs, "the highs")]))
+        return probes, probes.columns[0], None if highs is None else probes.columns[1]
 
     def _probes_on(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> tuple[Any, Any, _native.Stream | None]:
         column, on = self._on(lows, stream, "the probes")
@@ -180,11 +184,10 @@ class IntervalIndex(Keyed):
             counts = _arrays.empty(self.device, len(first), np.dtype(np.int64))
             self._index.count(first, last, counts._memory, on)
             return counts
-        low, shape = self._queries(lows, "the probes")
-        high = None if highs is None else self._queries(highs, "the highs")[0]
+        probes, low, high = self._probes(lows, highs)
         out = np.empty(low.size, np.int64)
         self._index.count(low, high, out)
-        return out.reshape(shape)[()]
+        return probes.fill(out).reshape(probes.shape)[()]
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
         """All intervals: starts, ends and rows, three arrays in host memory, the most specific interval first."""
@@ -202,7 +205,7 @@ class IntervalIndex(Keyed):
 
     def to(self, device: str | Device) -> "IntervalIndex":
         """A copy of the index on another device."""
-        return IntervalIndex(*self.items(), device)
+        return _restore(IntervalIndex, self.items(), device)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (IntervalIndex, self.items(), self.device.name)

@@ -12,10 +12,9 @@ from . import _arrays, _joins, _native, _progress
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
-from ._columns import columns as columns_of
 from ._held import Keyed
 from ._joins import How, Probes
-from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read, _restore, _unpickled, keys_and_values
+from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read, _restore, _unpickled
 from ._progress import Progress
 
 
@@ -70,9 +69,8 @@ class MultiIndex(Keyed):
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        given, self.nulls = keys_and_values(nulls, keys, values, True, key_dtype)
-        self.device, on, (own_keys, own_values) = columns_of(device, stream, *given)
-        self.key_dtype, self.value_dtype = own_keys.dtype, own_values.dtype
+        on, (own_keys, own_values) = self._take(nulls, key_dtype, device, stream, keys, values)
+        self.value_dtype = own_values.dtype
         word = _arrays.word_of(self.key_dtype, "keys")
         _arrays.word_of(self.value_dtype, "values")
         with _progress.waiting(progress, len(own_keys.raw), "building an index of"):
@@ -99,8 +97,9 @@ class MultiIndex(Keyed):
             column, on = self._on(queries, stream, "the queries")
             offsets, _, values = self._index.get(column._memory, on)
             return ValueRows(Array(offsets, np.dtype(np.int64), self.device), Array(values, self.value_dtype, self.device))
-        offsets, _, values = self._index.get(self._queries(queries, "the queries")[0])
-        return ValueRows(offsets, values.view(self.value_dtype))
+        rows = self._rows((queries, "the queries"))
+        offsets, _, values = self._index.get(rows.columns[0])
+        return ValueRows(rows.spread(offsets), values.view(self.value_dtype))
 
     def count(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """How many values each of `queries` has: int64, of the shape of the queries; otherwise like :meth:`Index.contains`."""
@@ -109,9 +108,10 @@ class MultiIndex(Keyed):
             counts = _arrays.empty(self.device, column.size, np.dtype(np.int64))
             self._index.count(column._memory, counts._memory, on)
             return counts
-        raw, shape = self._queries(queries)
+        raw, shape, missing = self._queries(queries)
         out = np.empty(raw.size, np.int64)
         self._index.count(raw, out)
+        _arrays.erase(missing, (out, 0))
         return out.reshape(shape)[()]
 
     def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
@@ -150,10 +150,11 @@ class MultiIndex(Keyed):
             found = _arrays.empty(self.device, column.size, is_there)
             self._index.one(column._memory, is_last, values._memory if has_values else None, found._memory, miss, on)
             return Found(values, found)
-        raw, shape = self._queries(queries)
+        raw, shape, missing = self._queries(queries)
         values = np.empty(raw.size, self.value_dtype) if has_values else None
         hits = np.empty(raw.size, is_there)
         self._index.one(raw, is_last, values, hits, miss)
+        _arrays.erase(missing, (hits, 0), *[(values, miss)][:has_values])
         return Found(values.reshape(shape)[()] if has_values else None, hits.reshape(shape)[()])
 
     def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
@@ -165,7 +166,7 @@ class MultiIndex(Keyed):
             ranks = _arrays.empty(self.device, column.size, np.dtype(np.int64))
             self._index.rank(column._memory, side == "right", ranks._memory, on)
             return ranks
-        raw, shape = self._queries(queries)
+        raw, shape = self._ranked(queries)
         out = np.empty(raw.size, np.int64)
         self._index.rank(raw, side == "right", out)
         return out.reshape(shape)[()]
@@ -188,9 +189,10 @@ class MultiIndex(Keyed):
             keys, values, found = (_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
             self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
             return keys, values, found
-        raw, shape = self._queries(queries)
+        raw, shape, missing = self._queries(queries)
         near, host_values, hits = (np.empty(raw.size, dtype) for dtype in dtypes)
         self._index.neighbor(raw, predecessor, near, host_values, hits, miss)
+        _arrays.erase(missing, (near, 0), (host_values, miss), (hits, 0))
         return near.reshape(shape)[()], host_values.reshape(shape)[()], hits.reshape(shape)[()]
 
     def range(
@@ -210,8 +212,10 @@ class MultiIndex(Keyed):
             offsets, keys, values = self._index.range(first._memory, last._memory, closed, most, on)
             columns = (offsets, np.dtype(np.int64)), (keys, self.key_dtype), (values, self.value_dtype)
             return Ranges(*(Array(memory, dtype, self.device) for memory, dtype in columns))
-        offsets, keys, values = self._index.range(self._queries(starts, "the starts")[0], self._queries(ends, "the ends")[0], closed, most)
-        return Ranges(offsets, keys.view(self.key_dtype), values.view(self.value_dtype))
+        rows = self._rows((starts, "the starts"), (ends, "the ends"))
+        lows, highs = rows.columns
+        offsets, keys, values = self._index.range(lows, highs, closed, most)
+        return Ranges(rows.spread(offsets), keys.view(self.key_dtype), values.view(self.value_dtype))
 
     def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
         """How many pairs each range has; otherwise like :meth:`Index.count_range`."""
@@ -222,10 +226,11 @@ class MultiIndex(Keyed):
             counts = _arrays.empty(self.device, first.size, np.dtype(np.int64))
             self._index.count_range(first._memory, last._memory, closed, counts._memory, on)
             return counts
-        raw, shape = self._queries(starts, "the starts")
-        out = np.empty(raw.size, np.int64)
-        self._index.count_range(raw, self._queries(ends, "the ends")[0], closed, out)
-        return out.reshape(shape)[()]
+        rows = self._rows((starts, "the starts"), (ends, "the ends"))
+        lows, highs = rows.columns
+        out = np.empty(lows.size, np.int64)
+        self._index.count_range(lows, highs, closed, out)
+        return rows.fill(out).reshape(rows.shape)[()]
 
     def join(
         self,
@@ -358,8 +363,8 @@ class MultiIndex(Keyed):
             column, on = self._on(keys, stream, "the keys")
             given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)
             return ChangeReport(*self._index.insert(column._memory, given._memory, on))
-        raw = _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
-        return ChangeReport(*self._index.insert(self._queries(keys, "the keys", True)[0], raw))
+        raw = _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
+        return ChangeReport(*self._index.insert(self._keys(keys), raw))
 
     def remove(self, keys: ArrayLike, values: ArrayLike | None = None, *, stream: Any = None) -> ChangeReport:
         """Remove all pairs of each key, or, with `values`, the first pair of each key with an equal value. All or nothing."""
@@ -368,8 +373,8 @@ class MultiIndex(Keyed):
                 raise ValueError("pairs to remove are arrays in host memory")
             column, on = self._on(keys, stream, "the keys")
             return ChangeReport(*self._index.remove(column._memory, None, on))
-        raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
-        return ChangeReport(*self._index.remove(self._queries(keys, "the keys")[0], raw))
+        raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
+        return ChangeReport(*self._index.remove(self._keys(keys, False), raw))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save all pairs to a file, in place of one that is there; otherwise like :meth:`Index.save`.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _native, _progress, errors
+from . import _arrays, _columns, _missing, _native, _progress, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._held import Held
-from ._index import Inclusive, UpdateReport, _closed, _limit, _unpickled
+from ._index import Inclusive, UpdateReport, _closed, _limit, _restore, _unpickled
 from ._progress import Progress
 
 Strings = Union[Sequence[str], Sequence[bytes], Iterable[str], Iterable[bytes], Any]
@@ -39,7 +40,7 @@ class StringIndex(Held):
     device : str, Device or None
         As for :class:`Device`.
     nulls : {"error", "skip"}, default "error"
-        What becomes of pairs of which the key or the value is null: None in a list, or in columns of Arrow.
+        What becomes of pairs of which the key or the value is missing, as for :class:`Index`.
     progress : bool or callable, optional
         As for :class:`Index`.
 
@@ -75,21 +76,32 @@ class StringIndex(Held):
         nulls: _columns.Nulls = "error",
         progress: Progress = None,
     ) -> None:
-        keys, values = _without_nulls(nulls, keys, values)
-        offsets, data, self._is_text = _packed(keys, None)
-        if values is None:
-            values = np.arange(offsets.size - 1, dtype=np.int64)
-        array = _arrays.flat(_arrays.host(values, None, "the values"))
+        _columns.check_nulls(nulls)
+        strings, self._is_text, valid = _packed(keys, None)
+        values = np.arange(strings.size, dtype=np.int64) if values is None else values
+        array, mask = _arrays.nullable(values, None, "the values", True)
         _arrays.word_of(array.dtype, "values")
+        rows = _columns.kept(nulls, [valid, mask], [(strings.size, "the keys"), (array.size, "the values")])
+        array = _arrays.flat(array if rows is None else array[rows])
+        offsets, data = strings.take(rows)
         self.device, self.value_dtype = Device(device), array.dtype
         if array.size != offsets.size - 1:
             raise errors.LengthMismatch(f"{offsets.size - 1} keys but {array.size} values: give one value per key")
         with _progress.waiting(progress, array.size, "building an index of"):
             self._index = _native.Strings(self.device._native, offsets, data, array, array.dtype.itemsize)
 
-    def _keys(self, keys: Strings) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        offsets, data, _ = _packed(keys, self._is_text)
-        return offsets, data
+    def _keys(self, keys: Strings, what: str = "the keys", advice: str = "drop them") -> Packed:
+        """Strings none of which is missing."""
+        strings, _, valid = _packed(keys, self._is_text)
+        _missing.refuse(valid, what, advice)
+        return strings
+
+    def _queries(self, *given: tuple[Strings, str]) -> tuple[_columns.Present, list[Packed]]:
+        """Columns of strings, with their names, of the rows in which nothing is missing."""
+        columns = [_packed(keys, self._is_text) for keys, _ in given]
+        _columns.check_sizes(*((column[0].size, what) for column, (_, what) in zip(columns, given)))
+        present = _columns.Present((columns[0][0].size,), [valid for _, _, valid in columns])
+        return present, [strings.take(present.numbers) for strings, _, _ in columns]
 
     def get(self, queries: Strings, *, default: Any = 0) -> Found:
         """The value of each of `queries`, and whether it is present.
@@ -105,12 +117,11 @@ class StringIndex(Held):
         Found
             ``(values, found)``: also an array of Arrow whose validity is `found`.
         """
-        offsets, data = self._keys(queries)
+        present, [(offsets, data)] = self._queries((queries, "the queries"))
         values, found = np.empty(offsets.size - 1, self.value_dtype), np.empty(offsets.size - 1, np.bool_)
-        miss = _arrays.from_python(default, self.value_dtype, "the default")
-        word = int(np.asarray(miss).reshape(1).view(f"u{self.value_dtype.itemsize}")[0])
-        self._index.get(offsets, data, values, found, word)
-        return Found(values, found)
+        miss = _arrays.word(default, self.value_dtype)
+        self._index.get(offsets, data, values, found, miss)
+        return Found(present.fill(values, _arrays.of_word(miss, self.value_dtype)), present.fill(found, False))
 
     def contains(self, queries: Strings) -> npt.NDArray[np.bool_]:
         """Whether each of `queries` is present."""
@@ -121,7 +132,7 @@ class StringIndex(Held):
         """The rank of each of `queries`, as :meth:`Index.searchsorted`. After changes the first such call restores the order."""
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
-        offsets, data = self._keys(queries)
+        offsets, data = self._keys(queries, "the queries", "a null has no rank, so drop them")
         ranks = np.empty(offsets.size - 1, np.int64)
         self._index.rank(offsets, data, side == "right", ranks)
         return ranks
@@ -135,21 +146,26 @@ class StringIndex(Held):
         return self._neighbor(queries, False)
 
     def _neighbor(self, queries: Strings, predecessor: bool) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        offsets, data, values, found = self._index.neighbor(*self._keys(queries), predecessor)
-        return self._unpacked(offsets, data), values.view(self.value_dtype), found
+        present, [packed] = self._queries((queries, "the queries"))
+        offsets, data, values, found = self._index.neighbor(*packed, predecessor)
+        near = self._unpacked(present.spread(offsets), data)
+        return near, present.fill(values.view(self.value_dtype)), present.fill(found, False)
 
     def range(
         self, starts: Strings, ends: Strings, *, inclusive: Inclusive = "both", limit: int | None = None
     ) -> StringRanges:
         """The pairs of each range, in lexicographic order of their bytes; otherwise like :meth:`Index.range`."""
-        return self._ranges(self._index.range(self._keys(starts), self._keys(ends), _closed(inclusive), _limit(limit)))
+        present, [first, last] = self._queries((starts, "the starts"), (ends, "the ends"))
+        return self._ranges(self._index.range(first, last, _closed(inclusive), _limit(limit)), present)
 
     def prefix(self, prefixes: Strings) -> StringRanges:
         """The pairs whose keys begin with each of `prefixes`."""
-        return self._ranges(self._index.range(self._keys(prefixes), None, (True, True), _limit(None)))
+        present, [packed] = self._queries((prefixes, "the prefixes"))
+        return self._ranges(self._index.range(packed, None, (True, True), _limit(None)), present)
 
-    def _ranges(self, found: tuple[Any, ...]) -> StringRanges:
+    def _ranges(self, found: tuple[Any, ...], present: _columns.Present | None = None) -> StringRanges:
         rows, offsets, data, values = found
+        rows = rows if present is None else present.spread(rows)
         return StringRanges(rows, self._unpacked(offsets, data), values.view(self.value_dtype))
 
     def _unpacked(self, offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> list[Any]:
@@ -183,7 +199,7 @@ class StringIndex(Held):
         return self._change(2, keys, None)
 
     def _change(self, kind: int, keys: Strings, values: ArrayLike | None) -> UpdateReport:
-        raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values"))
+        raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
         return UpdateReport(*self._index.apply(kind, *self._keys(keys), raw))
 
     def __contains__(self, key: str | bytes) -> bool:
@@ -204,48 +220,81 @@ class StringIndex(Held):
 
     def to(self, device: str | Device) -> "StringIndex":
         """A copy of the index on another device."""
-        return StringIndex(*self.items(), device)
+        return _restore(StringIndex, self.items(), device)
 
     def _contents(self) -> str:
         return f"{len(self):,} pairs, {'str' if self._is_text else 'bytes'} -> {self.value_dtype}"
 
 
-def _packed(keys: Strings, is_text: bool | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], bool]:
-    """Strings as offsets and bytes, and whether they are text."""
+class Packed(NamedTuple):
+    """Strings as native calls take them."""
+
+    offsets: npt.NDArray[np.uint64]
+    data: npt.NDArray[np.uint8]
+
+    @property
+    def size(self) -> int:
+        """How many strings there are."""
+        return self.offsets.size - 1
+
+    def take(self, rows: npt.NDArray[np.int64] | None) -> "Packed":
+        """Some of the strings, in their order; None for all."""
+        if rows is None:
+            return self
+        lengths = np.diff(self.offsets)
+        is_kept = np.zeros(lengths.size, np.bool_)
+        is_kept[rows] = True
+        return _packed_of(lengths[rows], self.data[np.repeat(is_kept, lengths.astype(np.int64))])
+
+
+def _packed_of(lengths: Any, data: npt.NDArray[np.uint8]) -> Packed:
+    offsets = np.zeros(len(lengths) + 1, np.uint64)
+    np.cumsum(lengths, out=offsets[1:])
+    return Packed(offsets, data)
+
+
+def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Valid]:
+    """Strings, whether they are text, and which are there."""
     if isinstance(keys, (str, bytes)):
         raise TypeError("one string, where a sequence of strings is needed: put it into a list")
+    valid: _missing.Valid = None
+    if isinstance(keys, np.ma.MaskedArray):
+        valid, keys = ~np.ma.getmaskarray(keys), keys.data
+    elif _missing.is_pandas(keys):
+        valid = ~np.asarray(keys.isna(), np.bool_)
+        in_arrow = hasattr(keys.dtype, "pyarrow_dtype") or getattr(keys.dtype, "storage", None) == "pyarrow"
+        keys = getattr(keys, "array", keys).__arrow_array__() if in_arrow else keys.tolist()
+    elif _is_polars(keys):
+        # As Arrow these would be views of strings, which the native part does not read.
+        keys = keys.to_list()
     if isinstance(keys, np.ndarray):
         if keys.dtype.kind not in "SUOT" or keys.ndim != 1:
             raise TypeError(f"an array of {keys.dtype} and {keys.ndim} dimensions is no sequence of strings")
-        keys = keys.tolist()
-    elif hasattr(keys, "__arrow_c_array__") or hasattr(keys, "__arrow_c_stream__"):
+        absent = getattr(keys.dtype, "na_object", None)
+        keys = [None if string is absent else string for string in keys.tolist()]
+    elif _missing.is_arrow(keys):
         return _from_arrow(keys, is_text)
-    strings = list(keys)
+    strings: list[Any] = list(keys) if valid is None else [string if has else None for string, has in zip(keys, valid)]
     kinds = {type(string) for string in strings}
+    if not kinds <= {str} and not kinds <= {bytes}:
+        valid = np.array([not _missing.is_missing(string) for string in strings], np.bool_)
+        kinds = {type(string) for string, has in zip(strings, valid) if has}
     if not kinds <= {str} and not kinds <= {bytes}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"keys of {names}, where all are str, or all are bytes")
     text = str in kinds if kinds else bool(is_text)
     if kinds:
         _check_text(text, is_text)
+    if valid is not None:
+        strings = [string if has else "" if text else b"" for string, has in zip(strings, valid)]
     encoded = [string.encode() for string in strings] if text else strings
-    offsets = np.zeros(len(encoded) + 1, np.uint64)
-    np.cumsum([len(string) for string in encoded], out=offsets[1:])
-    return offsets, np.frombuffer(b"".join(encoded) or b"\0", np.uint8)[: int(offsets[-1])], text
+    data = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)[: sum(map(len, encoded))]
+    return _packed_of([len(string) for string in encoded], data), text, None if valid is None or valid.all() else valid
 
 
-def _without_nulls(nulls: str, keys: Strings, values: ArrayLike | None) -> list[Any]:
-    """Keys and values; with nulls="skip" without the pairs of which one is null."""
-    if nulls != "skip" or isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
-        return _columns.without_nulls("error" if nulls == "skip" else nulls, (keys, "the keys"), (values, "the values"))
-    strings = keys.to_pylist() if hasattr(keys, "to_pylist") else list(keys)
-    size = len(strings)
-    rows = np.array([i for i, string in enumerate(strings) if string is not None], np.int64)
-    if values is None:
-        return [[strings[i] for i in rows], rows if rows.size < size else None]
-    numbers, values = _columns.without_nulls("skip", (np.arange(size), "the keys"), (values, "the values"))
-    kept = np.isin(numbers, rows)
-    return [[strings[i] for i in numbers[kept]], _arrays.host(values, None, "the values")[kept] if values is not None else None]
+def _is_polars(keys: object) -> bool:
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(keys, polars.Series)
 
 
 def _check_text(text: bool, is_text: bool | None) -> None:
@@ -253,18 +302,16 @@ def _check_text(text: bool, is_text: bool | None) -> None:
         raise TypeError("keys of str in an index of bytes, or the other way round: encode or decode them")
 
 
-def _from_arrow(keys: Any, is_text: bool | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], bool]:
+def _from_arrow(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Valid]:
     """Strings of Arrow: their bytes are copied, and no object is made of any."""
-    offsets, parts, text, end = [np.zeros(1, np.uint64)], [np.empty(0, np.uint8)], bool(is_text), 0
-    for chunk in _arrays.arrow_chunks(keys):
+    lengths, parts, text = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], bool(is_text)
+    chunks = _missing.arrow_chunks(keys)
+    for chunk in chunks:
         if chunk.kind not in ("text", "bytes"):
             raise TypeError(f"a column of Arrow of {chunk.kind} has no strings")
-        if chunk.null_count:
-            raise ValueError(f"the keys have {chunk.null_count} nulls: drop them")
         text = chunk.kind == "text"
         _check_text(text, is_text)
         ends, data = chunk.strings()
-        offsets.append(ends[1:] + np.uint64(end))
+        lengths.append(np.diff(ends))
         parts.append(data)
-        end += data.size
-    return np.concatenate(offsets), np.concatenate(parts), text
+    return _packed_of(np.concatenate(lengths), np.concatenate(parts)), text, _missing.arrow_validity(chunks)

@@ -21,7 +21,7 @@ def test_columns_are_used_in_place(kind: str) -> None:
     assert index.key_dtype == np.dtype(kind) and index.value_dtype == np.dtype(kind)
     # A slice has its own offset.
     assert index.get(array.slice(90, 5))[0].tolist() == [90, 91, 92, 93, 94]
-    column = lanetree._arrays.from_arrow(array.slice(10, 3), "it")[0]
+    column = lanetree._missing.from_arrow(array.slice(10, 3), "it")[0]
     assert column.tolist() == [10, 11, 12] and not column.flags.writeable
     assert column.ctypes.data == array.buffers()[1].address + 10 * column.itemsize
     chunked = pa.chunked_array([array.slice(0, 5), array.slice(7, 3)])
@@ -69,8 +69,9 @@ def test_nulls() -> None:
     assert lanetree.Index(keys, device="cpu", nulls="skip").values().tolist() == [0, 2, 3]
     assert lanetree.Set(keys, device="cpu", nulls="skip").keys().tolist() == [1, 3, 4]
     assert lanetree.MultiIndex(keys, values, device="cpu", nulls="skip").keys().tolist() == [1, 4]
-    with pytest.raises(ValueError, match="nulls"):
-        index.get(keys)
+    assert index.get(keys).found.tolist() == [True, False, False, True]
+    with pytest.raises(ValueError, match="the queries have 1 nulls, the first one in row 1: a null has no rank"):
+        index.searchsorted(keys)
     with pytest.raises(ValueError, match="nulls is 'drop', where"):
         lanetree.Index(keys, device="cpu", nulls="drop")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'error' or 'skip'"):
@@ -158,8 +159,9 @@ def test_strings(kind: str) -> None:
     assert raw.keys() == [b"a\xff", b"b"]
     with pytest.raises(TypeError, match="other way round"):
         raw.get(words)
+    assert index.get(pa.array(["car", None])).found.tolist() == [True, False]
     with pytest.raises(ValueError, match="1 nulls"):
-        index.get(pa.array(["a", None]))
+        index.insert(pa.array(["a", None]), [1, 2])
     with pytest.raises(TypeError, match="no strings"):
         index.get(pa.array([1]))
 

@@ -128,7 +128,7 @@ def test_wrong_groups(device: str) -> None:
     with pytest.raises(lanetree.errors.LengthMismatch, match="1 keys but 2 values"):
         lanetree.GroupedIndex([1], [1], [1, 2], device=device)
     index = lanetree.GroupedIndex([1, 2], [1, 2], device=device)
-    with pytest.raises(ValueError, match="arrays of 1 and of 2 elements"):
+    with pytest.raises(ValueError, match="the groups have 1 elements, but the keys have 2"):
         index.asof([1, 2], by=[1])
     with pytest.raises(TypeError, match="the groups have dtype int32, but int64 is needed"):
         index.asof([1], by=np.array([1], np.int32))
@@ -150,3 +150,25 @@ def test_nulls_in_groups() -> None:
         lanetree.GroupedIndex(by, keys, device="cpu")
     index = lanetree.GroupedIndex(by, keys, device="cpu", nulls="skip")
     assert [array.tolist() for array in index.items()] == [[1, 1], [10, 40], [0, 3]]
+
+
+def test_names_are_numbered_by_one_dictionary(device: str) -> None:
+    """Codes that are made for each table alone mean different names."""
+    pandas = pytest.importorskip("pandas")
+    quotes = pandas.DataFrame({"at": [100, 120, 160], "stock": ["B", "A", "B"]})
+    trades = pandas.DataFrame({"at": [130, 130, 130, 170], "stock": ["A", "B", "C", None]})
+    named = trades.dropna()
+    expected = pandas.merge_asof(named, quotes.assign(row=range(3)), on="at", by="stock")["row"]
+    expected = [None if pandas.isna(row) else int(row) for row in expected] + [None]
+
+    def rows(of_quotes: Any, of_trades: Any) -> list[int | None]:
+        index = lanetree.GroupedIndex(of_quotes, quotes["at"], device=device)
+        return [int(row) if has else None for row, has in zip(*index.asof(trades["at"], by=of_trades))]
+
+    together = pandas.Series(pandas.factorize(pandas.concat([quotes["stock"], trades["stock"]]))[0])
+    together = together.mask(together < 0).astype("Int64")
+    assert rows(together[:3], together[3:]) == expected
+    numbers = lanetree.StringIndex(quotes["stock"], device=device)
+    by, is_known = numbers.get(trades["stock"])
+    assert rows(numbers.get(quotes["stock"]).values, np.ma.array(by, mask=~is_known)) == expected
+    assert rows(pandas.factorize(quotes["stock"])[0], pandas.factorize(trades["stock"])[0]) != expected

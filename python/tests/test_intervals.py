@@ -120,7 +120,7 @@ def test_bands_do_not_wrap_around(device: str) -> None:
     times = np.array(["2026-01-01", "2026-01-03"], "datetime64[s]")
     at = lanetree.Index(times, device=device)
     assert at.band_join(times + np.timedelta64(1, "h"), np.timedelta64(2, "h")).values.tolist() == [0, 1]
-    with pytest.raises(ValueError, match="a tolerance of -1 is below 0"):
+    with pytest.raises(ValueError, match="a distance of -1 is below 0"):
         index.band_join(ends, -1)
     with pytest.raises(lanetree.errors.OptionValue):
         lanetree.Index([1.0], device=device).band_join([1.0], 1)
