@@ -163,6 +163,9 @@ class Array:
             raise BufferError(f"the array is on {self.device.name}: copy it by .numpy()")
         if copy:
             raise BufferError("a copy is not offered: copy what you make of it")
+        if stream == -1:
+            # The consumer waits for nothing, and nothing can be told of its work.
+            self._memory.share()
         if self.device.kind != "cuda":
             # Its streams run late: the consumer reads at once.
             self.device.synchronize()
@@ -178,7 +181,8 @@ class Array:
         # The consumer's stream waits for the default stream, which waits for the work that writes the array.
         self._memory.lend_on(stream_of(self.device, 1), True)
         typestr = self.dtype.str if self.dtype.kind not in "mM" else "<i8"
-        return {"shape": self.shape, "typestr": typestr, "data": (self._memory.address, False), "version": 3, "stream": 1, "strides": None}
+        data = self._memory.address, self._memory.readonly
+        return {"shape": self.shape, "typestr": typestr, "data": data, "version": 3, "stream": 1, "strides": None}
 
     def __arrow_c_device_array__(self, requested_schema: Any = None, **_: Any) -> tuple[Any, Any]:
         # Arrow's array has no event, so its elements are ready.
@@ -235,7 +239,8 @@ def _ordinal(array: Any) -> int:
 
 
 def stream_of(device: Device, handle: int, is_kept: bool = False) -> _native.Stream:
-    """The native object of a stream's handle, of a GPU. Handles that never go away have one object each."""
+    """The native object of a stream's handle, of a GPU. Handles that never go away have one object each, but for that of the per-thread
+    default stream (2), whose object is of this thread and for one call."""
     return device._native.stream(handle, is_kept)
 
 
@@ -333,7 +338,12 @@ def _import(array: Any, what: str, device: Device, stream: _native.Stream, is_te
         elif hasattr(array, "flags") and not getattr(array.flags, "c_contiguous", True):
             array = array.copy()
         # 0 is not allowed for CUDA: 1 is the default stream.
-        capsule = array.__dlpack__(stream=stream.handle or 1)
+        order = {"stream": stream.handle or 1}
+        try:
+            # From version 1.0 on DLPack tells whether the array is read-only.
+            capsule = array.__dlpack__(**order, max_version=(1, 0))
+        except TypeError:
+            capsule = array.__dlpack__(**order)
         memory, number = _native.dlpack_import(capsule, stream, is_temporary)
         dtype = _DTYPES.get(number)
         if dtype is None:

@@ -172,7 +172,7 @@ class _Ordered(Keyed):
             self._index.get(column._memory, None, found._memory, 0, on)
             return found if out is None else out
         raw, shape, missing = self._queries(queries)
-        hits = np.empty(raw.size, _BOOL) if out is None else _output(out, _BOOL, shape, raw)
+        hits = np.empty(raw.size, _BOOL) if out is None else _outputs((out,), (_BOOL,), shape, raw)[0]
         if progress:
             _progress.in_pieces(lambda part, hits: self._index.get(part, None, hits, 0), (raw, hits), progress, "contains")
         else:
@@ -243,7 +243,7 @@ class _Ordered(Keyed):
             self._index.rank(column._memory, upper, ranks._memory, on)
             return ranks if out is None else out
         raw, shape = self._ranked(queries)
-        made = np.empty(raw.size, _INT64) if out is None else _output(out, _INT64, shape, raw)
+        made = np.empty(raw.size, _INT64) if out is None else _outputs((out,), (_INT64,), shape, raw)[0]
         if progress:
             _progress.in_pieces(lambda part, ranks: self._index.rank(part, upper, ranks), (raw, made), progress, "searchsorted")
         else:
@@ -530,8 +530,7 @@ class Index(_Ordered):
         if out is None:
             host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
         else:
-            host_values = _output(out[0], self._value, shape, raw)
-            hits = _output(out[1], _BOOL, shape, raw)
+            host_values, hits = _outputs(out, (self._value, _BOOL), shape, raw)
         if progress:
             search = lambda part, *results: self._index.get(part, results[0], results[1], miss)
             _progress.in_pieces(search, (raw, host_values, hits), progress, "get")
@@ -666,7 +665,7 @@ class Index(_Ordered):
         if out is None:
             host_values, has = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
         else:
-            host_values, has = _output(out[0], self._value, shape, raw), _output(out[1], _BOOL, shape, raw)
+            host_values, has = _outputs(out, (self._value, _BOOL), shape, raw)
         # How far floats are away is measured below.
         keys = [np.empty(raw.size, self.key_dtype)] if limit is not None and is_float else []
 
@@ -1399,17 +1398,23 @@ def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> tuple[
     return rows.fill(counts), near, values if index._value is None else rows.fill(values.view(index._value).reshape(shape))
 
 
-def _output(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], queries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array of the caller's that takes results."""
-    if not isinstance(array, np.ndarray) or array.dtype != dtype:
-        raise TypeError(f"an output of {getattr(array, 'dtype', type(array))} where an array of {dtype} is needed")
-    if array.shape != shape:
-        raise ValueError(f"an output of shape {array.shape} for queries of shape {shape}")
-    if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
-        raise ValueError("an output must be contiguous, aligned and writable")
-    if np.shares_memory(array, queries):
-        raise ValueError("an output shares memory with the queries")
-    return array.reshape(-1)
+def _outputs(out: tuple[Any, ...], dtypes: tuple[np.dtype[Any], ...], shape: tuple[int, ...], queries: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Arrays of the caller's that take results, none of which shares memory with the queries or with another one."""
+    used = {"the queries": queries}
+    for i, (array, dtype) in enumerate(zip(out, dtypes)):
+        name = "out" if len(dtypes) == 1 else f"out[{i}]"
+        if not isinstance(array, np.ndarray) or array.dtype != dtype:
+            raise TypeError(f"{name} is an output of {getattr(array, 'dtype', type(array))} where an array of {dtype} is needed")
+        if array.shape != shape:
+            raise ValueError(f"{name} is an output of shape {array.shape} for queries of shape {shape}")
+        if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
+            raise ValueError(f"{name} must be contiguous, aligned and writable")
+        for other, memory in used.items():
+            # All are contiguous, so that their bounds tell.
+            if np.may_share_memory(array, memory):
+                raise ValueError(f"{name} shares memory with {other}: pass arrays that do not overlap")
+        used[name] = array.reshape(-1)
+    return list(used.values())[1:]
 
 
 def _distance(distance: Any, dtype: np.dtype[Any]) -> int:

@@ -2,20 +2,50 @@
 
 use crate::join::{Asked, Joined};
 use crate::memory::{In, Memory};
-use crate::types::{Found, closed};
+use crate::types::{Found, check_len, closed};
 use lanetree::lane_tree::Stats;
 use lanetree::{AsOf, Closed, UpdateReport};
 use lanetree_frame::JoinBounds;
 use lanetree_layout::AnyKey;
 use pyo3::prelude::*;
 use std::any::Any;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Queries after which a call looks whether the user has pressed Ctrl-C.
-pub(crate) const PIECE: usize = 1 << 24;
+/// Queries in host memory after which a call lets Python's signal handlers run.
+static PIECE: AtomicUsize = AtomicUsize::new(1 << 24);
 
-/// Lets a signal end a long call.
-pub(crate) fn check_signals() -> PyResult<()> {
-    Python::attach(|py| py.check_signals())
+/// Sets the number of queries in host memory after which a call lets signal handlers run, for tests, and returns the one before.
+#[pyfunction]
+pub(crate) fn set_piece(queries: NonZeroUsize) -> usize {
+    PIECE.swap(queries.get(), Ordering::Relaxed)
+}
+
+/// Calls a function with one piece of queries and results in host memory after another; with all of a device's at once.
+///
+/// Signal handlers run between two pieces, and may use the same index. So the function takes the index's lock for each piece.
+pub(crate) fn in_pieces<'a, const Q: usize, const R: usize>(
+    py: Python<'_>,
+    queries: [In<'a>; Q],
+    results: [Option<In<'a>>; R],
+    mut call: impl FnMut([In<'a>; Q], [Option<In<'a>>; R]) -> PyResult<()>,
+) -> PyResult<()> {
+    let (len, most) = (queries[0].len(), PIECE.load(Ordering::Relaxed));
+    if len <= most || queries[0].is_device() {
+        return call(queries, results);
+    }
+    for array in queries.iter().chain(results.iter().flatten()) {
+        check_len(len, array.len())?;
+    }
+    for start in (0..len).step_by(most) {
+        if start > 0 {
+            py.check_signals()?;
+        }
+        let range = start..len.min(start.saturating_add(most));
+        let part = |array: In<'a>| array.part(range.clone());
+        call(queries.map(part), results.map(|array| array.map(part)))?;
+    }
+    Ok(())
 }
 
 /// Where a look-up's results go: values, unless they are nothing, and which are found.

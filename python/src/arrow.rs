@@ -3,7 +3,8 @@
 
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, value_error};
-use crate::memory::Memory;
+use crate::memory::{Memory, numpy};
+use crate::types::gather;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_data::ArrayData;
@@ -118,9 +119,9 @@ unsafe impl Sync for Taken {}
 impl Drop for Taken {
     fn drop(&mut self) {
         if let Some(release) = self.0.release {
-            // Producers may want the GIL.
+            // Producers may want the GIL: after the interpreter's end the array is leaked.
             // SAFETY: an array that was not released, and is not used again.
-            Python::attach(|_| unsafe { release(&raw mut self.0) });
+            Python::try_attach(|_| unsafe { release(&raw mut self.0) });
         }
     }
 }
@@ -189,12 +190,14 @@ fn schema_of<'py>(py: Python<'py>, kind: &str) -> PyResult<Bound<'py, PyCapsule>
 /// # Safety
 /// Of `Array::new`, and not released.
 unsafe extern "C" fn release_array(array: *mut Array) {
-    // SAFETY: the box was leaked there; an array is released once.
+    // SAFETY: a live array of the consumer's, which is released once.
     let held = unsafe {
         (*array).release = None;
-        Box::from_raw((*array).private.cast::<Exported>())
+        (*array).private.cast::<Exported>()
     };
-    Python::attach(|_| drop(held));
+    // After the interpreter's end it is leaked.
+    // SAFETY: the box was leaked in `Array::new`, and is freed once, here.
+    Python::try_attach(|_| unsafe { drop(Box::from_raw(held)) });
 }
 
 const HOST_ARRAY: &CStr = c"arrow_array";
@@ -380,9 +383,9 @@ impl Column {
     }
 
     /// Which elements are there; None if all are.
-    fn validity<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<bool>>> {
-        let nulls = self.data.nulls().filter(|nulls| nulls.null_count() > 0)?;
-        Some(PyArray1::from_iter(py, nulls.iter()))
+    fn validity<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<bool>>>> {
+        let Some(nulls) = self.data.nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(None) };
+        Ok(Some(numpy(py, gather(nulls.len(), nulls.iter())?)))
     }
 
     /// The elements of numbers, for `numpy.asarray`: the array holds this object.
@@ -405,20 +408,20 @@ impl Column {
     /// Offsets and bytes of strings, copied.
     fn strings<'py>(&self, py: Python<'py>) -> PyResult<Strings<'py>> {
         let len = self.data.len();
-        let offsets: Vec<u64> = match self.data.data_type() {
+        let mut offsets: Vec<u64> = match self.data.data_type() {
             _ if len == 0 => vec![0],
             DataType::Utf8 | DataType::Binary => {
-                self.data.buffer::<i32>(0)[..=len].iter().map(|&offset| offset as u64).collect()
+                gather(len + 1, self.data.buffer::<i32>(0).iter().map(|&offset| offset as u64))?
             }
             DataType::LargeUtf8 | DataType::LargeBinary => {
-                self.data.buffer::<i64>(0)[..=len].iter().map(|&offset| offset as u64).collect()
+                gather(len + 1, self.data.buffer::<i64>(0).iter().map(|&offset| offset as u64))?
             }
             _ => return Err(PyTypeError::new_err("numbers are no strings")),
         };
         // (`buffer` has begun at the array's own offset.)
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
         let bytes = if len == 0 { &[] } else { &self.data.buffers()[1][first as usize..last as usize] };
-        let offsets = PyArray1::from_iter(py, offsets.iter().map(|offset| offset - first));
-        Ok((offsets, PyArray1::from_slice(py, bytes)))
+        offsets.iter_mut().for_each(|offset| *offset -= first);
+        Ok((numpy(py, offsets), numpy(py, gather(bytes.len(), bytes.iter().copied())?)))
     }
 }

@@ -3,11 +3,13 @@
 use crate::errors::{check_not_forked, raise_runtime, value_error};
 use crate::memory::Cache;
 use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ops::Deref;
 use lanetree::runtime::DeviceKind;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A device, or a handle of it whose memory comes from a pool.
 #[pyclass(frozen, module = "lanetree._native")]
@@ -19,7 +21,7 @@ pub(crate) struct Device {
     ordinal: i32,
     /// Buffers of its memory for the next results.
     cache: Arc<Cache>,
-    /// Streams whose handles live as long as the process: the default streams, and the streams of torch, which never
+    /// Streams whose handles live as long as the process: the default stream, and the streams of torch, which never
     /// frees them. One object per stream, shared by all handles of the device, so that it knows of all work in the
     /// stream.
     streams: Arc<Mutex<HashMap<usize, Py<Stream>>>>,
@@ -138,9 +140,10 @@ impl Device {
     }
 
     /// What its pool holds and has done; `None` without one.
-    fn pool_stats(&self) -> Option<BTreeMap<&'static str, u64>> {
-        let stats = self.device.pool()?.stats();
-        Some(BTreeMap::from([
+    fn pool_stats(&self) -> PyResult<Option<BTreeMap<&'static str, u64>>> {
+        check_not_forked()?;
+        let Some(stats) = self.device.pool().map(lanetree::Pool::stats) else { return Ok(None) };
+        Ok(Some(BTreeMap::from([
             ("in_use", stats.in_use as u64),
             ("cached", stats.cached as u64),
             ("peak", stats.peak as u64),
@@ -149,7 +152,7 @@ impl Device {
             ("allocations", stats.allocations),
             ("reuses", stats.reuses),
             ("waits", stats.waits),
-        ]))
+        ])))
     }
 
     /// A handle of this device whose memory comes from a new pool, of at most `limit` bytes.
@@ -165,11 +168,19 @@ impl Device {
     }
 
     /// The stream of a handle (`CUstream`, 0 and 1 for the default stream), which outlives the object, and the process's other uses of
-    /// it if it is kept.
+    /// it if it is kept. The per-thread default stream is never kept: its handle names another stream in each thread.
     #[pyo3(signature = (handle, is_kept=false))]
     pub(crate) fn stream(&self, py: Python<'_>, handle: usize, is_kept: bool) -> PyResult<Py<Stream>> {
         check_not_forked()?;
         let handle = Stream::canonical(handle);
+        if handle == PER_THREAD {
+            // SAFETY: the handle is valid in every thread. `On` alone uses it, in the thread of a native call: it records an event
+            // there and lets it wait for one, so that no buffer or queue remembers it for another thread.
+            let theirs = unsafe { self.device.stream_from_raw(core::ptr::with_exposed_provenance_mut(handle)) };
+            let per_thread = Some(theirs.map_err(raise_runtime)?);
+            let stream = self.device.stream().map_err(raise_runtime)?;
+            return Py::new(py, Stream { stream, per_thread, handle, is_kept: false });
+        }
         let mut known = self.streams.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = known.get(&handle) {
             return Ok(stream.clone_ref(py));
@@ -177,9 +188,9 @@ impl Device {
         // SAFETY: the handle is the caller's, who is told that it outlives this object (`stream=` in the documentation); what else is
         // put into it over the memory of arrays has their addresses from `Memory::lend_on`.
         let stream = unsafe { self.device.stream_from_raw(core::ptr::with_exposed_provenance_mut::<c_void>(handle)) };
-        let is_kept = is_kept || handle <= PER_THREAD;
-        let device = self.device.clone();
-        let stream = Py::new(py, Stream { stream: stream.map_err(raise_runtime)?, device, handle, is_kept })?;
+        let is_kept = is_kept || handle == 0;
+        let stream = stream.map_err(raise_runtime)?;
+        let stream = Py::new(py, Stream { stream, per_thread: None, handle, is_kept })?;
         if is_kept {
             known.insert(handle, stream.clone_ref(py));
         }
@@ -192,26 +203,74 @@ impl Device {
     }
 }
 
-/// The handle of the default stream of each thread, which is the largest one that never goes away.
+/// The handle of the default stream of each thread (`CU_STREAM_PER_THREAD`).
 const PER_THREAD: usize = 2;
 
 /// A caller's stream, by its handle.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Stream {
+    /// The stream of the handle; for the per-thread default stream one of our own, which takes its place.
     stream: lanetree::Stream,
-    device: lanetree::Device,
+    /// The per-thread default stream, of whichever thread uses it.
+    per_thread: Option<lanetree::Stream>,
     handle: usize,
     /// Whether the object lives as long as the process, and so knows of all work that is put into the stream.
     is_kept: bool,
 }
 
-impl Stream {
-    pub(crate) fn get(&self) -> &lanetree::Stream {
-        &self.stream
-    }
+/// A stream for the time of a native call, in the thread of the call. In place of the per-thread default stream it is one of our own,
+/// which comes after the caller's work so far; when this is dropped, the caller's later work comes after it.
+pub(crate) struct On<'a> {
+    stream: &'a lanetree::Stream,
+    per_thread: Option<&'a lanetree::Stream>,
+    /// Is not sent to another thread, whose per-thread default stream is another one.
+    _thread: PhantomData<MutexGuard<'a, ()>>,
+}
 
-    pub(crate) fn device(&self) -> &lanetree::Device {
-        &self.device
+impl<'a> On<'a> {
+    /// The caller's stream, or the index's own.
+    pub(crate) fn new(stream: Option<&'a Bound<'_, Stream>>, own: &'a lanetree::Stream) -> PyResult<Self> {
+        match stream {
+            Some(stream) => stream.get().enter(),
+            None => Ok(Self { stream: own, per_thread: None, _thread: PhantomData }),
+        }
+    }
+}
+
+impl Deref for On<'_> {
+    type Target = lanetree::Stream;
+
+    fn deref(&self) -> &lanetree::Stream {
+        self.stream
+    }
+}
+
+impl Drop for On<'_> {
+    fn drop(&mut self) {
+        if let Some(theirs) = self.per_thread
+            && put_after(theirs, self.stream).is_err()
+        {
+            // What is done is in order, too. The next call reports the error.
+            let _ = self.stream.synchronize();
+        }
+    }
+}
+
+/// Lets later work in a stream wait for what is in another one now.
+fn put_after(stream: &lanetree::Stream, other: &lanetree::Stream) -> lanetree::runtime::Result<()> {
+    let event = stream.device().event()?;
+    event.record(other)?;
+    stream.wait(&event)
+}
+
+impl Stream {
+    /// The stream for a native call.
+    pub(crate) fn enter(&self) -> PyResult<On<'_>> {
+        check_not_forked()?;
+        if let Some(theirs) = &self.per_thread {
+            put_after(&self.stream, theirs).map_err(raise_runtime)?;
+        }
+        Ok(On { stream: &self.stream, per_thread: self.per_thread.as_ref(), _thread: PhantomData })
     }
 
     /// A handle; 0 and 1 are both the default stream.
@@ -235,31 +294,24 @@ impl Stream {
     #[new]
     fn new(device: &Device) -> PyResult<Self> {
         check_not_forked()?;
-        let device = device.device.clone();
-        let stream = device.stream().map_err(raise_runtime)?;
+        let stream = device.device.stream().map_err(raise_runtime)?;
         let handle = stream.as_raw().addr();
-        Ok(Self { stream, device, handle, is_kept: false })
+        Ok(Self { stream, per_thread: None, handle, is_kept: false })
     }
 
     /// The handle; 0 for the default stream, and where there are no streams of a driver.
     #[getter]
     fn handle(&self) -> usize {
-        self.stream.as_raw().addr()
+        if self.per_thread.is_some() { PER_THREAD } else { self.stream.as_raw().addr() }
     }
 
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
-        check_not_forked()?;
-        py.detach(|| self.stream.synchronize()).map_err(raise_runtime)
+        let on = self.enter()?;
+        py.detach(|| on.synchronize()).map_err(raise_runtime)
     }
 
     /// Lets later work in this stream wait for what is in the other one now.
     fn wait_for(&self, other: &Self) -> PyResult<()> {
-        check_not_forked()?;
-        let wait = || {
-            let event = self.device.event()?;
-            event.record(&other.stream)?;
-            self.stream.wait(&event)
-        };
-        wait().map_err(raise_runtime)
+        put_after(&*self.enter()?, &*other.enter()?).map_err(raise_runtime)
     }
 }

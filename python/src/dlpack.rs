@@ -72,8 +72,9 @@ unsafe impl Sync for Taken {}
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // SAFETY: taken out of its capsule, which does not delete it any more; deleted once, here. Producers may want the GIL.
-        Python::attach(|_| unsafe {
+        // SAFETY: taken out of its capsule, which does not delete it any more; deleted once, here. Producers may want the GIL: after the
+        // interpreter's end the tensor is leaked.
+        Python::try_attach(|_| unsafe {
             match *self {
                 Self::Managed(it) => it.as_ref().deleter.into_iter().for_each(|delete| delete(it.as_ptr())),
                 Self::Versioned(it) => it.as_ref().deleter.into_iter().for_each(|delete| delete(it.as_ptr())),
@@ -316,17 +317,24 @@ fn exported(
 /// # Safety
 /// Of `dlpack_export`, and not used again.
 unsafe extern "C" fn delete_managed(it: *mut Managed) {
-    // SAFETY: both boxes were leaked there.
-    let (tensor, held) = unsafe { (Box::from_raw(it), Box::from_raw((*it).context.cast::<Exported>())) };
-    Python::attach(|_| drop((tensor, held)));
+    // SAFETY: the tensor was made there, and this is the last use of it.
+    unsafe { delete(it, (*it).context) }
 }
 
 /// # Safety
 /// Of `dlpack_export`, and not used again.
 unsafe extern "C" fn delete_versioned(it: *mut Versioned) {
-    // SAFETY: both boxes were leaked there.
-    let (tensor, held) = unsafe { (Box::from_raw(it), Box::from_raw((*it).context.cast::<Exported>())) };
-    Python::attach(|_| drop((tensor, held)));
+    // SAFETY: the tensor was made there, and this is the last use of it.
+    unsafe { delete(it, (*it).context) }
+}
+
+/// Frees a tensor, and what it holds on to. A consumer may call this after the interpreter's end: then both are leaked.
+///
+/// # Safety
+/// Both are of `dlpack_export`, and not used again.
+unsafe fn delete<T>(tensor: *mut T, context: *mut c_void) {
+    // SAFETY: both were made by `Box::into_raw`, and are freed once, here.
+    Python::try_attach(|_| unsafe { drop((Box::from_raw(tensor), Box::from_raw(context.cast::<Exported>()))) });
 }
 
 /// Deletes a tensor that nobody has taken: a consumer renames the capsule.
@@ -354,12 +362,19 @@ pub(crate) fn dlpack_export(
     versioned: bool,
 ) -> PyResult<Py<PyAny>> {
     check_not_forked()?;
+    let is_readonly = memory.get().is_readonly();
+    if is_readonly && !versioned {
+        return Err(PyBufferError::new_err(
+            "the array is read-only, which DLPack before version 1.0 cannot tell: ask for max_version=(1, 0), or copy the array",
+        ));
+    }
     let bits = (memory.get().width() * 8) as u8;
     let (held, tensor) = exported(memory, len, DlType { code, bits, lanes: 1 }, device)?;
     let context = Box::into_raw(held).cast();
     let (at, name): (*mut c_void, _) = if versioned {
         let deleter = Some(delete_versioned as unsafe extern "C" fn(_));
-        let it = Box::new(Versioned { version: [MAJOR, 0], context, deleter, flags: 0, tensor });
+        let flags = if is_readonly { READ_ONLY } else { 0 };
+        let it = Box::new(Versioned { version: [MAJOR, 0], context, deleter, flags, tensor });
         (Box::into_raw(it).cast(), VERSIONED[0])
     } else {
         let deleter = Some(delete_managed as unsafe extern "C" fn(_));

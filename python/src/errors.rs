@@ -15,9 +15,13 @@ pub(crate) fn after_fork_in_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
 /// Every call that touches a device begins with this one.
 pub(crate) fn check_not_forked() -> PyResult<()> {
-    if FORKED.load(Ordering::Relaxed) {
+    if is_forked() {
         return Err(PyRuntimeError::new_err(
             "this process was forked from one that uses lanetree, whose threads and GPU contexts it does not have: start it \
              by \"spawn\" (multiprocessing.get_context(\"spawn\"), or multiprocessing_context=\"spawn\" of a DataLoader)",
@@ -56,17 +60,20 @@ fn of_kind(error: &impl std::error::Error) -> PyErr {
 }
 
 fn of_name(kind: &str, message: String) -> PyErr {
-    Python::attach(|py| {
+    let text = message.clone();
+    let made = Python::try_attach(|py| {
         let module = match py.import("lanetree.errors") {
             Ok(module) => module,
             Err(error) => return error,
         };
         let class = module.getattr(kind).or_else(|_| module.getattr("Error"));
         match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
-            Ok(class) => PyErr::from_type(class, message),
+            Ok(class) => PyErr::from_type(class, text),
             Err(error) => error,
         }
-    })
+    });
+    // A thread may still be in a call when the interpreter ends: nobody reads its error.
+    made.unwrap_or_else(|| PyRuntimeError::new_err(message))
 }
 
 pub(crate) fn value_error(message: impl Into<String>) -> PyErr {

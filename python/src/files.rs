@@ -2,7 +2,7 @@
 
 use crate::errors::{check_not_forked, raise_file};
 use crate::memory::{In, Input, numpy};
-use crate::types::{PyKey, PyValue, ordered};
+use crate::types::{PyKey, PyValue, ordered, zeroed};
 use lanetree::files::{Contents, types_of};
 use lanetree::{F32, F64};
 use lanetree_layout::{AnyKey, Key};
@@ -29,11 +29,11 @@ fn write<K: Key, W: PyKey, V: PyValue>(
     (has_several, note): About,
 ) -> PyResult<()> {
     let words = keys.host::<W>()?;
-    let words = if floats { Cow::Owned(ordered(words)) } else { Cow::Borrowed(words) };
+    let words = if floats { Cow::Owned(ordered(words)?) } else { Cow::Borrowed(words) };
     let keys = bytemuck::cast_slice::<W, K>(&words);
     let values = match values {
         Some(values) => Cow::Borrowed(values.host::<V>()?),
-        None => Cow::Owned(vec![V::default(); keys.len()]),
+        None => Cow::Owned(zeroed(keys.len())?),
     };
     Contents { keys: keys.into(), values, has_several, note }.write(path).map_err(raise_file)
 }

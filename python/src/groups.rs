@@ -1,13 +1,14 @@
 //! LaneTree over keys in groups behind one interface: composite keys of two columns, for as-of look-ups within a group.
 
-use crate::any_tree::{PIECE, Results, check_signals};
-use crate::device::{Device, Stream};
+use crate::any_tree::{Results, in_pieces};
+use crate::device::{Device, On, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
+use crate::held::Held;
 use crate::join::{self, Asked, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed, numpy};
 use crate::near::{Near, near};
 use crate::on_device::with_results;
-use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, report};
+use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, gather, report, zeroed};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{
     AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, UpdateReport, Word,
@@ -18,8 +19,9 @@ use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
+use std::iter::repeat_n;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Groups and keys: the two columns of composite keys.
 type Columns<'a> = [In<'a>; 2];
@@ -62,7 +64,7 @@ struct Typed<A: PyKey, B: PyKey, V: Word + PyValue> {
 fn composed<A: PyKey, B: PyKey>([groups, keys]: Columns<'_>) -> PyResult<Vec<Composite<A, B>>> {
     let (groups, keys) = (groups.host::<A>()?, keys.host::<B>()?);
     check_len(groups.len(), keys.len())?;
-    let mut made = vec![Composite::default(); keys.len()];
+    let mut made = zeroed::<Composite<A, B>>(keys.len())?;
     made.par_iter_mut().zip(groups).zip(keys).for_each(|((made, &group), &key)| *made = Composite::new(group, key));
     Ok(made)
 }
@@ -126,7 +128,12 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         if let Some(how) = how {
             let (groups, keys) = (queries[0].host::<A>()?, queries[1].host::<B>()?);
             check_len(groups.len(), keys.len())?;
+            // On the CPU they are made task by task; a device takes all at once.
+            let all = if self.tree.native().is_none() { composed::<A, B>(queries)? } else { Vec::new() };
             let part = |range: Range<usize>| {
+                if !all.is_empty() {
+                    return Cow::Borrowed(&all[range]);
+                }
                 let rows = groups[range.clone()].iter().zip(&keys[range]);
                 Cow::Owned(rows.map(|(&group, &key)| Composite::new(group, key)).collect())
             };
@@ -137,15 +144,9 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         let keys = composed::<A, B>(queries)?;
         check_len(keys.len(), values.len())?;
         check_len(keys.len(), found.len())?;
-        let outputs = values.chunks_mut(PIECE).zip(found.chunks_mut(PIECE));
-        for (piece, (keys, (values, found))) in keys.chunks(PIECE).zip(outputs).enumerate() {
-            if piece > 0 {
-                check_signals()?;
-            }
-            let hits = HostForm::get_many(&self.tree, keys).map_err(raise)?;
-            for (i, value) in hits.into_iter().enumerate() {
-                (values[i], found[i]) = value.map_or((miss, 0), |value| (value, 1));
-            }
+        let hits = HostForm::get_many(&self.tree, &keys).map_err(raise)?;
+        for (i, value) in hits.into_iter().enumerate() {
+            (values[i], found[i]) = value.map_or((miss, 0), |value| (value, 1));
         }
         Ok(())
     }
@@ -204,16 +205,16 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
                 &none
             }
         };
-        let kinds = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
+        let kinds = device.upload(&gather(count, repeat_n(OpKind::from(kind), count))?).map_err(raise_runtime)?;
         let mut scratch = UpdateScratch::new(&device, count).map_err(raise)?;
         self.tree.apply_on(stream, Batch::of_kinds(&keys, values, &kinds), &mut scratch).map_err(raise)
     }
 
     fn pairs(&self) -> PyResult<Found> {
         let pairs = FixedIndex::pairs(&self.tree).map_err(raise)?;
-        let groups: Vec<A> = pairs.iter().map(|(key, _)| key.first()).collect();
-        let keys: Vec<B> = pairs.iter().map(|(key, _)| key.second()).collect();
-        let values: Vec<V> = pairs.into_iter().map(|(_, value)| value).collect();
+        let groups = gather(pairs.len(), pairs.iter().map(|(key, _)| key.first()))?;
+        let keys = gather(pairs.len(), pairs.iter().map(|(key, _)| key.second()))?;
+        let values = gather(pairs.len(), pairs.iter().map(|(_, value)| *value))?;
         Ok(Found::Host(Box::new(move |py| {
             [numpy(py, groups).into_any().unbind(), numpy(py, keys).into_any().unbind(), V::array(py, values)]
         })))
@@ -245,22 +246,18 @@ fn build<A: PyKey, B: PyKey, V: Word + PyValue>(
 /// An index over keys in groups.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Groups {
-    index: RwLock<Option<Box<dyn AnyGroups>>>,
+    index: Held<Box<dyn AnyGroups>>,
     /// The stream of calls that name none.
     stream: lanetree::Stream,
 }
 
 impl Groups {
     fn with<R: Send>(&self, py: Python<'_>, call: impl FnOnce(&dyn AnyGroups) -> PyResult<R> + Send) -> PyResult<R> {
-        check_not_forked()?;
-        py.detach(|| {
-            let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-            call(&**index.as_ref().ok_or_else(closed)?)
-        })
+        self.index.read(py, |index| call(&**index))
     }
 
-    fn on<'a>(&'a self, stream: Option<&'a Bound<'_, Stream>>) -> &'a lanetree::Stream {
-        stream.map_or(&self.stream, |stream| stream.get().get())
+    fn on<'a>(&'a self, stream: Option<&'a Bound<'_, Stream>>) -> PyResult<On<'a>> {
+        On::new(stream, &self.stream)
     }
 }
 
@@ -283,7 +280,7 @@ impl Groups {
         check_not_forked()?;
         let (device, cache) = (device.get(), device.cache().clone());
         let own = device.stream().map_err(raise_runtime)?;
-        let on = stream.map_or(&own, |stream| stream.get().get());
+        let on = On::new(stream, &own)?;
         let pairs = ([groups.get(), keys.get()], values.get());
         let build = match types {
             (4, "u32", 4) => build::<u32, u32, u32>,
@@ -304,9 +301,9 @@ impl Groups {
             (8, "i64", 8) => build::<u64, i64, u64>,
             (_, key, _) => return Err(PyTypeError::new_err(format!("no index of groups and keys {key}"))),
         };
-        let index = py.detach(|| build((device, cache), fill, pairs, on))?;
+        let index = py.detach(|| build((device, cache), fill, pairs, &on))?;
         let stream = index.device().stream().map_err(raise_runtime)?;
-        Ok(Self { index: RwLock::new(Some(index)), stream })
+        Ok(Self { index: Held::new(index), stream })
     }
 
     /// The values of keys, or, as of them, of their neighbours in their groups.
@@ -324,9 +321,11 @@ impl Groups {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
         let how = how.map(|how| types::asof(how.0, how.1, how.2, how.3)).transpose()?;
-        let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
-        let (queries, stream) = ([groups.get(), keys.get()], self.on(stream));
-        self.with(py, |index| index.get(queries, how.as_ref(), results, stream))
+        let (results, on) = ([Some(values.get()), Some(found.get())], self.on(stream)?);
+        in_pieces(py, [groups.get(), keys.get()], results, |queries, [values, found]| {
+            let results = Results { values, found, miss };
+            self.with(py, |index| index.get(queries, how.as_ref(), results, &on))
+        })
     }
 
     /// Joins a device's probes as of them, in their groups.
@@ -343,8 +342,8 @@ impl Groups {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<Joined> {
         let (probes, asked) = ([groups.get(), keys.get()], Asked::new(how, valid.as_ref())?);
-        let (asof, stream) = (types::asof(asof.0, asof.1, asof.2, asof.3)?, self.on(stream));
-        self.with(py, |index| index.join(probes, &asof, &asked, stream))
+        let (asof, stream) = (types::asof(asof.0, asof.1, asof.2, asof.3)?, self.on(stream)?);
+        self.with(py, |index| index.join(probes, &asof, &asked, &stream))
     }
 
     /// Offsets and values of the neighbours of probes in host memory.
@@ -370,13 +369,8 @@ impl Groups {
         values: Option<Input<'_>>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<(u64, u64, u64, u64, String)> {
-        check_not_forked()?;
-        let (keys, values, stream) = ([groups.get(), keys.get()], values.as_ref().map(Input::get), self.on(stream));
-        let done = py.detach(|| {
-            let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-            index.as_mut().ok_or_else(closed)?.apply(kind, keys, values, stream)
-        })?;
-        Ok(report(&done))
+        let (keys, values, stream) = ([groups.get(), keys.get()], values.as_ref().map(Input::get), self.on(stream)?);
+        Ok(report(&self.index.change(py, |index| index.apply(kind, keys, values, &stream))?))
     }
 
     /// Groups, keys and values, in order.
@@ -395,13 +389,11 @@ impl Groups {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_not_forked()?;
-        py.detach(|| drop(self.index.write().unwrap_or_else(PoisonError::into_inner).take()));
-        Ok(())
+        self.index.close(py)
     }
 
     #[getter]
-    fn is_closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.index.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.index.is_closed(py)
     }
 }

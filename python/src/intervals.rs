@@ -1,18 +1,18 @@
 //! The index of intervals behind one interface, whatever its bounds and rows are.
 
-use crate::device::{Device, Stream};
+use crate::device::{Device, On, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime};
+use crate::held::Held;
 use crate::join;
 use crate::memory::{In, Input, Memory, closed, numpy};
 use crate::multi::{with_keys, with_values};
-use crate::types::{Found, PyKey, PyValue, check_len, key_words, ordered};
+use crate::types::{Found, PyKey, PyValue, check_len, gather, key_words, ordered};
 use lanetree::intervals::{DeviceRows, Scratch};
 use lanetree::{Buffer, IntervalIndex, JoinRows};
 use lanetree_layout::{AnyKey, Word};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
-use std::sync::{PoisonError, RwLock};
 
 /// An index of intervals, whatever its types are. Calls run without the GIL. Probes are points if they have no highs.
 trait AnyIntervals: Send + Sync {
@@ -37,7 +37,7 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> Typed<K, V> {
     /// Keys of NumPy as the index has them.
     fn keys<'a>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
         let keys = keys.host::<K>()?;
-        Ok(if self.floats { ordered(keys).into() } else { keys.into() })
+        Ok(if self.floats { ordered(keys)?.into() } else { keys.into() })
     }
 
     /// Calls a function with a device's probes as the index has them.
@@ -72,9 +72,9 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
         let (device, count, miss) = (self.index.device(), points.len(), <V as PyValue>::truncate(miss));
         if !points.is_device() {
             let rows = self.index.most_specific_many(&self.keys(points)?).map_err(raise)?;
+            let found = gather(count, rows.iter().map(Option::is_some))?;
+            let rows = gather(count, rows.iter().map(|row| row.unwrap_or(miss)))?;
             return Ok(Found::Host(Box::new(move |py| {
-                let found: Vec<bool> = rows.iter().map(Option::is_some).collect();
-                let rows = rows.into_iter().map(|row| row.unwrap_or(miss)).collect();
                 [V::array(py, rows), numpy(py, found).into_any().unbind(), py.None()]
             })));
         }
@@ -176,7 +176,7 @@ fn build<K: PyKey, V: Word + PyValue + AnyKey>(
 /// An index of intervals.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Intervals {
-    index: RwLock<Option<Box<dyn AnyIntervals>>>,
+    index: Held<Box<dyn AnyIntervals>>,
     /// The stream of calls that name none.
     stream: lanetree::Stream,
 }
@@ -188,12 +188,8 @@ impl Intervals {
         stream: Option<&Bound<'_, Stream>>,
         call: impl FnOnce(&dyn AnyIntervals, &lanetree::Stream) -> PyResult<R> + Send,
     ) -> PyResult<R> {
-        check_not_forked()?;
-        let stream = stream.map_or(&self.stream, |stream| stream.get().get());
-        py.detach(|| {
-            let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-            call(&**index.as_ref().ok_or_else(closed)?, stream)
-        })
+        let on = On::new(stream, &self.stream)?;
+        self.index.read(py, |index| call(&**index, &on))
     }
 }
 
@@ -216,7 +212,7 @@ impl Intervals {
         check_not_forked()?;
         let device = device.get();
         let own = device.stream().map_err(raise_runtime)?;
-        let on = stream.map_or(&own, |stream| stream.get().get());
+        let on = On::new(stream, &own)?;
         let (arrays, floats) = ((starts.get(), ends.get(), rows.get()), key.starts_with('f'));
         let build = match (key, row_bytes) {
             ("u32" | "f32", 4) => build::<u32, u32>,
@@ -229,9 +225,9 @@ impl Intervals {
             ("i64", 8) => build::<i64, u64>,
             _ => return Err(PyTypeError::new_err(format!("no index of bounds {key} and rows of {row_bytes} bytes"))),
         };
-        let index = py.detach(|| build(device, floats, arrays, on))?;
+        let index = py.detach(|| build(device, floats, arrays, &on))?;
         let stream = index.device().stream().map_err(raise_runtime)?;
-        Ok(Self { index: RwLock::new(Some(index)), stream })
+        Ok(Self { index: Held::new(index), stream })
     }
 
     /// Rows, and whether there is one.
@@ -289,13 +285,11 @@ impl Intervals {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_not_forked()?;
-        py.detach(|| drop(self.index.write().unwrap_or_else(PoisonError::into_inner).take()));
-        Ok(())
+        self.index.close(py)
     }
 
     #[getter]
-    fn is_closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.index.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.index.is_closed(py)
     }
 }

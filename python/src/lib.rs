@@ -7,6 +7,7 @@ mod dlpack;
 mod errors;
 mod files;
 mod groups;
+mod held;
 mod intervals;
 mod join;
 mod memory;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 /// The native part of `lanetree`.
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::any_tree::set_piece;
     #[pymodule_export]
     use super::arrow::{Column, arrow_device_export, arrow_device_import, arrow_export, arrow_import, arrow_stream};
     #[pymodule_export]

@@ -1,8 +1,9 @@
 //! Arrays: of NumPy in host memory, and of a device.
 
 use crate::device::{Device, Stream};
-use crate::errors::{check_not_forked, raise_runtime, value_error};
+use crate::errors::{check_not_forked, is_forked, raise_runtime, value_error};
 use bytemuck::Pod;
+use core::ops::{Deref, DerefMut, Range};
 use lanetree::Buffer;
 use numpy::prelude::*;
 use numpy::{PyArray1, PyUntypedArray};
@@ -56,10 +57,16 @@ impl HostSlice {
         Ok(unsafe { core::slice::from_raw_parts(self.start_of()?, self.len) })
     }
 
+    /// The elements of a range, none of which is past the end.
+    fn part(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len);
+        Self { start: self.start.wrapping_add(range.start * self.width), len: range.len(), width: self.width }
+    }
+
     /// The elements, to write.
     fn write<'a, T: Pod>(self) -> PyResult<&'a mut [T]> {
         // SAFETY: as in `read`. The front end passes arrays that it has made itself, or the caller's `out`, which it has
-        // found to be writable and to share no memory with the inputs.
+        // found to be writable and to share no memory with the inputs or with each other (`_outputs`).
         Ok(unsafe { core::slice::from_raw_parts_mut(self.start_of()?, self.len) })
     }
 }
@@ -279,7 +286,7 @@ impl Memory {
         /// # Safety
         /// As the function around it.
         unsafe fn adopt<T: Pod>(
-            stream: &Stream,
+            stream: &lanetree::Stream,
             (address, len): (usize, usize),
             in_order: bool,
         ) -> Result<(Buffer<T>, bool), lanetree::runtime::Error>
@@ -293,7 +300,7 @@ impl Memory {
                 let mut buffer = unsafe { device.buffer_from_raw(start, len)? };
                 if !in_order {
                     // The data are there in the stream's order: others come after it.
-                    buffer.lend_mut_on(stream.get())?;
+                    buffer.lend_mut_on(stream)?;
                 }
                 return Ok((buffer, false));
             }
@@ -303,7 +310,7 @@ impl Memory {
             // SAFETY: the caller's contract, and the above.
             let from = unsafe { device.buffer_from_raw(start, before + len)? };
             let mut copy = device.alloc(len)?;
-            let copied = copy.copy_from_buffer(stream.get(), 0, &from, before..before + len);
+            let copied = copy.copy_from_buffer(stream, 0, &from, before..before + len);
             match in_order {
                 // SAFETY: the copy is in the stream's order, in which the owner frees the memory.
                 true => unsafe { from.release() },
@@ -316,6 +323,8 @@ impl Memory {
                 "elements of {width} bytes at {address:#x} are not aligned: copy the array"
             )));
         }
+        let on = stream.enter()?;
+        let stream = &*on;
         // SAFETY: the caller's contract.
         let (words, copied) = unsafe {
             match width {
@@ -341,11 +350,17 @@ impl Memory {
         self.len
     }
 
-    pub(crate) fn read(&self) -> PyResult<RwLockReadGuard<'_, Option<Words>>> {
-        self.words.try_read().map_err(|_| in_use())
+    /// The address of the first element, and that of the end.
+    fn range(&self) -> Range<usize> {
+        self.address..self.address + self.len * self.width
     }
 
-    pub(crate) fn write(&self) -> PyResult<RwLockWriteGuard<'_, Option<Words>>> {
+    pub(crate) fn read(&self) -> PyResult<InUse<RwLockReadGuard<'_, Option<Words>>>> {
+        let words = self.words.try_read().map_err(|_| in_use())?;
+        Ok(InUse { words, _lease: Lease::new(self.range(), false)? })
+    }
+
+    pub(crate) fn write(&self) -> PyResult<InUse<RwLockWriteGuard<'_, Option<Words>>>> {
         if self.readonly {
             return Err(value_error("the output array is read-only"));
         }
@@ -354,7 +369,12 @@ impl Memory {
                 "the output array does not begin at a multiple of 256 bytes, so kernels cannot write to it: pass one that is no slice",
             ));
         }
-        self.words.try_write().map_err(|_| in_use())
+        let words = self.words.try_write().map_err(|_| in_use())?;
+        Ok(InUse { words, _lease: Lease::new(self.range(), true)? })
+    }
+
+    pub(crate) fn is_readonly(&self) -> bool {
+        self.readonly && !self.is_copy
     }
 
     /// The address, for work that another library puts into a stream after what is in it by then.
@@ -366,6 +386,67 @@ impl Memory {
 
     pub(crate) fn address(&self) -> usize {
         self.address
+    }
+}
+
+/// The bytes of devices that calls use now, and whether they write them. Two objects may be views of the same memory, so addresses are
+/// compared, which no two devices share.
+static LEASES: Mutex<Vec<(Range<usize>, bool)>> = Mutex::new(Vec::new());
+
+/// Bytes that a call uses. They overlap no bytes that another lease writes; if this one writes, they overlap no other lease.
+struct Lease {
+    bytes: Range<usize>,
+    is_write: bool,
+}
+
+impl Lease {
+    fn all() -> MutexGuard<'static, Vec<(Range<usize>, bool)>> {
+        LEASES.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new(bytes: Range<usize>, is_write: bool) -> PyResult<Self> {
+        let mut all = Self::all();
+        let overlap = |other: &Range<usize>| bytes.start.max(other.start) < bytes.end.min(other.end);
+        if let Some((other, is_other_write)) = all.iter().find(|it| (is_write || it.1) && overlap(&it.0)) {
+            let name = |bytes: &Range<usize>, is_write: bool| {
+                let how = if is_write { "writes" } else { "reads" };
+                format!("one of {} bytes at {:#x}, which it {how}", bytes.len(), bytes.start)
+            };
+            let (own, other) = (name(&bytes, is_write), name(other, *is_other_write));
+            return Err(value_error(format!(
+                "two arrays of a call, or of calls in two threads, share memory: {own}, and {other}. Pass arrays that do not overlap"
+            )));
+        }
+        all.push((bytes.clone(), is_write));
+        Ok(Self { bytes, is_write })
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut all = Self::all();
+        let at = all.iter().position(|it| *it == (self.bytes.clone(), self.is_write));
+        at.map(|at| all.swap_remove(at));
+    }
+}
+
+/// An array's words in use.
+pub(crate) struct InUse<G> {
+    words: G,
+    _lease: Lease,
+}
+
+impl<G: Deref<Target = Option<Words>>> Deref for InUse<G> {
+    type Target = Option<Words>;
+
+    fn deref(&self) -> &Option<Words> {
+        &self.words
+    }
+}
+
+impl<G: DerefMut<Target = Option<Words>>> DerefMut for InUse<G> {
+    fn deref_mut(&mut self) -> &mut Option<Words> {
+        &mut self.words
     }
 }
 
@@ -381,7 +462,10 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let words = self.words.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(words) = words else { return };
-        if self.in_order {
+        if is_forked() {
+            // As where `Held` is dropped.
+            core::mem::forget(words);
+        } else if self.in_order {
             // SAFETY: the owner frees the memory in the order of the stream in which the work over it is.
             each!(words, buffer => unsafe { buffer.release() });
         } else if let Some(cache) = &self.cache
@@ -486,11 +570,28 @@ impl Memory {
     /// shared, in other streams that wait for this one.
     #[pyo3(signature = (stream, is_shared=false))]
     fn lend_on(&self, py: Python<'_>, stream: &Stream, is_shared: bool) -> PyResult<usize> {
-        check_not_forked()?;
+        let on = stream.enter()?;
         if is_shared || !stream.is_kept() {
-            self.is_shared.store(true, Ordering::Relaxed);
+            self.share();
         }
-        py.detach(|| self.lend(stream.get()))
+        py.detach(|| self.lend(&on))
+    }
+
+    /// Remembers that another library will use the array in streams that nobody knows.
+    fn share(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether another library may use the array in streams that nobody knows: its memory then waits for the device before others get it.
+    #[getter]
+    fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// Whether it may not be written.
+    #[getter(readonly)]
+    fn get_readonly(&self) -> bool {
+        self.is_readonly()
     }
 }
 
@@ -532,6 +633,14 @@ impl<'a> In<'a> {
         match self {
             Self::Host(slice) => slice.len,
             Self::Device(memory) => memory.len(),
+        }
+    }
+
+    /// The elements of a range, none of which is past the end, in host memory; all elements of a device.
+    pub(crate) fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Self::Host(slice) => Self::Host(slice.part(range)),
+            Self::Device(_) => self,
         }
     }
 

@@ -1,12 +1,13 @@
 //! The multi-map behind one interface, whatever its keys and values are.
 
 use crate::any_tree::{By, Results};
-use crate::device::{Device, Stream};
+use crate::device::{Device, On, Stream};
 use crate::errors::{check_not_forked, raise, raise_runtime, value_error};
+use crate::held::Held;
 use crate::join::{self, Asked, Joined};
 use crate::memory::{self, Cache, HostSlice, In, Input, Memory, closed, numpy};
 use crate::on_device::with_results;
-use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, inclusive, key_words, ordered};
+use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, gather, inclusive, key_words, ordered, owned};
 use lanetree::multimap::{
     DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch, Stats,
 };
@@ -17,7 +18,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// A multi-map, whatever its types are. Calls run without the GIL.
 trait AnyMap: Send + Sync {
@@ -73,7 +74,7 @@ struct Typed<K: PyKey, V: Word> {
 impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
     fn keys<'a>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
         let keys = keys.host::<K>()?;
-        Ok(if self.floats { ordered(keys).into() } else { keys.into() })
+        Ok(if self.floats { ordered(keys)?.into() } else { keys.into() })
     }
 
     /// Keys on the device, in the form that the map has them; keys in host memory are copied there.
@@ -186,12 +187,12 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
         let (mut starts, mut ends) = (self.keys(bounds[0])?, self.keys(bounds[1])?);
         check_len(starts.len(), ends.len())?;
         if closed != [true; 2] {
-            inclusive(starts.to_mut(), ends.to_mut(), closed);
+            inclusive(owned(&mut starts)?, owned(&mut ends)?, closed);
         }
         let nothing = || KeyRange::new(K::MIN..K::MIN);
         let range =
             |(&start, &end): (&K, &K)| if start > end { nothing() } else { KeyRange::new(start..=end).limit(limit) };
-        Ok(starts.iter().zip(&ends[..]).map(range).collect())
+        gather(starts.len(), starts.iter().zip(&ends[..]).map(range))
     }
 
     fn found(&self, ranges: Ranges<K, V>) -> Found {
@@ -215,7 +216,7 @@ pub(crate) fn with_keys<K: PyKey, R>(
 ) -> PyResult<R> {
     if let In::Host(_) = keys {
         let keys = keys.host::<K>()?;
-        let keys = if floats { Cow::Owned(ordered(keys)) } else { Cow::Borrowed(keys) };
+        let keys = if floats { Cow::Owned(ordered(keys)?) } else { Cow::Borrowed(keys) };
         return call(&device.upload(&keys).map_err(raise_runtime)?);
     }
     let words = keys.device()?.read()?;
@@ -241,17 +242,17 @@ pub(crate) fn with_values<V: Word, R>(
 }
 
 /// Writes values, if they are wanted, and which are found, to arrays of NumPy.
-fn write_found<V: PyValue>(hits: Vec<Option<V>>, results: Results<'_>) -> PyResult<()> {
+fn write_found<V: PyValue>(hits: &[Option<V>], results: Results<'_>) -> PyResult<()> {
     let miss = V::truncate(results.miss);
     if let Some(values) = results.values {
         let values = values.host_mut::<V>()?;
         check_len(hits.len(), values.len())?;
-        values.iter_mut().zip(&hits).for_each(|(value, hit)| *value = hit.unwrap_or(miss));
+        values.iter_mut().zip(hits).for_each(|(value, hit)| *value = hit.unwrap_or(miss));
     }
     if let Some(found) = results.found {
         let found = found.host_mut::<u8>()?;
         check_len(hits.len(), found.len())?;
-        found.iter_mut().zip(&hits).for_each(|(found, hit)| *found = u8::from(hit.is_some()));
+        found.iter_mut().zip(hits).for_each(|(found, hit)| *found = u8::from(hit.is_some()));
     }
     Ok(())
 }
@@ -359,7 +360,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         }
         let queries = self.keys(queries)?;
         let found = if is_last { self.map.last_many(&queries) } else { self.map.first_many(&queries) };
-        write_found(found.map_err(raise)?, results)
+        write_found(&found.map_err(raise)?, results)
     }
 
     fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
@@ -418,7 +419,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         let pairs = pairs.map_err(raise)?;
         let key = |key: K| if self.floats { key.unorder() } else { key };
         near.iter_mut().zip(&pairs).for_each(|(to, pair)| *to = pair.map_or(K::default(), |pair| key(pair.0)));
-        write_found(pairs.into_iter().map(|pair| pair.map(|pair| pair.1)).collect(), results)
+        write_found(&gather(count, pairs.iter().map(|pair| pair.map(|pair| pair.1)))?, results)
     }
 
     fn range(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64, stream: &lanetree::Stream) -> PyResult<Found> {
@@ -496,7 +497,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
                 if keys.len() != values.len() {
                     return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
                 }
-                let pairs: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).collect();
+                let pairs = gather(keys.len(), keys.iter().copied().zip(values.iter().copied()))?;
                 self.map.remove_pairs_many(&pairs).map_err(raise)
             }
             (In::Device(_), None) => {
@@ -509,7 +510,9 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
     }
 
     fn pairs(&self) -> PyResult<Found> {
-        let (keys, values): (Vec<K>, Vec<V>) = self.map.pairs().map_err(raise)?.into_iter().unzip();
+        let pairs = self.map.pairs().map_err(raise)?;
+        let keys = gather(pairs.len(), pairs.iter().map(|pair| pair.0))?;
+        let values = gather(pairs.len(), pairs.iter().map(|pair| pair.1))?;
         Ok(self.found(Ranges { offsets: vec![0, keys.len() as u64], keys, values }))
     }
 }
@@ -524,7 +527,7 @@ fn build<K: PyKey, V: Word + PyValue>(
     let map = match (keys, values) {
         (In::Host(_), In::Host(_)) => {
             let keys = keys.host::<K>()?;
-            let keys = if floats { Cow::Owned(ordered(keys)) } else { Cow::Borrowed(keys) };
+            let keys = if floats { Cow::Owned(ordered(keys)?) } else { Cow::Borrowed(keys) };
             MultiMap::build(device, &keys, values.host::<V>()?).map_err(raise)?
         }
         _ => with_keys(device, floats, keys, stream, |keys| {
@@ -542,18 +545,14 @@ fn build<K: PyKey, V: Word + PyValue>(
 /// A multi-map.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Multi {
-    map: RwLock<Option<Box<dyn AnyMap>>>,
+    map: Held<Box<dyn AnyMap>>,
     /// The stream of calls that name none.
     stream: lanetree::Stream,
 }
 
 impl Multi {
     fn with<R: Send>(&self, py: Python<'_>, call: impl FnOnce(&dyn AnyMap) -> PyResult<R> + Send) -> PyResult<R> {
-        check_not_forked()?;
-        py.detach(|| {
-            let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
-            call(&**map.as_ref().ok_or_else(closed)?)
-        })
+        self.map.read(py, |map| call(&**map))
     }
 
     fn change(
@@ -561,16 +560,12 @@ impl Multi {
         py: Python<'_>,
         call: impl FnOnce(&mut dyn AnyMap) -> PyResult<UpdateReport> + Send,
     ) -> PyResult<(u64, u64, u64)> {
-        check_not_forked()?;
-        let report = py.detach(|| {
-            let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
-            call(&mut **map.as_mut().ok_or_else(closed)?)
-        })?;
+        let report = self.map.change(py, |map| call(&mut **map))?;
         Ok((report.inserted, report.removed, report.unmatched))
     }
 
-    fn on<'a>(&'a self, stream: Option<&'a Bound<'_, Stream>>) -> &'a lanetree::Stream {
-        stream.map_or(&self.stream, |stream| stream.get().get())
+    fn on<'a>(&'a self, stream: Option<&'a Bound<'_, Stream>>) -> PyResult<On<'a>> {
+        On::new(stream, &self.stream)
     }
 }
 
@@ -597,7 +592,7 @@ impl Multi {
         check_not_forked()?;
         let (device, cache) = (device.get(), device.cache().clone());
         let own = device.stream().map_err(raise_runtime)?;
-        let on = stream.map_or(&own, |stream| stream.get().get());
+        let on = On::new(stream, &own)?;
         let (keys, values, floats) = (keys.get(), values.get(), key.starts_with('f'));
         let build = match (key, value_bytes) {
             ("u32" | "f32", 4) => build::<u32, u32>,
@@ -610,16 +605,16 @@ impl Multi {
             ("i64", 8) => build::<i64, u64>,
             _ => return Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes"))),
         };
-        let map = py.detach(|| build((device, cache), floats, keys, values, on))?;
+        let map = py.detach(|| build((device, cache), floats, keys, values, &on))?;
         let stream = map.device().stream().map_err(raise_runtime)?;
-        Ok(Self { map: RwLock::new(Some(map)), stream })
+        Ok(Self { map: Held::new(map), stream })
     }
 
     /// Offsets, nothing, and values.
     #[pyo3(signature = (queries, stream=None))]
     fn get(&self, py: Python<'_>, queries: Input<'_>, stream: Option<&Bound<'_, Stream>>) -> PyResult<[Py<PyAny>; 3]> {
-        let (queries, stream) = (queries.get(), self.on(stream));
-        self.with(py, |map| map.get(queries, stream))?.objects(py)
+        let (queries, stream) = (queries.get(), self.on(stream)?);
+        self.with(py, |map| map.get(queries, &stream))?.objects(py)
     }
 
     #[pyo3(signature = (queries, counts, stream=None))]
@@ -630,8 +625,8 @@ impl Multi {
         counts: Input<'_>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let (queries, counts, stream) = (queries.get(), counts.get(), self.on(stream));
-        self.with(py, |map| map.count(queries, counts, stream))
+        let (queries, counts, stream) = (queries.get(), counts.get(), self.on(stream)?);
+        self.with(py, |map| map.count(queries, counts, &stream))
     }
 
     /// Joins a device's probes by key.
@@ -644,8 +639,8 @@ impl Multi {
         valid: Option<Input<'_>>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<Joined> {
-        let (probes, asked, stream) = (probes.get(), Asked::new(how, valid.as_ref())?, self.on(stream));
-        self.with(py, |map| map.join(probes, &asked, stream))
+        let (probes, asked, stream) = (probes.get(), Asked::new(how, valid.as_ref())?, self.on(stream)?);
+        self.with(py, |map| map.join(probes, &asked, &stream))
     }
 
     /// Joins a device's probes by ranges of keys, with these bounds inclusive, or by bands, as far as a distance.
@@ -663,8 +658,8 @@ impl Multi {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<Joined> {
         let (bounds, asked) = ([lows.get(), highs.get()], Asked::new(how, valid.as_ref())?);
-        let (by, stream) = (By::new(closed, distance), self.on(stream));
-        self.with(py, |map| map.join_between(bounds, by, &asked, stream))
+        let (by, stream) = (By::new(closed, distance), self.on(stream)?);
+        self.with(py, |map| map.join_between(bounds, by, &asked, &stream))
     }
 
     /// Offsets and values of the pairs between the bounds of probes in host memory; without rows one for each probe that has any.
@@ -695,8 +690,8 @@ impl Multi {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
         let results = Results { values: values.as_ref().map(Input::get), found: Some(found.get()), miss };
-        let (queries, stream) = (queries.get(), self.on(stream));
-        self.with(py, |map| map.one(queries, is_last, results, stream))
+        let (queries, stream) = (queries.get(), self.on(stream)?);
+        self.with(py, |map| map.one(queries, is_last, results, &stream))
     }
 
     #[pyo3(signature = (queries, upper, ranks, stream=None))]
@@ -708,8 +703,8 @@ impl Multi {
         ranks: Input<'_>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let (queries, ranks, stream) = (queries.get(), ranks.get(), self.on(stream));
-        self.with(py, |map| map.rank(queries, upper, ranks, stream))
+        let (queries, ranks, stream) = (queries.get(), ranks.get(), self.on(stream)?);
+        self.with(py, |map| map.rank(queries, upper, ranks, &stream))
     }
 
     #[pyo3(signature = (queries, predecessor, keys, values, found, miss, stream=None))]
@@ -726,8 +721,8 @@ impl Multi {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
         let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
-        let (queries, keys, stream) = (queries.get(), keys.get(), self.on(stream));
-        self.with(py, |map| map.neighbor(queries, predecessor, keys, results, stream))
+        let (queries, keys, stream) = (queries.get(), keys.get(), self.on(stream)?);
+        self.with(py, |map| map.neighbor(queries, predecessor, keys, results, &stream))
     }
 
     #[pyo3(signature = (starts, ends, closed, limit, stream=None))]
@@ -740,8 +735,8 @@ impl Multi {
         limit: u64,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<[Py<PyAny>; 3]> {
-        let (bounds, stream) = ([starts.get(), ends.get()], self.on(stream));
-        self.with(py, |map| map.range(bounds, closed, limit, stream))?.objects(py)
+        let (bounds, stream) = ([starts.get(), ends.get()], self.on(stream)?);
+        self.with(py, |map| map.range(bounds, closed, limit, &stream))?.objects(py)
     }
 
     #[pyo3(signature = (starts, ends, closed, counts, stream=None))]
@@ -754,8 +749,8 @@ impl Multi {
         counts: Input<'_>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let (bounds, counts, stream) = ([starts.get(), ends.get()], counts.get(), self.on(stream));
-        self.with(py, |map| map.count_range(bounds, closed, counts, stream))
+        let (bounds, counts, stream) = ([starts.get(), ends.get()], counts.get(), self.on(stream)?);
+        self.with(py, |map| map.count_range(bounds, closed, counts, &stream))
     }
 
     #[pyo3(signature = (keys, values, stream=None))]
@@ -766,8 +761,8 @@ impl Multi {
         values: Input<'_>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<(u64, u64, u64)> {
-        let (keys, values, stream) = (keys.get(), values.get(), self.on(stream));
-        self.change(py, |map| map.insert(keys, values, stream))
+        let (keys, values, stream) = (keys.get(), values.get(), self.on(stream)?);
+        self.change(py, |map| map.insert(keys, values, &stream))
     }
 
     /// Removes all pairs of keys, or one pair for each key and value.
@@ -780,8 +775,8 @@ impl Multi {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<(u64, u64, u64)> {
         let values = values.as_ref().map(in_host).transpose()?;
-        let (keys, stream) = (keys.get(), self.on(stream));
-        self.change(py, |map| map.remove(keys, values, stream))
+        let (keys, stream) = (keys.get(), self.on(stream)?);
+        self.change(py, |map| map.remove(keys, values, &stream))
     }
 
     fn pairs(&self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
@@ -807,13 +802,11 @@ impl Multi {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_not_forked()?;
-        py.detach(|| drop(self.map.write().unwrap_or_else(PoisonError::into_inner).take()));
-        Ok(())
+        self.map.close(py)
     }
 
     #[getter]
-    fn is_closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.map.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.map.is_closed(py)
     }
 }

@@ -1,6 +1,5 @@
 //! The neighbours of keys in host memory, into columns.
 
-use crate::any_tree::{PIECE, check_signals};
 use crate::errors::raise;
 use crate::types::check_len;
 use lanetree_frame::fixed::{FixedIndex, HostForm, Neighbors, Searches, TASK};
@@ -22,8 +21,8 @@ pub(crate) struct Near<'a, K, V> {
 /// Takes what is found for a query, if there is something.
 type Each<'a, I> = &'a mut dyn FnMut(usize, Option<(<I as FixedIndex>::Key, <I as FixedIndex>::Value)>);
 
-/// What searches find for `count` queries, and `none` where there is nothing. `part` makes the queries of a range. Python's signals
-/// are looked at between pieces.
+/// What searches find for `count` queries, and `none` where there is nothing. `part` makes the queries of a range: of a task, if the tree
+/// is on the CPU, else of all.
 pub(crate) fn near<'q, I: FixedIndex>(
     tree: &I,
     count: usize,
@@ -35,39 +34,29 @@ pub(crate) fn near<'q, I: FixedIndex>(
     for len in [out.keys.as_ref().map_or(count, |keys| keys.len()), out.values.len(), out.found.len()] {
         check_len(count, len)?;
     }
-    let mut keys = out.keys.as_mut().map(|keys| keys.chunks_mut(PIECE));
-    for (piece, (values, found)) in out.values.chunks_mut(PIECE).zip(out.found.chunks_mut(PIECE)).enumerate() {
-        if piece > 0 {
-            check_signals()?;
-        }
-        let first = piece * PIECE;
-        // Without the tree on the CPU, its device's answers come in main memory, in pairs.
-        let pairs = match tree.native() {
-            Some(_) => Neighbors::new(),
-            None => {
-                let queries = part(first..first + found.len());
-                HostForm::neighbor_many(tree, &queries, searches, |key, value| (key, value)).map_err(raise)?
-            }
-        };
-        let answer = |task: usize, len: usize, each: Each<'_, I>| match tree.native() {
-            Some(view) => searches.on_host(view, &part(first + task * TASK..first + task * TASK + len), each),
-            None => pairs[task * TASK..].iter().take(len).enumerate().for_each(|(i, pair)| each(i, *pair)),
-        };
-        let columns = values.par_chunks_mut(TASK).zip(found.par_chunks_mut(TASK)).enumerate();
-        match keys.as_mut().and_then(Iterator::next) {
-            Some(keys) => keys.par_chunks_mut(TASK).zip(columns).for_each(|(keys, (task, (values, found)))| {
-                answer(task, keys.len(), &mut |i, pair| {
-                    found[i] = u8::from(pair.is_some());
-                    (keys[i], values[i]) = pair.unwrap_or(none);
-                });
-            }),
-            None => columns.for_each(|(task, (values, found))| {
-                answer(task, found.len(), &mut |i, pair| {
-                    found[i] = u8::from(pair.is_some());
-                    values[i] = pair.unwrap_or(none).1;
-                });
-            }),
-        }
+    // Without the tree on the CPU, its device's answers come in main memory, in pairs.
+    let pairs = match tree.native() {
+        Some(_) => Neighbors::new(),
+        None => HostForm::neighbor_many(tree, &part(0..count), searches, |key, value| (key, value)).map_err(raise)?,
+    };
+    let answer = |task: usize, len: usize, each: Each<'_, I>| match tree.native() {
+        Some(view) => searches.on_host(view, &part(task * TASK..task * TASK + len), each),
+        None => pairs[task * TASK..].iter().take(len).enumerate().for_each(|(i, pair)| each(i, *pair)),
+    };
+    let columns = out.values.par_chunks_mut(TASK).zip(out.found.par_chunks_mut(TASK)).enumerate();
+    match &mut out.keys {
+        Some(keys) => keys.par_chunks_mut(TASK).zip(columns).for_each(|(keys, (task, (values, found)))| {
+            answer(task, keys.len(), &mut |i, pair| {
+                found[i] = u8::from(pair.is_some());
+                (keys[i], values[i]) = pair.unwrap_or(none);
+            });
+        }),
+        None => columns.for_each(|(task, (values, found))| {
+            answer(task, found.len(), &mut |i, pair| {
+                found[i] = u8::from(pair.is_some());
+                values[i] = pair.unwrap_or(none).1;
+            });
+        }),
     }
     Ok(())
 }

@@ -4,12 +4,13 @@ use crate::any_tree::{Kinds, Results};
 use crate::errors::{raise, raise_runtime};
 use crate::memory::{Cache, In, Memory, Words, closed};
 use crate::typed::Typed;
-use crate::types::{Found, PyKey, PyValue, check_len, key_words};
+use crate::types::{Found, PyKey, PyValue, check_len, gather, key_words};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{Batch, Buffer, DeviceRanges, FloatOrder, NearestScratch, OpKind, RangeScratch, UpdateReport};
 use lanetree_frame::fixed::{FixedIndex, OnStream};
 use lanetree_frame::{JoinBounds, unpack_bits};
 use pyo3::prelude::*;
+use std::iter::repeat_n;
 
 impl<K: PyKey, V: PyValue> Typed<K, V> {
     /// Calls a function with a buffer of keys as the tree has them.
@@ -183,7 +184,8 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         let kinds = match (&each, kinds) {
             (Some(each), _) => Some(each.as_ref().ok_or_else(closed)?.read::<OpKind>()?),
             (None, Kinds::All(kind @ 1..)) => {
-                all = device.upload(&vec![OpKind::from(kind); count]).map_err(raise_runtime)?;
+                let kinds = gather(count, repeat_n(OpKind::from(kind), count))?;
+                all = device.upload(&kinds).map_err(raise_runtime)?;
                 Some(&all)
             }
             _ => None,

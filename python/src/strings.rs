@@ -2,14 +2,14 @@
 
 use crate::device::Device;
 use crate::errors::{check_not_forked, raise, value_error};
-use crate::memory::{In, Input, closed, numpy};
-use crate::types::{check_len, report};
+use crate::held::Held;
+use crate::memory::{In, Input, numpy};
+use crate::types::{check_len, gather, report, room};
 use lanetree::{ByteKeys, ByteRange, ByteRanges, Cuart, Offsets, OrderedIndex, Word};
 use numpy::Element;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{PoisonError, RwLock};
 
 /// A tree with values of either width.
 enum Tree {
@@ -39,50 +39,42 @@ fn strings<'a>(offsets: In<'a>, bytes: In<'a>) -> PyResult<ByteKeys<'a>> {
 type Columns = [Py<PyAny>; 4];
 
 /// Offsets of the rows, offsets and bytes of the keys, and values.
-fn columns<V: Word + Element>(py: Python<'_>, found: ByteRanges<V>) -> Columns {
-    let [offsets, bytes] = packed(py, found.keys.iter());
+fn columns<V: Word + Element>(py: Python<'_>, found: ByteRanges<V>) -> PyResult<Columns> {
+    let [offsets, bytes] = packed(py, || found.keys.iter())?;
     let rows = bytemuck::allocation::cast_vec::<u64, i64>(found.offsets);
-    [numpy(py, rows).into_any().unbind(), offsets, bytes, numpy(py, found.values).into_any().unbind()]
+    Ok([numpy(py, rows).into_any().unbind(), offsets, bytes, numpy(py, found.values).into_any().unbind()])
 }
 
 /// Offsets and bytes of strings.
-fn packed<'k>(py: Python<'_>, keys: impl Iterator<Item = &'k [u8]>) -> [Py<PyAny>; 2] {
-    let (mut offsets, mut bytes) = (vec![0_i64], Vec::new());
-    for key in keys {
+fn packed<'k, I: Iterator<Item = &'k [u8]>>(py: Python<'_>, keys: impl Fn() -> I) -> PyResult<[Py<PyAny>; 2]> {
+    let (count, total) = keys().fold((0, 0), |(count, total), key| (count + 1, total + key.len()));
+    let (mut offsets, mut bytes) = (room(count + 1)?, room(total)?);
+    offsets.push(0_i64);
+    for key in keys() {
         bytes.extend_from_slice(key);
         offsets.push(bytes.len() as i64);
     }
-    [numpy(py, offsets).into_any().unbind(), numpy(py, bytes).into_any().unbind()]
+    Ok([numpy(py, offsets).into_any().unbind(), numpy(py, bytes).into_any().unbind()])
 }
 
 /// An index over byte strings.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Strings {
-    tree: RwLock<Option<Tree>>,
+    tree: Held<Tree>,
 }
 
 impl Strings {
     fn with<R: Send>(&self, py: Python<'_>, call: impl FnOnce(&Tree) -> PyResult<R> + Send) -> PyResult<R> {
-        check_not_forked()?;
-        py.detach(|| {
-            let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-            call(tree.as_ref().ok_or_else(closed)?)
-        })
+        self.tree.read(py, call)
     }
 
     /// For calls that need the leaves in their order, which changes disturb: restores it first.
-    fn ordered<R: Send>(&self, py: Python<'_>, call: impl FnOnce(&Tree) -> PyResult<R> + Send) -> PyResult<R> {
-        check_not_forked()?;
-        py.detach(|| {
-            {
-                let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-                let tree = tree.as_ref().ok_or_else(closed)?;
-                if each!(tree, tree => tree.is_compact()) {
-                    return call(tree);
-                }
-            }
-            let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
-            let tree = tree.as_mut().ok_or_else(closed)?;
+    fn ordered<R: Send>(&self, py: Python<'_>, call: impl Fn(&Tree) -> PyResult<R> + Send + Sync) -> PyResult<R> {
+        let if_compact = |tree: &Tree| each!(tree, tree => tree.is_compact()).then(|| call(tree)).transpose();
+        if let Some(found) = self.tree.read(py, if_compact)? {
+            return Ok(found);
+        }
+        self.tree.change(py, |tree| {
             each!(tree, tree => OrderedIndex::restore_order(tree)).map_err(raise)?;
             call(tree)
         })
@@ -111,7 +103,7 @@ impl Strings {
             }
             .map_err(raise)
         })?;
-        Ok(Self { tree: RwLock::new(Some(tree)) })
+        Ok(Self { tree: Held::new(tree) })
     }
 
     fn get(
@@ -170,12 +162,13 @@ impl Strings {
             Narrow(Pairs<u32>),
             Wide(Pairs<u64>),
         }
-        fn give<V: Word + Element>(py: Python<'_>, pairs: &Pairs<V>) -> Columns {
-            let [offsets, bytes] = packed(py, pairs.iter().map(|pair| pair.as_ref().map_or(&[][..], |(key, _)| key)));
-            let values: Vec<V> =
-                pairs.iter().map(|pair| pair.as_ref().map_or(V::default(), |(_, value)| *value)).collect();
-            let found: Vec<bool> = pairs.iter().map(Option::is_some).collect();
-            [offsets, bytes, numpy(py, values).into_any().unbind(), numpy(py, found).into_any().unbind()]
+        fn give<V: Word + Element>(py: Python<'_>, pairs: &Pairs<V>) -> PyResult<Columns> {
+            let keys = || pairs.iter().map(|pair| pair.as_ref().map_or(&[][..], |(key, _)| key));
+            let [offsets, bytes] = packed(py, keys)?;
+            let value = |pair: &Option<(_, V)>| pair.as_ref().map_or(V::default(), |(_, value)| *value);
+            let values = gather(pairs.len(), pairs.iter().map(value))?;
+            let found = gather(pairs.len(), pairs.iter().map(Option::is_some))?;
+            Ok([offsets, bytes, numpy(py, values).into_any().unbind(), numpy(py, found).into_any().unbind()])
         }
         let (offsets, bytes) = (offsets.get(), bytes.get());
         let pairs = self.ordered(py, |tree| {
@@ -188,10 +181,10 @@ impl Strings {
             };
             pairs.map_err(raise)
         })?;
-        Ok(match pairs {
+        match pairs {
             Either::Narrow(pairs) => give(py, &pairs),
             Either::Wide(pairs) => give(py, &pairs),
-        })
+        }
     }
 
     /// The pairs of ranges between strings; or, without ends, of strings that begin with `starts`; or, without both, all.
@@ -233,7 +226,7 @@ impl Strings {
                         true => ByteRange::new(Bound::Included(&[][..]), Bound::Excluded(&[][..])),
                         false => ByteRange::new(bound(start, closed[0]), bound(end, closed[1])).limit(limit),
                     };
-                    starts.iter().zip(ends.iter()).map(range).collect()
+                    gather(starts.len(), starts.iter().zip(ends.iter()).map(range))?
                 }
             };
             let found = match tree {
@@ -242,10 +235,10 @@ impl Strings {
             };
             found.map_err(raise)
         })?;
-        Ok(match found {
+        match found {
             Either::Narrow(found) => columns(py, found),
             Either::Wide(found) => columns(py, found),
-        })
+        }
     }
 
     /// Inserts (0), updates (1) or removes (2) keys.
@@ -257,12 +250,9 @@ impl Strings {
         bytes: Input<'_>,
         values: Option<Input<'_>>,
     ) -> PyResult<(u64, u64, u64, u64, String)> {
-        check_not_forked()?;
         let (offsets, bytes, values) = (offsets.get(), bytes.get(), values.as_ref().map(Input::get));
-        let done = py.detach(|| {
+        let done = self.tree.change(py, |tree| {
             let keys = strings(offsets, bytes)?;
-            let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
-            let tree = tree.as_mut().ok_or_else(closed)?;
             let done = match (kind, values) {
                 (0, Some(values)) => each!(tree, tree => tree.insert_many(keys, values.host()?)),
                 (1, Some(values)) => each!(tree, tree => tree.update_many(keys, values.host()?)),
@@ -295,13 +285,11 @@ impl Strings {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_not_forked()?;
-        py.detach(|| drop(self.tree.write().unwrap_or_else(PoisonError::into_inner).take()));
-        Ok(())
+        self.tree.close(py)
     }
 
     #[getter]
-    fn is_closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.tree.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.tree.is_closed(py)
     }
 }

@@ -1,13 +1,14 @@
 //! LaneTree and LaneSet as a class of Python's.
 
-use crate::any_tree::{AnyTree, Between, By, Combination, Kinds, Results};
-use crate::device::{Device, Stream};
+use crate::any_tree::{AnyTree, Between, By, Combination, Kinds, Results, in_pieces};
+use crate::device::{Device, On, Stream};
 use crate::dlpack::Exchange;
 use crate::errors::{check_not_forked, raise, raise_runtime};
+use crate::held::Held;
 use crate::join::{Asked, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed};
 use crate::typed::Typed;
-use crate::types::{self, PyKey, PyValue, ordered, report};
+use crate::types::{self, PyKey, PyValue, ordered, report, zeroed};
 use lanetree::{FloatOrder, LaneTree};
 use lanetree_frame::fixed::Scans;
 use lanetree_primitives::BuildScratch;
@@ -15,12 +16,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// A LaneTree, with or without values.
 #[pyclass(frozen, module = "lanetree._native")]
 pub(crate) struct Tree {
-    tree: RwLock<Option<Box<dyn AnyTree>>>,
+    tree: Held<Box<dyn AnyTree>>,
     /// The stream of calls that name none.
     stream: lanetree::Stream,
 }
@@ -48,14 +49,14 @@ where
         let keys = keys.host::<K>()?;
         let own;
         let keys = if options.floats {
-            own = ordered(keys);
+            own = ordered(keys)?;
             &own[..]
         } else {
             keys
         };
         let values = match values {
             Some(values) => Cow::Borrowed(values.host::<V>()?),
-            None => Cow::Owned(vec![V::default(); len]),
+            None => Cow::Owned(zeroed(len)?),
         };
         let tree = match options.sorted {
             true => builder.build_sorted(device, keys, &values),
@@ -105,7 +106,7 @@ where
 impl Tree {
     fn of(tree: Box<dyn AnyTree>) -> PyResult<Self> {
         let stream = tree.device().stream().map_err(raise_runtime)?;
-        Ok(Self { tree: RwLock::new(Some(tree)), stream })
+        Ok(Self { tree: Held::new(tree), stream })
     }
 
     /// Calls a function with the index, without the GIL, on the caller's stream or the index's own.
@@ -115,12 +116,8 @@ impl Tree {
         stream: Option<&Bound<'_, Stream>>,
         call: impl FnOnce(&dyn AnyTree, &lanetree::Stream) -> PyResult<R> + Send,
     ) -> PyResult<R> {
-        check_not_forked()?;
-        let stream = stream.map_or(&self.stream, |stream| stream.get().get());
-        py.detach(|| {
-            let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-            call(&**tree.as_ref().ok_or_else(closed)?, stream)
-        })
+        let on = On::new(stream, &self.stream)?;
+        self.tree.read(py, |tree| call(&**tree, &on))
     }
 }
 
@@ -144,7 +141,7 @@ impl Tree {
         check_not_forked()?;
         let (device, cache) = (device.get(), device.cache().clone());
         let own = device.stream().map_err(raise_runtime)?;
-        let on = stream.map_or(&own, |stream| stream.get().get());
+        let on = On::new(stream, &own)?;
         let (keys, values) = (keys.get(), values.as_ref().map(Input::get));
         let options = Options { cache, floats: key.starts_with('f'), fill, sorted: is_sorted };
         let build = match (key, value_bytes) {
@@ -162,7 +159,7 @@ impl Tree {
             ("i64", 8) => build::<i64, u64>,
             _ => return Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes"))),
         };
-        Self::of(py.detach(|| build(device, keys, values, &options, on))?)
+        Self::of(py.detach(|| build(device, keys, values, &options, &on))?)
     }
 
     #[pyo3(signature = (queries, values, found, miss, stream=None))]
@@ -175,9 +172,10 @@ impl Tree {
         miss: u64,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let results = Results { values: values.as_ref().map(Input::get), found: found.as_ref().map(Input::get), miss };
-        let queries = queries.get();
-        self.with(py, stream, |tree, stream| tree.get(queries, results, stream))
+        let results = [values.as_ref().map(Input::get), found.as_ref().map(Input::get)];
+        in_pieces(py, [queries.get()], results, |[queries], [values, found]| {
+            self.with(py, stream, |tree, stream| tree.get(queries, Results { values, found, miss }, stream))
+        })
     }
 
     /// [`Tree::get`] of a device's array that is taken in the same call, with new memory for its results: values of a
@@ -259,8 +257,9 @@ impl Tree {
         ranks: Input<'_>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let (queries, ranks) = (queries.get(), ranks.get());
-        self.with(py, stream, |tree, stream| tree.rank(queries, upper, ranks, stream))
+        in_pieces(py, [queries.get(), ranks.get()], [], |[queries, ranks], []| {
+            self.with(py, stream, |tree, stream| tree.rank(queries, upper, ranks, stream))
+        })
     }
 
     #[pyo3(signature = (queries, predecessor, keys, values, found, miss, stream=None))]
@@ -276,9 +275,11 @@ impl Tree {
         miss: u64,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
-        let results = Results { values: values.as_ref().map(Input::get), found: found.as_ref().map(Input::get), miss };
-        let (queries, keys) = (queries.get(), keys.get());
-        self.with(py, stream, |tree, stream| tree.neighbor(queries, predecessor, keys, results, stream))
+        let results = [values.as_ref().map(Input::get), found.as_ref().map(Input::get)];
+        in_pieces(py, [queries.get(), keys.get()], results, |[queries, keys], [values, found]| {
+            let results = Results { values, found, miss };
+            self.with(py, stream, |tree, stream| tree.neighbor(queries, predecessor, keys, results, stream))
+        })
     }
 
     #[pyo3(signature = (starts, ends, closed, limit, stream=None))]
@@ -311,9 +312,11 @@ impl Tree {
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<()> {
         let how = types::asof(how.0, how.1, how.2, how.3)?;
-        let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
-        let (queries, keys) = (queries.get(), keys.as_ref().map(Input::get));
-        self.with(py, stream, |tree, stream| tree.asof(queries, &how, keys, results, stream))
+        let results = [keys.as_ref().map(Input::get), Some(values.get()), Some(found.get())];
+        in_pieces(py, [queries.get()], results, |[queries], [keys, values, found]| {
+            let results = Results { values, found, miss };
+            self.with(py, stream, |tree, stream| tree.asof(queries, &how, keys, results, stream))
+        })
     }
 
     #[pyo3(signature = (starts, ends, closed, counts, stream=None))]
@@ -445,7 +448,6 @@ impl Tree {
         values: Option<Input<'_>>,
         stream: Option<&Bound<'_, Stream>>,
     ) -> PyResult<(u64, u64, u64, u64, String)> {
-        check_not_forked()?;
         let each = match kinds.extract::<u32>() {
             Ok(_) => None,
             Err(_) => Some(kinds.extract::<Input<'_>>()?),
@@ -455,20 +457,12 @@ impl Tree {
             None => Kinds::All(kinds.extract()?),
         };
         let (keys, values) = (keys.get(), values.as_ref().map(Input::get));
-        let stream = stream.map_or(&self.stream, |stream| stream.get().get());
-        let done = py.detach(|| {
-            let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
-            tree.as_mut().ok_or_else(closed)?.apply(kinds, keys, values, stream)
-        })?;
-        Ok(report(&done))
+        let on = On::new(stream, &self.stream)?;
+        Ok(report(&self.tree.change(py, |tree| tree.apply(kinds, keys, values, &on))?))
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<u64> {
-        check_not_forked()?;
-        py.detach(|| {
-            let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
-            tree.as_mut().ok_or_else(closed)?.compact()
-        })
+        self.tree.change(py, |tree| tree.compact())
     }
 
     /// A new index: "union", "intersection" or "difference".
@@ -478,12 +472,7 @@ impl Tree {
             "intersection" => Combination::Intersection,
             _ => Combination::Difference,
         };
-        let other = other.get();
-        let tree = self.with(py, None, |tree, _| {
-            let other = other.tree.read().unwrap_or_else(PoisonError::into_inner);
-            tree.combine(&**other.as_ref().ok_or_else(closed)?, how)
-        })?;
-        Self::of(tree)
+        Self::of(self.tree.read_both(&other.get().tree, py, |tree, other| tree.combine(&**other, how))?)
     }
 
     fn stats(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, u64>> {
@@ -510,13 +499,11 @@ impl Tree {
 
     /// Frees its memory. Later calls are errors; a second close is none.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_not_forked()?;
-        py.detach(|| drop(self.tree.write().unwrap_or_else(PoisonError::into_inner).take()));
-        Ok(())
+        self.tree.close(py)
     }
 
     #[getter]
-    fn is_closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.tree.read().unwrap_or_else(PoisonError::into_inner).is_none())
+    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.tree.is_closed(py)
     }
 }

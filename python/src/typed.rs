@@ -1,12 +1,12 @@
 //! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
 //! words, made here; values are words of 32 or 64 bits, or nothing in sets.
 
-use crate::any_tree::{AnyTree, Between, By, Combination, Kinds, PIECE, Results, check_signals};
+use crate::any_tree::{AnyTree, Between, By, Combination, Kinds, Results};
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::join::{self, Asked, Joined};
 use crate::memory::{Cache, In, Memory, closed, numpy};
 use crate::near::{Near, near};
-use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, inclusive, key_words, ordered};
+use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, inclusive, key_words, ordered, owned, zeroed};
 use lanetree::lane_tree::Stats;
 use lanetree::{
     AsOf, Buffer, DeviceRangeMatches, Join, JoinKind, KeyRange, LaneTree, Op, RangeJoinScratch, Ranges, UpdateReport,
@@ -33,7 +33,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
     /// Keys of NumPy as the tree has them.
     fn keys<'a>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
         let keys = keys.host::<K>()?;
-        Ok(if self.floats { ordered(keys).into() } else { keys.into() })
+        Ok(if self.floats { ordered(keys)?.into() } else { keys.into() })
     }
 
     /// Keys of the tree as NumPy has them, in place.
@@ -52,11 +52,11 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         results: Results<'_>,
     ) -> PyResult<()> {
         let (queries, miss) = (self.keys(queries)?, V::truncate(results.miss));
-        let mut no_values = Vec::new();
+        let mut no_values;
         let values = match results.values {
             Some(values) if V::IS_SOME => values.host_mut::<V>()?,
             _ => {
-                no_values.resize(queries.len(), V::default());
+                no_values = zeroed(queries.len())?;
                 &mut no_values[..]
             }
         };
@@ -76,7 +76,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         match values {
             Some(values) => Ok(values.host::<V>()?.into()),
             // Of sets: they take no memory.
-            None if !V::IS_SOME => Ok(vec![V::default(); len].into()),
+            None if !V::IS_SOME => Ok(zeroed(len)?.into()),
             None => Err(value_error("values are missing")),
         }
     }
@@ -136,42 +136,36 @@ where
             );
         }
         let (queries, miss) = (self.keys(queries)?, V::truncate(results.miss));
-        let (mut no_values, mut no_found) = (Vec::new(), Vec::new());
+        let (mut no_values, mut no_found);
         let values = match results.values {
             Some(values) if V::IS_SOME => values.host_mut::<V>()?,
             _ => {
-                no_values.resize(queries.len(), V::default());
+                no_values = zeroed(queries.len())?;
                 &mut no_values[..]
             }
         };
         let found = match results.found {
             Some(found) => found.host_mut::<u8>()?,
             None => {
-                no_found.resize(queries.len(), 0);
+                no_found = zeroed(queries.len())?;
                 &mut no_found[..]
             }
         };
         check_len(queries.len(), values.len())?;
         check_len(queries.len(), found.len())?;
-        let pieces = queries.chunks(PIECE).zip(values.chunks_mut(PIECE)).zip(found.chunks_mut(PIECE));
-        for (piece, ((queries, values), found)) in pieces.enumerate() {
-            if piece > 0 {
-                check_signals()?;
+        match self.tree.native() {
+            Some(view) => {
+                queries.par_chunks(TASK).zip(values.par_chunks_mut(TASK)).zip(found.par_chunks_mut(TASK)).for_each(
+                    |((queries, values), found)| {
+                        view.get(queries, |i, hit| {
+                            found[i] = u8::from(hit.is_some());
+                            values[i] = hit.unwrap_or(miss);
+                        });
+                    },
+                )
             }
-            match self.tree.native() {
-                Some(view) => {
-                    queries.par_chunks(TASK).zip(values.par_chunks_mut(TASK)).zip(found.par_chunks_mut(TASK)).for_each(
-                        |((queries, values), found)| {
-                            view.get(queries, |i, hit| {
-                                found[i] = u8::from(hit.is_some());
-                                values[i] = hit.unwrap_or(miss);
-                            });
-                        },
-                    )
-                }
-                None => {
-                    split(&HostForm::get_many(&self.tree, queries).map_err(raise)?, values, found, miss, |value| value)
-                }
+            None => {
+                split(&HostForm::get_many(&self.tree, &queries).map_err(raise)?, values, found, miss, |value| value)
             }
         }
         Ok(())
@@ -192,21 +186,16 @@ where
         }
         let (queries, ranks) = (self.keys(queries)?, ranks.host_mut::<u64>()?);
         check_len(queries.len(), ranks.len())?;
-        for (piece, (queries, ranks)) in queries.chunks(PIECE).zip(ranks.chunks_mut(PIECE)).enumerate() {
-            if piece > 0 {
-                check_signals()?;
-            }
-            match self.tree.native() {
-                Some(view) => queries.par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).for_each(|(queries, ranks)| {
-                    view.rank(queries, upper, |i, rank| ranks[i] = rank);
-                }),
-                None => {
-                    let found = match upper {
-                        true => HostForm::upper_bound_many(&self.tree, queries),
-                        false => HostForm::lower_bound_many(&self.tree, queries),
-                    };
-                    ranks.copy_from_slice(&found.map_err(raise)?);
-                }
+        match self.tree.native() {
+            Some(view) => queries.par_chunks(TASK).zip(ranks.par_chunks_mut(TASK)).for_each(|(queries, ranks)| {
+                view.rank(queries, upper, |i, rank| ranks[i] = rank);
+            }),
+            None => {
+                let found = match upper {
+                    true => HostForm::upper_bound_many(&self.tree, &queries),
+                    false => HostForm::lower_bound_many(&self.tree, &queries),
+                };
+                ranks.copy_from_slice(&found.map_err(raise)?);
             }
         }
         Ok(())
@@ -278,7 +267,7 @@ where
         let (mut starts, mut ends) = (self.keys(starts)?, self.keys(ends)?);
         check_len(starts.len(), ends.len())?;
         if closed != [true; 2] {
-            inclusive(starts.to_mut(), ends.to_mut(), closed);
+            inclusive(owned(&mut starts)?, owned(&mut ends)?, closed);
         }
         let mut out = Ranges::default();
         match limit {
@@ -342,7 +331,7 @@ where
     fn pairs(&self, on_device: bool, stream: &lanetree::Stream) -> PyResult<Found> {
         let (device, len) = (self.tree.device().clone(), FixedIndex::len(&self.tree) as usize);
         if let (Some(view), false) = (self.tree.native(), on_device) {
-            let (mut keys, mut values) = (vec![K::default(); len], vec![V::default(); len]);
+            let (mut keys, mut values) = (zeroed::<K>(len)?, zeroed::<V>(len)?);
             let tasks = keys.par_chunks_mut(TASK).zip(values.par_chunks_mut(TASK)).enumerate();
             tasks.for_each(|(task, (keys, values))| view.copy((task * TASK) as u64, keys, values));
             return Ok(self.ranges(Ranges { offsets: vec![0, len as u64], keys, values }));
@@ -500,15 +489,15 @@ where
         if keys.is_device() {
             return self.apply_on(kinds, keys.device()?, values, stream);
         }
-        let keys = self.keys(keys)?.into_owned();
+        let keys = self.keys(keys)?;
         let removes = matches!(kinds, Kinds::All(2)) && values.is_none();
         let values = if removes { Cow::Owned(Vec::new()) } else { self.values(keys.len(), values)? };
         if !removes && keys.len() != values.len() {
             return Err(raise(lanetree::Error::LengthMismatch { keys: keys.len(), values: values.len() }));
         }
-        let kinds = match kinds {
-            Kinds::All(kind) => vec![kind; 1],
-            Kinds::Each(kinds) => kinds.host::<u32>()?.to_vec(),
+        let kinds = match &kinds {
+            Kinds::All(kind) => core::slice::from_ref(kind),
+            Kinds::Each(kinds) => kinds.host::<u32>()?,
         };
         if kinds.len() > 1 || kinds.is_empty() {
             check_len(keys.len(), kinds.len())?;

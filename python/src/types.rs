@@ -3,12 +3,15 @@
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::join;
 use crate::memory::{Memory, Words, numpy};
+use bytemuck::Zeroable;
 use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select};
 use lanetree::{AsOf, Buffer, Closed, F32, F64, JoinRows, Stream, Ties, UpdateReport};
 use lanetree_frame::fixed::TASK;
 use lanetree_frame::parallel::*;
 use lanetree_layout::{AnyKey, Key, KeyWord, Value};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
+use std::borrow::Cow;
 
 /// A key as NumPy has it.
 pub(crate) trait PyKey: Key + numpy::Element {
@@ -142,10 +145,45 @@ pub(crate) fn found_rows<V: PyValue>(rows: JoinRows<V>) -> Found {
     }))
 }
 
-pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> Vec<K> {
-    let mut own = keys.to_vec();
-    own.par_chunks_mut(TASK).for_each(|keys| keys.iter_mut().for_each(|key| *key = key.order()));
-    own
+fn no_memory<T>(len: usize) -> PyErr {
+    let bytes = len.saturating_mul(size_of::<T>());
+    PyMemoryError::new_err(format!("no {bytes} bytes of host memory for {len} elements: pass smaller batches"))
+}
+
+/// An empty vector with room for `len` elements. Host memory in proportion to a caller's arrays is allocated by this function or one of
+/// the next three, so that a lack of memory is an error and does not abort the process.
+pub(crate) fn room<T>(len: usize) -> PyResult<Vec<T>> {
+    let mut made = Vec::new();
+    made.try_reserve_exact(len).map_err(|_| no_memory::<T>(len))?;
+    Ok(made)
+}
+
+/// The first `len` elements of an iterator.
+pub(crate) fn gather<T>(len: usize, items: impl Iterator<Item = T>) -> PyResult<Vec<T>> {
+    let mut made = room(len)?;
+    made.extend(items.take(len));
+    Ok(made)
+}
+
+pub(crate) fn zeroed<T: Zeroable>(len: usize) -> PyResult<Vec<T>> {
+    bytemuck::allocation::try_zeroed_vec(len).map_err(|()| no_memory::<T>(len))
+}
+
+/// The elements, to change: a copy unless they are owned already.
+pub(crate) fn owned<'a, T: Copy>(elements: &'a mut Cow<'_, [T]>) -> PyResult<&'a mut [T]> {
+    if let Cow::Borrowed(borrowed) = elements {
+        *elements = Cow::Owned(gather(borrowed.len(), borrowed.iter().copied())?);
+    }
+    // Owned: this copies nothing.
+    Ok(elements.to_mut())
+}
+
+pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> PyResult<Vec<K>> {
+    let mut own = zeroed::<K>(keys.len())?;
+    own.par_chunks_mut(TASK).zip(keys.par_chunks(TASK)).for_each(|(own, keys)| {
+        own.iter_mut().zip(keys).for_each(|(own, key)| *own = key.order());
+    });
+    Ok(own)
 }
 
 /// The inclusive bounds of ranges, from bounds that may be exclusive. A range that can have no key ends before it starts.

@@ -279,6 +279,10 @@ impl Device {
     /// The handle is a stream of this device's primary context, and outlives the [`Stream`]. Whatever else the caller puts
     /// into it over memory of Lanetree's buffers, by addresses from [`Buffer::lend_on`] and [`Buffer::lend_mut_on`] with
     /// this [`Stream`], is ordered with Lanetree's work; all else the caller orders itself.
+    ///
+    /// `CU_STREAM_PER_THREAD` (2) is a different stream in each thread, but a [`Stream`] is one queue: no work over buffers may be put
+    /// into it. Use a [`Device::stream`] in its place. Let that wait for an [`Event`](crate::Event) that the calling thread records in
+    /// the per-thread stream, and the per-thread stream for an event of that.
     pub unsafe fn stream_from_raw(&self, raw: *mut c_void) -> Result<Stream> {
         Stream::foreign(self, RawStream(raw), None)
     }
