@@ -175,13 +175,14 @@ fn a_save_over_a_link_replaces_the_file_that_it_leads_to() {
 #[test]
 fn a_save_replaces_nothing_but_a_file() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("folder");
+    let [path, socket] = ["folder", "socket"].map(|name| folder.path().join(name));
     fs::create_dir(&path).unwrap();
-    for path in [&path, Path::new("/dev/null")] {
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for path in [&path, &socket] {
         let error = save(path, 1).unwrap_err().to_string();
         assert!(error.contains(&format!("{path:?}: something else than a file is there")), "{error}");
     }
-    assert!(path.is_dir() && !fs::metadata("/dev/null").unwrap().is_file());
+    assert!(path.is_dir() && !fs::metadata(&socket).unwrap().is_file());
 }
 
 #[test]
