@@ -186,7 +186,7 @@ struct Package {
 struct Graph(Vec<Package>);
 
 /// Workspaces beside the main one, by their folders, and the step that builds each.
-const WORKSPACES: [(&str, Rare); 3] =
+pub(crate) const WORKSPACES: [(&str, Rare); 3] =
     [("integrations/", Rare::Integrations), ("python/", Rare::Python), ("templates/kernel/", Rare::Template)];
 
 /// The workspace beside the main one that a path is in.

@@ -5,7 +5,7 @@
 
 use crate::changes::{Plan, Rare, Scope};
 use crate::failure::{Failure, Result};
-use crate::{circles, first_build, memory, pages, paths, process, report, runner, stub, template};
+use crate::{changes, circles, first_build, memory, pages, paths, process, report, runner, stub, template};
 use clap::Args;
 use std::fmt;
 use std::fs::File;
@@ -158,6 +158,14 @@ fn run_others(steps: &mut Steps, scope: &Scope, memory: &memory::Folder) -> Resu
         cargo(&["fmt", "--all", "--check"])?;
         let mut command = process::cargo();
         process::run(command.current_dir(paths::root().join(template::FOLDER)).args(["fmt", "--check"]))
+    })?;
+    steps.run("lock files", || {
+        // Of workspaces that are compiled now and then, but whose dependencies change with this one's.
+        changes::WORKSPACES.iter().try_for_each(|(folder, _)| {
+            let mut command = process::cargo();
+            command.current_dir(paths::root().join(folder)).args(["metadata", "--format-version=1", "--locked"]);
+            process::run(command.stdout(std::process::Stdio::null()))
+        })
     })?;
     steps.run("imports", circles::run)?;
     // Everything once, with all that can be had; and the runtime, which alone differs, without cust and without cuda.

@@ -367,7 +367,7 @@ impl<K: KeyWord, V: Value> Cursor<K, V> {
     /// Per thread. The pair; `None` past the last one.
     #[inline(always)]
     pub fn key_value(&self) -> Option<(CursorKey<K>, V)> {
-        self.is_at_pair.then(|| (CursorKey { word: self.word, flip: self.flip }, self.value))
+        self.is_at_pair.then_some((CursorKey { word: self.word, flip: self.flip }, self.value))
     }
 
     /// Per thread. The pair's key; `None` past the last one.
