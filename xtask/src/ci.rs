@@ -189,7 +189,9 @@ fn run_others(steps: &mut Steps, scope: &Scope, memory: &memory::Folder) -> Resu
     })?;
     steps.run("tests", || {
         let mut command = process::cargo();
-        process::run(memory.of(tests(command.arg("test").args(packages(plan)).arg("--locked"))))
+        // All that fails is told at once.
+        command.arg("test").args(packages(plan)).args(["--locked", "--no-fail-fast"]);
+        process::run(memory.of(tests(&mut command)))
     })?;
     let unchanged = |what: &str| plan.map(|_| format!("{what} has not changed since {since}"));
     steps.rare("tests of the runtime, feature cuda", unchanged("the runtime"), || {
