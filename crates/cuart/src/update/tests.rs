@@ -440,8 +440,7 @@ fn ranks_are_told_by_compact_trees_only() {
     assert_eq!(tree.lower_bound_many(&words).unwrap(), [0, 1, 2]);
     tree.remove_many(&["b"].into_iter().collect::<ByteKeysBuf>()).unwrap();
     let error = tree.lower_bound_many(&words).unwrap_err();
-    let expected =
-        "a rank is not available, because keys were inserted or removed since the index was built: call `compact` first";
+    let expected = "a rank is not available, because keys were inserted or removed since the index was built: call `compact` first";
     assert_eq!(error.to_string(), expected);
     assert!(tree.span_many(["a".."b"]).is_err() && tree.prefix_span_many(&words).is_err() && tree.pair(0).is_none());
     tree.compact().unwrap();
