@@ -12,17 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const OLDEST: Duration = Duration::from_hours(4 * 24);
 
 /// Files and folders that decide how everything is compiled or run.
-const COMMON: [&str; 9] = [
-    ".cargo/",
-    ".ci/run",
-    "Cargo.lock",
-    "Cargo.toml",
-    "clippy.toml",
-    "rust-toolchain.toml",
-    "rustfmt.toml",
-    "xtask/",
-    "crates/ptx/",
-];
+const COMMON: [&str; 8] =
+    [".cargo/", ".ci/run", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml", "rustfmt.toml", "xtask/", "crates/ptx/"];
 
 /// Packages on which everything is built, or which every kernel is compiled with.
 const GROUND: [&str; 3] = ["lanetree-layout", "lanetree-runtime", "lanetree-simt"];
@@ -231,7 +222,7 @@ impl Graph {
             if COMMON.iter().any(|common| begins(file, common)) {
                 return Scope::Everything(format!("{file} has changed"));
             }
-            if file.ends_with("/Cargo.toml") {
+            if file.ends_with("/Cargo.toml") && beside(file).is_none() {
                 plan.rare.extend([Rare::FirstBuild, Rare::Platforms]);
             }
             plan.rare.extend(beside(file));

@@ -166,9 +166,10 @@ impl<K: AnyKey> JoinBounds<K> {
     }
 }
 
-/// Writes the probe column of a join: `numbers[j]` becomes the number of the probe of match `j`, for as many matches as
-/// `numbers` has elements. The matches of probe `i`, of `probes` probes, are from `offsets[i]` to `offsets[i + 1]`;
-/// offsets ascend from 0. If they don't, the numbers are unspecified, but are below `probes`. Runs in the stream's order and may return before it is done. Allocates nothing.
+/// Writes the probe column of a join: `numbers[j]` becomes the number of the probe of match `j`, for as many matches as `numbers`
+/// has elements. The matches of probe `i`, of `probes` probes, are from `offsets[i]` to `offsets[i + 1]`; offsets ascend from 0. If
+/// they don't, the numbers are unspecified, but are below `probes`. Runs in the stream's order and may return before it is done.
+/// Allocates nothing.
 ///
 /// ```
 /// use lanetree::{Device, number_matches};

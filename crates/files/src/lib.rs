@@ -97,10 +97,10 @@ pub mod of {
 /// # }
 /// ```
 pub trait Save<Of = of::Index> {
-    /// Saves all pairs to a file, in place of one that is there. It is written under another name in the same folder, synced, and
-    /// renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk. Saves of one path at
-    /// the same time wait for each other. Of a link, the file that it leads to is replaced. The new file has the mode of the old one,
-    /// and its owner and group as far as the system lets this process set them.
+    /// Writes all pairs to `path`, replacing an existing file atomically. The file is written under another name in the same
+    /// folder, synced, and renamed, so after a crash the path has the old file or the new one. Returns when the new one is on disk.
+    /// Saves of one path at the same time wait for each other. Of a link, the file that it leads to is replaced. The new file has
+    /// the mode of the old one, and its owner and group as far as the system lets this process set them.
     ///
     /// An index is saved window by window: on a device the next ones are gathered and copied while one is written. A multi-map
     /// and an index over byte strings take the memory of their pairs in main memory.

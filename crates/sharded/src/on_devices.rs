@@ -19,12 +19,13 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// The index's queries on a stream of one of its devices: buffers of that device go in and out, and the shards of all devices
     /// answer.
     ///
-    /// A batch goes in pieces, the first and the last of them shorter. Each is divided by shard on the batch's device;
-    /// each device is sent its shards' queries, and results are brought into the batch's order. A sorted batch of which only values
-    /// are wanted is cut instead, and its parts are copied as they are. The host waits until each piece is divided (or the batch is
-    /// cut), since it must know how many queries each shard has to copy them. (A batch that needs more memory than those before it
-    /// waits for them, too; of a sorted batch it also waits until it is known that the queries ascend.) The rest may go on after the return, in the stream's order. Dropping results waits for them. What memory
-    /// a batch takes is kept for the next one, on each device: about 70 bytes for each of up to 2^24 queries.
+    /// A batch goes in pieces, the first and the last of them shorter. Each is divided by shard on the batch's device; each device
+    /// is sent its shards' queries, and results are brought into the batch's order. A sorted batch of which only values are wanted
+    /// is cut instead, and its parts are copied as they are. The host waits until each piece is divided (or the batch is cut),
+    /// since it must know how many queries each shard has to copy them. (A batch that needs more memory than those before it waits
+    /// for them, too; of a sorted batch it also waits until it is known that the queries ascend.) The rest may go on after the
+    /// return, in the stream's order. Dropping results waits for them. What memory a batch takes is kept for the next one, on each
+    /// device: about 70 bytes for each of up to 2^24 queries.
     ///
     /// ```
     /// use lanetree::{Device, LaneTree, Sharded};

@@ -6,6 +6,7 @@ use crate::Cuart;
 use crate::parts::Parts;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::{DeviceKeys, Side as Bound};
+use lanetree_frame::error::check_bounds;
 use lanetree_frame::fixed::Uses;
 use lanetree_frame::pointers::optional_mut;
 use lanetree_kernels_cuart::calls;
@@ -134,14 +135,11 @@ impl<V: Word> OnStream<'_, V> {
     /// empty. Uses [`limit`](Self::limit).
     ///
     /// # Errors
-    /// As [`OnStream::lower_bound`].
+    /// As [`OnStream::lower_bound`]; [`BoundLengths`](lanetree_frame::Error::BoundLengths) unless there are as many ends as starts.
     pub fn span(&self, starts: &DeviceKeys, ends: &DeviceKeys, spans: &mut Buffer<u64>) -> Result<()> {
         self.options.check("span", Uses::Limits)?;
         let count = starts.len();
-        if ends.len() != count {
-            let (what, actual) = ("the ends", ends.len());
-            return Err(lanetree_frame::Error::OutputLength { what, expected: count, actual });
-        }
+        check_bounds(count, ends.len())?;
         self.rank_into(starts, Side::Lower, spans, 2, 0)?;
         self.rank_into(ends, Side::Upper, spans, 2, 1)?;
         self.measure(count, spans, self.options.limit, None)
