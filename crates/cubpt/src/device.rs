@@ -2,14 +2,14 @@
 
 use crate::Cubpt;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, NeighborOutputs, NeighborSearch, Side, Staging, check_pairs};
+use lanetree_frame::fixed::{FixedIndex, Query, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
-use lanetree_kernels_cubpt::{GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, TreeRef, calls};
+use lanetree_kernels_cubpt::{GATHER_WIDTHS, TreeRef, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
-use lanetree_simt::{GatherRows, Global, GlobalMut};
+use lanetree_simt::QueryArgs;
 
 impl<K: Key, V: Word> Cubpt<K, V> {
     /// What a kernel in a stream needs to know of the tree.
@@ -20,8 +20,8 @@ impl<K: Key, V: Word> Cubpt<K, V> {
 }
 
 /// A launch for a batch of queries.
-fn over_queries(stream: &Stream, count: usize) -> Result<Launch<'_>> {
-    launch::over(stream, count as u64, 1, THREADS)
+fn over_queries(stream: &Stream, count: u64) -> Result<Launch<'_>> {
+    launch::over(stream, count, 1, THREADS)
 }
 
 // SAFETY: the tree has one pair per key, in order, and as many as its length says; a batch changes both together, or loses it.
@@ -61,79 +61,29 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
         View::new(self.tree.get().ok()?)
     }
 
-    unsafe fn launch_get(
-        &self,
-        stream: &Stream,
-        (): &(),
-        queries: Global<K::Bits>,
-        count: usize,
-        values: GlobalMut<V>,
-        hits: GlobalMut<u32>,
-        miss: V,
-    ) -> Result<()> {
-        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
+    unsafe fn launch(&self, stream: &Stream, (): &(), query: &Query<K::Bits, V>) -> Result<()> {
+        let tree = self.tree_ref(stream)?;
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count)?.run(calls::get(&args)) }?)
-    }
-
-    unsafe fn launch_rank(
-        &self,
-        stream: &Stream,
-        queries: Global<K::Bits>,
-        count: usize,
-        ranks: GlobalMut<u64>,
-        side: Side,
-    ) -> Result<()> {
-        let upper = u32::from(side == Side::Upper);
-        let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count)?.run(calls::rank(&args)) }?)
-    }
-
-    unsafe fn launch_neighbor(
-        &self,
-        stream: &Stream,
-        queries: Global<K::Bits>,
-        count: usize,
-        NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
-        miss: V,
-        NeighborSearch { side, near }: NeighborSearch<K::Bits>,
-    ) -> Result<()> {
-        let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
-        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss, near };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { over_queries(stream, count)?.run(calls::neighbor(&args)) }?)
-    }
-
-    unsafe fn launch_locate(
-        &self,
-        stream: &Stream,
-        count: usize,
-        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
-        limits: Global<u64>,
-        limit: u64,
-        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
-    ) -> Result<()> {
-        let (tree, count) = (self.tree_ref(stream)?, count as u64);
-        let args = LocateArgs { tree, starts, ends, limits, count, limit, cursors, counts };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { launch::over(stream, count, 1, THREADS)?.run(calls::locate(&args)) }?)
-    }
-
-    unsafe fn launch_gather(
-        &self,
-        stream: &Stream,
-        rows: &GatherRows,
-        expected: usize,
-        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-    ) -> Result<()> {
-        let args = GatherArgs { tree: self.tree_ref(stream)?, rows: *rows, keys, values };
-        let (width, call) = match expected as u64 / rows.count <= 2 * u64::from(GATHER_WIDTHS[0]) {
-            true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
-            false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
-        };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { launch::over(stream, rows.groups(), width, THREADS)?.run(call) }?)
+        Ok(unsafe {
+            match *query {
+                Query::Get(batch) => over_queries(stream, batch.count)?.run(calls::get(&QueryArgs { tree, batch })),
+                Query::Rank(batch) => over_queries(stream, batch.count)?.run(calls::rank(&QueryArgs { tree, batch })),
+                Query::Neighbor(batch) => {
+                    over_queries(stream, batch.count)?.run(calls::neighbor(&QueryArgs { tree, batch }))
+                }
+                Query::Locate(batch) => {
+                    launch::over(stream, batch.count, 1, THREADS)?.run(calls::locate(&QueryArgs { tree, batch }))
+                }
+                Query::Gather(batch, mean) => {
+                    let args = QueryArgs { tree, batch };
+                    let (width, call) = match mean <= 2 * u64::from(GATHER_WIDTHS[0]) {
+                        true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
+                        false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
+                    };
+                    launch::over(stream, batch.rows.groups(), width, THREADS)?.run(call)
+                }
+            }
+        }?)
     }
 
     unsafe fn build_like(&self, stream: &Stream, pairs: (&Buffer<K>, &Buffer<V>), len: usize) -> Result<Self> {

@@ -99,19 +99,7 @@ impl<K: Key, V: Word> Cubpt<K, V> {
     }
 }
 
-lanetree_frame::inherent_basics! {
-    impl<K: Key, V: Word> Cubpt<K, V>
-}
-
-lanetree_frame::inherent_device_form! {
-    impl<K: Key, V: Word> Cubpt<K, V>
-}
-
-lanetree_frame::inherent_combinations! {
-    impl<K: Key, V: Word> Cubpt<K, V>
-}
-
-lanetree_frame::inherent_forms! {
+lanetree_frame::inherent! {
     impl<K: Key, V: Word> Cubpt<K, V>
 }
 

@@ -12,6 +12,8 @@ use lanetree_runtime::{Buffer, Device};
 /// The keys of an index, and the types that hold batches of them. A key type of a fixed size is its own domain;
 /// [`ByteString`] is the domain of byte strings of any length.
 pub trait Domain: Sized + 'static {
+    /// What kernels are given of a key: its word; of a byte string, its bytes.
+    type Word;
     /// A key that owns its memory.
     type Key: Ord + Clone + Debug + Send + Sync + 'static;
     /// A batch of keys that owns its memory.
@@ -75,6 +77,7 @@ pub trait Rows<K, V> {
 }
 
 impl<K: AnyKey> Domain for K {
+    type Word = K::Bits;
     type Key = K;
     type Keys = Vec<K>;
     type Batch<'a> = &'a [K];
@@ -120,6 +123,7 @@ impl<K: AnyKey, V: Word> Rows<K, V> for Ranges<K, V> {
 pub enum ByteString {}
 
 impl Domain for ByteString {
+    type Word = u8;
     type Key = Vec<u8>;
     type Keys = ByteKeysBuf;
     type Batch<'a> = ByteKeys<'a>;

@@ -26,12 +26,12 @@
 
 use crate::build_rules::{BuildRules, build_by};
 use crate::domain::Domain;
+use crate::fixed::Query;
 use core::fmt::Debug;
 use lanetree_base::parallel::*;
 use lanetree_base::{Matches, Op, Result, UpdateReport};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{Global, GlobalMut};
 
 /// A key of an index.
 pub type KeyOf<I> = <<I as OrderedIndex>::Domain as Domain>::Key;
@@ -207,101 +207,20 @@ pub trait OrderedIndex: Sized + Send + Sync + Debug {
     }
 }
 
-/// The launches of an index over keys of a fixed size, for code that knows its types by [`OrderedIndex`] alone. An
-/// address is the address of keys' words or of values, and a multiple of 128 bytes.
+/// The launches of an index over keys of a fixed size, for code that knows its types by [`OrderedIndex`] alone.
 ///
 /// # Safety
-/// As [`FixedIndex`](crate::fixed::FixedIndex): every result that is asked for is written, and nothing else. The key type is one
-/// of a fixed size, and the words are its.
+/// As [`FixedIndex`](crate::fixed::FixedIndex): every result that is asked for is written, and nothing else.
 #[doc(hidden)]
 pub unsafe trait Launches<D: Domain, V: Word>: Send + Sync {
-    /// [`FixedIndex::launch_get`](crate::fixed::FixedIndex::launch_get), tuned for sorted queries if they are.
+    /// [`FixedIndex::launch`](crate::fixed::FixedIndex::launch), tuned for sorted queries if they are.
     ///
     /// # Errors
     /// The errors of the launch.
-    ///
-    /// # Safety
-    /// The safety contract of that method: the stream may read `count` queries and write as many results.
-    #[expect(clippy::too_many_arguments, reason = "as many as of that method")]
-    unsafe fn get(
-        &self,
-        stream: &Stream,
-        is_sorted: bool,
-        queries: Global<u8>,
-        count: usize,
-        values: GlobalMut<V>,
-        hits: GlobalMut<u32>,
-        miss: V,
-    ) -> Result<()>;
-
-    /// [`FixedIndex::launch_rank`](crate::fixed::FixedIndex::launch_rank), of the upper bound or of the lower one.
-    ///
-    /// # Errors
-    /// The errors of the launch.
-    ///
-    /// # Safety
-    /// The safety contract of that method: the stream may read `count` queries and write as many results.
-    unsafe fn rank(
-        &self,
-        stream: &Stream,
-        queries: Global<u8>,
-        count: usize,
-        ranks: GlobalMut<u64>,
-        upper: bool,
-    ) -> Result<()>;
-
-    /// [`FixedIndex::launch_neighbor`](crate::fixed::FixedIndex::launch_neighbor), for the pair at or below each query (`upper`), or
-    /// at or above it.
-    ///
-    /// # Errors
-    /// The errors of the launch.
-    ///
-    /// # Safety
-    /// The safety contract of that method: the stream may read `count` queries and write as many results.
-    unsafe fn neighbor(
-        &self,
-        stream: &Stream,
-        queries: Global<u8>,
-        count: usize,
-        found: (GlobalMut<u8>, GlobalMut<V>, GlobalMut<u32>),
-        miss: V,
-        upper: bool,
-    ) -> Result<()>;
-
-    /// [`FixedIndex::launch_locate`](crate::fixed::FixedIndex::launch_locate): of inclusive bounds, starts and ends, with limits of
-    /// each range, unless null, and a limit of all.
-    ///
-    /// # Errors
-    /// Those of the launch.
     ///
     /// # Safety
     /// The safety contract of that method.
-    unsafe fn locate(
-        &self,
-        stream: &Stream,
-        count: usize,
-        bounds: (Global<u8>, Global<u8>),
-        limits: Global<u64>,
-        limit: u64,
-        found: (GlobalMut<u64>, GlobalMut<u64>),
-    ) -> Result<()>;
-
-    /// [`FixedIndex::launch_gather`](crate::fixed::FixedIndex::launch_gather), of the first `pairs` pairs of `count` rows, given by
-    /// their cursors and offsets.
-    ///
-    /// # Errors
-    /// Those of the launch.
-    ///
-    /// # Safety
-    /// The safety contract of that method.
-    unsafe fn gather(
-        &self,
-        stream: &Stream,
-        rows: (Global<u64>, Global<u64>),
-        count: usize,
-        pairs: usize,
-        out: (GlobalMut<u8>, GlobalMut<V>),
-    ) -> Result<()>;
+    unsafe fn launch(&self, stream: &Stream, is_sorted: bool, query: &Query<D::Word, V>) -> Result<()>;
 }
 
 /// Queries in device form: buffers in and out, in a stream's order. A call allocates nothing, synchronises nothing, and may

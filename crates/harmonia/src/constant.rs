@@ -1,12 +1,14 @@
 //! Look-ups with the top of the prefix-sum array in constant memory, as in the paper (section 3.1): for a figure.
 
 use super::{GroupWidth, Harmonia, launch};
+use crate::LookUpTuning;
 use lanetree_frame::Result;
 use lanetree_frame::fixed::bits;
 use lanetree_frame::pointers::optional_mut;
-use lanetree_kernels_harmonia::{GetArgs, GetConstantArgs, TOP, calls};
+use lanetree_kernels_harmonia::{GetConstantArgs, TOP, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
+use lanetree_simt::{GetBatch, QueryArgs};
 
 /// A tree, and the first children of its top nodes, which go to the kernel with its arguments: a GPU keeps these in constant
 /// memory.
@@ -56,16 +58,16 @@ impl<K: Key, V: Word> ConstantTop<'_, K, V> {
         if let Some(hits) = &hits {
             on.check("the hit mask's buffer", count.div_ceil(32), hits)?;
         }
-        let get = GetArgs {
-            tree: tree.tree_ref(stream)?,
+        let batch = GetBatch {
             queries: bits::<K>(stream, queries)?,
             count: count as u64,
             values: values.write_on(stream)?,
             hits: optional_mut(hits, stream)?,
             miss,
         };
+        let get = QueryArgs { tree: tree.tree_ref(stream)?, batch };
         let args = GetConstantArgs { get, top: self.top };
-        let launch = launch::over(stream, count, 1)?;
+        let launch = launch::over(stream, count as u64, 1)?;
         // SAFETY: the buffers were checked to be long enough, and the pointers are for this stream; the tree is valid by
         // construction, and has been borrowed since the top was copied.
         Ok(unsafe { launch.run(calls::get_constant::<K::Bits, V>(tree.fanout(), group, &args)) }?)

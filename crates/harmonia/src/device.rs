@@ -4,17 +4,14 @@ use super::launch;
 use super::native;
 use super::tuning::MEASURED;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
-use core::ops::Deref;
-use lanetree_frame::fixed::{self, AsOf, FixedIndex, NeighborOutputs, NeighborSearch, QueryOptions, Side, check_pairs};
-use lanetree_frame::{JoinKind, Op, Result, UpdateReport};
+use lanetree_frame::fixed::{self, FixedIndex, Query, check_pairs};
+use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
-use lanetree_kernels_harmonia::{
-    self as kernels, GatherArgs, GetArgs, NeighborArgs, RangeArgs, RankArgs, SORTED_TILE, calls,
-};
+use lanetree_kernels_harmonia::{GATHER_WIDTHS, GetArgs, SORTED_TILE, calls};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{GatherRows, Global, GlobalMut, WARP};
+use lanetree_simt::{QueryArgs, WARP};
 
 /// How a look-up is tuned.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,143 +56,52 @@ impl Default for LookUp {
     }
 }
 
-/// A tree's queries on a stream, in device form: the frame's queries ([`fixed::OnStream`], to which it derefs), and how
-/// they are tuned.
-#[derive(Debug)]
-pub struct OnStream<'a, K: Key, V: Word>(fixed::OnStream<'a, Harmonia<K, V>>);
+/// A tree's queries on a stream, in device form.
+pub type OnStream<'a, K, V> = fixed::OnStream<'a, Harmonia<K, V>>;
 
-impl<'a, K: Key, V: Word> Deref for OnStream<'a, K, V> {
-    type Target = fixed::OnStream<'a, Harmonia<K, V>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<'a, K: Key, V: Word> OnStream<'a, K, V> {
-    pub(super) fn new(tree: &'a Harmonia<K, V>, stream: &'a Stream) -> Self {
-        Self(fixed::OnStream::new(tree, stream))
-    }
-
+/// How look-ups of Harmonia in device form are tuned, beyond the [order](fixed::OnStream::order) of their queries.
+pub trait LookUpTuning: Sized {
     /// How many lanes serve a look-up together: [`LookUp::group`]; [`GroupWidth::Auto`] by default.
     #[must_use]
-    pub fn group(self, group: GroupWidth) -> Self {
-        let tuning = LookUp { group, ..*self.tuning() };
-        Self(self.0.tuned(tuning))
-    }
-
-    /// Declares the order of the queries: [`LookUp::order`]; unknown by default.
-    #[must_use]
-    pub fn order(self, order: BatchOrder) -> Self {
-        let tuning = LookUp { order, ..*self.tuning() };
-        Self(self.0.tuned(tuning))
-    }
-
-    /// Where look-ups read a node's first child: [`LookUp::child`]; in the node itself by default.
-    #[cfg(feature = "papers")]
-    #[must_use]
-    pub fn child_region(self, child: ChildRegion) -> Self {
-        let tuning = LookUp { child, ..*self.tuning() };
-        Self(self.0.tuned(tuning))
-    }
-
-    /// How look-ups read nodes: [`LookUp::reading`]; by default as was measured to be fastest.
-    #[cfg(feature = "papers")]
-    #[must_use]
-    pub fn reading(self, reading: NodeReading) -> Self {
-        let tuning = LookUp { reading, ..*self.tuning() };
-        Self(self.0.tuned(tuning))
-    }
-
-    /// Asks [`get`](Self::get), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask, as
-    /// [`fixed::OnStream::hits`].
-    #[must_use]
-    pub fn hits(self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        Self(self.0.hits(hits))
-    }
-
-    /// The value that queries without a pair get; by default the value with all bits set.
-    #[must_use]
-    pub fn miss(self, miss: V) -> Self {
-        Self(self.0.miss(miss))
-    }
-
-    /// Limits each range of [`range`](fixed::OnStream::range) to its first `limit` pairs.
-    #[must_use]
-    pub fn limit(self, limit: u64) -> Self {
-        Self(self.0.limit(limit))
-    }
-
-    /// Range `i` has at most the first `limits[i]` pairs, as [`fixed::OnStream::limits`].
-    #[must_use]
-    pub fn limits(self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
-        Self(self.0.limits(limits))
-    }
-
-    /// Which rows joins have, as [`fixed::OnStream::kind`].
-    #[must_use]
-    pub fn kind(self, kind: JoinKind) -> Self {
-        Self(self.0.kind(kind))
-    }
-
-    /// Which probes of joins are there, as [`fixed::OnStream::valid`].
-    #[must_use]
-    pub fn valid(self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        Self(self.0.valid(valid, offset))
-    }
-
-    /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key, as
-    /// [`fixed::OnStream::get`].
-    ///
-    /// # Errors
-    /// [`OutputLength`](lanetree_frame::Error::OutputLength), [`GroupWidth`](lanetree_frame::Error::GroupWidth),
-    /// [`BatchTooLarge`](lanetree_frame::Error::BatchTooLarge); [`Lost`](lanetree_frame::Error::Lost);
-    /// [`Runtime`](lanetree_frame::Error::Runtime) for buffers of another device, and from the launch.
-    pub fn get(self, queries: &Buffer<K>, values: &mut Buffer<V>) -> Result<()> {
-        self.0.get(queries, values)
-    }
-
-    /// Finds the last pair whose key is at or below each query, as [`fixed::OnStream::predecessor`].
-    ///
-    /// # Errors
-    /// As [`OnStream::get`].
-    pub fn predecessor(self, queries: &Buffer<K>, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<()> {
-        self.0.predecessor(queries, keys, values)
-    }
-
-    /// Finds the first pair whose key is at or above each query, as [`fixed::OnStream::successor`].
-    ///
-    /// # Errors
-    /// As [`OnStream::get`].
-    pub fn successor(self, queries: &Buffer<K>, keys: &mut Buffer<K>, values: &mut Buffer<V>) -> Result<()> {
-        self.0.successor(queries, keys, values)
-    }
-
-    /// Finds the pair that an as-of look-up of each query asks for, as [`fixed::OnStream::asof`].
-    ///
-    /// # Errors
-    /// As [`OnStream::get`]; [`OptionValue`](lanetree_frame::Error::OptionValue) for a distance between floats.
-    pub fn asof(
-        self,
-        queries: &Buffer<K>,
-        how: &AsOf,
-        keys: &mut Buffer<K>,
-        values: &mut Buffer<V>,
-        hits: &mut Buffer<u32>,
-    ) -> Result<()> {
-        self.0.asof(queries, how, keys, values, hits)
-    }
-
-    pub(super) fn into_options(self) -> QueryOptions<'a, V> {
-        self.0.into_options()
-    }
+    fn group(self, group: GroupWidth) -> Self;
 
     /// The lanes per query with which `get` would look up: what [`GroupWidth::Auto`] stands for.
     ///
     /// # Errors
     /// [`GroupWidth`](lanetree_frame::Error::GroupWidth).
-    pub fn group_width(&self) -> Result<u32> {
+    fn group_width(&self) -> Result<u32>;
+
+    /// Where look-ups read a node's first child: [`LookUp::child`]; in the node itself by default.
+    #[cfg(feature = "papers")]
+    #[must_use]
+    fn child_region(self, child: ChildRegion) -> Self;
+
+    /// How look-ups read nodes: [`LookUp::reading`]; by default as was measured to be fastest.
+    #[cfg(feature = "papers")]
+    #[must_use]
+    fn reading(self, reading: NodeReading) -> Self;
+}
+
+impl<K: Key, V: Word> LookUpTuning for OnStream<'_, K, V> {
+    fn group(self, group: GroupWidth) -> Self {
+        let tuning = LookUp { group, ..*self.tuning() };
+        self.tuned(tuning)
+    }
+
+    fn group_width(&self) -> Result<u32> {
         self.index().group_width(self.tuning())
+    }
+
+    #[cfg(feature = "papers")]
+    fn child_region(self, child: ChildRegion) -> Self {
+        let tuning = LookUp { child, ..*self.tuning() };
+        self.tuned(tuning)
+    }
+
+    #[cfg(feature = "papers")]
+    fn reading(self, reading: NodeReading) -> Self {
+        let tuning = LookUp { reading, ..*self.tuning() };
+        self.tuned(tuning)
     }
 }
 
@@ -205,12 +111,35 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         tuning.group.choose(measured, (self.fanout(), K::Bits::BYTES), tuning.order, self.shape.len)
     }
 
+    /// Launches look-ups.
+    ///
+    /// # Safety
+    /// As [`FixedIndex::launch`]; the tree is this one.
+    unsafe fn launch_get(&self, stream: &Stream, tuning: &LookUp, args: &GetArgs<K::Bits, V>) -> Result<()> {
+        let (group, fanout) = (self.group_width(tuning)?, self.fanout());
+        if self.is_dense(tuning, args.count)? {
+            let launch = launch::over(stream, args.count.div_ceil(u64::from(SORTED_TILE)), WARP)?;
+            // SAFETY: the caller's contract.
+            return Ok(unsafe { launch.run(calls::get_sorted::<K::Bits, V>(fanout, args)) }?);
+        }
+        let launch = launch::over(stream, args.count, 1)?;
+        #[cfg(feature = "papers")]
+        let call = match tuning.reading {
+            NodeReading::Stopping => calls::get_stopping::<K::Bits, V>(fanout, group, args),
+            NodeReading::Tuned => calls::get::<K::Bits, V>(fanout, group, tuning.child, args),
+        };
+        #[cfg(not(feature = "papers"))]
+        let call = calls::get::<K::Bits, V>(fanout, group, ChildRegion::NodeSlot, args);
+        // SAFETY: as above.
+        Ok(unsafe { launch.run(call) }?)
+    }
+
     /// Whether there are enough sorted queries to be worth copying whole leaves to shared memory.
-    fn is_dense(&self, tuning: &LookUp, count: usize) -> Result<bool> {
+    fn is_dense(&self, tuning: &LookUp, count: u64) -> Result<bool> {
         // A caller that asks for another width, child region or reading gets it.
         let free = LookUp { order: BatchOrder::default(), ..*tuning } == LookUp::default();
         let dense = MEASURED.on(&self.device)?.dense;
-        Ok(free && tuning.order == BatchOrder::Sorted && count as u64 >= dense * u64::from(self.shape.leaves))
+        Ok(free && tuning.order == BatchOrder::Sorted && count >= dense * u64::from(self.shape.leaves))
     }
 }
 
@@ -254,116 +183,40 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         Some(native::View::new(&self.shape, self.inner.as_slice()?, self.leaves.as_slice()?, ranks))
     }
 
-    fn tuning_for_sorted() -> LookUp {
-        LookUp { order: BatchOrder::Sorted, ..LookUp::default() }
+    fn in_order(tuning: LookUp, order: BatchOrder) -> LookUp {
+        LookUp { order, ..tuning }
     }
 
     fn check_tuning(&self, tuning: &LookUp) -> Result<()> {
         self.group_width(tuning).map(drop)
     }
 
-    unsafe fn launch_get(
-        &self,
-        stream: &Stream,
-        tuning: &LookUp,
-        queries: Global<K::Bits>,
-        count: usize,
-        values: GlobalMut<V>,
-        hits: GlobalMut<u32>,
-        miss: V,
-    ) -> Result<()> {
-        let group = self.group_width(tuning)?;
-        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
-        if self.is_dense(tuning, count)? {
-            let launch = launch::over(stream, count.div_ceil(SORTED_TILE as usize), WARP)?;
-            // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
-            return Ok(unsafe { launch.run(calls::get_sorted::<K::Bits, V>(self.fanout(), &args)) }?);
-        }
-        let launch = launch::over(stream, count, 1)?;
-        #[cfg(feature = "papers")]
-        let call = match tuning.reading {
-            NodeReading::Stopping => calls::get_stopping::<K::Bits, V>(self.fanout(), group, &args),
-            NodeReading::Tuned => calls::get::<K::Bits, V>(self.fanout(), group, tuning.child, &args),
-        };
-        #[cfg(not(feature = "papers"))]
-        let call = calls::get::<K::Bits, V>(self.fanout(), group, ChildRegion::NodeSlot, &args);
-        // SAFETY: as above.
-        Ok(unsafe { launch.run(call) }?)
-    }
-
-    unsafe fn launch_rank(
-        &self,
-        stream: &Stream,
-        queries: Global<K::Bits>,
-        count: usize,
-        ranks: GlobalMut<u64>,
-        side: Side,
-    ) -> Result<()> {
-        let (tree, side) = (self.tree_ref(stream)?, side as u32);
-        let args = RankArgs { tree, queries, count: count as u64, ranks, side, padding: 0 };
-        let launch = launch::over(stream, count, 1)?;
-        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
-        Ok(unsafe { launch.run(calls::rank::<K::Bits, V>(self.fanout(), &args)) }?)
-    }
-
-    unsafe fn launch_neighbor(
-        &self,
-        stream: &Stream,
-        queries: Global<K::Bits>,
-        count: usize,
-        outputs: NeighborOutputs<K::Bits, V>,
-        miss: V,
-        NeighborSearch { side, near }: NeighborSearch<K::Bits>,
-    ) -> Result<()> {
-        let NeighborOutputs { keys, values, hits } = outputs;
-        let (tree, side) = (self.tree_ref(stream)?, side as u32);
-        let args =
-            NeighborArgs { tree, queries, count: count as u64, keys, values, hits, side, padding: 0, miss, near };
-        let launch = launch::over(stream, count, 1)?;
-        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
-        Ok(unsafe { launch.run(calls::neighbor::<K::Bits, V>(self.fanout(), &args)) }?)
-    }
-
-    unsafe fn launch_locate(
-        &self,
-        stream: &Stream,
-        count: usize,
-        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
-        limits: Global<u64>,
-        limit: u64,
-        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
-    ) -> Result<()> {
-        let args = RangeArgs {
-            tree: self.tree_ref(stream)?,
-            starts,
-            ends,
-            limits,
-            count: count as u64,
-            limit,
-            cursors,
-            counts,
-            start_side: Side::Lower as u32,
-            end_side: Side::Upper as u32,
-        };
-        // Two threads per range: one for each bound.
-        let launch = launch::over(stream, count, 2)?;
-        // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
-        Ok(unsafe { launch.run(calls::range::<K::Bits, V>(self.fanout(), &args)) }?)
-    }
-
-    unsafe fn launch_gather(
-        &self,
-        stream: &Stream,
-        rows: &GatherRows,
-        expected: usize,
-        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-    ) -> Result<()> {
-        let args = GatherArgs { tree: self.tree_ref(stream)?, rows: *rows, keys, values };
-        let is_short = expected as u64 / rows.count <= 16;
-        let group = if is_short { kernels::GATHER_WIDTHS[0] } else { kernels::GATHER_WIDTHS[1] };
+    unsafe fn launch(&self, stream: &Stream, tuning: &LookUp, query: &Query<K::Bits, V>) -> Result<()> {
+        let (tree, fanout) = (self.tree_ref(stream)?, self.fanout());
         // SAFETY: the caller's contract; the tree is valid by construction, and borrowed.
         Ok(unsafe {
-            launch::groups(stream, rows.groups(), group)?.run(calls::gather::<K::Bits, V>(self.fanout(), group, &args))
+            match *query {
+                Query::Get(batch) => return self.launch_get(stream, tuning, &QueryArgs { tree, batch }),
+                Query::Rank(batch) => {
+                    let args = QueryArgs { tree, batch };
+                    launch::over(stream, batch.count, 1)?.run(calls::rank::<K::Bits, V>(fanout, &args))
+                }
+                Query::Neighbor(batch) => {
+                    let args = QueryArgs { tree, batch };
+                    launch::over(stream, batch.count, 1)?.run(calls::neighbor::<K::Bits, V>(fanout, &args))
+                }
+                Query::Locate(batch) => {
+                    let args = QueryArgs { tree, batch };
+                    // Two threads per range: one for each bound.
+                    launch::over(stream, batch.count, 2)?.run(calls::range::<K::Bits, V>(fanout, &args))
+                }
+                Query::Gather(batch, mean) => {
+                    let (args, [narrow, wide]) = (QueryArgs { tree, batch }, GATHER_WIDTHS);
+                    let width = if mean <= 16 { narrow } else { wide };
+                    let call = calls::gather::<K::Bits, V>(fanout, width, &args);
+                    launch::over(stream, batch.rows.groups(), width)?.run(call)
+                }
+            }
         }?)
     }
 
@@ -375,14 +228,6 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     }
 }
 
-lanetree_frame::inherent_basics! {
-    impl<K: Key, V: Word> Harmonia<K, V>
-}
-
-lanetree_frame::inherent_combinations! {
-    impl<K: Key, V: Word> Harmonia<K, V>
-}
-
-lanetree_frame::inherent_forms! {
+lanetree_frame::inherent! {
     impl<K: Key, V: Word> Harmonia<K, V>
 }

@@ -49,7 +49,7 @@ pub use build::Builder;
 pub use constant::ConstantTop;
 #[cfg(feature = "papers")]
 pub use device::NodeReading;
-pub use device::{LookUp, OnStream};
+pub use device::{LookUp, LookUpTuning, OnStream};
 use lanetree_frame::BatchOrder;
 #[cfg(feature = "papers")]
 pub use lanetree_kernels_harmonia::layout::ChildRegion;
@@ -61,7 +61,7 @@ pub use lanetree_kernels_harmonia::modules::MODULES;
 pub use lanetree_primitives::BuildScratch;
 #[cfg(feature = "papers")]
 pub use profile::{GroupProfile, WidthProfile};
-pub use psa::{PsaScratch, QuerySort, psa_bits};
+pub use psa::{GetBySorting, PsaScratch, QuerySort, psa_bits};
 #[cfg(feature = "papers")]
 pub use psa_model::{PsaModel, PsaPlan};
 pub use stats::Stats;
@@ -119,11 +119,6 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// The slots of a node.
     pub fn fanout(&self) -> u32 {
         self.shape.fanout
-    }
-
-    /// The tree's queries on a stream of the same device: the device form of every call.
-    pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, K, V> {
-        OnStream::new(self, stream)
     }
 
     /// What a kernel in a stream needs to know of the tree, which must not be lost. This and [`Harmonia::view`] are the

@@ -112,6 +112,7 @@ fn warp_steps(levels: &[Vec<u32>], lanes: u32, slots: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LookUpTuning;
     use lanetree_runtime::Device;
 
     #[test]

@@ -4,7 +4,7 @@
 use super::launch;
 use super::{BatchOrder, Harmonia, LookUp, OnStream};
 use core::fmt;
-use lanetree_frame::fixed::{FixedIndex, Uses};
+use lanetree_frame::fixed::{FixedIndex, Query, Uses};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::layout::leaf_bytes;
@@ -12,7 +12,7 @@ use lanetree_kernels_harmonia::{SCATTERED, ScatterArgs};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::{RadixSortScratch, radix_argsort};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{GetBatch, Global, GlobalMut};
 
 /// Bytes of a line of the caches.
 const LINE: u64 = 128;
@@ -125,14 +125,25 @@ impl<K: Key, V: Word> PsaScratch<K, V> {
     }
 }
 
-impl<K: Key, V: Word> OnStream<'_, K, V> {
+/// Look-ups that sort their queries first, in device form.
+pub trait GetBySorting<K: Key, V: Word> {
     /// [`get`](lanetree_frame::fixed::OnStream::get) with a sort: the queries are sorted as `sort` says and looked up in that order, and the
     /// results are put back into the original order of the queries. The host looks up without sorting.
     ///
     /// # Errors
     /// As [`get`](lanetree_frame::fixed::OnStream::get); [`BitRange`](Error::BitRange) for more bits than a key has;
     /// [`OutputLength`](Error::OutputLength) for scratch memory that is too small.
-    pub fn get_by_sorting(
+    fn get_by_sorting(
+        self,
+        sort: QuerySort,
+        queries: &Buffer<K>,
+        values: &mut Buffer<V>,
+        scratch: &mut PsaScratch<K, V>,
+    ) -> Result<()>;
+}
+
+impl<K: Key, V: Word> GetBySorting<K, V> for OnStream<'_, K, V> {
+    fn get_by_sorting(
         self,
         sort: QuerySort,
         queries: &Buffer<K>,
@@ -167,7 +178,8 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
         // SAFETY: the scratch memory was checked to be for that many queries; the pointers are for this stream.
         unsafe {
             let tuned = LookUp { order: sort.order::<K>(), ..tuning };
-            index.launch_get(stream, &tuned, keys, count, by_order, wanted, miss)?;
+            let batch = GetBatch { queries: keys, count: count as u64, values: by_order, hits: wanted, miss };
+            index.launch(stream, &tuned, &Query::Get(batch))?;
         }
         let (mut found_at, mut out_found) = (Global::null(), GlobalMut::null());
         if let Some(hits) = hits {
@@ -182,7 +194,7 @@ impl<K: Key, V: Word> OnStream<'_, K, V> {
             out: values.write_on(stream)?,
             out_found,
         };
-        let launch = launch::over(stream, count.div_ceil(SCATTERED), 1)?;
+        let launch = launch::over(stream, count.div_ceil(SCATTERED) as u64, 1)?;
         // SAFETY: the buffers were checked to be long enough; every pointer is for this stream. The positions are those
         // that the sort has just written, each below `count`.
         Ok(unsafe { launch.run(calls::scatter(&args)) }?)

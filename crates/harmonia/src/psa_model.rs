@@ -3,6 +3,7 @@
 use super::Harmonia;
 use super::launch;
 use super::psa::{PsaScratch, QuerySort};
+use crate::LookUpTuning;
 use core::fmt;
 use lanetree_frame::Result;
 use lanetree_kernels_harmonia::{SCATTERED, ScatterArgs, calls};
@@ -148,7 +149,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             out: values.write_on(stream)?,
             out_found: GlobalMut::null(),
         };
-        let launch = launch::over(stream, count.div_ceil(SCATTERED), 1)?;
+        let launch = launch::over(stream, count.div_ceil(SCATTERED) as u64, 1)?;
         // SAFETY: all memory was made here for this many queries, and lives until the stream has been waited for; the
         // positions are those that the sort has written, each below `count`.
         let scatter = clock.fastest(|| Ok(unsafe { launch.run(calls::scatter(&args)) }?))?;

@@ -1,10 +1,10 @@
 //! Host batches of many pieces.
 
-use crate::{Harmonia, LookUp};
+use crate::Harmonia;
 use lanetree_frame::Device;
-use lanetree_frame::fixed::{FixedIndex, HostForm};
+use lanetree_frame::fixed::{HostForm, Query};
 use lanetree_frame::staging::{Lengths, PINNED_SLOTS, Results, SLOTS};
-use lanetree_simt::GlobalMut;
+use lanetree_simt::{GetBatch, GlobalMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
@@ -63,10 +63,9 @@ fn a_panic_in_the_middle_of_a_batch_leaves_lanes_that_are_used_again() {
                 &queries,
                 &mut out,
                 Results { arrays: [4, 0], bits: 0 },
-                |stream, queries, count, out| {
-                    let (values, found) = (out.arrays[0].cast(), GlobalMut::null());
-                    // SAFETY: `stage` calls this with addresses for that many queries.
-                    unsafe { tree.launch_get(stream, &LookUp::default(), queries, count, values, found, 7) }
+                |queries, count, out| {
+                    let (values, hits) = (out.arrays[0].cast(), GlobalMut::null());
+                    [Query::Get(GetBatch { queries, count, values, hits, miss: 7 })]
                 },
                 |piece, _| assert!(!piece.queries.contains(&(at * 3)), "in the middle of the batch"),
             )

@@ -92,25 +92,13 @@ pub struct OnStream<'a, K: AnyKey, V: Word> {
     options: QueryOptions<'a, V>,
 }
 
+lanetree_frame::query_options! {
+    impl['a, K: AnyKey, V: Word] OnStream<'a, K, V>, |view| view.options => hits, miss(V)
+}
+
 impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     pub(crate) fn new(index: &'a IntervalIndex<K, V>, stream: &'a Stream) -> Self {
         Self { index, stream, options: QueryOptions::default() }
-    }
-
-    /// Asks [`most_specific`](Self::most_specific) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether an interval contains point `i`,
-    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 points. Elements past
-    /// these are not touched; bits past the last point in its word become zero.
-    #[must_use]
-    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        self.options.hits = hits.into();
-        self
-    }
-
-    /// The value that points in no interval get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
-    #[must_use]
-    pub fn miss(mut self, miss: V) -> Self {
-        self.options.miss = Some(miss);
-        self
     }
 
     /// Finds the most specific interval around each of `points` (see [`IntervalIndex::most_specific_many`]): `rows[i]` becomes its

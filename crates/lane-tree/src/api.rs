@@ -29,18 +29,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     }
 }
 
-lanetree_frame::inherent_basics! {
-    impl<K: AnyKey, V: Word> LaneTree<K, V>
-}
-
-lanetree_frame::inherent_device_form! {
-    impl<K: AnyKey, V: Word> LaneTree<K, V>
-}
-
-lanetree_frame::inherent_combinations! {
-    impl<K: AnyKey, V: Word> LaneTree<K, V>
-}
-
-lanetree_frame::inherent_forms! {
+lanetree_frame::inherent! {
     impl<K: AnyKey, V: Word> LaneTree<K, V>
 }

@@ -6,20 +6,17 @@ use crate::native::View;
 use crate::options::{TABLE_NODES, shared_bytes_per_block};
 use crate::tuning::TUNING;
 use core::ops::RangeInclusive;
-use lanetree_frame::fixed::{
-    FixedIndex, NeighborOutputs, NeighborSearch, ScanOutputs, Scans, Side, Staging, check_pairs,
-};
+use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    CopyPairsArgs, GATHER_WIDTHS, GatherArgs, GetArgs, LocateArgs, NeighborArgs, RankArgs, SORTED_BYTES, SORTED_OWN,
-    SORTED_THREADS, ScanArgs, TABLE_BYTES, TreeRef, calls, found_bytes, found_pair_bytes, is_short_scan,
-    ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
+    GATHER_WIDTHS, GetArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, found_bytes,
+    found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Launch;
-use lanetree_simt::{GatherRows, Global, GlobalMut, LaunchShape, WARP};
+use lanetree_simt::{AllPairs, LaunchShape, QueryArgs, ScanBatch, WARP};
 
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
 /// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
@@ -33,12 +30,33 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
+    /// Launches look-ups.
+    ///
+    /// # Safety
+    /// As [`FixedIndex::launch`]; the tree is this one.
+    unsafe fn launch_get(&self, stream: &Stream, order: BatchOrder, args: &GetArgs<K::Bits, V>) -> Result<()> {
+        let own = if order == BatchOrder::Sorted { self.sorted_own(args.count) } else { None };
+        let (launch, call) = match own {
+            Some(own) => {
+                let tiles = args.count.div_ceil(sorted_tile(own).into()) * u64::from(WARP);
+                let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
+                (over_queries(stream, tiles, SORTED_THREADS, SORTED_BYTES, &args.tree)?, call(args))
+            }
+            None => {
+                let (most, bytes) = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
+                (over_queries(stream, args.count, most, bytes, &args.tree)?, calls::get(args))
+            }
+        };
+        // SAFETY: the caller's contract.
+        Ok(unsafe { launch.run(call) }?)
+    }
+
     /// How many sorted queries each lane is to have at a time. `None` if the queries are too few for each bucket: the buckets of a part
     /// of them would not fit in a window, and copying whole buckets to shared memory would not be worth it.
-    fn sorted_own(&self, count: usize) -> Option<usize> {
+    fn sorted_own(&self, count: u64) -> Option<usize> {
         let shape = self.parts.known().shape;
         let lines = u64::from(shape.lines - shape.unused);
-        SORTED_OWN.into_iter().find(|&own| lines > 0 && count as u64 * 16 >= lines * 9 * own as u64)
+        SORTED_OWN.into_iter().find(|&own| lines > 0 && count * 16 >= lines * 9 * own as u64)
     }
 }
 
@@ -57,14 +75,14 @@ fn fewest_threads(queries: u64, top_count: u32, block_threads: u64) -> u64 {
 /// memory, and `bytes` for each of its threads.
 pub(crate) fn over_queries<'s, K: KeyWord>(
     stream: &'s Stream,
-    count: usize,
+    count: u64,
     most: u32,
     bytes: u32,
     tree: &TreeRef<K>,
 ) -> Result<Launch<'s>> {
     let shared = |threads| query_shared(tree.top_count, threads, bytes);
-    let threads = fewest_threads(count as u64, tree.top_count, TUNING.on(stream.device())?.block_threads)..=most.into();
-    Ok(Launch::new(stream, shape_over(stream, count as u64, threads, TABLE_BYTES, shared)?))
+    let threads = fewest_threads(count, tree.top_count, TUNING.on(stream.device())?.block_threads)..=most.into();
+    Ok(Launch::new(stream, shape_over(stream, count, threads, TABLE_BYTES, shared)?))
 }
 
 /// A launch's shape for `count` queries, at least one: at most one block on each multiprocessor, of a number of threads
@@ -134,111 +152,43 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         View::new(self.parts.get().ok()?, self.simd)
     }
 
-    fn tuning_for_sorted() -> BatchOrder {
-        BatchOrder::Sorted
+    fn in_order(_: BatchOrder, order: BatchOrder) -> BatchOrder {
+        order
     }
 
-    unsafe fn launch_get(
-        &self,
-        stream: &Stream,
-        order: &BatchOrder,
-        queries: Global<K::Bits>,
-        count: usize,
-        values: GlobalMut<V>,
-        hits: GlobalMut<u32>,
-        miss: V,
-    ) -> Result<()> {
-        let args = GetArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, values, hits, miss };
-        let own = if *order == BatchOrder::Sorted { self.sorted_own(count) } else { None };
-        let (launch, call) = match own {
-            Some(own) => {
-                let tiles = count.div_ceil(sorted_tile(own) as usize) * WARP as usize;
-                let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
-                (over_queries(stream, tiles, SORTED_THREADS, SORTED_BYTES, &args.tree)?, call(&args))
-            }
-            None => {
-                let (most, bytes) = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
-                (over_queries(stream, count, most, bytes, &args.tree)?, calls::get(&args))
-            }
-        };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { launch.run(call) }?)
-    }
-
-    unsafe fn launch_rank(
-        &self,
-        stream: &Stream,
-        queries: Global<K::Bits>,
-        count: usize,
-        ranks: GlobalMut<u64>,
-        side: Side,
-    ) -> Result<()> {
-        let upper = u32::from(side == Side::Upper);
-        let args = RankArgs { tree: self.tree_ref(stream)?, queries, count: count as u64, ranks, upper };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe {
-            over_queries(stream, count, ordered_threads::<K::Bits>(), 0, &args.tree)?.run(calls::rank::<_, V>(&args))
-        }?)
-    }
-
-    unsafe fn launch_neighbor(
-        &self,
-        stream: &Stream,
-        queries: Global<K::Bits>,
-        count: usize,
-        NeighborOutputs { keys, values, hits }: NeighborOutputs<K::Bits, V>,
-        miss: V,
-        NeighborSearch { side, near }: NeighborSearch<K::Bits>,
-    ) -> Result<()> {
-        let (tree, predecessor) = (self.tree_ref(stream)?, u32::from(side == Side::Upper));
-        let args = NeighborArgs { tree, queries, count: count as u64, keys, values, hits, predecessor, miss, near };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe {
-            over_queries(stream, count, ordered_threads::<K::Bits>(), found_pair_bytes::<K::Bits, V>(), &args.tree)?
-                .run(calls::neighbor(&args))
-        }?)
-    }
-
-    unsafe fn launch_locate(
-        &self,
-        stream: &Stream,
-        count: usize,
-        (starts, ends): (Global<K::Bits>, Global<K::Bits>),
-        limits: Global<u64>,
-        limit: u64,
-        (cursors, counts): (GlobalMut<u64>, GlobalMut<u64>),
-    ) -> Result<()> {
+    unsafe fn launch(&self, stream: &Stream, order: &BatchOrder, query: &Query<K::Bits, V>) -> Result<()> {
         let tree = self.tree_ref(stream)?;
-        let args = LocateArgs { tree, starts, ends, limits, count: count as u64, limit, cursors, counts };
+        let ordered = ordered_threads::<K::Bits>();
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        // A query for each bound.
         Ok(unsafe {
-            over_queries(stream, count, ordered_threads::<K::Bits>(), 0, &args.tree)?.run(calls::locate::<_, V>(&args))
+            match *query {
+                Query::Get(batch) => return self.launch_get(stream, *order, &QueryArgs { tree, batch }),
+                Query::Rank(batch) => {
+                    let args = QueryArgs { tree, batch };
+                    over_queries(stream, batch.count, ordered, 0, &tree)?.run(calls::rank::<_, V>(&args))
+                }
+                Query::Neighbor(batch) => {
+                    let (args, bytes) = (QueryArgs { tree, batch }, found_pair_bytes::<K::Bits, V>());
+                    over_queries(stream, batch.count, ordered, bytes, &tree)?.run(calls::neighbor(&args))
+                }
+                Query::Locate(batch) => {
+                    let args = QueryArgs { tree, batch };
+                    over_queries(stream, batch.count, ordered, 0, &tree)?.run(calls::locate::<_, V>(&args))
+                }
+                Query::Gather(batch, mean) => {
+                    let args = QueryArgs { tree, batch };
+                    let (width, call) = match mean <= SHORT_PAIRS {
+                        true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
+                        false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
+                    };
+                    launch::over(stream, batch.rows.groups(), width, THREADS)?.run(call)
+                }
+            }
         }?)
     }
 
-    unsafe fn launch_gather(
-        &self,
-        stream: &Stream,
-        rows: &GatherRows,
-        expected: usize,
-        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-    ) -> Result<()> {
-        let args = GatherArgs { tree: self.tree_ref(stream)?, rows: *rows, keys, values };
-        let (width, call) = match expected as u64 / rows.count <= SHORT_PAIRS {
-            true => (GATHER_WIDTHS[0], calls::gather_narrow(&args)),
-            false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
-        };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe { launch::over(stream, rows.groups(), width, THREADS)?.run(call) }?)
-    }
-
-    unsafe fn launch_copy_pairs(
-        &self,
-        stream: &Stream,
-        (keys, values): (GlobalMut<K::Bits>, GlobalMut<V>),
-    ) -> Result<()> {
-        let args = CopyPairsArgs { tree: self.tree_ref(stream)?, keys, values };
+    unsafe fn launch_copy_pairs(&self, stream: &Stream, batch: AllPairs<K::Bits, V>) -> Result<()> {
+        let args = QueryArgs { tree: self.tree_ref(stream)?, batch };
         let launch = launch::over(stream, args.tree.leaf_nodes.into(), WARP, THREADS)?;
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe { launch.run(calls::copy_pairs(&args)) }?)
@@ -254,25 +204,14 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
-    unsafe fn launch_scan(
-        &self,
-        stream: &Stream,
-        count: usize,
-        starts: Global<K::Bits>,
-        limit: u32,
-        ScanOutputs { keys, values, counts }: ScanOutputs<K::Bits, V>,
-    ) -> Result<()> {
-        let tree = self.tree_ref(stream)?;
-        let args = ScanArgs { tree, starts, count: count as u64, limit: limit.into(), keys, values, counts };
+    unsafe fn launch_scan(&self, stream: &Stream, batch: ScanBatch<K::Bits, V>) -> Result<()> {
+        let args = QueryArgs { tree: self.tree_ref(stream)?, batch };
+        let (threads, call) = match is_short_scan::<K::Bits, V>(batch.limit as u32) {
+            true => (ordered_threads::<K::Bits>(), calls::scan(&args)),
+            false => (scan_wide_threads::<K::Bits>(), calls::scan_wide(&args)),
+        };
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
-        Ok(unsafe {
-            if is_short_scan::<K::Bits, V>(limit) {
-                over_queries(stream, count, ordered_threads::<K::Bits>(), 0, &args.tree)?.run(calls::scan(&args))
-            } else {
-                let threads = scan_wide_threads::<K::Bits>();
-                over_queries(stream, count, threads, 0, &args.tree)?.run(calls::scan_wide(&args))
-            }
-        }?)
+        Ok(unsafe { over_queries(stream, batch.count, threads, 0, &args.tree)?.run(call) }?)
     }
 }
 

@@ -19,7 +19,7 @@ pub use lanetree_files as files;
 pub use lanetree_frame::fixed::{
     AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
     Iter, JoinScratch, NearestScratch, OnStream, Operand, PairOperand, QueryOptions, RangeJoinScratch, RangeScratch,
-    ScanOutputs, Scans, Sorted, SortedPairs, Ties, Uses,
+    Scans, Sorted, SortedPairs, Ties, Uses,
 };
 #[doc(inline)]
 pub use lanetree_frame::{

@@ -1,6 +1,6 @@
 //! Every bad input is an error that names what was wrong, and leaves everything as it was.
 
-use lanetree::harmonia::GroupWidth;
+use lanetree::harmonia::{GroupWidth, LookUpTuning};
 use lanetree::primitives::{
     BuildScratch, MergeScratch, OperationSort, RadixSortScratch, RunScratch, ScanScratch, SelectScratch, exclusive_scan,
 };

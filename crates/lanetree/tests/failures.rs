@@ -5,7 +5,7 @@
 //! allocation of its work.
 
 use crate::common::losses;
-use lanetree::harmonia::{BuildScratch, PsaScratch, QuerySort, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, GetBySorting, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{
     Pairs, PairsMut, RadixSortScratch, RunScratch, ScanScratch, exclusive_scan, last_by_key, radix_sort,
 };

@@ -2,7 +2,7 @@
 //! batch to batch.
 
 use lanetree::cuart::RootTable;
-use lanetree::harmonia::{BuildScratch, PsaScratch, QuerySort, UpdateScratch};
+use lanetree::harmonia::{BuildScratch, GetBySorting, PsaScratch, QuerySort, UpdateScratch};
 use lanetree::primitives::{RadixSortScratch, radix_sort};
 use lanetree::{Batch, ByteKeysBuf, Cuart, Device, Error, Harmonia, Mirrored, Op, OpKind, Pool, Ranges, runtime};
 use rand::rngs::StdRng;

@@ -145,40 +145,13 @@ pub struct OnStream<'a, K: AnyKey, V: Word> {
     options: QueryOptions<'a, V>,
 }
 
+lanetree_frame::query_options! {
+    impl['a, K: AnyKey, V: Word] OnStream<'a, K, V>, |view| view.options => hits, miss(V), limit, limits, joins
+}
+
 impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     pub(crate) fn new(contents: &'a Contents<K, V>, stream: &'a Stream) -> Self {
         Self { contents, stream, options: QueryOptions::default() }
-    }
-
-    /// Asks [`first`](Self::first), [`last`](Self::last), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`,
-    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past
-    /// these are not touched; bits past the last query in its word become zero.
-    #[must_use]
-    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        self.options.hits = hits.into();
-        self
-    }
-
-    /// The value that queries without a pair get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
-    #[must_use]
-    pub fn miss(mut self, miss: V) -> Self {
-        self.options.miss = Some(miss);
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` pairs of each range.
-    #[must_use]
-    pub fn limit(mut self, limit: u64) -> Self {
-        self.options.limit = limit;
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` pairs of range `i`.
-    /// There is one limit per range, in a buffer of the index's device.
-    #[must_use]
-    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
-        self.options.limits = limits.into();
-        self
     }
 
     /// Finds all values of each of `queries`: the values of `queries[i]` go to `out.values` from `out.offsets[i]` to

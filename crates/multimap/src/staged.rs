@@ -2,13 +2,13 @@
 
 use crate::MultiMap;
 use crate::places::{Which, launch_one_value};
-use lanetree_frame::fixed::{FixedIndex, HostForm, Searches, Side};
+use lanetree_frame::fixed::{FixedIndex, HostForm, Query, Searches, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::staging::{Addresses, Piece, Results, Route};
-use lanetree_frame::{Launches, Result, Stream};
+use lanetree_frame::{BatchOrder, Result, Stream};
 use lanetree_kernels_multimap::layout;
 use lanetree_layout::{AnyKey, KeyWord, Word};
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{GetBatch, Global, GlobalMut, Near, NeighborBatch};
 
 /// Results that a thread converts at a time: fewer take less time than to wake it.
 const TASK: usize = 1 << 14;
@@ -67,11 +67,12 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     pub(crate) fn one_in_pieces(&self, keys: &[K], which: Which) -> Result<Vec<Option<V>>> {
         let mut out = filled(None, keys.len())?;
         let results = Results { arrays: [V::BYTES, 0], bits: 1 };
-        let launch = |stream: &Stream, queries: Global<u8>, count: usize, out: Addresses| {
-            let (places, miss) = (out.scratch.cast::<u64>(), GlobalMut::null());
+        let launch = |stream: &Stream, queries: Global<K::Bits>, count: usize, out: Addresses| {
+            let (places, hits) = (out.scratch.cast::<u64>(), GlobalMut::null());
+            let batch = GetBatch { queries, count: count as u64, values: places, hits, miss: 0 };
             // SAFETY: a slot has memory for that many queries, places and results, and its pointers are for the stream.
             unsafe {
-                Launches::get(&self.contents.keys, stream, false, queries, count, places, miss, 0)?;
+                self.contents.keys.launch(stream, &BatchOrder::default(), &Query::Get(batch))?;
                 let out = (out.arrays[0].cast(), out.hits);
                 launch_one_value(stream, places.as_const(), count, (&self.contents.values, which), out, V::MIN)
             }
@@ -87,16 +88,22 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
     pub(crate) fn neighbors_in_pieces(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
         let mut out = filled(None, keys.len())?;
         let results = Results { arrays: [V::BYTES, K::Bits::BYTES], bits: 1 };
-        let (is_upper, which) = match side {
-            Side::Upper => (true, Which::Last),
-            Side::Lower => (false, Which::First),
-        };
-        let launch = |stream: &Stream, queries: Global<u8>, count: usize, out: Addresses| {
+        let which = if side == Side::Upper { Which::Last } else { Which::First };
+        let launch = |stream: &Stream, queries: Global<K::Bits>, count: usize, out: Addresses| {
             let places = out.scratch.cast::<u64>();
-            let found = (out.arrays[1], places, out.hits);
+            let batch = NeighborBatch {
+                queries,
+                count: count as u64,
+                keys: out.arrays[1].cast(),
+                values: places,
+                hits: out.hits,
+                predecessor: side as u32,
+                miss: 0,
+                near: Near::ANY,
+            };
             // SAFETY: as above.
             unsafe {
-                Launches::neighbor(&self.contents.keys, stream, queries, count, found, 0, is_upper)?;
+                self.contents.keys.launch(stream, &BatchOrder::default(), &Query::Neighbor(batch))?;
                 let out = (out.arrays[0].cast(), GlobalMut::null());
                 launch_one_value(stream, places.as_const(), count, (&self.contents.values, which), out, V::MIN)
             }
@@ -114,7 +121,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         keys: &'k [K],
         out: &mut [T],
         results: Results,
-        launch: impl Fn(&Stream, Global<u8>, usize, Addresses) -> Result<()> + Sync,
+        launch: impl Fn(&Stream, Global<K::Bits>, usize, Addresses) -> Result<()> + Sync,
         collect: impl Fn(&Piece<'_, &'k [K]>, &mut [T]) + Sync,
     ) -> Result<()> {
         self.contents.keys.check_not_lost()?;

@@ -2,12 +2,14 @@
 
 use crate::route::MOST;
 use core::fmt;
+use lanetree_frame::fixed::{Query, bits};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::with_room;
 use lanetree_frame::{
     AnyKey, Buffer, Device, DeviceKind, Error, Guarded, HostBatch, Launches, Op, OrderedIndex, Result, UpdatePath,
     UpdateReport, Word,
 };
+use lanetree_simt::GetBatch;
 use std::borrow::Cow;
 
 #[cfg(feature = "lane-tree")]
@@ -43,8 +45,9 @@ impl<V: Word> OnDevice<V> {
         let found = (values.write_on(&stream)?, hits.write_on(&stream)?);
         // SAFETY: the buffers are of these lengths, and their pointers for the stream.
         unsafe {
-            let queries = keys.read_on(&stream)?.cast();
-            launches.get(&stream, false, queries, keys.len(), found.0, found.1, V::MIN)?;
+            let (queries, count) = (bits::<K>(&stream, keys)?, keys.len() as u64);
+            let batch = GetBatch { queries, count, values: found.0, hits: found.1, miss: V::MIN };
+            launches.launch(&stream, false, &Query::Get(batch))?;
         }
         stream.synchronize()?;
         Ok(Self { values, hits })

@@ -9,10 +9,7 @@ use bytemuck::Pod;
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, QueryOptions, Uses};
-use lanetree_frame::join_steps::DeviceValidity;
-use lanetree_frame::{
-    AnyKey, Buffer, DeviceKind, JoinKind, KeyRange, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word,
-};
+use lanetree_frame::{AnyKey, Buffer, DeviceKind, KeyRange, KeyWord, NeighborsOf, OrderedIndex, Result, Stream, Word};
 use lanetree_simt::GlobalMut;
 
 impl<I: FixedIndex<Value: Word>> Sharded<I> {
@@ -76,6 +73,11 @@ pub struct OnDevices<'a, I: OrderedIndex<Domain: AnyKey>> {
     pub(crate) options: QueryOptions<'a, I::Value>,
 }
 
+lanetree_frame::query_options! {
+    impl['a, I: OrderedIndex<Domain: AnyKey>] OnDevices<'a, I>, |view| view.options =>
+        hits, miss(I::Value), limit, limits, joins
+}
+
 impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     pub(crate) fn new(index: &'a Sharded<I>, stream: &'a Stream) -> Self {
         Self { index, stream, is_sorted: false, options: QueryOptions::default() }
@@ -86,53 +88,6 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     #[must_use]
     pub fn sorted(self) -> Self {
         Self { is_sorted: true, ..self }
-    }
-
-    /// Asks [`get`](Self::get), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`,
-    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past
-    /// these are not touched; bits past the last query in its word become zero.
-    #[must_use]
-    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        self.options.hits = hits.into();
-        self
-    }
-
-    /// The value that queries without a pair get; by default the one of which all bits are set (`u32::MAX`, `u64::MAX`).
-    #[must_use]
-    pub fn miss(mut self, miss: I::Value) -> Self {
-        self.options.miss = Some(miss);
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` pairs of each range.
-    #[must_use]
-    pub fn limit(mut self, limit: u64) -> Self {
-        self.options.limit = limit;
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` pairs of range `i`.
-    #[must_use]
-    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
-        self.options.limits = limits.into();
-        self
-    }
-
-    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The
-    /// default is [`JoinKind::Inner`].
-    #[must_use]
-    pub fn kind(mut self, kind: JoinKind) -> Self {
-        self.options.kind = kind;
-        self
-    }
-
-    /// Which probes of [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) are there: those
-    /// whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match
-    /// nothing.
-    #[must_use]
-    pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        self.options.valid = Some(DeviceValidity { bitmap: valid, offset });
-        self
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.

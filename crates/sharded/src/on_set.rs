@@ -44,34 +44,15 @@ pub struct SetOnDevices<'a, K: AnyKey> {
     options: QueryOptions<'a, ()>,
 }
 
-impl<'a, K: AnyKey> SetOnDevices<'a, K> {
+lanetree_frame::query_options! {
+    impl['a, K: AnyKey] SetOnDevices<'a, K>, |view| view.options => hits, limit, limits
+}
+
+impl<K: AnyKey> SetOnDevices<'_, K> {
     /// Declares that the queries ascend, as [`OnDevices::sorted`](crate::OnDevices::sorted): a hint.
     #[must_use]
     pub fn sorted(self) -> Self {
         Self { is_sorted: true, ..self }
-    }
-
-    /// Asks [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]`
-    /// becomes whether there is a key for query `i`. `hits` must have at least one element per 32 queries. Elements past these are
-    /// not touched; bits past the last query in its word become zero.
-    #[must_use]
-    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        self.options.hits = hits.into();
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` keys of each range.
-    #[must_use]
-    pub fn limit(mut self, limit: u64) -> Self {
-        self.options.limit = limit;
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` keys of range `i`.
-    #[must_use]
-    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
-        self.options.limits = limits.into();
-        self
     }
 
     /// Which of `queries` are in the set: `hits` becomes the hit mask, as of [`hits`](Self::hits).

@@ -1,8 +1,9 @@
 //! What is asked of shards: the question of a whole batch, and the same of a piece's bucket.
 
 use crate::slots::{Found, Shape, write};
+use lanetree_frame::fixed::Query;
 use lanetree_frame::{AnyKey, Device, KeyWord, Launches, Result, Stream, Word};
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{GetBatch, Global, GlobalMut, Near, NeighborBatch, RankBatch};
 
 /// A shard, for a router.
 pub(crate) struct Shard<'a, K: AnyKey, V: Word> {
@@ -112,22 +113,20 @@ impl<K: AnyKey, V: Word> Question<'_, K, V> {
         is_sorted: bool,
         (queries, count): (Global<K::Bits>, usize),
     ) -> Result<()> {
-        let queries = queries.cast();
-        // SAFETY: the caller's contract.
-        unsafe {
-            match *self {
-                Self::Get { values, hits, miss } => {
-                    shard.launches.get(stream, is_sorted, queries, count, values, hits, miss)
-                }
-                Self::Contains { hits } => {
-                    shard.launches.get(stream, is_sorted, queries, count, GlobalMut::null(), hits, V::MIN)
-                }
-                Self::Rank { ranks, upper, .. } => shard.launches.rank(stream, queries, count, ranks, upper),
-                Self::Neighbor { keys, values, hits, miss, upper, .. } => {
-                    shard.launches.neighbor(stream, queries, count, (keys.cast(), values, hits), miss, upper)
-                }
+        let count = count as u64;
+        let query = match *self {
+            Self::Get { values, hits, miss } => Query::Get(GetBatch { queries, count, values, hits, miss }),
+            Self::Contains { hits } => {
+                Query::Get(GetBatch { queries, count, values: GlobalMut::null(), hits, miss: V::MIN })
             }
-        }
+            Self::Rank { ranks, upper, .. } => Query::Rank(RankBatch { queries, count, ranks, upper: upper.into() }),
+            Self::Neighbor { keys, values, hits, miss, upper, .. } => {
+                let (predecessor, near) = (upper.into(), Near::ANY);
+                Query::Neighbor(NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near })
+            }
+        };
+        // SAFETY: the caller's contract.
+        unsafe { shard.launches.launch(stream, is_sorted, &query) }
     }
 }
 

@@ -24,6 +24,7 @@ use bytemuck::Pod;
 use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
+use lanetree_frame::fixed::{Query, bits, first_pairs_of};
 use lanetree_frame::join_steps::{DeviceValidity, Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::optional;
@@ -31,7 +32,7 @@ use lanetree_frame::{AnyKey, Buffer, Device, KeyWord, PinnedBuffer, Result, Stre
 use lanetree_kernels_sharded::{PlaceArgs, ShareArgs, calls};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::PeerPart;
-use lanetree_simt::{Global, GlobalMut};
+use lanetree_simt::{GatherBatch, Global, GlobalMut, LocateBatch};
 use std::sync::{Mutex, PoisonError};
 
 /// Ranges, both of whose bounds are in them.
@@ -386,12 +387,18 @@ impl<K: AnyKey> Lane<K> {
                 true => (bounds.starts, bounds.ends.unwrap_or(ends), bounds.limits),
                 false => (&there.starts, ends, bounds.limits.map(|_| &there.limits)),
             };
-            let keys = (starts.read_on(on)?.cast(), ends.read_on(on)?.cast());
             let cursors = if has_rows { rows.cursors.write_on(on)? } else { GlobalMut::null() };
-            let found = (cursors, rows.on_shard.counts.write_on(on)?);
-            let limits = optional(limits, on)?;
+            let batch = LocateBatch {
+                starts: bits::<K>(on, starts)?,
+                ends: bits::<K>(on, ends)?,
+                limits: optional(limits, on)?,
+                count: count as u64,
+                limit: bounds.limit,
+                cursors,
+                counts: rows.on_shard.counts.write_on(on)?,
+            };
             // SAFETY: all of them have an element for each range, and are for the stream.
-            unsafe { shards[shard].launches.locate(on, count, keys, limits, bounds.limit, found)? };
+            unsafe { shards[shard].launches.launch(on, false, &Query::Locate(batch))? };
             if !is_home {
                 rows.at_home.reserve_ranges(count, has_rows)?;
                 let part = PeerPart { from: &rows.on_shard.counts, range: 0..count, stream: on, at: 0 };
@@ -444,9 +451,10 @@ impl<K: AnyKey> Lane<K> {
             on_shard.reserve_pairs(len, bytes)?;
             let keys = if bytes[0] > 0 { write(&mut on_shard.keys, on, 0)? } else { GlobalMut::null() };
             let values = if bytes[1] > 0 { write(&mut on_shard.values, on, 0)? } else { GlobalMut::null() };
-            let rows = (cursors.read_on(on)?, on_shard.offsets.read_on(on)?);
+            let rows = first_pairs_of((cursors.read_on(on)?, on_shard.offsets.read_on(on)?), count, len);
+            let query = Query::gather(GatherBatch { rows, keys, values }, len);
             // SAFETY: cursors and offsets are of this shard, which is borrowed, and there is room for so many pairs.
-            unsafe { shards[shard].launches.gather(on, rows, count, len, (keys, values))? };
+            unsafe { shards[shard].launches.launch(on, false, &query)? };
             if number != 0 {
                 at_home.reserve_pairs(len, bytes)?;
                 let columns = [(&on_shard.keys, &mut at_home.keys), (&on_shard.values, &mut at_home.values)];

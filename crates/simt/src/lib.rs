@@ -28,6 +28,7 @@ mod memory;
 mod near;
 #[cfg(target_os = "cuda")]
 pub mod nvptx;
+mod queries;
 #[cfg(not(target_os = "cuda"))]
 mod report;
 mod rows;
@@ -41,6 +42,7 @@ pub use keys::{KeyRef, KeysRef, first_bytes, first_equal};
 pub use lanetree_layout::{Access, KernelArgs, KeyWord, Word, kernel_args};
 pub use memory::{Global, GlobalMut, Hint, Order, Scope, Shared};
 pub use near::{Near, NearArrays, Verdict};
+pub use queries::{AllPairs, GatherBatch, GetBatch, LocateBatch, NeighborBatch, QueryArgs, RankBatch, ScanBatch};
 #[cfg(not(target_os = "cuda"))]
 pub use report::LaunchReport;
 pub use rows::{GatherRows, RowPart, WarpRows, last_where};

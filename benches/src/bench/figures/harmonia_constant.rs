@@ -12,7 +12,7 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use lanetree::DeviceKind;
-use lanetree::harmonia::{ChildRegion, GroupWidth};
+use lanetree::harmonia::{ChildRegion, GroupWidth, LookUpTuning};
 use lanetree_kernels_harmonia::calls::CONSTANT;
 
 pub(crate) const FIGURE: Figure = Figure {

@@ -15,7 +15,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
-use lanetree::harmonia::{PsaScratch, QuerySort};
+use lanetree::harmonia::{GetBySorting, PsaScratch, QuerySort};
 use lanetree::hbtree::{Builder, HbTree, Structure};
 use lanetree::{DeviceKind, Harmonia};
 use lanetree_record::Timing;

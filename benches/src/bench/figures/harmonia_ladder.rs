@@ -15,7 +15,9 @@ use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
-use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading, OnStream, PsaScratch, QuerySort};
+use lanetree::harmonia::{
+    ChildRegion, FANOUTS, GetBySorting, GroupWidth, LookUpTuning, NodeReading, OnStream, PsaScratch, QuerySort,
+};
 use lanetree::{Buffer, DeviceKind, KeyWord};
 use lanetree_base::parallel::*;
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};

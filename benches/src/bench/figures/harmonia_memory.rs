@@ -10,7 +10,7 @@ use crate::bench::psa;
 use crate::bench::session::Session;
 use core::fmt::{self, Write};
 use core::ops::Range;
-use lanetree::harmonia::{ChildRegion, GroupWidth, psa_bits};
+use lanetree::harmonia::{ChildRegion, GroupWidth, LookUpTuning, psa_bits};
 use lanetree::{Buffer, Device, Harmonia, Stream};
 use lanetree_baselines::device::{Fanout, InFlight, PointerBTree};
 use lanetree_console::output;

@@ -12,7 +12,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
-use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading};
+use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, LookUpTuning, NodeReading};
 use lanetree::{Buffer, KeyWord};
 use lanetree_baselines::device::BinarySearch;
 use lanetree_kernels_harmonia::group_widths;

@@ -14,7 +14,7 @@ use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
 use core::fmt::Display;
 use lanetree::BatchOrder;
-use lanetree::harmonia::{FANOUTS, PsaScratch, QuerySort};
+use lanetree::harmonia::{FANOUTS, GetBySorting, LookUpTuning, PsaScratch, QuerySort};
 use lanetree::{Buffer, DeviceKind, KeyWord};
 use std::io::{self, Write};
 

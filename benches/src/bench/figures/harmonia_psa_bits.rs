@@ -11,7 +11,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
-use lanetree::harmonia::{FANOUTS, PsaScratch, QuerySort, psa_bits};
+use lanetree::harmonia::{FANOUTS, GetBySorting, LookUpTuning, PsaScratch, QuerySort, psa_bits};
 use lanetree::{Buffer, DeviceKind, Harmonia, KeyWord};
 use std::collections::BTreeSet;
 use std::io::{self, Write};

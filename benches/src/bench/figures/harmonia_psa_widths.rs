@@ -10,7 +10,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
 use lanetree::BatchOrder;
-use lanetree::harmonia::{FANOUTS, GroupWidth, psa_bits};
+use lanetree::harmonia::{FANOUTS, GroupWidth, LookUpTuning, psa_bits};
 use lanetree::{Buffer, Harmonia, KeyWord};
 use lanetree_kernels_harmonia::group_widths;
 use std::collections::BTreeSet;

@@ -11,7 +11,7 @@ use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::subject::Subject;
 use crate::bench::table::{Clock, Table};
-use lanetree::harmonia::OnStream;
+use lanetree::harmonia::{LookUpTuning, OnStream};
 use lanetree::{Buffer, Key};
 use lanetree_baselines::device::BinarySearch;
 

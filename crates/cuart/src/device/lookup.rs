@@ -50,6 +50,10 @@ pub enum Lanes {
     Eight,
 }
 
+lanetree_frame::query_options! {
+    impl['a, V: Word] OnStream<'a, V>, |view| view.options => hits, miss(V), limit
+}
+
 impl<'a, V: Word> OnStream<'a, V> {
     pub(super) fn new(tree: &'a Cuart<V>, stream: &'a Stream) -> Self {
         Self { tree, stream, lanes: None, options: QueryOptions::default() }
@@ -67,29 +71,6 @@ impl<'a, V: Word> OnStream<'a, V> {
             Lanes::Eight => Some(8),
         };
         Self { lanes, ..self }
-    }
-
-    /// Asks [`get`](Self::get) for the hit mask: bit `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`,
-    /// even if a stored value equals [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past
-    /// these are not touched; bits past the last query in its word become zero.
-    #[must_use]
-    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        self.options.hits = hits.into();
-        self
-    }
-
-    /// The value that queries without a pair get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
-    #[must_use]
-    pub fn miss(mut self, miss: V) -> Self {
-        self.options.miss = Some(miss);
-        self
-    }
-
-    /// [`span`](Self::span) finds at most the first `limit` pairs of each range.
-    #[must_use]
-    pub fn limit(mut self, limit: u64) -> Self {
-        self.options.limit = limit;
-        self
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.

@@ -4,29 +4,10 @@
 use crate::layout::Head;
 use crate::search::{Place, TreeRef};
 use core::marker::PhantomData;
-use lanetree_simt::{GatherRows, Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{GatherBatch, Hint, Kernel, LocateBatch, QueryArgs, Simt, Word};
 
-kernel_args! {
-    /// Arguments of [`Locate`].
-    pub struct LocateArgs<K> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// First keys of the ranges: `[count]`.
-        pub starts: Global<K>,
-        /// Last keys: `[count]`. A range whose end lies before its start is empty.
-        pub ends: Global<K>,
-        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
-        pub limits: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Most pairs of a range.
-        pub limit: u64,
-        /// Out: `[count]`, the rank of each range's first pair. Null if only the counts are wanted.
-        pub cursors: GlobalMut<u64>,
-        /// Out: `[count]`, the pairs of each range.
-        pub counts: GlobalMut<u64>,
-    }
-}
+/// Arguments of [`Locate`].
+pub type LocateArgs<K> = QueryArgs<TreeRef<K>, LocateBatch<K>>;
 
 /// Locates a batch of ranges: one per lane; any block of whole warps.
 #[derive(Debug)]
@@ -57,19 +38,8 @@ impl<K: Word> Kernel for Locate<K> {
     }
 }
 
-kernel_args! {
-    /// Arguments of [`Gather`].
-    pub struct GatherArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// The ranges; their cursors are from [`LocateArgs::cursors`].
-        pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
-        pub keys: GlobalMut<K>,
-        /// Out: their values.
-        pub values: GlobalMut<V>,
-    }
-}
+/// Arguments of [`Gather`].
+pub type GatherArgs<K, V> = QueryArgs<TreeRef<K>, GatherBatch<K, V>>;
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];

@@ -7,7 +7,8 @@
 use crate::layout::{Head, NONE, NodeRef, Nodes};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, Near, NearArrays, Simt, Verdict, WARP, Word, kernel_args,
+    FULL_MASK, GetBatch, Global, GlobalMut, Hint, Kernel, NearArrays, NeighborBatch, QueryArgs, RankBatch, Simt,
+    Verdict, WARP, Word, kernel_args,
 };
 
 kernel_args! {
@@ -218,24 +219,8 @@ pub(crate) unsafe fn store_hits<S: Simt>(simt: S, hits: GlobalMut<u32>, at: u64,
     }
 }
 
-kernel_args! {
-    /// Arguments of [`Get`].
-    pub struct GetArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the value of each query's key, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
-        /// if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// The value written to `values` for a key that is not present.
-        pub miss: V,
-    }
-}
+/// Arguments of [`Get`].
+pub type GetArgs<K, V> = QueryArgs<TreeRef<K>, GetBatch<K, V>>;
 
 /// Looks up a batch of keys: one per lane; any block of whole warps.
 #[derive(Debug)]
@@ -266,21 +251,8 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
     }
 }
 
-kernel_args! {
-    /// Arguments of [`Rank`].
-    pub struct RankArgs<K> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the number of keys below each query.
-        pub ranks: GlobalMut<u64>,
-        /// 1 to count keys that equal the query, too; otherwise 0.
-        pub upper: u32,
-    }
-}
+/// Arguments of [`Rank`].
+pub type RankArgs<K> = QueryArgs<TreeRef<K>, RankBatch<K>>;
 
 /// Ranks a batch of keys: one per lane; any block of whole warps.
 #[derive(Debug)]
@@ -303,29 +275,8 @@ impl<K: Word> Kernel for Rank<K> {
     }
 }
 
-kernel_args! {
-    /// Arguments of [`Neighbor`].
-    pub struct NeighborArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the neighbour's key; not written if there is none.
-        pub keys: GlobalMut<K>,
-        /// Out: `[count]`, its value, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: the hit mask, as in [`GetArgs`]; null if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// 1 for the predecessor, the last key at or below the query; 0 for the successor, the first key at or above it.
-        pub predecessor: u32,
-        /// The value written to `values` if there is no neighbour.
-        pub miss: V,
-        /// Which neighbours count.
-        pub near: Near<K>,
-    }
-}
+/// Arguments of [`Neighbor`].
+pub type NeighborArgs<K, V> = QueryArgs<TreeRef<K>, NeighborBatch<K, V>>;
 
 /// Finds the predecessors or successors of a batch of keys: one per lane; any block of whole warps.
 #[derive(Debug)]

@@ -2,14 +2,14 @@
 
 use super::ranges::append_with;
 use super::ranges::slots::{GATHERING, Taken};
-use super::{FixedIndex, TASK, View};
+use super::{FixedIndex, Query, TASK, View};
 use core::fmt;
 use core::ops::Range;
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
 use lanetree_base::room::{make_room, with_room};
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{GatherRows, Global};
+use lanetree_simt::{GatherBatch, GatherRows, Global};
 
 /// Pairs of a window on the host: enough for all threads.
 const HOST_WINDOW: usize = 1 << 18;
@@ -129,10 +129,11 @@ impl<'a, I: FixedIndex> Windows<'a, I> {
                     let to = ring.next(index.device())?;
                     to.reserve(index.device(), len)?;
                     to.busy = Some((wanted.end - wanted.start) as usize);
-                    let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+                    let (keys, values) = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
                     let rows = rows.window(&to.stream, pairs.clone(), part)?;
+                    let query = Query::gather(GatherBatch { rows, keys, values }, len);
                     // SAFETY: the row is of all pairs, and there is room for the window's pairs; the pointers are for the stream.
-                    unsafe { index.launch_gather(&to.stream, &rows, len, out)? };
+                    unsafe { index.launch(&to.stream, &I::Tuning::default(), &query)? };
                     to.download((wanted.start - pairs.start) as usize..len)?;
                     *in_flight += 1;
                 }

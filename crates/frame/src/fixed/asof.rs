@@ -1,9 +1,9 @@
 //! As-of look-ups: the neighbour of a key on a side, within its group and a distance.
 
-use super::{Neighbors, Side, View};
+use super::{Neighbors, Query, Side, View};
 use lanetree_base::{Error, Result};
 use lanetree_layout::{AnyKey, KeyWord};
-use lanetree_simt::Near;
+use lanetree_simt::{Near, NeighborBatch};
 
 /// On which side of a key its neighbour is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub enum Ties {
 /// one group. The result is the same as of `pandas.merge_asof` with the first key as `by` and the second as `on`. Keys are
 /// unique: of rows with equal (group, time) a build keeps the last one.
 ///
-/// [`asof_many`](super::HostForm::asof_many) has the pairs that are found; [`asof_join_many`](super::HostForm::asof_join_many) the
+/// `asof_many` has the pairs that are found; `asof_join_many` the
 /// columns of a join of any [`JoinKind`](lanetree_base::JoinKind).
 ///
 /// ```
@@ -69,12 +69,12 @@ pub struct AsOf {
 
 /// One search for neighbours: on which side, and which of them count.
 #[derive(Clone, Copy, Debug)]
-pub struct NeighborSearch<B> {
+pub(super) struct NeighborSearch<B> {
     /// [`Side::Upper`]: the predecessor, the last key at or below the query. [`Side::Lower`]: the successor, the first key at
     /// or above it.
-    pub side: Side,
+    pub(super) side: Side,
     /// Which neighbours count.
-    pub near: Near<B>,
+    pub(super) near: Near<B>,
 }
 
 impl AsOf {
@@ -213,6 +213,13 @@ impl<B: KeyWord> Searches<B> {
     /// Each search.
     pub(super) fn iter(&self) -> impl Iterator<Item = NeighborSearch<B>> + use<B> {
         [Some(self.first), self.second].into_iter().flatten()
+    }
+
+    /// What is launched, one after another: a batch, with each search's side and rule in place of its own.
+    pub(super) fn queries<V: Copy>(&self, batch: NeighborBatch<B, V>) -> impl Iterator<Item = Query<B, V>> + use<B, V> {
+        self.iter().map(move |NeighborSearch { side, near }| {
+            Query::Neighbor(NeighborBatch { predecessor: u32::from(side == Side::Upper), near, ..batch })
+        })
     }
 
     /// Makes the searches on the CPU.

@@ -7,7 +7,7 @@ use super::nearest::{k_nearest_many, range_last_many};
 use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, Source, anew};
 use super::streaming::copy_past_caches;
-use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Neighbors, Side, TASK, View};
+use super::{AsOf, BitsOf, FixedIndex, Neighbors, Query, Side, TASK, View};
 use lanetree_base::error::check_bounds;
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
@@ -15,31 +15,19 @@ use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route};
 use lanetree_base::{Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord};
-use lanetree_runtime::{DeviceKind, PinnedBuffer, Stream};
-use lanetree_simt::Global;
+use lanetree_runtime::{DeviceKind, PinnedBuffer};
+use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
 
-/// Every query of an index over keys of a fixed size, in host form. A call returns when its results are there.
+/// Every query of an index over keys of a fixed size, in host form. An index has them as its own methods, where they are documented;
+/// code for any index takes an [`OrderedIndex`](crate::OrderedIndex).
+#[doc(hidden)]
 pub trait HostForm: FixedIndex {
-    /// The value of each key, `None` for a key that is not present. Returns when the results are complete.
-    ///
-    /// On a GPU a large batch goes through in pieces, several on their way at a time
-    /// ([`HostForm::get_many_pinned`] saves the copies that this takes on the CPU). What memory that takes is
-    /// kept for the next batch.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] if the device has no room for the batch or main memory none for the results, or from the device's
-    /// driver. [`Error::Lost`] after a batch of
-    /// updates that failed half-way on the device.
     fn get_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
         let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
     }
 
-    /// [`HostForm::get_many`] into a slice of as many elements as there are keys.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`], and [`Error::OutputLength`].
     fn get_many_into(&self, keys: &[Self::Key], out: &mut [Option<Self::Value>]) -> Result<()> {
         check_output(keys.len(), out.len())?;
         if let Some(tree) = self.native() {
@@ -52,19 +40,9 @@ pub trait HostForm: FixedIndex {
             keys,
             out,
             Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 },
-            |stream, queries, count, out| {
-                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe {
-                    self.launch_get(
-                        stream,
-                        &Self::Tuning::default(),
-                        queries,
-                        count,
-                        out.arrays[0].cast(),
-                        out.hits,
-                        Self::Value::default(),
-                    )
-                }
+            |queries, count, out| {
+                let (values, miss) = (out.arrays[0].cast(), Self::Value::default());
+                [Query::Get(GetBatch { queries, count, values, hits: out.hits, miss })]
             },
             |piece, out| {
                 let values = piece.array::<Self::Value>(0);
@@ -73,11 +51,6 @@ pub trait HostForm: FixedIndex {
         )
     }
 
-    /// The value of each key, or `miss` for one that is not there, into a slice: half as much to write as
-    /// [`HostForm::get_many_into`] has. Returns when the results are complete.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many_into`].
     fn get_many_or(&self, keys: &[Self::Key], miss: Self::Value, out: &mut [Self::Value]) -> Result<()> {
         check_output(keys.len(), out.len())?;
         if let Some(tree) = self.native() {
@@ -90,28 +63,14 @@ pub trait HostForm: FixedIndex {
             keys,
             out,
             Results { arrays: [size_of::<Self::Value>(), 0], bits: 0 },
-            |stream, queries, count, out| {
-                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe {
-                    self.launch_get(
-                        stream,
-                        &Self::Tuning::default(),
-                        queries,
-                        count,
-                        out.arrays[0].cast(),
-                        out.hits,
-                        miss,
-                    )
-                }
+            |queries, count, out| {
+                let values = out.arrays[0].cast();
+                [Query::Get(GetBatch { queries, count, values, hits: out.hits, miss })]
             },
             |piece, out| copy_past_caches(piece.array(0), out),
         )
     }
 
-    /// Whether each of `keys` is present. Otherwise like [`HostForm::get_many`].
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`].
     fn contains_many(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
         let mut out = filled(false, keys.len())?;
         if let Some(tree) = self.native() {
@@ -125,10 +84,9 @@ pub trait HostForm: FixedIndex {
             keys,
             &mut out,
             Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 },
-            |stream, queries, count, out| {
-                let (values, tuning) = (out.arrays[0].cast(), Self::Tuning::default());
-                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe { self.launch_get(stream, &tuning, queries, count, values, out.hits, Self::Value::default()) }
+            |queries, count, out| {
+                let (values, miss) = (out.arrays[0].cast(), Self::Value::default());
+                [Query::Get(GetBatch { queries, count, values, hits: out.hits, miss })]
             },
             |piece, out| {
                 let hits = piece.bits(0);
@@ -138,18 +96,10 @@ pub trait HostForm: FixedIndex {
         Ok(out)
     }
 
-    /// The number of keys below each of `keys`: the rank that the key has, or would have if inserted.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`].
     fn lower_bound_many(&self, keys: &[Self::Key]) -> Result<Vec<u64>> {
         self.rank_many(keys, Side::Lower)
     }
 
-    /// The number of keys at or below each of `keys`.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`].
     fn upper_bound_many(&self, keys: &[Self::Key]) -> Result<Vec<u64>> {
         self.rank_many(keys, Side::Upper)
     }
@@ -170,63 +120,34 @@ pub trait HostForm: FixedIndex {
             keys,
             &mut out,
             Results { arrays: [u64::BYTES, 0], bits: 0 },
-            |stream, queries, count, out| {
-                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe { self.launch_rank(stream, queries, count, out.arrays[0].cast(), side) }
+            |queries, count, out| {
+                [Query::Rank(RankBatch { queries, count, ranks: out.arrays[0].cast(), upper: side as u32 })]
             },
             |piece, out| copy_past_caches(piece.array(0), out),
         )?;
         Ok(out)
     }
 
-    /// The last pair whose key is at or below each of `keys`: the key itself if it is present.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`].
     fn predecessor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
         self.neighbor_many(keys, &Searches::any(Side::Upper), |key, value| (key, value))
     }
 
-    /// The first pair whose key is at or above each of `keys`: the key itself if it is present.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`].
     fn successor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
         self.neighbor_many(keys, &Searches::any(Side::Lower), |key, value| (key, value))
     }
 
-    /// The pair that an as-of look-up of each of `keys` finds.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`]; [`Error::OptionValue`] for a distance between floats.
     fn asof_many(&self, keys: &[Self::Key], how: &AsOf) -> Result<Neighbors<Self::Key, Self::Value>> {
         self.neighbor_many(keys, &how.searches::<Self::Key>()?, |key, value| (key, value))
     }
 
-    /// An as-of join of any kind: the values of what as-of look-ups of `probes` find. A probe has one row, or two with
-    /// [`Ties::Both`](super::Ties::Both), the row of the smaller key first.
-    ///
-    /// # Errors
-    /// As [`HostForm::asof_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.
     fn asof_join_many(&self, probes: &[Self::Key], how: &AsOf, join: &Join<'_>) -> Result<JoinRows<Self::Value>> {
         asof_join(self, probes, how, join)
     }
 
-    /// The pairs nearest to each of `keys` that an as-of look-up could find, at most `k` of each, the nearest first: with
-    /// [`AsOf::backward`] the last `k` at or below it, in descending order. With [`AsOf::nearest`] each round of look-ups finds one more
-    /// of each; on one side they are copied as those of ranges are.
-    ///
-    /// # Errors
-    /// As [`HostForm::asof_many`].
     fn k_nearest_many(&self, keys: &[Self::Key], k: u64, how: &AsOf) -> Result<Ranges<Self::Key, Self::Value>> {
         k_nearest_many(self, keys, k, how)
     }
 
-    /// The last pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, at most `k` of each, in descending order of their
-    /// keys.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_between_many_into`].
     fn range_last_many(
         &self,
         starts: &[Self::Key],
@@ -255,12 +176,18 @@ pub trait HostForm: FixedIndex {
             keys,
             &mut out,
             Results { arrays: [size_of::<Self::Value>(), <Self::Key as AnyKey>::Bits::BYTES], bits: 1 },
-            |stream, queries, count, out| {
-                let [values, keys] = out.arrays;
-                let outputs = NeighborOutputs { keys: keys.cast(), values: values.cast(), hits: out.hits };
-                searches.iter().try_for_each(|search| {
-                    // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                    unsafe { self.launch_neighbor(stream, queries, count, outputs, Self::Value::default(), search) }
+            |queries, count, out| {
+                let ([values, keys], hits, miss) = (out.arrays, out.hits, Self::Value::default());
+                let (keys, values) = (keys.cast(), values.cast());
+                searches.queries(NeighborBatch {
+                    queries,
+                    count,
+                    keys,
+                    values,
+                    hits,
+                    predecessor: 0,
+                    miss,
+                    near: Near::ANY,
                 })
             },
             |piece, out| {
@@ -273,33 +200,16 @@ pub trait HostForm: FixedIndex {
         Ok(out)
     }
 
-    /// Joins `probes` with the index: which of them are present, and which pairs these are. Returns when the results are
-    /// complete.
-    ///
-    /// On a GPU a large batch goes through in pieces: it may be larger than the device's memory. Most of the time of a large batch
-    /// is the system's, which finds memory for the results: [`HostForm::join_many_into`] uses what is there.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`].
     fn join_many(&self, probes: &[Self::Key]) -> Result<Matches> {
         let mut out = Matches::default();
         self.join_many_into(probes, &mut out)?;
         Ok(out)
     }
 
-    /// [`HostForm::join_many`] in place of other matches, whose memory is reused. What these are does not matter: any of their
-    /// fields may have been taken or changed. After an error there are none.
-    ///
-    /// # Errors
-    /// As [`HostForm::join_many`].
     fn join_many_into(&self, probes: &[Self::Key], out: &mut Matches) -> Result<()> {
         out.fill(probes.len(), |rows| self.rows_of_many(probes, rows))
     }
 
-    /// [`HostForm::join_many`] of any kind, with null probes or without.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.
     fn join_as_many(&self, probes: &[Self::Key], join: &Join<'_>) -> Result<Matches> {
         let mut out = Matches::default();
         out.fill_as(probes.len(), join, |rows| self.rows_of_many(probes, rows))?;
@@ -320,14 +230,11 @@ pub trait HostForm: FixedIndex {
             keys,
             out,
             Results { arrays: [u64::BYTES, 0], bits: 1 },
-            |stream, queries, count, out| {
-                let (ranks, tuning) = (out.arrays[0], Self::Tuning::default());
-                // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream. Ranks are at least
-                // as wide as values, which are not wanted: ranks take their place.
-                unsafe {
-                    self.launch_get(stream, &tuning, queries, count, ranks.cast(), out.hits, Self::Value::default())?;
-                    self.launch_rank(stream, queries, count, ranks.cast(), Side::Lower)
-                }
+            |queries, count, out| {
+                // Ranks are at least as wide as values, which are not wanted: ranks take their place.
+                let (ranks, hits, miss) = (out.arrays[0].cast(), out.hits, Self::Value::default());
+                let get = Query::Get(GetBatch { queries, count, values: ranks.cast(), hits, miss });
+                [get, Query::Rank(RankBatch { queries, count, ranks, upper: 0 })]
             },
             |piece, out| {
                 let (ranks, hits) = (piece.array::<u64>(0), piece.bits(0));
@@ -338,15 +245,15 @@ pub trait HostForm: FixedIndex {
         )
     }
 
-    /// Sends keys through the device. `launch` is called for each piece, with its stream, the address and number of its
-    /// queries, and the addresses for their results. `collect` is called when the results are complete, to put them
+    /// Sends keys through the device. `ask` is called for each piece, with the address and number of its queries and the addresses
+    /// for their results: it says what is launched. `collect` is called when the results are complete, to put them
     /// into the piece's part of `out`. Both are called from several threads.
-    fn stage<'k, T: Send>(
+    fn stage<'k, T: Send, Q: IntoIterator<Item = Query<BitsOf<Self>, Self::Value>>>(
         &self,
         keys: &'k [Self::Key],
         out: &mut [T],
         results: Results,
-        launch: impl Fn(&Stream, Global<<Self::Key as AnyKey>::Bits>, usize, Addresses) -> Result<()> + Sync,
+        ask: impl Fn(Global<BitsOf<Self>>, u64, Addresses) -> Q + Sync,
         collect: impl Fn(&Piece<'_, &'k [Self::Key]>, &mut [T]) + Sync,
     ) -> Result<()> {
         self.check_not_lost()?;
@@ -355,18 +262,17 @@ pub trait HostForm: FixedIndex {
             results,
             scratch: 0,
             reads_once: true,
-            launch: &|stream, keys: &[Self::Key], input, out| launch(stream, input.cast(), keys.len(), out),
+            launch: &|stream, keys: &[Self::Key], input, out| {
+                ask(input.cast(), keys.len() as u64, out).into_iter().try_for_each(|query| {
+                    // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
+                    unsafe { self.launch(stream, &Self::Tuning::default(), &query) }
+                })
+            },
             collect: &collect,
         };
         self.staging().queries.send(keys, out, &route)
     }
 
-    /// The value of each key, or `miss`, from pinned memory to pinned memory: the bus carries keys and values in both
-    /// directions at once, and the CPU copies nothing. Bit `i % 32` of `hits[i / 32]` (the hit mask) says whether key
-    /// `i` is present. Returns when the results are complete.
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many_into`].
     fn get_many_pinned(
         &self,
         keys: &PinnedBuffer<Self::Key>,
@@ -383,16 +289,12 @@ pub trait HostForm: FixedIndex {
         self.check_not_lost()?;
         self.staging().pinned.send(self.device(), batch, &|stream, piece| {
             let PinnedPiece { queries, count, values, hits, .. } = piece;
+            let query = Query::Get(GetBatch { queries: queries.cast(), count: count as u64, values, hits, miss });
             // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-            unsafe { self.launch_get(stream, &Self::Tuning::default(), queries.cast(), count, values, hits, miss) }
+            unsafe { self.launch(stream, &Self::Tuning::default(), &query) }
         })
     }
 
-    /// The value of the pair that an as-of look-up of each of `keys` finds, or `miss`, from pinned memory to pinned memory;
-    /// otherwise like [`HostForm::get_many_pinned`].
-    ///
-    /// # Errors
-    /// As [`HostForm::get_many_pinned`]; [`Error::OptionValue`] for a distance between floats, and for both of two ties.
     fn asof_many_pinned(
         &self,
         keys: &PinnedBuffer<Self::Key>,
@@ -411,25 +313,16 @@ pub trait HostForm: FixedIndex {
         self.check_not_lost()?;
         self.staging().pinned.send(self.device(), batch, &|stream, piece| {
             let PinnedPiece { queries, count, values, hits, found } = piece;
-            let outputs = NeighborOutputs { keys: found.cast(), values, hits };
-            searches.iter().try_for_each(|search| {
+            let (queries, count, keys) = (queries.cast(), count as u64, found.cast());
+            let (predecessor, near) = (0, Near::ANY);
+            let batch = NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near };
+            searches.queries(batch).try_for_each(|query| {
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe { self.launch_neighbor(stream, queries.cast(), count, outputs, miss, search) }
+                unsafe { self.launch(stream, &Self::Tuning::default(), &query) }
             })
         })
     }
 
-    /// The pairs of each range, in ascending order of their keys. Takes range expressions (`3..7`, `..=7`, pairs of
-    /// [`Bound`](core::ops::Bound)s) or [`KeyRange`]s, which can have a limit. Returns when the results are complete.
-    ///
-    /// On a GPU a large batch is split into pieces, several of which are in flight at a time. The memory for this is
-    /// kept for the next batch.
-    ///
-    /// # Errors
-    /// [`ReversedRange`](lanetree_base::Error::ReversedRange) for a range whose end is below its start;
-    /// [`TooManyRows`](lanetree_base::Error::TooManyRows) if main memory has no room for the pairs;
-    /// [`Runtime`](lanetree_base::Error::Runtime) if the device has none for the batch, or from the device's driver; [`Lost`](lanetree_base::Error::Lost) after a batch of updates that failed
-    /// half-way on the device.
     fn range_many(
         &self,
         ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>,
@@ -443,12 +336,6 @@ pub trait HostForm: FixedIndex {
         Ok(out)
     }
 
-    /// [`HostForm::range_many`] in place of other results, whose memory is reused. What these are does not matter: any
-    /// of their fields may have been taken or changed. After an error there are no results, neither old ones nor new
-    /// ones.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_many`].
     fn range_many_into(
         &self,
         ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>,
@@ -465,12 +352,6 @@ pub trait HostForm: FixedIndex {
         })
     }
 
-    /// [`HostForm::range_many_into`] of the ranges from `starts[i]` to `ends[i]`, both inclusive. A range whose
-    /// end is below its start is empty.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_many`]; [`BoundLengths`](lanetree_base::Error::BoundLengths) unless there are as many ends as
-    /// starts.
     fn range_between_many_into(
         &self,
         starts: &[Self::Key],
@@ -486,11 +367,6 @@ pub trait HostForm: FixedIndex {
         })
     }
 
-    /// Joins ranges with the index: the values, in the order of their keys, of the pairs whose keys are between `lows[i]` and
-    /// `highs[i]`. A reversed range has none. On a device the keys are copied, too.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_between_many_into`].
     fn range_join_many(
         &self,
         lows: &[Self::Key],
@@ -500,18 +376,10 @@ pub trait HostForm: FixedIndex {
         self.join_between(lows, highs, JoinBounds::of_ranges(closed))
     }
 
-    /// Joins probes with all pairs whose keys are at most `distance` away, in the order of the keys, and of the probe's group.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_between_many_into`]; [`Error::OptionValue`] for keys that are floats.
     fn band_join_many(&self, probes: &[Self::Key], distance: u64) -> Result<JoinRows<Self::Value>> {
         self.join_between(probes, probes, JoinBounds::of_bands(distance)?)
     }
 
-    /// [`HostForm::range_join_many`] of any kind, with null probes or without.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_between_many_into`]; [`Error::OutputLength`] unless the validity has one bit per probe.
     fn range_join_as_many(
         &self,
         lows: &[Self::Key],
@@ -522,10 +390,6 @@ pub trait HostForm: FixedIndex {
         self.join_between_as(lows, highs, JoinBounds::of_ranges(closed), join)
     }
 
-    /// [`HostForm::band_join_many`] of any kind, with null probes or without.
-    ///
-    /// # Errors
-    /// As [`HostForm::band_join_many`]; [`Error::OutputLength`] unless the validity has one bit per probe.
     fn band_join_as_many(&self, probes: &[Self::Key], distance: u64, join: &Join<'_>) -> Result<JoinRows<Self::Value>> {
         self.join_between_as(probes, probes, JoinBounds::of_bands(distance)?, join)
     }
@@ -567,10 +431,6 @@ pub trait HostForm: FixedIndex {
         Ok(JoinRows { offsets: out.offsets, rows: out.values })
     }
 
-    /// How many pairs each range has, [`HostForm::range_many`] without copying them.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_many`].
     fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>) -> Result<Vec<u64>> {
         self.check_not_lost()?;
         let ranges = ranges.into_iter();
@@ -584,10 +444,6 @@ pub trait HostForm: FixedIndex {
         count_in_pieces(self, &mut Each::new(ranges))
     }
 
-    /// How many pairs the ranges from `starts[i]` to `ends[i]` have, both inclusive. A range whose end is below its start has none.
-    ///
-    /// # Errors
-    /// As [`HostForm::range_between_many_into`].
     fn count_between_many(&self, starts: &[Self::Key], ends: &[Self::Key]) -> Result<Vec<u64>> {
         self.check_not_lost()?;
         check_bounds(starts.len(), ends.len())?;

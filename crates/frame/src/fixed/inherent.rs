@@ -1,7 +1,19 @@
 //! The methods that an index over keys of a fixed size has as its own, so that its users need not name the traits. Their
 //! documentation stands here, once, for all of them.
 
+/// All methods of an index: its size, its pairs and batches of changes, queries in both forms, and new indexes from two.
+#[macro_export]
+macro_rules! inherent {
+    ($($index:tt)*) => {
+        $crate::inherent_basics! { $($index)* }
+        $crate::inherent_device_form! { $($index)* }
+        $crate::inherent_combinations! { $($index)* }
+        $crate::inherent_forms! { $($index)* }
+    };
+}
+
 /// What every index has in addition to its queries: its size, its pairs, and batches of changes.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! inherent_basics {
     (impl<$k:ident: $key:ident, $v:ident: Word> $index:ident<$k2:ident, $v2:ident>) => {

@@ -49,7 +49,7 @@ impl<'a, I: FixedIndex> Iter<'a, I> {
     ///
     /// # Errors
     /// [`Error::ReversedRange`](lanetree_base::Error::ReversedRange); the errors of
-    /// [`lower_bound_many`](HostForm::lower_bound_many).
+    /// `lower_bound_many`.
     pub fn of_range(index: &'a I, range: KeyRange<I::Key>) -> Result<Self> {
         let RangeBatch { starts, ends, limits } = RangeBatch::new([range])?;
         let (first, end) = (index.lower_bound_many(&starts)?[0], index.upper_bound_many(&ends)?[0]);

@@ -1,5 +1,5 @@
 //! Indexes over keys of a fixed size: what such an index supplies, [`FixedIndex`], and what it is given for it: the
-//! device form of every query ([`OnStream`]) and the host form ([`HostForm`]), with staging through the device.
+//! device form of every query ([`OnStream`]) and the host form, with staging through the device.
 
 mod all;
 mod asof;
@@ -13,8 +13,10 @@ mod iter;
 mod join;
 mod nearest;
 mod on_stream;
+mod options;
 mod ordered;
 pub mod pairs;
+mod query;
 mod range;
 mod range_join;
 pub mod ranges;
@@ -27,7 +29,7 @@ use all::{AllRows, copied_pairs};
 pub use all::{Columns, copied, each_window};
 #[doc(hidden)]
 pub use asof::Searches;
-pub use asof::{AsOf, Direction, NeighborSearch, Ties};
+pub use asof::{AsOf, Direction, Ties};
 #[doc(hidden)]
 pub use combine::Made;
 pub use combine::{Combine, CombineScratch, Operand, PairOperand, Sorted};
@@ -41,24 +43,26 @@ pub use lanetree_primitives::check_pairs;
 pub use nearest::NearestScratch;
 #[doc(hidden)]
 pub use nearest::{k_nearest, range_last};
-pub use on_stream::{OnStream, QueryOptions, Uses, bits};
+pub use on_stream::{OnStream, bits};
+pub use options::{QueryOptions, Uses};
 pub use pairs::SortedPairs;
+pub use query::Query;
 #[doc(hidden)]
 pub use range::first_pairs_of;
 pub use range::{DeviceRanges, RangeScratch};
 pub use range_join::{DeviceRangeMatches, RangeJoinScratch};
 #[doc(hidden)]
 pub use range_join::{band_join, range_join};
-pub use scan::{ScanOutputs, Scans};
+pub use scan::Scans;
 pub use staging::Staging;
 #[doc(hidden)]
 pub use steps::{RowsOfProbes, Steps, asof_on_host, asof_searches, check_ranges};
 
 use core::fmt::Debug;
-use lanetree_base::{Op, Result, UpdateReport};
+use lanetree_base::{BatchOrder, Op, Result, UpdateReport};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
-use lanetree_simt::{GatherRows, Global, GlobalMut};
+use lanetree_simt::{AllPairs, GatherBatch};
 
 /// Pairs of a part of a long range: a group of lanes copies one. As long as other groups take for some short ranges, and long enough
 /// to be worth the search for where it begins.
@@ -84,17 +88,6 @@ pub enum Side {
     Upper = 1,
 }
 
-/// Where neighbours go: in memory that the device can reach.
-#[derive(Clone, Copy, Debug)]
-pub struct NeighborOutputs<B, V> {
-    /// Keys, in the caller's form.
-    pub keys: GlobalMut<B>,
-    /// Values.
-    pub values: GlobalMut<V>,
-    /// The hit mask; null if it is not wanted.
-    pub hits: GlobalMut<u32>,
-}
-
 /// An index as the CPU searches it, in main memory. The methods take a batch and call `each` for each query, with its
 /// place in the batch.
 pub trait View<K, V>: Copy + Send + Sync {
@@ -110,7 +103,7 @@ pub trait View<K, V>: Copy + Send + Sync {
 
 /// What an index over keys of a fixed size supplies. Its queries, in host form and in device form, are made from this.
 ///
-/// The `launch_*` methods put one kernel into a stream. They begin with the index's contents, by a call that fails if
+/// [`FixedIndex::launch`] puts one kernel into a stream. It begins with the index's contents, by a call that fails if
 /// it is lost, so no query can forget to ask.
 ///
 /// # Safety
@@ -188,99 +181,24 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         Ok(())
     }
 
-    /// How to tune look-ups of queries in ascending order.
-    fn tuning_for_sorted() -> Self::Tuning {
-        Self::Tuning::default()
+    /// This tuning, for queries in an order. An index that gains nothing from it ignores it.
+    fn in_order(tuning: Self::Tuning, _order: BatchOrder) -> Self::Tuning {
+        tuning
     }
 
-    /// Launches the look-up of `count` queries, at least one.
+    /// Launches a batch of queries, at least one. `tuning` says how look-ups are done.
     ///
     /// # Errors
     /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of [`FixedIndex::check_tuning`] and of a launch.
     ///
     /// # Safety
-    /// The stream may read that many queries and write that many values, and their hit mask unless that is null, in
-    /// memory that the device reaches.
-    #[expect(clippy::too_many_arguments, reason = "the public calls name them in twos and threes")]
-    unsafe fn launch_get(
+    /// The stream may read what the batch points at, and write as many results as it has queries, in memory that the device reaches.
+    /// Cursors are of the index's current state; a row has no more pairs than follow its cursor and what it skips.
+    unsafe fn launch(
         &self,
         stream: &Stream,
         tuning: &Self::Tuning,
-        queries: Global<<Self::Key as AnyKey>::Bits>,
-        count: usize,
-        values: GlobalMut<Self::Value>,
-        hits: GlobalMut<u32>,
-        miss: Self::Value,
-    ) -> Result<()>;
-
-    /// Launches the ranking of `count` queries, at least one.
-    ///
-    /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
-    ///
-    /// # Safety
-    /// The stream may read that many queries and write that many ranks, in memory that the device can reach.
-    unsafe fn launch_rank(
-        &self,
-        stream: &Stream,
-        queries: Global<<Self::Key as AnyKey>::Bits>,
-        count: usize,
-        ranks: GlobalMut<u64>,
-        side: Side,
-    ) -> Result<()>;
-
-    /// Launches a search for `count` queries' neighbours, at least one. If its [`Near`](lanetree_simt::Near) says that it is the
-    /// second one, the outputs hold what the first one has found, the hit mask included.
-    ///
-    /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
-    ///
-    /// # Safety
-    /// The stream may read that many queries and write that many results, in memory that the device can reach.
-    unsafe fn launch_neighbor(
-        &self,
-        stream: &Stream,
-        queries: Global<<Self::Key as AnyKey>::Bits>,
-        count: usize,
-        outputs: NeighborOutputs<<Self::Key as AnyKey>::Bits, Self::Value>,
-        miss: Self::Value,
-        search: NeighborSearch<BitsOf<Self>>,
-    ) -> Result<()>;
-
-    /// Launches the search for the bounds of `count` ranges, at least one. Writes their cursors, unless null, and
-    /// counts. A cursor says where a range's pairs begin; what it is made of is the index's own.
-    ///
-    /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
-    ///
-    /// # Safety
-    /// The stream may read that many bounds, and limits unless these are null, and write that many results, in memory
-    /// that the device reaches.
-    unsafe fn launch_locate(
-        &self,
-        stream: &Stream,
-        count: usize,
-        bounds: (Global<BitsOf<Self>>, Global<BitsOf<Self>>),
-        limits: Global<u64>,
-        limit: u64,
-        found: (GlobalMut<u64>, GlobalMut<u64>),
-    ) -> Result<()>;
-
-    /// Launches the copying of a window of the pairs of rows, at least one, with about `expected` pairs in all.
-    ///
-    /// # Errors
-    /// [`Error::Lost`](lanetree_base::Error::Lost); the errors of a launch.
-    ///
-    /// # Safety
-    /// The stream may read the rows' cursors, which are of the index's current state, skips and offsets, with no more pairs in a row than
-    /// follow its cursor and what it skips, and write the pairs of the window, in memory that the device can reach. Keys are not wanted if their pointer
-    /// is null.
-    unsafe fn launch_gather(
-        &self,
-        stream: &Stream,
-        rows: &GatherRows,
-        expected: usize,
-        pairs: (GlobalMut<<Self::Key as AnyKey>::Bits>, GlobalMut<Self::Value>),
+        query: &Query<BitsOf<Self>, Self::Value>,
     ) -> Result<()>;
 
     /// Launches the copying of all pairs, at least one, in ascending order of their keys. Some indexes allocate memory for that,
@@ -294,11 +212,13 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     unsafe fn launch_copy_pairs(
         &self,
         stream: &Stream,
-        pairs: (GlobalMut<BitsOf<Self>>, GlobalMut<Self::Value>),
+        AllPairs { keys, values }: AllPairs<BitsOf<Self>, Self::Value>,
     ) -> Result<()> {
         let all = AllRows::new(self, stream.device())?;
+        let rows = all.window(stream, 0..self.len(), PART)?;
+        let query = Query::gather(GatherBatch { rows, keys, values }, self.len() as usize);
         // SAFETY: there is room for all pairs; the pointers are for this stream.
-        unsafe { self.launch_gather(stream, &all.window(stream, 0..self.len(), PART)?, self.len() as usize, pairs) }
+        unsafe { self.launch(stream, &Self::Tuning::default(), &query) }
     }
 
     /// An index with this one's options, on the stream's device, over the first `len` of these pairs, whose keys ascend

@@ -2,7 +2,8 @@
 //! the pair that the look-up before it found. On one side the k pairs are adjacent, so they are located and copied like a range; pairs
 //! below the query are reversed.
 
-use super::on_stream::{OnStream, Uses};
+use super::on_stream::OnStream;
+use super::options::Uses;
 use super::range::{Bounds, DeviceRanges, RangeScratch};
 use super::steps::check_ranges;
 use super::{AsOf, BitsOf, Direction, FixedIndex, Side, Steps, Ties};

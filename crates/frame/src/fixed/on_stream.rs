@@ -1,16 +1,16 @@
 //! Point look-ups, ranks and neighbours, in device form.
 
 use super::asof::Searches;
-use super::{AsOf, BitsOf, FixedIndex, NeighborOutputs, Side, TASK, View};
+use super::options::{QueryOptions, Uses};
+use super::{AsOf, BitsOf, FixedIndex, Query, Side, TASK, View};
 use lanetree_base::error::{check_buffer, same_device};
-use lanetree_base::join_steps::DeviceValidity;
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;
 use lanetree_base::room::zeroed;
-use lanetree_base::{BatchOrder, Error, JoinKind, Result};
-use lanetree_layout::{AnyKey, Value};
+use lanetree_base::{BatchOrder, Result};
+use lanetree_layout::AnyKey;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
-use lanetree_simt::Global;
+use lanetree_simt::{AllPairs, GetBatch, Global, Near, NeighborBatch, RankBatch};
 
 /// An index's queries on a stream: buffers in and out, in the stream's order. Unless said otherwise a
 /// call allocates nothing, synchronises nothing, and may return before its work is done.
@@ -41,83 +41,8 @@ pub struct OnStream<'a, I: FixedIndex> {
     pub(super) options: QueryOptions<'a, I::Value>,
 }
 
-/// Optional arguments of a device-form query.
-#[derive(Debug)]
-pub struct QueryOptions<'a, V> {
-    /// Where the hit mask goes.
-    pub hits: Option<&'a mut Buffer<u32>>,
-    /// The value of what is absent, if one was named.
-    pub miss: Option<V>,
-    /// At most this number of pairs of each range.
-    pub limit: u64,
-    /// The most pairs of each range by itself.
-    pub limits: Option<&'a Buffer<u64>>,
-    /// Which rows a join has.
-    pub kind: JoinKind,
-    /// Which probes of a join are there.
-    pub valid: Option<DeviceValidity<'a>>,
-}
-
-impl<V: Value> Default for QueryOptions<'_, V> {
-    /// No hit mask, no limits, inner joins, no nulls, and no value of what is absent.
-    fn default() -> Self {
-        Self { hits: None, miss: None, limit: u64::MAX, limits: None, kind: JoinKind::Inner, valid: None }
-    }
-}
-
-/// What a query uses of its [`QueryOptions`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uses {
-    /// The hit mask, and the value of what is absent.
-    Hits,
-    /// That value alone.
-    Miss,
-    /// The limits of ranges.
-    Limits,
-    /// The kind of a join, and the validity of its probes.
-    Join,
-    /// The same, and of a left join the value of what is absent.
-    JoinOfValues,
-    /// Nothing.
-    Nothing,
-}
-
-impl<V: Value> QueryOptions<'_, V> {
-    /// The value that absent queries get: the one that was named, or else the value with all bits set.
-    pub fn miss(&self) -> V {
-        self.miss.unwrap_or_else(|| {
-            let mut miss = V::default();
-            bytemuck::bytes_of_mut(&mut miss).fill(u8::MAX);
-            miss
-        })
-    }
-
-    /// Checks that nothing was named that a query would not use.
-    ///
-    /// # Errors
-    /// [`Error::UnusedOption`].
-    pub fn check(&self, call: &'static str, uses: Uses) -> Result<()> {
-        let hits = ("hits", self.hits.is_some() && uses != Uses::Hits);
-        let (is_join, is_left) = (matches!(uses, Uses::Join | Uses::JoinOfValues), self.kind == JoinKind::Left);
-        let has_miss = matches!(uses, Uses::Hits | Uses::Miss) || uses == Uses::JoinOfValues && is_left;
-        let miss = ("miss", self.miss.is_some() && !has_miss);
-        let limit = ("limit", self.limit != u64::MAX && uses != Uses::Limits);
-        let limits = ("limits", self.limits.is_some() && uses != Uses::Limits);
-        let kind = ("kind", self.kind != JoinKind::Inner && !is_join);
-        let valid = ("valid", self.valid.is_some() && !is_join);
-        match [hits, miss, limit, limits, kind, valid].into_iter().find(|&(_, is_unused)| is_unused) {
-            Some((option, _)) => Err(Error::UnusedOption { option, call }),
-            None => Ok(()),
-        }
-    }
-}
-
-impl<I: FixedIndex<Tuning = BatchOrder>> OnStream<'_, I> {
-    /// Declares the order of the queries: a hint, which changes no answer.
-    #[must_use]
-    pub fn order(self, order: BatchOrder) -> Self {
-        self.tuned(order)
-    }
+crate::query_options! {
+    impl['a, I: FixedIndex] OnStream<'a, I>, |view| view.options => hits, miss(I::Value), limit, limits, joins
 }
 
 impl<'a, I: FixedIndex> OnStream<'a, I> {
@@ -139,53 +64,16 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         self.options
     }
 
-    /// Asks [`get`](Self::get), [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit
-    /// `i % 32` of `hits[i / 32]` becomes whether there is a pair for query `i`, even if a stored value equals
-    /// [`miss`](Self::miss). `hits` must have at least one element per 32 queries. Elements past these are not touched; bits past
-    /// the last query in its word become zero.
+    /// Declares the order of the queries: a hint, which changes no answer. An index that gains nothing from it ignores it.
     #[must_use]
-    pub fn hits(mut self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        self.options.hits = hits.into();
-        self
+    pub fn order(self, order: BatchOrder) -> Self {
+        Self { tuning: I::in_order(self.tuning, order), ..self }
     }
 
-    /// The value that queries without a pair get; by default the value with all bits set (`u32::MAX`, `u64::MAX`).
-    #[must_use]
-    pub fn miss(mut self, miss: I::Value) -> Self {
-        self.options.miss = Some(miss);
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` pairs of each range.
-    #[must_use]
-    pub fn limit(mut self, limit: u64) -> Self {
-        self.options.limit = limit;
-        self
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` pairs of range `i`. There
-    /// is one limit per range, in a buffer of the index's device.
-    #[must_use]
-    pub fn limits(mut self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
-        self.options.limits = limits.into();
-        self
-    }
-
-    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The
-    /// default is [`JoinKind::Inner`].
-    #[must_use]
-    pub fn kind(mut self, kind: JoinKind) -> Self {
-        self.options.kind = kind;
-        self
-    }
-
-    /// Which probes of [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) are there: those
-    /// whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match
-    /// nothing.
-    #[must_use]
-    pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        self.options.valid = Some(DeviceValidity { bitmap: valid, offset });
-        self
+    /// Where the optional arguments are: for views that hold this one.
+    #[doc(hidden)]
+    pub fn options_mut(&mut self) -> &mut QueryOptions<'a, I::Value> {
+        &mut self.options
     }
 
     /// The index.
@@ -265,7 +153,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         let hits = optional_mut(hits, self.stream)?;
         let (queries, values) = (bits::<I::Key>(self.stream, queries)?, values.write_on(self.stream)?);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.index.launch_get(self.stream, &self.tuning, queries, count, values, hits, miss) }
+        unsafe { self.launch(&Query::Get(GetBatch { queries, count: count as u64, values, hits, miss })) }
     }
 
     /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`.
@@ -301,7 +189,7 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         }
         let (queries, ranks) = (bits::<I::Key>(self.stream, queries)?, ranks.write_on(self.stream)?);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.index.launch_rank(self.stream, queries, count, ranks, side) }
+        unsafe { self.launch(&Query::Rank(RankBatch { queries, count: count as u64, ranks, upper: side as u32 })) }
     }
 
     /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`;
@@ -417,16 +305,18 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
                 });
             return Ok(());
         }
-        let outputs = NeighborOutputs {
+        let batch = NeighborBatch {
+            queries: bits::<I::Key>(self.stream, queries)?,
+            count: count as u64,
             keys: keys.write_on(self.stream)?.cast(),
             values: values.write_on(self.stream)?,
             hits: optional_mut(hits, self.stream)?,
+            predecessor: 0,
+            miss,
+            near: Near::ANY,
         };
-        let queries = bits::<I::Key>(self.stream, queries)?;
-        searches.iter().try_for_each(|search| {
-            // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-            unsafe { self.index.launch_neighbor(self.stream, queries, count, outputs, miss, search) }
-        })
+        // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
+        searches.queries(batch).try_for_each(|query| unsafe { self.launch(&query) })
     }
 
     /// Copies all pairs, in ascending order of their keys. Elements past them are not changed.
@@ -454,9 +344,18 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
             tasks.for_each(|(task, (keys, values))| tree.copy((task * TASK) as u64, keys, values));
             return Ok(());
         }
-        let pairs = (keys.write_on(self.stream)?.cast(), values.write_on(self.stream)?);
+        let pairs = AllPairs { keys: keys.write_on(self.stream)?.cast(), values: values.write_on(self.stream)? };
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
         unsafe { self.index.launch_copy_pairs(self.stream, pairs) }
+    }
+
+    /// Launches a batch of queries.
+    ///
+    /// # Safety
+    /// As [`FixedIndex::launch`].
+    pub(super) unsafe fn launch(&self, query: &Query<BitsOf<I>, I::Value>) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.index.launch(self.stream, &self.tuning, query) }
     }
 
     /// Checks a buffer's length and device, and that the index can answer.

@@ -1,14 +1,11 @@
 //! Indexes over keys of a fixed size as [`OrderedIndex`]es.
 
-use super::asof::Searches;
 use super::pairs::check_lengths;
-use super::range::first_pairs_of;
-use super::{BitsOf, FixedIndex, HostForm, NeighborOutputs, OnStream, Side, compact};
+use super::{BitsOf, FixedIndex, HostForm, OnStream, Query, compact};
 use crate::{DeviceForm, Launches, OrderedIndex};
-use lanetree_base::{KeyRange, Matches, Op, Ranges, Result, UpdateReport};
+use lanetree_base::{BatchOrder, KeyRange, Matches, Op, Ranges, Result, UpdateReport};
 use lanetree_layout::Word;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{Global, GlobalMut};
 
 impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
     type Domain = I::Key;
@@ -84,73 +81,12 @@ impl<I: FixedIndex<Value: Word>> OrderedIndex for I {
 
 // SAFETY: the contract of `FixedIndex`.
 unsafe impl<I: FixedIndex<Value: Word>> Launches<I::Key, I::Value> for I {
-    unsafe fn get(
-        &self,
-        stream: &Stream,
-        is_sorted: bool,
-        queries: Global<u8>,
-        count: usize,
-        values: GlobalMut<I::Value>,
-        hits: GlobalMut<u32>,
-        miss: I::Value,
-    ) -> Result<()> {
-        let tuning = if is_sorted { I::tuning_for_sorted() } else { I::Tuning::default() };
+    unsafe fn launch(&self, stream: &Stream, is_sorted: bool, query: &Query<BitsOf<I>, I::Value>) -> Result<()> {
+        let order = if is_sorted { BatchOrder::Sorted } else { BatchOrder::default() };
+        let tuning = I::in_order(I::Tuning::default(), order);
         // SAFETY: the caller's contract.
-        unsafe { self.launch_get(stream, &tuning, queries.cast(), count, values, hits, miss) }
+        unsafe { FixedIndex::launch(self, stream, &tuning, query) }
     }
-    unsafe fn rank(
-        &self,
-        stream: &Stream,
-        queries: Global<u8>,
-        count: usize,
-        ranks: GlobalMut<u64>,
-        upper: bool,
-    ) -> Result<()> {
-        // SAFETY: the caller's contract.
-        unsafe { self.launch_rank(stream, queries.cast(), count, ranks, side(upper)) }
-    }
-    unsafe fn neighbor(
-        &self,
-        stream: &Stream,
-        queries: Global<u8>,
-        count: usize,
-        (keys, values, hits): (GlobalMut<u8>, GlobalMut<I::Value>, GlobalMut<u32>),
-        miss: I::Value,
-        upper: bool,
-    ) -> Result<()> {
-        let outputs = NeighborOutputs { keys: keys.cast(), values, hits };
-        Searches::<BitsOf<I>>::any(side(upper)).iter().try_for_each(|search| {
-            // SAFETY: the caller's contract.
-            unsafe { self.launch_neighbor(stream, queries.cast(), count, outputs, miss, search) }
-        })
-    }
-    unsafe fn locate(
-        &self,
-        stream: &Stream,
-        count: usize,
-        (starts, ends): (Global<u8>, Global<u8>),
-        limits: Global<u64>,
-        limit: u64,
-        found: (GlobalMut<u64>, GlobalMut<u64>),
-    ) -> Result<()> {
-        // SAFETY: the caller's contract.
-        unsafe { self.launch_locate(stream, count, (starts.cast(), ends.cast()), limits, limit, found) }
-    }
-    unsafe fn gather(
-        &self,
-        stream: &Stream,
-        rows: (Global<u64>, Global<u64>),
-        count: usize,
-        pairs: usize,
-        (keys, values): (GlobalMut<u8>, GlobalMut<I::Value>),
-    ) -> Result<()> {
-        // SAFETY: the caller's contract.
-        unsafe { self.launch_gather(stream, &first_pairs_of(rows, count, pairs), pairs, (keys.cast(), values)) }
-    }
-}
-
-fn side(upper: bool) -> Side {
-    if upper { Side::Upper } else { Side::Lower }
 }
 
 impl<I: FixedIndex<Value: Word>> DeviceForm<I::Key, I::Value> for I {

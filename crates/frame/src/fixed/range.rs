@@ -1,7 +1,8 @@
 //! Range queries: locate, prefix sums, copy.
 
-use super::on_stream::{OnStream, QueryOptions, Uses, bits};
-use super::{FixedIndex, PART, TASK, View};
+use super::on_stream::{OnStream, bits};
+use super::options::{QueryOptions, Uses};
+use super::{FixedIndex, PART, Query, TASK, View};
 use core::ops::Range;
 use lanetree_base::Result;
 use lanetree_base::error::{check_bounds, check_buffer};
@@ -11,7 +12,7 @@ use lanetree_base::room::{copied, zeroed};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind};
-use lanetree_simt::{GatherRows, Global, GlobalMut};
+use lanetree_simt::{GatherBatch, GatherRows, Global, GlobalMut, LocateBatch};
 
 /// Pairs of a task of the CPU's that copies.
 const COPY: usize = 1 << 15;
@@ -250,10 +251,11 @@ impl<I: FixedIndex> OnStream<'_, I> {
             return Ok(());
         }
         let limits = optional(bounds.limits, self.stream)?;
-        let found = (optional_mut(cursors, self.stream)?, counts.write_on(self.stream)?);
+        let (cursors, counts) = (optional_mut(cursors, self.stream)?, counts.write_on(self.stream)?);
         let (starts, ends) = (bits::<I::Key>(self.stream, bounds.starts)?, bits::<I::Key>(self.stream, bounds.ends)?);
+        let (count, limit) = (count as u64, bounds.limit);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.index.launch_locate(self.stream, count, (starts, ends), limits, bounds.limit, found) }
+        unsafe { self.launch(&Query::Locate(LocateBatch { starts, ends, limits, count, limit, cursors, counts })) }
     }
 
     fn locate_on_host(
@@ -331,10 +333,10 @@ impl<I: FixedIndex> OnStream<'_, I> {
         let rows =
             GatherRows { skips: optional(skips, self.stream)?, ..first_pairs_of((cursors, offsets), count, capacity) };
         let keys = if out.keys.is_empty() { GlobalMut::null() } else { out.keys.write_on(self.stream)?.cast() };
-        let pairs = (keys, out.values.write_on(self.stream)?);
+        let values = out.values.write_on(self.stream)?;
         // SAFETY: cursors, skips and offsets were written just now for this tree and this number of ranges; the outputs have
         // room for `capacity` pairs; the pointers are for this stream.
-        unsafe { self.index.launch_gather(self.stream, &rows, capacity, pairs) }
+        unsafe { self.launch(&Query::gather(GatherBatch { rows, keys, values }, capacity)) }
     }
 }
 

@@ -1,41 +1,23 @@
 //! Scans: the first pairs from each key on, up to a limit for each key.
 
-use super::on_stream::{Uses, bits};
-use super::{FixedIndex, OnStream, TASK, View};
+use super::on_stream::bits;
+use super::options::Uses;
+use super::{BitsOf, FixedIndex, OnStream, TASK, View};
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
-use lanetree_layout::AnyKey;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
-use lanetree_simt::{Global, GlobalMut};
-
-/// Where the results of a batch of scans go, in device form.
-#[derive(Clone, Copy, Debug)]
-pub struct ScanOutputs<B, V> {
-    /// Keys.
-    pub keys: GlobalMut<B>,
-    /// Values.
-    pub values: GlobalMut<V>,
-    /// How many of each scan.
-    pub counts: GlobalMut<u32>,
-}
+use lanetree_simt::ScanBatch;
 
 /// An index with a kernel for scans.
 pub trait Scans: FixedIndex {
-    /// Launches scans of at most `limit` pairs each.
+    /// Launches a batch of scans, at least one.
     ///
     /// # Errors
     /// If the index is lost, or the launch fails.
     ///
     /// # Safety
-    /// There are `count` starts, at least one, and as many counts; `count * limit` keys and values; all for this stream.
-    unsafe fn launch_scan(
-        &self,
-        stream: &Stream,
-        count: usize,
-        starts: Global<<Self::Key as AnyKey>::Bits>,
-        limit: u32,
-        outputs: ScanOutputs<<Self::Key as AnyKey>::Bits, Self::Value>,
-    ) -> Result<()>;
+    /// There are as many starts, counts, keys and values as the batch says, for this stream.
+    unsafe fn launch_scan(&self, stream: &Stream, batch: ScanBatch<BitsOf<Self>, Self::Value>) -> Result<()>;
 }
 
 impl<I: Scans> OnStream<'_, I> {
@@ -77,13 +59,16 @@ impl<I: Scans> OnStream<'_, I> {
             }
             return Ok(());
         }
-        let outputs = ScanOutputs {
+        let batch = ScanBatch {
+            starts: bits::<I::Key>(self.stream, starts)?,
+            count: count as u64,
+            limit: limit.into(),
             keys: keys.write_on(self.stream)?.cast(),
             values: values.write_on(self.stream)?,
             counts: counts.write_on(self.stream)?,
         };
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.index.launch_scan(self.stream, count, bits(self.stream, starts)?, limit, outputs) }
+        unsafe { self.index.launch_scan(self.stream, batch) }
     }
 
     fn scan_on_host(

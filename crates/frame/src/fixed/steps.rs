@@ -1,9 +1,9 @@
 //! [`Steps`]: what joins, as-of look-ups and the nearest pairs are made of, whether one index on a stream answers or one over several
 //! devices.
 
-use super::on_stream::QueryOptions;
+use super::options::QueryOptions;
 use super::range::{DeviceRanges, RangeScratch};
-use super::{AsOf, FixedIndex, Neighbors, OnStream, Side, TASK, View, bits};
+use super::{AsOf, FixedIndex, Neighbors, OnStream, Query, Side, TASK, View, bits};
 use bytemuck::Pod;
 use lanetree_base::Result;
 use lanetree_base::join_steps::{DeviceValidity, Settled, settle};
@@ -11,7 +11,7 @@ use lanetree_base::parallel::*;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::{Buffer, DeviceKind, Stream};
-use lanetree_simt::Near;
+use lanetree_simt::{GetBatch, Near, RankBatch};
 
 /// What answers the look-ups that joins and the like are made of, each of the first `count` queries of buffers. Each checks its buffers'
 /// lengths and devices itself.
@@ -186,10 +186,10 @@ impl<I: FixedIndex> Steps for OnStream<'_, I> {
         // SAFETY: the buffers are long enough; the pointers are for this stream. Ranks are at least as wide as values, which are not
         // wanted: ranks take their place.
         unsafe {
-            let miss = I::Value::default();
-            self.index.launch_get(stream, self.tuning(), queries, count, ranks.cast(), hits, miss)?;
+            let (count, miss) = (count as u64, I::Value::default());
+            self.launch(&Query::Get(GetBatch { queries, count, values: ranks.cast(), hits, miss }))?;
             if has_ranks {
-                self.index.launch_rank(stream, queries, count, ranks, Side::Lower)?;
+                self.launch(&Query::Rank(RankBatch { queries, count, ranks, upper: 0 }))?;
             }
         }
         Ok(())

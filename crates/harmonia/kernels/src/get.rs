@@ -3,26 +3,10 @@
 use crate::layout::{leaf_bytes, leaf_offset, leaf_values_offset};
 use crate::tree::{Rounds, Slots, TreeRef, count_below, descend, group_bits, launch_bounds, read_slots, tile_start};
 use core::marker::PhantomData;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{FULL_MASK, GetBatch, Hint, Kernel, LaunchBounds, QueryArgs, Simt, WARP, Word};
 
-kernel_args! {
-    /// Arguments of [`Get`].
-    pub struct GetArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the value of each query's key, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
-        /// if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// The value written to `values` for a key that is not in the tree.
-        pub miss: V,
-    }
-}
+/// Arguments of [`Get`].
+pub type GetArgs<K, V> = QueryArgs<TreeRef<K>, GetBatch<K, V>>;
 
 /// Looks up a batch of keys. One warp per 32 queries; any block of whole warps. With `STOP` every node is read in steps, and
 /// no further than the warp's queries need (the paper's section 4.2); without it only nodes of many steps are.

@@ -4,35 +4,11 @@ use crate::layout::{leaf_offset, leaf_values_offset};
 use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Near, NearArrays, Simt, Verdict, WARP, Word, kernel_args,
+    FULL_MASK, Hint, Kernel, LaunchBounds, NearArrays, NeighborBatch, QueryArgs, Simt, Verdict, WARP, Word,
 };
 
-kernel_args! {
-    /// Arguments of [`Neighbor`].
-    pub struct NeighborArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the neighbour's key; unspecified if there is none.
-        pub keys: GlobalMut<K>,
-        /// Out: `[count]`, its value, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: the hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// [`Side::Upper`]: the predecessor, the last key at or below the query. [`Side::Lower`]: the successor, the
-        /// first key at or above it.
-        pub side: u32,
-        #[doc(hidden)]
-        pub padding: u32,
-        /// The value written to `values` if there is no neighbour.
-        pub miss: V,
-        /// Which neighbours count.
-        pub near: Near<K>,
-    }
-}
+/// Arguments of [`Neighbor`].
+pub type NeighborArgs<K, V> = QueryArgs<TreeRef<K>, NeighborBatch<K, V>>;
 
 /// Finds the predecessors or successors of a batch of keys. One warp per 32 queries; any block of
 /// whole warps.
@@ -54,7 +30,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         }
         let lane = simt.lane();
         let index = tile + u64::from(lane);
-        let side = if args.side == Side::Upper as u32 { Side::Upper } else { Side::Lower };
+        let side = if args.predecessor != 0 { Side::Upper } else { Side::Lower };
         let mut word = Some(K::MIN);
         if index < args.count {
             // SAFETY: `index` is a query.

@@ -5,35 +5,11 @@ use crate::layout::{leaf_offset, leaf_values_offset};
 use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, GatherRows, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, Word, kernel_args,
+    FULL_MASK, GatherBatch, Hint, Kernel, KeyWord, LaunchBounds, LocateBatch, QueryArgs, Simt, WARP, Word,
 };
 
-kernel_args! {
-    /// Arguments of [`Range`].
-    pub struct RangeArgs<K> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// First keys of the ranges: `[count]`.
-        pub starts: Global<K>,
-        /// Last keys: `[count]`. A range whose end lies before its start is empty.
-        pub ends: Global<K>,
-        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
-        pub limits: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Most pairs of a range.
-        pub limit: u64,
-        /// Out: `[count]`, where each range begins: leaf in the high half, slot in the low one. Null if
-        /// only the counts are wanted.
-        pub cursors: GlobalMut<u64>,
-        /// Out: `[count]`, the pairs of each range.
-        pub counts: GlobalMut<u64>,
-        /// The [`Side`] of a start's equal keys on which the range begins: lower, so they are in the range.
-        pub start_side: u32,
-        /// The [`Side`] of an end's equal keys on which the range ends: upper, so they are in the range.
-        pub end_side: u32,
-    }
-}
+/// Arguments of [`Range`].
+pub type RangeArgs<K> = QueryArgs<TreeRef<K>, LocateBatch<K>>;
 
 /// Ranges of a warp's tile: its lower lanes look for their starts, the upper ones for their ends, at
 /// the same time, so that the end of a short range finds its leaf in the cache.
@@ -58,8 +34,8 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
         }
         let lane = simt.lane();
         let index = tile + u64::from(lane % RANGES);
-        let (from, side) = if lane < RANGES { (args.starts, args.start_side) } else { (args.ends, args.end_side) };
-        let side = if side == Side::Upper as u32 { Side::Upper } else { Side::Lower };
+        // Keys that equal a bound are in the range.
+        let (from, side) = if lane < RANGES { (args.starts, Side::Lower) } else { (args.ends, Side::Upper) };
         let mut word = Some(K::MIN);
         if index < args.count {
             // SAFETY: `index` is a range.
@@ -96,19 +72,8 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
     }
 }
 
-kernel_args! {
-    /// Arguments of [`Gather`].
-    pub struct GatherArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// The ranges; their cursors are from [`RangeArgs::cursors`].
-        pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
-        pub keys: GlobalMut<K>,
-        /// Out: their values.
-        pub values: GlobalMut<V>,
-    }
-}
+/// Arguments of [`Gather`].
+pub type GatherArgs<K, V> = QueryArgs<TreeRef<K>, GatherBatch<K, V>>;
 
 /// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`]; any block of whole warps.
 #[derive(Debug)]

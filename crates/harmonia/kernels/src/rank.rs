@@ -2,25 +2,10 @@
 
 use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, LaunchBounds, Simt, WARP, Word, kernel_args};
+use lanetree_simt::{Hint, Kernel, LaunchBounds, QueryArgs, RankBatch, Simt, WARP, Word};
 
-kernel_args! {
-    /// Arguments of [`Rank`].
-    pub struct RankArgs<K> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the number of keys below (for the upper side: at or below) each query.
-        pub ranks: GlobalMut<u64>,
-        /// A [`Side`] as a number.
-        pub side: u32,
-        #[doc(hidden)]
-        pub padding: u32,
-    }
-}
+/// Arguments of [`Rank`].
+pub type RankArgs<K> = QueryArgs<TreeRef<K>, RankBatch<K>>;
 
 /// Ranks a batch of keys. One warp per 32 queries; any block of whole warps.
 #[derive(Debug)]
@@ -39,7 +24,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
             return;
         }
         let index = tile + u64::from(simt.lane());
-        let side = if args.side == Side::Upper as u32 { Side::Upper } else { Side::Lower };
+        let side = if args.upper != 0 { Side::Upper } else { Side::Lower };
         let mut word = Some(K::MIN);
         if index < args.count {
             // SAFETY: `index` is a query.

@@ -84,7 +84,7 @@ impl<K: Key, V: Word> Builder<K, V> {
                 flip: K::FLIP,
             };
             let slots = shape.leaves as usize * shape.fanout as usize;
-            let launch = launch::over(stream, slots.div_ceil(SLOTS), 1)?;
+            let launch = launch::over(stream, slots.div_ceil(SLOTS) as u64, 1)?;
             // SAFETY: keys and values were checked to be of this length; the leaves are made for it; every pointer is
             // for this stream.
             unsafe { launch.run(calls::fill_leaves::<K::Bits, V>(&args))? };
@@ -158,7 +158,7 @@ impl<K: Word, V: Word> Regions<K, V> {
                 nodes,
                 first_child: shape.level_first(level + 1),
             };
-            let launch = launch::over(stream, nodes as usize, shape.fanout)?;
+            let launch = launch::over(stream, nodes.into(), shape.fanout)?;
             // SAFETY: the regions are made for the shape; every pointer is for this stream.
             unsafe { launch.run(calls::fill_inner::<K, V>(&args))? };
             under_child *= u64::from(shape.children);

@@ -95,7 +95,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             if self.lens.is_none() {
                 let lens = lens.insert(self.device.alloc(leaves)?);
                 let args = FillLensArgs { tree: self.tree_ref(stream)?, lens: lens.write_on(stream)? };
-                let launch = launch::over(stream, leaves, 1)?;
+                let launch = launch::over(stream, leaves as u64, 1)?;
                 // SAFETY: one length per leaf; the pointers are for this stream.
                 unsafe { launch.run(calls::fill_lens(&args))? };
             }
@@ -118,8 +118,8 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         };
         let node_heads = scratch.node_heads.read_on(stream)?;
         let fanout = self.shape.fanout;
-        let leaf_launch = launch::over(stream, found.leaf_heads as usize, leaf_lanes(fanout))?;
-        let node_launch = launch::over_in_blocks(stream, found.node_heads as usize, WARP, apply_warps(fanout) * WARP)?;
+        let leaf_launch = launch::over(stream, found.leaf_heads, leaf_lanes(fanout))?;
+        let node_launch = lanetree_frame::launch::over(stream, found.node_heads, WARP, apply_warps(fanout) * WARP)?;
         // Errors of what was launched until now leave the tree unchanged.
         stream.synchronize()?;
         // Complete only now: the kernel that fills them may have failed.
@@ -183,13 +183,13 @@ impl<K: Key, V: Word> Harmonia<K, V> {
                 leaves: regions.leaves.write_on(stream)?.cast(),
                 filling: shape.filling(),
             };
-            let launch = launch::over(stream, changes, 1)?;
+            let launch = launch::over(stream, changes as u64, 1)?;
             // SAFETY: the changes are those that were found in this tree, and the regions have room for what becomes of
             // it; every pointer is for this stream.
             unsafe { launch.run(calls::place::<K::Bits, V>(&args))? };
             if self.shape.leaves > 0 {
                 let slots = self.shape.leaves as usize * self.shape.fanout as usize;
-                let launch = launch::over(stream, slots.div_ceil(MOVE_SLOTS as usize), WARP)?;
+                let launch = launch::over(stream, slots.div_ceil(MOVE_SLOTS as usize) as u64, WARP)?;
                 // SAFETY: as above.
                 unsafe { launch.run(calls::move_pairs::<K::Bits, V>(&args))? };
             }

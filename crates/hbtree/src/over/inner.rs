@@ -8,14 +8,14 @@ use crate::options::DeviceSearch;
 use crate::structure::{Inner, InnerOnDevice};
 use core::fmt;
 use core::ops::Range;
-use lanetree_frame::fixed::{FixedIndex, Side, View};
+use lanetree_frame::fixed::{FixedIndex, Query, View};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_kernels_hbtree::{NarrowArgs, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::{Buffer, GrantedPages, Pages};
-use lanetree_simt::Global;
+use lanetree_simt::{Global, RankBatch};
 
 /// An index over the largest keys of all leaves but the last, in host memory.
 pub struct IndexInner<K: Key, U: Upper> {
@@ -115,7 +115,10 @@ impl<K: Key, U: Upper> InnerOnDevice<K> for IndexOnDevice<K, U> {
         let is_known = from > 0;
         if !is_known {
             // SAFETY: the caller's contract; the scratch memory has room for the bucket.
-            unsafe { self.index.launch_rank(stream, queries, count, ranks.write_on(stream)?, Side::Lower)? };
+            unsafe {
+                let batch = RankBatch { queries, count: count as u64, ranks: ranks.write_on(stream)?, upper: 0 };
+                self.index.launch(stream, &Default::default(), &Query::Rank(batch))?;
+            }
         }
         let ranks = if is_known { Global::null() } else { ranks.read_on(stream)? };
         let args = NarrowArgs { ranks, known: nodes, count: count as u64, leaves };

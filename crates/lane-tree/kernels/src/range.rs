@@ -10,30 +10,12 @@ use crate::walk::Walk;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, GatherRows, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, WARP, kernel_args, unroll,
+    AllPairs, FULL_MASK, GatherBatch, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, LocateBatch, QueryArgs, Simt,
+    WARP, unroll,
 };
 
-kernel_args! {
-    /// Arguments of [`Locate`].
-    pub struct LocateArgs<K> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// First keys of the ranges: `[count]`.
-        pub starts: Global<K>,
-        /// Last keys: `[count]`. A range whose end lies before its start is empty.
-        pub ends: Global<K>,
-        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
-        pub limits: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Most pairs of a range.
-        pub limit: u64,
-        /// Out: `[count]`, the cursor of each range's first pair. Null if only the counts are wanted.
-        pub cursors: GlobalMut<u64>,
-        /// Out: `[count]`, the pairs of each range.
-        pub counts: GlobalMut<u64>,
-    }
-}
+/// Arguments of [`Locate`].
+pub type LocateArgs<K> = QueryArgs<TreeRef<K>, LocateBatch<K>>;
 
 /// Locates a batch of ranges; launched as [`Rank`](crate::Rank). Most ranges are short: their ends are looked for in the node where
 /// they begin, or in the next one, without another descent.
@@ -103,19 +85,8 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
     }
 }
 
-kernel_args! {
-    /// Arguments of [`Gather`].
-    pub struct GatherArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// The ranges; their cursors are from [`LocateArgs::cursors`].
-        pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
-        pub keys: GlobalMut<K>,
-        /// Out: their values.
-        pub values: GlobalMut<V>,
-    }
-}
+/// Arguments of [`Gather`].
+pub type GatherArgs<K, V> = QueryArgs<TreeRef<K>, GatherBatch<K, V>>;
 
 /// A slot of a bucket of a node.
 #[derive(Clone, Copy)]
@@ -362,17 +333,8 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     }
 }
 
-kernel_args! {
-    /// Arguments of [`CopyPairs`].
-    pub struct CopyPairsArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Out: the keys of all pairs, in order.
-        pub keys: GlobalMut<K>,
-        /// Out: their values.
-        pub values: GlobalMut<V>,
-    }
-}
+/// Arguments of [`CopyPairs`].
+pub type CopyPairsArgs<K, V> = QueryArgs<TreeRef<K>, AllPairs<K, V>>;
 
 /// Copies all pairs: a warp per node of the lowest level; any block of whole warps.
 #[derive(Debug)]

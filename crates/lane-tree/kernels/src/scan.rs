@@ -8,27 +8,10 @@ use crate::search::{TABLE_BYTES, TreeRef};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Global, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, Simt, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Hint, Kernel, KeyWord, LaunchBounds, QueryArgs, ScanBatch, Simt, unroll};
 
-kernel_args! {
-    /// Arguments of [`Scan`].
-    pub struct ScanArgs<K, V> {
-        /// The tree.
-        pub tree: TreeRef<K>,
-        /// Where scans begin: `[count]`.
-        pub starts: Global<K>,
-        /// How many there are.
-        pub count: u64,
-        /// Most pairs of each, of 32 bits.
-        pub limit: u64,
-        /// Out: `[count * limit]`, the keys of the first pairs from `starts[i]` on, from `keys[i * limit]` on.
-        pub keys: GlobalMut<K>,
-        /// Out: `[count * limit]`, their values.
-        pub values: GlobalMut<V>,
-        /// Out: `[count]`, how many pairs there are.
-        pub counts: GlobalMut<u32>,
-    }
-}
+/// Arguments of [`Scan`].
+pub type ScanArgs<K, V> = QueryArgs<TreeRef<K>, ScanBatch<K, V>>;
 
 /// Buckets that four lanes read at a time, a quarter of each per lane.
 const AT_ONCE: u32 = 4;

@@ -223,7 +223,7 @@ impl<K: AnyKey> LaneSet<K> {
     }
 
     /// Which of `probes` are in the set, and the rank of each that is. Otherwise like
-    /// [`HostForm::join_many`](lanetree_frame::fixed::HostForm::join_many).
+    /// [`LaneTree::join_many`].
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -232,7 +232,7 @@ impl<K: AnyKey> LaneSet<K> {
     }
 
     /// [`LaneSet::join_many`] in place of other matches, whose memory is reused; otherwise like
-    /// [`HostForm::join_many_into`](lanetree_frame::fixed::HostForm::join_many_into).
+    /// [`LaneTree::join_many_into`].
     ///
     /// # Errors
     /// As [`LaneSet::contains_many`].
@@ -243,7 +243,7 @@ impl<K: AnyKey> LaneSet<K> {
     /// [`LaneSet::join_many`] of any kind, with null probes or without.
     ///
     /// # Errors
-    /// As [`HostForm::join_as_many`](lanetree_frame::fixed::HostForm::join_as_many).
+    /// As [`LaneTree::join_as_many`].
     pub fn join_as_many(&self, probes: &[K], join: &Join<'_>) -> Result<Matches> {
         self.tree.join_as_many(probes, join)
     }

@@ -3,13 +3,17 @@
 use super::none;
 use crate::LaneTree;
 use lanetree_frame::fixed::{DeviceMatches, DeviceRanges, JoinScratch, OnStream, RangeScratch, Uses};
-use lanetree_frame::{BatchOrder, Buffer, JoinKind, Result, Stream};
+use lanetree_frame::{BatchOrder, Buffer, Result, Stream};
 use lanetree_layout::AnyKey;
 
 /// A set's queries on a stream: buffers in and out, in the stream's order. A call allocates nothing, synchronises nothing, and
 /// may return before its work is done.
 #[derive(Debug)]
 pub struct SetOnStream<'a, K: AnyKey>(OnStream<'a, LaneTree<K, ()>>);
+
+lanetree_frame::query_options! {
+    impl['a, K: AnyKey] SetOnStream<'a, K>, |view| view.0.options_mut() => hits, limit, limits, joins
+}
 
 impl<'a, K: AnyKey> SetOnStream<'a, K> {
     pub(super) fn new(tree: &'a LaneTree<K, ()>, stream: &'a Stream) -> Self {
@@ -20,27 +24,6 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     #[must_use]
     pub fn order(self, order: BatchOrder) -> Self {
         Self(self.0.order(order))
-    }
-
-    /// Asks [`predecessor`](Self::predecessor) and [`successor`](Self::successor) for the hit mask: bit `i % 32` of `hits[i / 32]`
-    /// becomes whether there is a key for query `i`. `hits` must have at least one element per 32 queries. Elements past these are
-    /// not touched; bits past the last query in its word become zero.
-    #[must_use]
-    pub fn hits(self, hits: impl Into<Option<&'a mut Buffer<u32>>>) -> Self {
-        Self(self.0.hits(hits))
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limit` keys of each range.
-    #[must_use]
-    pub fn limit(self, limit: u64) -> Self {
-        Self(self.0.limit(limit))
-    }
-
-    /// [`range`](Self::range) and [`count_range`](Self::count_range) find at most the first `limits[i]` keys of range `i`. There is
-    /// one limit per range, in a buffer of the set's device.
-    #[must_use]
-    pub fn limits(self, limits: impl Into<Option<&'a Buffer<u64>>>) -> Self {
-        Self(self.0.limits(limits))
     }
 
     /// Looks up `queries`: bit `i % 32` of `hits[i / 32]`, the hit mask, becomes whether key `queries[i]` is in the set.
@@ -131,18 +114,6 @@ impl<'a, K: AnyKey> SetOnStream<'a, K> {
     pub fn keys(&self, keys: &mut Buffer<K>) -> Result<()> {
         let mut values = none(keys)?;
         self.0.pairs(keys, &mut values)
-    }
-
-    /// Which rows [`join`](Self::join) has, as [`OnStream::kind`].
-    #[must_use]
-    pub fn kind(self, kind: JoinKind) -> Self {
-        Self(self.0.kind(kind))
-    }
-
-    /// Which probes of [`join`](Self::join) are there, as [`OnStream::valid`].
-    #[must_use]
-    pub fn valid(self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        Self(self.0.valid(valid, offset))
     }
 
     /// Joins `probes` with the set: for each probe that is present its number and the rank of its key.

@@ -175,7 +175,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             unsorted,
         };
         // SAFETY: the scratch memory is for `count` operations; the tree is borrowed.
-        unsafe { over_queries(stream, count, SEARCH_THREADS, 0, &args.tree)?.run(calls::search::<_, V>(&args))? };
+        unsafe {
+            over_queries(stream, count as u64, SEARCH_THREADS, 0, &args.tree)?.run(calls::search::<_, V>(&args))?
+        };
         exclusive_scan(stream, &scratch.counts, count, &mut scratch.before, &mut scratch.scan)?;
         if parts.shape.len > 0 {
             let lines = self.changes_of_lines(stream, batch, scratch)?;

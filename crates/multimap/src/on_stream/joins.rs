@@ -93,21 +93,7 @@ impl<V: Word> DeviceJoin<V> {
     }
 }
 
-impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
-    /// Which rows [`join`](Self::join), [`range_join`](Self::range_join) and [`band_join`](Self::band_join) have. The default is [`JoinKind::Inner`].
-    #[must_use]
-    pub fn kind(mut self, kind: JoinKind) -> Self {
-        self.options.kind = kind;
-        self
-    }
-
-    /// Which probes of a join are there: those whose bit is set, of which the first one is bit `offset`, the lowest bit of a word first. All others are null, and match nothing.
-    #[must_use]
-    pub fn valid(mut self, valid: &'a Buffer<u32>, offset: usize) -> Self {
-        self.options.valid = Some(DeviceValidity { bitmap: valid, offset });
-        self
-    }
-
+impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     /// Joins `probes` with the map: a row for each value of each probe's key, in the order of the probes, and of a key in the order in
     /// which its values were inserted. Uses [`kind`](Self::kind), of which [`JoinKind`] says what other rows there are,
     /// [`valid`](Self::valid), and [`miss`](Self::miss): the row of a probe without a match in a left join. [`JoinScratch::hits`] says

@@ -2,26 +2,10 @@
 
 use crate::search::{ArrayRef, IN_FLIGHT, places, store_hits};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{GetBatch, Hint, Kernel, QueryArgs, Simt, Word};
 
-kernel_args! {
-    /// Arguments of [`Get`].
-    pub struct GetArgs<K, V> {
-        /// The array.
-        pub array: ArrayRef<K, V>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the value of each query's key, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: `[ceil(count / 32)]`, the hit mask: bit `i % 32` of word `i / 32` is set if query `i` was found; null
-        /// if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// The value written to `values` for a key that is not present.
-        pub miss: V,
-    }
-}
+/// Arguments of [`Get`].
+pub type GetArgs<K, V> = QueryArgs<ArrayRef<K, V>, GetBatch<K, V>>;
 
 /// Looks up a batch of keys: [`IN_FLIGHT`] per thread; any block of whole warps.
 #[derive(Debug)]
@@ -32,7 +16,7 @@ impl<K: Word, V: Word> Kernel for Get<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (array, places) = (&args.array, places(simt));
+        let (array, places) = (&args.tree, places(simt));
         // SAFETY: there are as many queries, and the array is valid.
         let (words, at) = unsafe {
             let words = array.load(simt, args.queries, places, args.count);

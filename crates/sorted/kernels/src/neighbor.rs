@@ -2,31 +2,10 @@
 
 use crate::search::{ArrayRef, IN_FLIGHT, places, store_hits};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Near, NearArrays, Simt, Verdict, Word, kernel_args};
+use lanetree_simt::{Hint, Kernel, NearArrays, NeighborBatch, QueryArgs, Simt, Verdict, Word};
 
-kernel_args! {
-    /// Arguments of [`Neighbor`].
-    pub struct NeighborArgs<K, V> {
-        /// The array.
-        pub array: ArrayRef<K, V>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the neighbour's key; not written if there is none.
-        pub keys: GlobalMut<K>,
-        /// Out: `[count]`, its value, or `miss`.
-        pub values: GlobalMut<V>,
-        /// Out: the hit mask, as in [`GetArgs`](crate::GetArgs); null if not wanted.
-        pub hits: GlobalMut<u32>,
-        /// 1 for the predecessor, the last key at or below the query; 0 for the successor, the first key at or above it.
-        pub predecessor: u32,
-        /// The value written to `values` if there is no neighbour.
-        pub miss: V,
-        /// Which neighbours count.
-        pub near: Near<K>,
-    }
-}
+/// Arguments of [`Neighbor`].
+pub type NeighborArgs<K, V> = QueryArgs<ArrayRef<K, V>, NeighborBatch<K, V>>;
 
 /// Finds the predecessors or successors of a batch of keys: [`IN_FLIGHT`] per thread; any block of whole warps.
 #[derive(Debug)]
@@ -37,7 +16,7 @@ impl<K: Word, V: Word> Kernel for Neighbor<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (array, places, predecessor) = (&args.array, places(simt), args.predecessor != 0);
+        let (array, places, predecessor) = (&args.tree, places(simt), args.predecessor != 0);
         // SAFETY: there are as many queries, and the array is valid.
         let ranks = unsafe {
             let words = array.load(simt, args.queries, places, args.count);

@@ -3,29 +3,10 @@
 
 use crate::search::ArrayRef;
 use core::marker::PhantomData;
-use lanetree_simt::{GatherRows, Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{GatherBatch, Hint, Kernel, LocateBatch, QueryArgs, Simt, Word};
 
-kernel_args! {
-    /// Arguments of [`Locate`].
-    pub struct LocateArgs<K, V> {
-        /// The array.
-        pub array: ArrayRef<K, V>,
-        /// First keys of the ranges: `[count]`.
-        pub starts: Global<K>,
-        /// Last keys: `[count]`. A range whose end lies before its start is empty.
-        pub ends: Global<K>,
-        /// Most pairs of each range: `[count]`; null for `limit` everywhere.
-        pub limits: Global<u64>,
-        /// How many ranges.
-        pub count: u64,
-        /// Most pairs of a range.
-        pub limit: u64,
-        /// Out: `[count]`, the rank of each range's first pair. Null if only the counts are wanted.
-        pub cursors: GlobalMut<u64>,
-        /// Out: `[count]`, the pairs of each range.
-        pub counts: GlobalMut<u64>,
-    }
-}
+/// Arguments of [`Locate`].
+pub type LocateArgs<K, V> = QueryArgs<ArrayRef<K, V>, LocateBatch<K>>;
 
 /// Locates a batch of ranges: one per thread, which searches for both bounds side by side; any block.
 #[derive(Debug)]
@@ -43,8 +24,8 @@ impl<K: Word, V: Word> Kernel for Locate<K, V> {
         // SAFETY: `index` is a range, and the array is valid.
         unsafe {
             let bounds = [args.starts, args.ends].map(|from| simt.load(from, index, Hint::Streaming));
-            let words = bounds.map(|bound| bound.xor(args.array.flip));
-            let [start, end] = args.array.ranks(simt, words, [false, true]);
+            let words = bounds.map(|bound| bound.xor(args.tree.flip));
+            let [start, end] = args.tree.ranks(simt, words, [false, true]);
             let mut limit = args.limit;
             if !args.limits.is_null() {
                 limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
@@ -57,19 +38,8 @@ impl<K: Word, V: Word> Kernel for Locate<K, V> {
     }
 }
 
-kernel_args! {
-    /// Arguments of [`Gather`].
-    pub struct GatherArgs<K, V> {
-        /// The array.
-        pub array: ArrayRef<K, V>,
-        /// The ranges; their cursors are from [`LocateArgs::cursors`].
-        pub rows: GatherRows,
-        /// Out: `[rows.end - rows.first]`, the keys of the window, in order; null if not wanted.
-        pub keys: GlobalMut<K>,
-        /// Out: their values.
-        pub values: GlobalMut<V>,
-    }
-}
+/// Arguments of [`Gather`].
+pub type GatherArgs<K, V> = QueryArgs<ArrayRef<K, V>, GatherBatch<K, V>>;
 
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
@@ -89,8 +59,8 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
             let mut at = part.at + u64::from(simt.lane() % G);
             while at < part.end {
                 let from = part.cursor + part.skip + (at - part.at);
-                let key = simt.load(args.array.keys, from, Hint::ReadOnly).xor(args.array.flip);
-                let value = simt.load(args.array.values, from, Hint::ReadOnly);
+                let key = simt.load(args.tree.keys, from, Hint::ReadOnly).xor(args.tree.flip);
+                let value = simt.load(args.tree.values, from, Hint::ReadOnly);
                 if !args.keys.is_null() {
                     simt.store(args.keys, at, key, Hint::Streaming);
                 }

@@ -2,23 +2,10 @@
 
 use crate::search::{ArrayRef, IN_FLIGHT, places};
 use core::marker::PhantomData;
-use lanetree_simt::{Global, GlobalMut, Hint, Kernel, Simt, Word, kernel_args};
+use lanetree_simt::{Hint, Kernel, QueryArgs, RankBatch, Simt, Word};
 
-kernel_args! {
-    /// Arguments of [`Rank`].
-    pub struct RankArgs<K, V> {
-        /// The array.
-        pub array: ArrayRef<K, V>,
-        /// Queries: `[count]`.
-        pub queries: Global<K>,
-        /// How many.
-        pub count: u64,
-        /// Out: `[count]`, the number of keys below each query.
-        pub ranks: GlobalMut<u64>,
-        /// 1 to count keys that equal the query, too; otherwise 0.
-        pub upper: u32,
-    }
-}
+/// Arguments of [`Rank`].
+pub type RankArgs<K, V> = QueryArgs<ArrayRef<K, V>, RankBatch<K>>;
 
 /// Ranks a batch of keys: [`IN_FLIGHT`] per thread; any block.
 #[derive(Debug)]
@@ -32,8 +19,8 @@ impl<K: Word, V: Word> Kernel for Rank<K, V> {
         let places = places(simt);
         // SAFETY: there are as many queries, and the array is valid.
         let ranks = unsafe {
-            let words = args.array.load(simt, args.queries, places, args.count);
-            args.array.ranks(simt, words, [args.upper != 0; IN_FLIGHT])
+            let words = args.tree.load(simt, args.queries, places, args.count);
+            args.tree.ranks(simt, words, [args.upper != 0; IN_FLIGHT])
         };
         for j in 0..IN_FLIGHT {
             if places[j] < args.count {

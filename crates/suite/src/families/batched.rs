@@ -8,7 +8,9 @@ use crate::model::Range;
 use crate::operations::value_of;
 use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
 use core::fmt::Debug;
-use lanetree::harmonia::{ChildRegion, FANOUTS, GroupWidth, NodeReading, PsaScratch, QuerySort};
+use lanetree::harmonia::{
+    ChildRegion, FANOUTS, GetBySorting, GroupWidth, LookUpTuning, NodeReading, PsaScratch, QuerySort,
+};
 use lanetree::{
     AnyKey, Batch, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op,
     OpKind, Result, Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,

@@ -4,7 +4,7 @@ use crate::fixed::pairs::{SortedPairs, check_ascending};
 use crate::fixed::{FixedIndex, OnStream};
 use lanetree_base::error::same_device;
 use lanetree_base::parallel::*;
-use lanetree_base::{DeviceKind, Error, Result};
+use lanetree_base::{BatchOrder, DeviceKind, Error, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives as primitives;
 use lanetree_primitives::{
@@ -345,7 +345,7 @@ fn look_up<'r, I: FixedIndex>(
     (keys, len): (&Buffer<I::Key>, usize),
 ) -> Result<(&'r Buffer<I::Value>, &'r Buffer<u32>)> {
     let (values, hits) = found.reserve(len, || Ok((device.alloc(len)?, device.alloc(len.div_ceil(32))?)))?;
-    let on = OnStream::new(index, stream).tuned(I::tuning_for_sorted());
+    let on = OnStream::new(index, stream).order(BatchOrder::Sorted);
     on.get_first(len, keys, values, Some(hits), I::Value::default())?;
     Ok((values, hits))
 }

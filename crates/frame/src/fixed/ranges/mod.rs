@@ -12,7 +12,7 @@ mod source;
 pub use slots::RangeStaging;
 
 use super::range::{copy_rows, locate_rows, rows_of};
-use super::{FixedIndex, PART};
+use super::{FixedIndex, PART, Query};
 use lanetree_base::Ranges;
 use lanetree_base::Result;
 use lanetree_base::room::{make_room, zeroed};
@@ -20,7 +20,7 @@ use lanetree_base::staging::ACROSS_THE_BUS;
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
-use lanetree_simt::{GatherRows, Global};
+use lanetree_simt::{GatherBatch, GatherRows, Global, LocateBatch};
 pub(super) use output::append_with;
 use output::{Output, reserve_pairs};
 pub(super) use slots::LOCATING;
@@ -166,7 +166,7 @@ pub(super) trait Pieces: FixedIndex {
         let mut limits = Global::null();
         // Pinned memory has the same address on a GPU.
         let across = is_small && self.device().kind() == DeviceKind::Cuda;
-        let bounds = if across {
+        let (starts, ends) = if across {
             if limited {
                 limits = slot.staged_limits.read_on(&slot.stream)?;
             }
@@ -180,9 +180,11 @@ pub(super) trait Pieces: FixedIndex {
             }
             (slot.starts.read_on(&slot.stream)?.cast(), slot.ends.read_on(&slot.stream)?.cast())
         };
-        let found = (slot.scratch.cursors.write_on(&slot.stream)?, slot.scratch.counts.write_on(&slot.stream)?);
+        let (cursors, counts) =
+            (slot.scratch.cursors.write_on(&slot.stream)?, slot.scratch.counts.write_on(&slot.stream)?);
+        let batch = LocateBatch { starts, ends, limits, count: count as u64, limit: u64::MAX, cursors, counts };
         // SAFETY: the slot's memory has room for that many ranges; the pointers are for its stream.
-        unsafe { self.launch_locate(&slot.stream, count, bounds, limits, u64::MAX, found)? };
+        unsafe { self.launch(&slot.stream, &Self::Tuning::default(), &Query::Locate(batch))? };
         let scratch = &mut slot.scratch;
         exclusive_scan(&slot.stream, &scratch.counts, count, &mut slot.offsets, &mut scratch.scan)?;
         Ok(slot.offsets.download_async(&slot.stream, 0..count + 1, &mut slot.staged_offsets, 0)?)
@@ -204,7 +206,7 @@ pub(super) trait Pieces: FixedIndex {
         to.reserve(self.device(), (each * count).max(all).min(self.staging().ranges.sizes.window))?;
         let room = to.staged_keys.len();
         let across = self.device().kind() == DeviceKind::Cuda;
-        let pairs = match across {
+        let (keys, values) = match across {
             true => (to.staged_keys.write_on(&slot.stream)?.cast(), to.staged_values.write_on(&slot.stream)?),
             false => (to.keys.write_on(&slot.stream)?.cast(), to.values.write_on(&slot.stream)?),
         };
@@ -214,7 +216,10 @@ pub(super) trait Pieces: FixedIndex {
         let rows = rows_of((cursors, offsets), count, 0..room as u64, self.staging().ranges.sizes.part);
         // SAFETY: the rows are of this tree, and as many as they say; there is room for `expected` pairs; the pointers
         // are for the stream.
-        unsafe { self.launch_gather(&slot.stream, &rows, expected, pairs)? };
+        unsafe {
+            let query = Query::gather(GatherBatch { rows, keys, values }, expected);
+            self.launch(&slot.stream, &Self::Tuning::default(), &query)?;
+        }
         slot.synchronize()?;
         // SAFETY: the staged memory is used in the other slot's own stream, which is idle between windows, and in this
         // one, which has been waited for.
@@ -268,10 +273,11 @@ pub(super) trait Pieces: FixedIndex {
             let cursors = slot.scratch.cursors.read_on(&to.stream)?.byte_add(8 * from as u64);
             let row_offsets = slot.offsets.read_on(&to.stream)?.byte_add(8 * from as u64);
             let rows = rows_of((cursors, row_offsets), rows, first..end, part);
-            let out = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+            let (keys, values) = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
+            let query = Query::gather(GatherBatch { rows, keys, values }, pairs);
             // SAFETY: the rows are of this tree, and as many as they say; the slot has room for the window; the
             // pointers are for the stream.
-            unsafe { self.launch_gather(&to.stream, &rows, pairs, out)? };
+            unsafe { self.launch(&to.stream, &Self::Tuning::default(), &query)? };
             if end == total {
                 slot.come_after_readers()?;
             }

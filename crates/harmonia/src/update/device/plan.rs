@@ -96,7 +96,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             tally: word(stream, &mut scratch.findings, &TALLY)?,
             unsorted: unsorted(stream, &mut scratch.findings)?,
         };
-        let launch = launch::over(stream, count, 1)?;
+        let launch = launch::over(stream, count as u64, 1)?;
         // SAFETY: there is room for as many operations; the tree is valid by construction, and borrowed; every pointer is
         // for this stream.
         unsafe { launch.run(calls::locate::<K::Bits, V>(self.shape.fanout, &args))? };
@@ -120,7 +120,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
             fanout: self.shape.fanout,
             by_node: u32::from(self.shape.height > 0 && is_by_node(self.shape.fanout)),
         };
-        let launch = launch::over(stream, changes.count as usize, 1)?;
+        let launch = launch::over(stream, changes.count, 1)?;
         // SAFETY: the changes were found in this tree; every pointer is for this stream.
         Ok(unsafe { launch.run(calls::plan::<K::Bits, V>(&args)) }?)
     }

@@ -119,7 +119,7 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
         self.alloc_compact()?;
         let located = self.located(stream, values, count)?;
         let compact = self.compact.as_mut().expect("allocated above");
-        let launch = || launch::over(stream, count, 1);
+        let launch = || launch::over(stream, count as u64, 1);
         let args =
             MarkEffectsArgs { effects: located.effects, flags: compact.flags.write_on(stream)?, count: located.count };
         // SAFETY: the scratch memory has room for that many operations; every pointer is for this stream.
