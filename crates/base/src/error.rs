@@ -142,6 +142,15 @@ runtime::errors! {
             most: u64,
         },
 
+        /// A sum that 64 bits do not hold.
+        #[error(
+            "the sum of the values of range {range} has more than 64 bits: ask for it in device form, where other ranges have their results, or in shorter ranges"
+        )]
+        SumOverflow {
+            /// The first such range of the batch.
+            range: usize,
+        },
+
         /// More rows, or pairs of ranges, than main memory has room for.
         #[error(
             "main memory has no room for {rows} rows, which are {bytes} bytes: {free} bytes are free; ask for fewer at a time, or in device form"

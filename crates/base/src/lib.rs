@@ -6,6 +6,7 @@
 //! For an index: [`Guarded`] holds its contents and says when they are lost; [`staging`] sends batches from host memory
 //! through a device; [`fold`] combines all operations of a key into one change.
 
+pub mod aggregate_steps;
 mod batch;
 mod batch_order;
 mod by_card;

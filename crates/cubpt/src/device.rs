@@ -9,7 +9,7 @@ use lanetree_kernels_cubpt::{GATHER_WIDTHS, TreeRef, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
-use lanetree_simt::QueryArgs;
+use lanetree_simt::{AggregateBatch, QueryArgs};
 
 impl<K: Key, V: Word> Cubpt<K, V> {
     /// What a kernel in a stream needs to know of the tree.
@@ -81,6 +81,15 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
                         false => (GATHER_WIDTHS[1], calls::gather_wide(&args)),
                     };
                     launch::over(stream, batch.rows.groups(), width, THREADS)?.run(call)
+                }
+                Query::Aggregate(batch) => {
+                    let (args, [narrow, wide]) = (QueryArgs { tree, batch }, GATHER_WIDTHS);
+                    if batch.parts.is_null() {
+                        launch::over(stream, batch.count, narrow, THREADS)?.run(calls::aggregate_narrow::<_, V>(&args))
+                    } else {
+                        launch::over(stream, AggregateBatch::PARTS, wide, THREADS)?
+                            .run(calls::aggregate_wide::<_, V>(&args))
+                    }
                 }
             }
         }?)

@@ -11,7 +11,7 @@ use lanetree_kernels_harmonia::{GATHER_WIDTHS, GetArgs, SORTED_TILE, calls};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{QueryArgs, WARP};
+use lanetree_simt::{AggregateBatch, QueryArgs, WARP};
 
 /// How a look-up is tuned.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -215,6 +215,12 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
                     let width = if mean <= 16 { narrow } else { wide };
                     let call = calls::gather::<K::Bits, V>(fanout, width, &args);
                     launch::over(stream, batch.rows.groups(), width)?.run(call)
+                }
+                Query::Aggregate(batch) => {
+                    let (args, [narrow, wide]) = (QueryArgs { tree, batch }, GATHER_WIDTHS);
+                    let is_whole = batch.parts.is_null();
+                    let (groups, width) = if is_whole { (batch.count, narrow) } else { (AggregateBatch::PARTS, wide) };
+                    launch::over(stream, groups, width)?.run(calls::aggregate::<K::Bits, V>(fanout, width, &args))
                 }
             }
         }?)

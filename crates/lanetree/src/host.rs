@@ -17,9 +17,9 @@ pub use lanetree_cubpt::Cubpt;
 pub use lanetree_files as files;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
-    AsOf, Combine, CombineScratch, DeviceMatches, DeviceRangeMatches, DeviceRanges, Direction, FixedIndex, HostForm,
-    Iter, JoinScratch, NearestScratch, OnStream, Operand, PairOperand, QueryOptions, RangeJoinScratch, RangeScratch,
-    Scans, Sorted, SortedPairs, Ties, Uses,
+    Aggregate, AggregateScratch, AsOf, Combine, CombineScratch, DeviceAggregates, DeviceMatches, DeviceRangeMatches,
+    DeviceRanges, Direction, FixedIndex, HostForm, Iter, JoinScratch, NearestScratch, Number, OnStream, Operand,
+    PairOperand, QueryOptions, RangeJoinScratch, RangeScratch, Scans, Sorted, SortedPairs, Ties, Uses,
 };
 #[doc(inline)]
 pub use lanetree_frame::{

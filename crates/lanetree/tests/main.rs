@@ -3,6 +3,7 @@
 
 mod common;
 
+mod aggregates;
 mod asof;
 mod bounds;
 mod combine;

@@ -19,6 +19,7 @@
 )]
 #![cfg_attr(all(target_os = "cuda", feature = "cuda_std"), feature(asm_experimental_arch, link_llvm_intrinsics))]
 
+mod aggregate;
 mod bits;
 #[cfg(all(feature = "emulator", not(target_os = "cuda")))]
 pub mod emulator;
@@ -34,6 +35,7 @@ mod report;
 mod rows;
 mod unroll;
 
+pub use aggregate::{AggregateBatch, AggregatePart, Fold, combine_all};
 pub use bits::{highest_one, lowest_one, shl_clamped};
 #[cfg(not(target_os = "cuda"))]
 pub use kernel::{Call, Entry, Instance, Module};

@@ -1,5 +1,6 @@
 //! The choice of a kernel by the words, which are known when the code is compiled.
 
+use crate::aggregate::{DivideRanges, DivideRangesArgs, Finish, FinishArgs};
 use crate::clamp::{Clamp, ClampArgs, ClampRanks, ClampRanksArgs};
 use crate::columns::{MaskHits, MaskHitsArgs, OrderFloats, OrderFloatsArgs, UnpackBits, UnpackBitsArgs};
 use crate::elements::{PutElements, PutElementsArgs};
@@ -11,6 +12,16 @@ use crate::nearest::{
     AddCounts, AddCountsArgs, KeepLast, KeepLastArgs, ReverseRows, ReverseRowsArgs, TakeNearest, TakeNearestArgs,
 };
 use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
+
+/// The kernel that counts the parts of long ranges.
+pub fn divide_ranges(args: &DivideRangesArgs) -> Call<'_> {
+    Call::of::<DivideRanges>(args)
+}
+
+/// The kernel that makes results of accumulators.
+pub fn finish<V: Word>(args: &FinishArgs) -> Call<'_> {
+    Call::new(entry_by_words!(V => Finish<V>), args)
+}
 
 /// The kernel that makes composite keys.
 pub fn compose<A: Word, B: Word>(args: &ComposeArgs<A, B, A::With<B>>) -> Call<'_> {

@@ -1,5 +1,6 @@
 //! The instances that are compiled.
 
+use crate::aggregate::{DivideRanges, Finish};
 use crate::clamp::{Clamp, ClampRanks};
 use crate::columns::{MaskHits, OrderFloats, UnpackBits};
 use crate::elements::PutElements;
@@ -42,6 +43,10 @@ instance!(keys__encode_u128, keys, EncodeWide);
 instance!(keys__check_offsets_u32, keys, CheckOffsets<u32>);
 instance!(keys__check_offsets_u64, keys, CheckOffsets<u64>);
 instance!(keys__heads, keys, Heads);
+
+instance!(keys__divide_ranges, keys, DivideRanges);
+instance!(keys__finish_u32, keys, Finish<u32>);
+instance!(keys__finish_u64, keys, Finish<u64>);
 
 instance!(keys__add_counts, keys, AddCounts);
 instance!(keys__take_nearest_u32_u32, keys, TakeNearest<u32, u32>);

@@ -6,6 +6,7 @@
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", feature = "entries", not(feature = "cuda_std")), feature(abi_ptx))]
 
+pub mod aggregate;
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
 pub mod clamp;

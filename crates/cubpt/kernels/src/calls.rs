@@ -1,12 +1,12 @@
 //! The choice of a kernel by its words.
 
 use crate::{
-    Bounds, BoundsArgs, ChangeArgs, Expand, ExpandArgs, Finish, First, FirstArgs, Free, FreeArgs, Gather, GatherArgs,
-    GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Get, GetArgs, Group, GroupArgs, Grow, GrowArgs,
-    Lens, LensArgs, Link, LinkArgs, Locate, LocateArgs, Mark, MarkArgs, MemberCounts, MemberCountsArgs, Members,
-    MembersArgs, Neighbor, NeighborArgs, Numbers, NumbersArgs, Pieces, PiecesArgs, Put, PutPieces, PutPiecesArgs, Rank,
-    RankArgs, Reorder, ReorderArgs, Search, SearchArgs, Shift, Start, StartArgs, Touch, TouchArgs, Vanish, VanishArgs,
-    WriteNodes, WriteNodesArgs,
+    Aggregate, AggregateArgs, Bounds, BoundsArgs, ChangeArgs, Expand, ExpandArgs, Finish, First, FirstArgs, Free,
+    FreeArgs, Gather, GatherArgs, GatherChildren, GatherChildrenArgs, GatherPairs, GatherPairsArgs, Get, GetArgs,
+    Group, GroupArgs, Grow, GrowArgs, Lens, LensArgs, Link, LinkArgs, Locate, LocateArgs, Mark, MarkArgs, MemberCounts,
+    MemberCountsArgs, Members, MembersArgs, Neighbor, NeighborArgs, Numbers, NumbersArgs, Pieces, PiecesArgs, Put,
+    PutPieces, PutPiecesArgs, Rank, RankArgs, Reorder, ReorderArgs, Search, SearchArgs, Shift, Start, StartArgs, Touch,
+    TouchArgs, Vanish, VanishArgs, WriteNodes, WriteNodesArgs,
 };
 use lanetree_simt::{Call, Word, entry_by_words};
 
@@ -103,4 +103,14 @@ without_words! {
     touch(TouchArgs) => Touch;
     /// Leaves that are gone.
     vanish(VanishArgs) => Vanish;
+}
+
+/// The kernel that aggregates ranges, with 8 lanes per range.
+pub fn aggregate_narrow<K: Word, V: Word>(args: &AggregateArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K, V => Aggregate<K, V, 8>), args)
+}
+
+/// The kernel that aggregates parts of ranges, with a warp per part.
+pub fn aggregate_wide<K: Word, V: Word>(args: &AggregateArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K, V => Aggregate<K, V, 32>), args)
 }

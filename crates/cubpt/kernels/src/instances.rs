@@ -2,9 +2,9 @@
 //! them.
 
 use crate::{
-    Bounds, Expand, Finish, First, Free, Gather, GatherChildren, GatherPairs, Get, Group, Grow, Lens, Link, Locate,
-    Mark, MemberCounts, Members, Neighbor, Numbers, Pieces, Put, PutPieces, Rank, Reorder, Search, Shift, Start, Touch,
-    Vanish, WriteNodes,
+    Aggregate, Bounds, Expand, Finish, First, Free, Gather, GatherChildren, GatherPairs, Get, Group, Grow, Lens, Link,
+    Locate, Mark, MemberCounts, Members, Neighbor, Numbers, Pieces, Put, PutPieces, Rank, Reorder, Search, Shift,
+    Start, Touch, Vanish, WriteNodes,
 };
 use lanetree_simt::instance;
 
@@ -47,6 +47,8 @@ macro_rules! pairs {
         pastey::paste! {$(
             instance!([<cubpt_ $k _ $v __get>], [<cubpt_ $k _ $v>], Get<$k, $v>);
             instance!([<cubpt_ $k _ $v __neighbor>], [<cubpt_ $k _ $v>], Neighbor<$k, $v>);
+            instance!([<cubpt_ $k _ $v __aggregate_g8>], [<cubpt_ $k _ $v>], Aggregate<$k, $v, 8>);
+            instance!([<cubpt_ $k _ $v __aggregate_g32>], [<cubpt_ $k _ $v>], Aggregate<$k, $v, 32>);
             instance!([<cubpt_ $k _ $v __gather_g8>], [<cubpt_ $k _ $v>], Gather<$k, $v, 8>);
             instance!([<cubpt_ $k _ $v __gather_g32>], [<cubpt_ $k _ $v>], Gather<$k, $v, 32>);
             instance!([<cubpt_ $k _ $v __gather_pairs>], [<cubpt_ $k _ $v>], GatherPairs<$k, $v>);

@@ -27,6 +27,6 @@ pub use order::{
     First, FirstArgs, Grow, GrowArgs, Lens, LensArgs, Link, LinkArgs, Pieces, PiecesArgs, Reorder, ReorderArgs, Vanish,
     VanishArgs,
 };
-pub use range::{GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
+pub use range::{Aggregate, AggregateArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
 pub use search::{Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, TreeRef};
 pub use write::{Bounds, BoundsArgs, Groups, Parents, WriteNodes, WriteNodesArgs};

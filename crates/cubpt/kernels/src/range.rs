@@ -4,7 +4,7 @@
 use crate::layout::Head;
 use crate::search::{Place, TreeRef};
 use core::marker::PhantomData;
-use lanetree_simt::{GatherBatch, Hint, Kernel, LocateBatch, QueryArgs, Simt, Word};
+use lanetree_simt::{AggregateBatch, GatherBatch, Hint, Kernel, LocateBatch, QueryArgs, Simt, Word};
 
 /// Arguments of [`Locate`].
 pub type LocateArgs<K> = QueryArgs<TreeRef<K>, LocateBatch<K>>;
@@ -56,34 +56,53 @@ impl<K: Word, V: Word, const G: u32> Kernel for Gather<K, V, G> {
         // SAFETY: the rows' pairs are in the tree, whose cursors and counts these are, and the outputs have the window.
         unsafe {
             let part = args.rows.of_group(simt, simt.global_index() / u64::from(G));
-            let (begin, end) = (part.at, part.end);
-            let mut at = begin + u64::from(simt.lane() % G);
+            let rank = part.cursor + part.skip;
+            walk::<S, K, G>(simt, &args.tree, rank, (part.at, part.end), |at, place| copy(simt, args, place, at));
+        }
+    }
+}
+
+/// Per thread, with `G` lanes per range, which agree on it. Calls `each` for the lane's share of the pairs from a rank on, with the
+/// pair's place among those from `at` to `end`; for none if these are equal.
+///
+/// # Safety
+/// The tree has `end - at` pairs from the rank on.
+#[inline(always)]
+unsafe fn walk<S: Simt, K: Word, const G: u32>(
+    simt: S,
+    tree: &TreeRef<K>,
+    rank: u64,
+    (begin, end): (u64, u64),
+    mut each: impl FnMut(u64, Place),
+) {
+    let mut at = begin + u64::from(simt.lane() % G);
+    if at >= end {
+        return;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let own = rank + (at - begin);
+        let mut position = tree.position_of(simt, own, 0);
+        let mut slot = own - simt.load(tree.ranks, position, Hint::ReadOnly);
+        loop {
+            let number = simt.load(tree.leaves, position, Hint::ReadOnly);
+            let count = u64::from(tree.nodes.at(simt, number).head(simt, Head::Count));
+            while slot < count && at < end {
+                each(at, Place { number, slot: slot as u32 });
+                at += u64::from(G);
+                slot += u64::from(G);
+            }
             if at >= end {
                 return;
             }
-            let rank = part.cursor + part.skip + (at - begin);
-            let mut position = args.tree.position_of(simt, rank, 0);
-            let mut slot = rank - simt.load(args.tree.ranks, position, Hint::ReadOnly);
-            loop {
-                let number = simt.load(args.tree.leaves, position, Hint::ReadOnly);
-                let count = u64::from(args.tree.nodes.at(simt, number).head(simt, Head::Count));
-                while slot < count && at < end {
-                    copy(simt, args, Place { number, slot: slot as u32 }, at);
-                    at += u64::from(G);
-                    slot += u64::from(G);
-                }
-                if at >= end {
-                    return;
-                }
-                // There are pairs left, so there are leaves with them.
-                position += 1;
-                slot -= count;
-                if count == 0 {
-                    // Where a batch removed many pairs, there may be any number of leaves without pairs.
-                    let rank = part.cursor + part.skip + (at - begin);
-                    position = args.tree.position_of(simt, rank, position);
-                    slot = rank - simt.load(args.tree.ranks, position, Hint::ReadOnly);
-                }
+            // There are pairs left, so there are leaves with them.
+            position += 1;
+            slot -= count;
+            if count == 0 {
+                // Where a batch removed many pairs, there may be any number of leaves without pairs.
+                let own = rank + (at - begin);
+                position = tree.position_of(simt, own, position);
+                slot = own - simt.load(tree.ranks, position, Hint::ReadOnly);
             }
         }
     }
@@ -104,5 +123,32 @@ unsafe fn copy<S: Simt, K: Word, V: Word>(simt: S, args: &GatherArgs<K, V>, Plac
             simt.store(args.keys, at, key, Hint::Streaming);
         }
         simt.store(args.values, at, value, Hint::Streaming);
+    }
+}
+
+/// Arguments of [`Aggregate`].
+pub type AggregateArgs<K> = QueryArgs<TreeRef<K>, AggregateBatch>;
+
+/// Aggregates the values of a batch of ranges: `G` lanes per range or part; any block of whole warps.
+#[derive(Debug)]
+pub struct Aggregate<K, V, const G: u32>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const G: u32> Kernel for Aggregate<K, V, G> {
+    type Args = AggregateArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the ranges' pairs are in the tree, whose cursors and counts these are.
+        unsafe {
+            args.run::<S, G>(simt, |part| {
+                let mut sum = args.fold.start();
+                walk::<S, K, G>(simt, &args.tree, part.cursor + part.skip, (0, part.len), |_, place| {
+                    let leaf = args.tree.nodes.at(simt, place.number);
+                    let value = simt.load(leaf.values::<V>(), u64::from(place.slot), Hint::ReadOnly);
+                    sum = args.fold.combine(sum, args.fold.of(value));
+                });
+                sum
+            });
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Every query in host form: slices in, vectors out.
 
+use super::aggregate::aggregate_many;
 use super::asof::Searches;
 use super::asof_join::asof_join;
 use super::join::rows_of;
@@ -7,14 +8,14 @@ use super::nearest::{k_nearest_many, range_last_many};
 use super::range::locate_rows;
 use super::ranges::{Between, Each, LOCATING, Pieces, Source, anew};
 use super::streaming::copy_past_caches;
-use super::{AsOf, BitsOf, FixedIndex, Neighbors, Query, Side, TASK, View};
+use super::{Aggregate, AsOf, BitsOf, FixedIndex, Neighbors, Number, Query, Side, TASK, View};
 use lanetree_base::error::check_bounds;
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
 use lanetree_base::room::{make_room, zeroed};
 use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route};
 use lanetree_base::{Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
-use lanetree_layout::{AnyKey, KeyWord};
+use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_runtime::{DeviceKind, PinnedBuffer};
 use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
 
@@ -429,6 +430,18 @@ pub trait HostForm: FixedIndex {
             self.range_between_many_into(&lows, &highs, &mut out)?;
         }
         Ok(JoinRows { offsets: out.offsets, rows: out.values })
+    }
+
+    fn aggregate_many<A: Number<Word = Self::Value>>(
+        &self,
+        aggregate: Aggregate,
+        starts: &[Self::Key],
+        ends: &[Self::Key],
+    ) -> Result<Vec<Option<A::Wide>>>
+    where
+        Self::Value: Word,
+    {
+        aggregate_many::<A, Self>(self, aggregate, starts, ends)
     }
 
     fn count_range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<Self::Key>>>) -> Result<Vec<u64>> {

@@ -753,6 +753,32 @@ macro_rules! inherent_forms {
                 $crate::fixed::HostForm::range_between_many_into(self, starts, ends, out)
             }
 
+            /// An aggregate of the values of each range from `starts[i]` to `ends[i]`, both inclusive, as numbers of type `A`, without
+            /// copying its pairs; `None` for a range that has none, as one whose end is below its start.
+            ///
+            /// ```
+            #[doc = concat!("use lanetree::{Aggregate, Device, ", stringify!($index), "};")]
+            ///
+            /// # fn main() -> lanetree::Result<()> {
+            #[doc = concat!("let index = ", stringify!($index), "::build(&Device::host(), &[10_u64, 20, 30], &[1_u32, 2, u32::MAX])?;")]
+            /// assert_eq!(index.aggregate_many::<u32>(Aggregate::Max, &[10, 21], &[20, 29])?, [Some(2), None]);
+            /// assert_eq!(index.aggregate_many::<i32>(Aggregate::Sum, &[10], &[30])?, [Some(2_i64)]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            /// As [`count_between_many`](Self::count_between_many); [`SumOverflow`](lanetree_frame::Error::SumOverflow) names the
+            /// first range whose sum 64 bits do not hold.
+            pub fn aggregate_many<A: $crate::fixed::Number<Word = $v>>(
+                &self,
+                aggregate: $crate::fixed::Aggregate,
+                starts: &[$k],
+                ends: &[$k],
+            ) -> $crate::Result<Vec<Option<A::Wide>>> {
+                $crate::fixed::HostForm::aggregate_many::<A>(self, aggregate, starts, ends)
+            }
+
             /// The number of pairs in each range, without copying them: the difference of two ranks, and at most the limit of a
             /// [`KeyRange`](lanetree_frame::KeyRange) that has one.
             ///

@@ -1,6 +1,7 @@
 //! Indexes over keys of a fixed size: what such an index supplies, [`FixedIndex`], and what it is given for it: the
 //! device form of every query ([`OnStream`]) and the host form, with staging through the device.
 
+mod aggregate;
 mod all;
 mod asof;
 mod asof_join;
@@ -25,6 +26,7 @@ mod staging;
 mod steps;
 mod streaming;
 
+pub use aggregate::{Aggregate, AggregateScratch, DeviceAggregates, Number};
 use all::{AllRows, copied_pairs};
 pub use all::{Columns, copied, each_window};
 #[doc(hidden)]

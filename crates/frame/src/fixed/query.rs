@@ -1,6 +1,6 @@
 //! What is launched: a batch of queries of any kind, as every index's kernels take it.
 
-use lanetree_simt::{GatherBatch, GetBatch, GlobalMut, LocateBatch, NeighborBatch, RankBatch};
+use lanetree_simt::{AggregateBatch, GatherBatch, GetBatch, GlobalMut, LocateBatch, NeighborBatch, RankBatch};
 
 /// A batch of at least one query, and where the results go, in memory that the device can reach.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,8 @@ pub enum Query<B, V> {
     Locate(LocateBatch<B>),
     /// Copying a window of the pairs of rows, with about so many pairs in a row.
     Gather(GatherBatch<B, V>, u64),
+    /// The values of ranges, aggregated.
+    Aggregate(AggregateBatch),
 }
 
 impl<B, V> Query<B, V> {
@@ -43,6 +45,7 @@ impl<B, V> Query<B, V> {
             Self::Gather(GatherBatch { rows, keys, .. }, mean) => {
                 Query::Gather(GatherBatch { rows, keys, values: GlobalMut::null() }, mean)
             }
+            Self::Aggregate(batch) => Query::Aggregate(batch),
         }
     }
 }

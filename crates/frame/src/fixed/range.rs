@@ -195,7 +195,11 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.locate_into(self.bounds(starts, ends)?, None, counts)
     }
 
-    fn bounds<'b>(&'b self, starts: &'b Buffer<I::Key>, ends: &'b Buffer<I::Key>) -> Result<Bounds<'b, I::Key>> {
+    pub(super) fn bounds<'b>(
+        &'b self,
+        starts: &'b Buffer<I::Key>,
+        ends: &'b Buffer<I::Key>,
+    ) -> Result<Bounds<'b, I::Key>> {
         check_bounds(starts.len(), ends.len())?;
         let QueryOptions { limit, limits, .. } = self.options;
         Ok(Bounds { count: starts.len(), starts, ends, limits, limit })
@@ -222,7 +226,7 @@ impl<I: FixedIndex> OnStream<'_, I> {
         self.locate(Bounds { count, starts, ends, limits: None, limit: u64::MAX }, scratch)
     }
 
-    fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {
+    pub(super) fn locate(&self, bounds: Bounds<'_, I::Key>, scratch: &mut RangeScratch) -> Result<()> {
         self.locate_into(bounds, Some(&mut scratch.cursors), &mut scratch.counts)
     }
 

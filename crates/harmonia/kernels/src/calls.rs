@@ -12,8 +12,8 @@ use crate::update::{
     MarkEffectsArgs, Move, Place, Plan, PlanArgs, RebuildArgs,
 };
 use crate::{
-    Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs, Rank, RankArgs, Scatter,
-    ScatterArgs,
+    Aggregate, AggregateArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, Neighbor, NeighborArgs, Range, RangeArgs,
+    Rank, RankArgs, Scatter, ScatterArgs,
 };
 #[cfg(feature = "papers")]
 use crate::{GetConstant, GetConstantArgs};
@@ -64,6 +64,18 @@ macro_rules! by_fanout {
         pub fn range<K: Word, V: Word>(fanout: u32, args: &RangeArgs<K>) -> Call<'_> {
             Call::new(match fanout {
                 $(#[cfg($on)] $fanout => entry_by_words!(K, V => Range<K, V, true, $fanout, $rank_g, $rank_q>),)*
+                _ => missing(fanout),
+            }, args)
+        }
+        /// The kernel that aggregates ranges, with 8 lanes, or their parts, with 32.
+        pub fn aggregate<K: Word, V: Word>(fanout: u32, group: u32, args: &AggregateArgs<K>) -> Call<'_> {
+            Call::new(match (fanout, group) {
+                $(
+                    #[cfg($on)]
+                    ($fanout, 8) => entry_by_words!(K, V => Aggregate<K, V, $fanout, 8>),
+                    #[cfg($on)]
+                    ($fanout, 32) => entry_by_words!(K, V => Aggregate<K, V, $fanout, 32>),
+                )*
                 _ => missing(fanout),
             }, args)
         }

@@ -6,7 +6,7 @@
 #[cfg(any(target_os = "cuda", feature = "papers"))]
 use crate::GetConstant;
 use crate::update::{ApplyLeaves, Locate};
-use crate::{Gather, Get, GetSorted, Neighbor, Range, Rank};
+use crate::{Aggregate, Gather, Get, GetSorted, Neighbor, Range, Rank};
 
 /// The tuning of the instances, as data: for each fanout, where it is compiled, the lanes `G` per query and queries `Q` in
 /// flight of the look-ups, widest group last, and the pair of the rank, neighbour and range kernels.
@@ -83,6 +83,10 @@ macro_rules! instances {
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __locate>], [<harmonia_ $k _ $v _f $fanout>], Locate<$k, $v, $fanout, $rank_g, $rank_q>);
                     #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __apply_leaves>], [<harmonia_ $k _ $v _f $fanout>], ApplyLeaves<$k, $v, $fanout, { leaf_lanes($fanout) }, { $fanout / leaf_lanes($fanout) as usize }>);
+                    #[cfg($on)]
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __aggregate_g8>], [<harmonia_ $k _ $v _f $fanout>], Aggregate<$k, $v, $fanout, 8>);
+                    #[cfg($on)]
+                    lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __aggregate_g32>], [<harmonia_ $k _ $v _f $fanout>], Aggregate<$k, $v, $fanout, 32>);
                     #[cfg($on)]
                     lanetree_simt::instance!([<harmonia_ $k _ $v _f $fanout __gather_g8>], [<harmonia_ $k _ $v _f $fanout>], Gather<$k, $v, $fanout, 8>);
                     #[cfg($on)]

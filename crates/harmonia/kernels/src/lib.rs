@@ -36,7 +36,7 @@ pub use constant::{GetConstant, GetConstantArgs, TOP};
 pub use get::{Get, GetArgs};
 pub use instances::{GATHER_WIDTHS, group_widths, is_compiled, leaf_lanes, queries_in_flight};
 pub use neighbor::{Neighbor, NeighborArgs};
-pub use range::{Gather, GatherArgs, Range, RangeArgs};
+pub use range::{Aggregate, AggregateArgs, Gather, GatherArgs, Range, RangeArgs};
 pub use rank::{Rank, RankArgs};
 pub use scatter::{SCATTERED, Scatter, ScatterArgs};
 pub use sorted::{GetSorted, SORTED_TILE};

@@ -5,7 +5,8 @@ use crate::layout::{leaf_offset, leaf_values_offset};
 use crate::tree::{Side, TreeRef, launch_bounds, locate, search_word, tile_start};
 use core::marker::PhantomData;
 use lanetree_simt::{
-    FULL_MASK, GatherBatch, Hint, Kernel, KeyWord, LaunchBounds, LocateBatch, QueryArgs, Simt, WARP, Word,
+    AggregateBatch, FULL_MASK, GatherBatch, Hint, Kernel, KeyWord, LaunchBounds, LocateBatch, QueryArgs, Simt, WARP,
+    Word,
 };
 
 /// Arguments of [`Range`].
@@ -88,26 +89,7 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Gather<K, V, F, G>
         // SAFETY: the rows' pairs are in the tree, whose cursors and counts these are, and the outputs have the window.
         unsafe {
             let part = args.rows.of_group(simt, simt.global_index() / u64::from(G));
-            let (mut leaf, mut slot) = (part.cursor.high(), part.cursor.low());
-            if part.skip > 0 {
-                (leaf, slot) = tree.advance(simt, leaf, slot, part.skip);
-            }
-            slot += simt.lane() % G;
-            let mut at = part.at + u64::from(simt.lane() % G);
-            let leaf_len = |leaf: u32| {
-                if tree.ranks.is_null() {
-                    return tree.per_leaf;
-                }
-                let (first, next) = tree.leaf_ranks(simt, leaf);
-                (next - first) as u32
-            };
-            let mut len = if at < part.end { leaf_len(leaf) } else { 0 };
-            while at < part.end {
-                while slot >= len {
-                    slot -= len;
-                    leaf += 1;
-                    len = leaf_len(leaf);
-                }
+            walk::<S, K, G>(simt, tree, (part.cursor, part.skip), (part.at, part.end), |at, leaf, slot| {
                 let key_at = tree.leaves.byte_add(leaf_offset::<K, V>(F, leaf)).cast::<K>();
                 let value_at = tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
                 let key = simt.load(key_at, u64::from(slot), Hint::ReadOnly).xor(tree.flip);
@@ -116,9 +98,76 @@ impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Gather<K, V, F, G>
                     simt.store(args.keys, at, key, Hint::Streaming);
                 }
                 simt.store(args.values, at, value, Hint::Streaming);
-                slot += G;
-                at += u64::from(G);
+            });
+        }
+    }
+}
+
+/// Per thread, with `G` lanes per range, which agree on it. Calls `each` for the lane's share of the pairs that follow a cursor and the
+/// pairs to skip, with the pair's place among those from `at` to `end`, its leaf and its slot; for none if these are equal.
+///
+/// # Safety
+/// The tree has `end - at` pairs there.
+#[inline(always)]
+unsafe fn walk<S: Simt, K: Word, const G: u32>(
+    simt: S,
+    tree: &TreeRef<K>,
+    (cursor, skip): (u64, u64),
+    (begin, end): (u64, u64),
+    mut each: impl FnMut(u64, u32, u32),
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (mut leaf, mut slot) = (cursor.high(), cursor.low());
+        if skip > 0 {
+            (leaf, slot) = tree.advance(simt, leaf, slot, skip);
+        }
+        slot += simt.lane() % G;
+        let mut at = begin + u64::from(simt.lane() % G);
+        let leaf_len = |leaf: u32| {
+            if tree.ranks.is_null() {
+                return tree.per_leaf;
             }
+            let (first, next) = tree.leaf_ranks(simt, leaf);
+            (next - first) as u32
+        };
+        let mut len = if at < end { leaf_len(leaf) } else { 0 };
+        while at < end {
+            while slot >= len {
+                slot -= len;
+                leaf += 1;
+                len = leaf_len(leaf);
+            }
+            each(at, leaf, slot);
+            slot += G;
+            at += u64::from(G);
+        }
+    }
+}
+
+/// Arguments of [`Aggregate`].
+pub type AggregateArgs<K> = QueryArgs<TreeRef<K>, AggregateBatch>;
+
+/// Aggregates the values of a batch of ranges: `G` lanes per range or part; any block of whole warps.
+#[derive(Debug)]
+pub struct Aggregate<K, V, const F: u32, const G: u32>(PhantomData<(K, V)>);
+
+impl<K: Word, V: Word, const F: u32, const G: u32> Kernel for Aggregate<K, V, F, G> {
+    type Args = AggregateArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the ranges' pairs are in the tree, whose cursors and counts these are.
+        unsafe {
+            args.run::<S, G>(simt, |part| {
+                let mut sum = args.fold.start();
+                walk::<S, K, G>(simt, &args.tree, (part.cursor, part.skip), (0, part.len), |_, leaf, slot| {
+                    let value_at = args.tree.leaves.byte_add(leaf_values_offset::<K, V>(F, leaf)).cast::<V>();
+                    let value = simt.load(value_at, u64::from(slot), Hint::ReadOnly);
+                    sum = args.fold.combine(sum, args.fold.of(value));
+                });
+                sum
+            });
         }
     }
 }

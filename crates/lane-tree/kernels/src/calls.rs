@@ -2,12 +2,12 @@
 //! by which it is loaded ahead.
 
 use crate::{
-    CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends, EndsArgs, Gather,
-    GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes, ListNodesArgs,
-    Locate, LocateArgs, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs,
-    PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs,
-    ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines,
-    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends,
+    EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
+    ListNodesArgs, Locate, LocateArgs, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan,
+    ScanArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write,
+    WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -205,4 +205,14 @@ pub const fn list_divided_entry() -> &'static Entry {
 /// The kernel that lists split nodes.
 pub fn list_divided(args: &ListDividedArgs) -> Call<'_> {
     Call::new(list_divided_entry(), args)
+}
+
+/// The kernel that aggregates ranges, with 8 lanes per range. Nobody asks it of a set.
+pub fn aggregate_narrow<K: KeyWord, V: Word>(args: &AggregateArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => Aggregate<K, V, 8>), args)
+}
+
+/// The kernel that aggregates parts of ranges, with a warp per part.
+pub fn aggregate_wide<K: KeyWord, V: Word>(args: &AggregateArgs<K>) -> Call<'_> {
+    Call::new(entry_by_words!(K: KeyWord, V => Aggregate<K, V, 32>), args)
 }

@@ -2,9 +2,9 @@
 //! values have one for all values with which buckets are alike.
 
 use crate::{
-    CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes, Locate,
-    MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide, Search,
-    SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Aggregate, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes,
+    Locate, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide,
+    Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -105,4 +105,21 @@ slots! {
     u64, u64, lane_tree_u64_pairs;
     u64, (), lane_tree_u64_set;
     u128, u64, lane_tree_u128;
+}
+
+macro_rules! of_values {
+    ($($k:ident, $v:ident;)*) => {
+        pastey::paste! {$(
+            instance!([<lane_tree_ $k _ $v __aggregate_g8>], [<lane_tree_ $k _ $v>], Aggregate<$k, $v, 8>);
+            instance!([<lane_tree_ $k _ $v __aggregate_g32>], [<lane_tree_ $k _ $v>], Aggregate<$k, $v, 32>);
+        )*}
+    };
+}
+of_values! {
+    u32, u32;
+    u32, u64;
+    u64, u32;
+    u64, u64;
+    u128, u32;
+    u128, u64;
 }

@@ -41,7 +41,9 @@ pub use queries::{
     Get, GetArgs, Neighbor, NeighborArgs, Rank, RankArgs, found_bytes, found_pair_bytes, ordered_threads, query_shared,
     query_threads,
 };
-pub use range::{CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs};
+pub use range::{
+    Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, GATHER_WIDTHS, Gather, GatherArgs, Locate, LocateArgs,
+};
 pub use scan::{Scan, ScanArgs, is_short_scan};
 pub use scan_wide::{ScanWide, scan_wide_threads};
 pub use search::{TABLE_BYTES, TreeRef};

@@ -10,8 +10,8 @@ use crate::walk::Walk;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    AllPairs, FULL_MASK, GatherBatch, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, LocateBatch, QueryArgs, Simt,
-    WARP, unroll,
+    AggregateBatch, AllPairs, FULL_MASK, GatherBatch, GlobalMut, Hint, Kernel, KeyWord, LaunchBounds, LocateBatch,
+    QueryArgs, Simt, WARP, Word, unroll,
 };
 
 /// Arguments of [`Locate`].
@@ -170,6 +170,34 @@ impl<K: KeyWord, V: Value, const G: u32> Kernel for Gather<K, V, G> {
     }
 }
 
+/// Arguments of [`Aggregate`].
+pub type AggregateArgs<K> = QueryArgs<TreeRef<K>, AggregateBatch>;
+
+/// Aggregates the values of a batch of ranges: `G` lanes per range or part read 16 bytes each; any block of whole warps.
+#[derive(Debug)]
+pub struct Aggregate<K, V, const G: u32>(PhantomData<(K, V)>);
+
+impl<K: KeyWord, V: Word, const G: u32> Kernel for Aggregate<K, V, G> {
+    type Args = AggregateArgs<K>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        // SAFETY: the ranges' pairs are in the tree, whose cursors and counts these are.
+        unsafe {
+            args.run::<S, G>(simt, |part| {
+                let (mut cursor, mut sum) = (part.cursor, args.fold.start());
+                if part.skip > 0 {
+                    cursor = advance::<S, K, V>(simt, &args.tree, cursor, part.skip);
+                }
+                walk::<S, K, V, G>(simt, &args.tree, cursor, (0, part.len), |_, _, value| {
+                    sum = args.fold.combine(sum, args.fold.of(value));
+                });
+                sum
+            });
+        }
+    }
+}
+
 /// Per thread. The cursor that many pairs further on.
 ///
 /// # Safety
@@ -231,8 +259,32 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
     simt: S,
     tree: &TreeRef<K>,
     cursor: u64,
-    (mut at, end): (u64, u64),
+    places: (u64, u64),
     (to_keys, to_values): (GlobalMut<K>, GlobalMut<V>),
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        walk::<S, K, V, G>(simt, tree, cursor, places, |to, key, value| {
+            if !to_keys.is_null() {
+                simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
+            }
+            values::store(simt, to_values, to, value, Hint::Streaming);
+        });
+    }
+}
+
+/// Warp collective (all lanes), with `G` lanes per range, which agree on it. Calls `each` for the pairs from a cursor on, in the lane
+/// that has it, with the pair's place among those from `at` to `end`; for none if these are equal.
+///
+/// # Safety
+/// The tree has `end - at` pairs from the cursor on.
+#[inline(always)]
+unsafe fn walk<S: Simt, K: KeyWord, V: Value, const G: u32>(
+    simt: S,
+    tree: &TreeRef<K>,
+    cursor: u64,
+    (mut at, end): (u64, u64),
+    mut each: impl FnMut(u64, K, V),
 ) {
     let (within, leader) = (simt.lane() % G, simt.lane() / G * G);
     let lanes = if G == WARP { FULL_MASK } else { ((1 << G) - 1) << leader };
@@ -310,11 +362,7 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value, const G: u32>(
                 place += u32::from(new[i]);
                 if new[i] && to < end {
                     let (line, slot) = (here / u64::from(CHUNKS), here % u64::from(CHUNKS));
-                    let value = tree.value(simt, line as u32, slot as u32, value);
-                    if !to_keys.is_null() {
-                        simt.store(to_keys, to, key.xor(tree.flip), Hint::Streaming);
-                    }
-                    values::store(simt, to_values, to, value, Hint::Streaming);
+                    each(to, key, tree.value(simt, line as u32, slot as u32, value));
                 }
             }
             at += u64::from(count);
