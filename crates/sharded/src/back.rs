@@ -1,19 +1,19 @@
-//! The way back of results into a batch's order.
+//! Putting results into a batch's order.
 
 use crate::slots::{Column, read};
 use lanetree_frame::{KeyWord, Result, Stream, launch};
 use lanetree_kernels_sharded::{BackArgs, THREADS, TILE, calls};
 use lanetree_simt::{Global, GlobalMut};
 
-/// The way back of a piece's results.
+/// A piece's results, in buckets.
 pub(crate) struct Back<'a> {
     pub(crate) stream: &'a Stream,
     /// The place of each query.
     pub(crate) places: Global<u32>,
     pub(crate) count: usize,
-    pub(crate) near: usize,
-    pub(crate) near_hits: Global<u32>,
-    pub(crate) far_hits: Global<u32>,
+    pub(crate) remote: usize,
+    pub(crate) local_hits: Global<u32>,
+    pub(crate) remote_hits: Global<u32>,
 }
 
 impl Back<'_> {
@@ -23,7 +23,7 @@ impl Back<'_> {
     /// The columns have the results, and there is room for them.
     pub(crate) unsafe fn column<W: KeyWord>(
         &self,
-        (near, far): (&Column, &Column),
+        (local, remote): (&Column, &Column),
         plus: Global<W>,
         (others, have_others): (Global<W>, [u32; 2]),
         (out, out_hits): (GlobalMut<W>, GlobalMut<u32>),
@@ -32,16 +32,16 @@ impl Back<'_> {
         let args = BackArgs {
             places: self.places,
             count: self.count as u64,
-            near_results: read(near, self.stream, 0)?,
-            far_results: read(far, self.stream, 0)?,
-            near_hits: self.near_hits,
-            far_hits: self.far_hits,
+            local_results: read(local, self.stream, 0)?,
+            remote_results: read(remote, self.stream, 0)?,
+            local_hits: self.local_hits,
+            remote_hits: self.remote_hits,
             plus,
             others,
             out,
             out_hits,
             have_others,
-            near: self.near as u32,
+            remote: self.remote as u32,
             has_hits_alone: has_hits_alone.into(),
         };
         // SAFETY: the caller's contract.

@@ -41,14 +41,14 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             return Ok(None);
         }
         let results = Results { arrays: [I::Value::BYTES, K::Bits::BYTES], bits: 1 };
-        let beside = self.beside(upper)?;
+        let fallbacks = self.fallbacks(upper)?;
         let question = |out: &Addresses| Question::Neighbor {
             keys: out.arrays[1].cast(),
             values: out.arrays[0].cast(),
             hits: out.hits,
             miss: I::Value::MIN,
             upper,
-            beside: &beside,
+            fallbacks: &fallbacks,
         };
         self.stage(keys, None, results, question, |piece, out| {
             let (values, keys) = (piece.array::<I::Value>(0), piece.array::<K>(1));
@@ -70,13 +70,13 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     ) -> Result<Option<Vec<T>>> {
         let Some(shards) = self.routed()?.filter(|_| keys.len() >= self.divided_there) else { return Ok(None) };
         let mut found = filled(none, keys.len())?;
-        let ways = &self.ways().0;
-        let length = keys.len().div_ceil(ways.len()).max(1);
+        let all = &self.host_staging().0;
+        let length = keys.len().div_ceil(all.len()).max(1);
         let parts = keys.par_chunks(length).zip(found.par_chunks_mut(length)).enumerate();
         parts.try_for_each(|(number, (keys, found))| {
-            let way = &ways[number];
+            let of_device = &all[number];
             let route = Route {
-                device: &way.device,
+                device: &of_device.device,
                 results,
                 scratch: 0,
                 reads_once: false,
@@ -87,7 +87,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
                 },
                 collect: &collect,
             };
-            way.staging.send(keys, found, &route)
+            of_device.staging.send(keys, found, &route)
         })?;
         Ok(Some(found))
     }
@@ -116,8 +116,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         // Nobody else uses the results any more, nor writes the keys.
         let count = keys[..].len();
         let _ = (values.first_mut(), hits.as_mut().map(|hits| hits.first_mut().is_some()));
-        let (ways, values, hits) = (&self.ways().0, &*values, hits.as_deref());
-        let parts = ways.len() * PINNED_THREADS;
+        let (all, values, hits) = (&self.host_staging().0, &*values, hits.as_deref());
+        let parts = all.len() * PINNED_THREADS;
         let part = |number: usize| {
             (number * count / parts / 32 * 32)..match number + 1 {
                 next if next == parts => count,
@@ -125,7 +125,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             }
         };
         (0..parts).into_par_iter().try_for_each(|number| {
-            let (way, range) = (&ways[number / PINNED_THREADS], part(number));
+            let (of_device, range) = (&all[number / PINNED_THREADS], part(number));
             if range.is_empty() {
                 return Ok(());
             }
@@ -133,12 +133,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             // has returned, before the caller has the buffers back.
             let (keys, mut values, mut hits) = unsafe {
                 let words = range.start / 32..range.end.div_ceil(32);
-                let hits = hits.map(|hits| hits.part_for(&way.device, words)).transpose()?;
-                (keys.part_for(&way.device, range.clone())?, values.part_for(&way.device, range)?, hits)
+                let hits = hits.map(|hits| hits.part_for(&of_device.device, words)).transpose()?;
+                (keys.part_for(&of_device.device, range.clone())?, values.part_for(&of_device.device, range)?, hits)
             };
             let batch =
                 PinnedBatch { queries: &keys, width: 1, values: &mut values, hits: hits.as_mut(), finds_keys: false };
-            way.pinned.send(&way.device, batch, &|stream, piece| {
+            of_device.pinned.send(&of_device.device, batch, &|stream, piece| {
                 let at = piece.queries.cast();
                 let queries = Queries { at, count: piece.count, is_sorted: false, is_spread: false };
                 let question = Question::Get { values: piece.values, hits: piece.hits, miss };

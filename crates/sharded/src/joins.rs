@@ -103,17 +103,17 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         if count == 0 {
             return Ok(());
         }
-        self.index.rooms().lend(stream, |room| {
+        self.index.scratch().lend(stream, |scratch| {
             if searches.len() > 1 {
-                room.reserve_found(count)?;
+                scratch.reserve_found(count)?;
             }
             for (number, &(side, near)) in searches.iter().enumerate() {
                 let sought = if near.is_on() && near.flags & Near::<K::Bits>::STRICT != 0 {
-                    room.reserve_sought(count)?;
+                    scratch.reserve_sought(count)?;
                     let args = SoughtArgs {
                         queries: queries.read_on(stream)?.cast::<K::Bits>(),
                         count: count as u64,
-                        sought: room.sought.write_on(stream)?.cast(),
+                        sought: scratch.sought.write_on(stream)?.cast(),
                         near,
                         flip: K::FLIP,
                         is_below: u32::from(side == Side::Upper),
@@ -121,7 +121,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
                     };
                     // SAFETY: there are as many of both, and they are for this stream.
                     unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::sought(&args))? };
-                    &room.sought
+                    &scratch.sought
                 } else {
                     queries
                 };
@@ -131,16 +131,16 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
                         continue;
                     }
                 } else {
-                    let found = (&mut room.keys, &mut room.values, Some(&mut room.hits));
+                    let found = (&mut scratch.keys, &mut scratch.values, Some(&mut scratch.hits));
                     self.neighbors((count, sought), side, miss, found)?;
                 }
                 let is_first = number == 0;
                 let args = JudgeArgs {
                     queries: queries.read_on(stream)?.cast::<K::Bits>(),
                     count: count as u64,
-                    found_keys: if is_first { keys.read_on(stream)? } else { room.keys.read_on(stream)? }.cast(),
-                    found_values: if is_first { values.read_on(stream)? } else { room.values.read_on(stream)? },
-                    found_hits: if is_first { hits.read_on(stream)? } else { room.hits.read_on(stream)? },
+                    found_keys: if is_first { keys.read_on(stream)? } else { scratch.keys.read_on(stream)? }.cast(),
+                    found_values: if is_first { values.read_on(stream)? } else { scratch.values.read_on(stream)? },
+                    found_hits: if is_first { hits.read_on(stream)? } else { scratch.hits.read_on(stream)? },
                     keys: keys.write_on(stream)?.cast(),
                     values: values.write_on(stream)?,
                     hits: hits.write_on(stream)?,
@@ -259,10 +259,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         (keys, values, hits): (&mut Buffer<K>, &mut Buffer<I::Value>, Option<&mut Buffer<u32>>),
     ) -> Result<()> {
         let upper = side == Side::Upper;
-        let beside = self.index.beside(upper)?;
+        let fallbacks = self.index.fallbacks(upper)?;
         let keys = keys.write_on_from_peers(self.stream)?.cast();
         let (values, hits) = (values.write_on_from_peers(self.stream)?, self.mask(hits)?);
-        let question = Question::Neighbor { keys, values, hits, miss, upper, beside: &beside };
+        let question = Question::Neighbor { keys, values, hits, miss, upper, fallbacks: &fallbacks };
         self.run(count, queries, &question)
     }
 
@@ -386,9 +386,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
             return self.rows(count, bounds, false, probes, ranges, out);
         }
         // Null probes get a limit of no pairs.
-        self.index.rooms().lend(stream, |room| {
+        self.index.scratch().lend(stream, |scratch| {
             let (limits, ..) = ranges.parts_mut();
-            limits.copy_from_buffer(stream, 0, room.unlimited(count)?, 0..count)?;
+            limits.copy_from_buffer(stream, 0, scratch.unlimited(count)?, 0..count)?;
             settle(stream, valid, count, Settled { counts: limits, is_left: false, cursors: None, hits: None })
         })?;
         self.rows(count, bounds, true, probes, ranges, out)

@@ -10,6 +10,7 @@ mod back;
 mod combinations;
 mod group;
 mod host;
+mod host_staging;
 mod joins;
 #[cfg(feature = "lane-tree")]
 mod keys_only;
@@ -25,9 +26,9 @@ mod question;
 mod range_router;
 mod ranges;
 mod replicated;
-mod rooms;
 mod route;
 mod router;
+mod scratch;
 #[cfg(feature = "lane-tree")]
 mod set;
 mod sharded;
@@ -35,7 +36,6 @@ mod slots;
 mod splitters;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 #[cfg(feature = "lane-tree")]
 pub use apply_on::ShardedUpdateScratch;

@@ -207,10 +207,10 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
             }
             return put_hits(hits, &found);
         }
-        let beside = self.index.beside(upper)?;
+        let fallbacks = self.index.fallbacks(upper)?;
         let keys = keys.write_on_from_peers(self.stream)?.cast();
         let (values, hits) = (values.write_on_from_peers(self.stream)?, self.mask(hits)?);
-        self.run(count, queries, &Question::Neighbor { keys, values, hits, miss, upper, beside: &beside })
+        self.run(count, queries, &Question::Neighbor { keys, values, hits, miss, upper, fallbacks: &fallbacks })
     }
 
     /// Finds the pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in ascending order of their keys, whatever shards

@@ -234,12 +234,12 @@ impl<K: AnyKey> SetOnDevices<'_, K> {
             }
             return put_hits(hits, &found);
         }
-        let beside = self.set.beside(upper)?;
+        let fallbacks = self.set.fallbacks(upper)?;
         let keys = keys.write_on_from_peers(self.stream)?.cast();
         let hits = hits.map_or(Ok(GlobalMut::null()), |hits| hits.write_on_from_peers(self.stream))?;
         self.run(
             queries,
-            &Question::Neighbor { keys, values: GlobalMut::null(), hits, miss: 0, upper, beside: &beside },
+            &Question::Neighbor { keys, values: GlobalMut::null(), hits, miss: 0, upper, fallbacks: &fallbacks },
         )
     }
 

@@ -125,13 +125,13 @@ impl<K: AnyKey, I: Send + Sync> Parts<K, I> {
         &self,
         keys: &[K],
         neighbor: impl Fn(&I, &[K]) -> Result<Vec<Option<T>>> + Sync,
-        beside: impl Fn(&[I], usize) -> Result<Option<T>> + Sync,
+        fallbacks: impl Fn(&[I], usize) -> Result<Option<T>> + Sync,
     ) -> Result<Vec<Option<T>>> {
         self.answer(keys, |shard, shards, keys| {
             let mut found = neighbor(&shards[shard], keys)?;
             if found.par_iter().any(Option::is_none) {
-                let beside = beside(shards, shard)?;
-                found.par_iter_mut().for_each(|pair| *pair = pair.or(beside));
+                let fallbacks = fallbacks(shards, shard)?;
+                found.par_iter_mut().for_each(|pair| *pair = pair.or(fallbacks));
             }
             Ok(found)
         })
@@ -161,7 +161,7 @@ impl<T: Copy> Ends<T> {
     ///
     /// # Errors
     /// Those of `ask`, which is called the first time after a change.
-    pub(crate) fn beside(&self, upper: bool, ask: impl FnOnce() -> Result<AllEnds<T>>) -> Result<Vec<Option<T>>> {
+    pub(crate) fn fallbacks(&self, upper: bool, ask: impl FnOnce() -> Result<AllEnds<T>>) -> Result<Vec<Option<T>>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ends = match known {
             Some(ends) => ends,

@@ -51,7 +51,7 @@ pub(crate) enum Question<'a, K: AnyKey, V> {
         miss: V,
         upper: bool,
         /// The pair that a shard's queries find where the shard has none.
-        beside: &'a [Option<(K, V)>],
+        fallbacks: &'a [Option<(K, V)>],
     },
 }
 
@@ -94,10 +94,10 @@ impl<K: AnyKey, V: Word> Question<'_, K, V> {
             Self::Get { miss, .. } => Self::Get { values: write(column, stream, first)?, hits, miss },
             Self::Contains { .. } => Self::Contains { hits },
             Self::Rank { upper, before, .. } => Self::Rank { ranks: write(column, stream, first)?, upper, before },
-            Self::Neighbor { values, miss, upper, beside, .. } => {
+            Self::Neighbor { values, miss, upper, fallbacks, .. } => {
                 let keys = write(second, stream, first)?;
                 let values = if values.is_null() { values } else { write(column, stream, first)? };
-                Self::Neighbor { keys, values, hits, miss, upper, beside }
+                Self::Neighbor { keys, values, hits, miss, upper, fallbacks }
             }
         })
     }

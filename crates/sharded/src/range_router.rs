@@ -77,7 +77,7 @@ pub(crate) struct Probes<'a> {
 }
 
 /// Memory and streams of batches of ranges, kept for the next ones.
-pub(crate) struct RangeRouter<K>(Mutex<Vec<Lane<K>>>);
+pub(crate) struct RangeRouter<K>(Mutex<Vec<DeviceScratch<K>>>);
 
 impl<K> Default for RangeRouter<K> {
     fn default() -> Self {
@@ -86,7 +86,7 @@ impl<K> Default for RangeRouter<K> {
 }
 
 /// What batches on one device use.
-struct Lane<K> {
+struct DeviceScratch<K> {
     home: Device,
     /// A stream of the batch's device, for copies to others.
     feed: Stream,
@@ -198,26 +198,26 @@ impl<K: AnyKey> RangeRouter<K> {
             };
         }
         let (devices, numbers) = numbered(home, shards);
-        let mut lane = match self.take(home) {
-            Some(lane) => lane,
-            None => Lane::new(home, &devices, shards)?,
+        let mut scratch = match self.take(home) {
+            Some(scratch) => scratch,
+            None => DeviceScratch::new(home, &devices, shards)?,
         };
-        let done = lane.run(shards, &numbers, stream, bounds, wanted);
+        let done = scratch.run(shards, &numbers, stream, bounds, wanted);
         if done.is_err() {
-            lane.quiesce();
+            scratch.quiesce();
         }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         done
     }
 
-    fn take(&self, home: &Device) -> Option<Lane<K>> {
-        let mut lanes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = lanes.iter().position(|lane| lane.home == *home)?;
-        Some(lanes.swap_remove(at))
+    fn take(&self, home: &Device) -> Option<DeviceScratch<K>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().position(|scratch| scratch.home == *home)?;
+        Some(kept.swap_remove(at))
     }
 }
 
-impl<K: AnyKey> Lane<K> {
+impl<K: AnyKey> DeviceScratch<K> {
     fn new<V: Word>(home: &Device, devices: &[Device], shards: &[Shard<'_, K, V>]) -> Result<Self> {
         let rows = |shard: &Shard<'_, K, V>| {
             Ok(Rows {
@@ -338,9 +338,9 @@ impl<K: AnyKey> Lane<K> {
 
     /// Sends the bounds to all other devices.
     fn send_bounds(&mut self, stream: &Stream, bounds: &Bounds<'_, K>) -> Result<()> {
-        let given = self.home.event()?;
-        given.record(stream)?;
-        self.feed.wait(&given)?;
+        let submitted = self.home.event()?;
+        submitted.record(stream)?;
+        self.feed.wait(&submitted)?;
         let count = bounds.count;
         for (number, there) in self.there.iter_mut().enumerate() {
             if bounds.ends.is_none() && there.most.len() < count {

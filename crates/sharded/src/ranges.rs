@@ -30,7 +30,7 @@ impl<K: AnyKey> Beyond<K> {
     }
 }
 
-/// The batch's way to the shards in which its ranges begin, and the ranges that go on in others, in the batch's order.
+/// How the batch is divided among the shards in which its ranges begin, and the ranges that go on in others, in the batch's order.
 struct Plan<K> {
     route: Route,
     beyond: Vec<Beyond<K>>,

@@ -1,4 +1,4 @@
-//! Which shard answers which element of a batch, and the way there and back.
+//! Which shard answers which element of a batch: dividing a batch, and putting results into its order.
 
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -18,7 +18,7 @@ pub(crate) fn shard_of<K: Ord>(splitters: &[K], key: &K) -> usize {
     splitters.partition_point(|splitter| splitter <= key)
 }
 
-/// The way of a batch to the shards and back. Elements of one shard keep their order, so both ways follow one counter per shard,
+/// How a batch is divided among the shards, and its results put back. Elements of one shard keep their order, so both directions follow one counter per shard,
 /// and no element needs its position stored.
 #[derive(Debug)]
 pub(crate) struct Route {
@@ -26,11 +26,11 @@ pub(crate) struct Route {
     sizes: Vec<usize>,
     /// Elements of all of them.
     len: usize,
-    way: Way,
+    arrangement: Arrangement,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Arrangement {
     /// Each shard's part is a piece of the batch, in the order of the shards: the batch is sorted, or of one shard.
     Cut,
     Scattered {
@@ -42,7 +42,7 @@ enum Way {
 }
 
 impl Route {
-    /// The way of `len` elements, by their keys.
+    /// Divides `len` elements, by their keys.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for it.
@@ -53,7 +53,7 @@ impl Route {
             let mut ends: Vec<usize> = splitters.iter().map(|splitter| first(len, |at| key(at) >= *splitter)).collect();
             ends.push(len);
             let sizes = ends.iter().scan(0, |before, &end| Some(end - core::mem::replace(before, end))).collect();
-            return Ok(Self { sizes, len, way: Way::Cut });
+            return Ok(Self { sizes, len, arrangement: Arrangement::Cut });
         }
         let shard = |at| shard_of(splitters, &key(at)) as u8;
         let shards = (0..len).into_par_iter().with_min_len(BLOCK).map(shard).try_collect()?;
@@ -69,13 +69,14 @@ impl Route {
                 *size += core::mem::replace(start, *size);
             }
         }
-        let way = if sizes.contains(&len) { Way::Cut } else { Way::Scattered { shards, starts } };
-        Ok(Self { sizes, len, way })
+        let arrangement =
+            if sizes.contains(&len) { Arrangement::Cut } else { Arrangement::Scattered { shards, starts } };
+        Ok(Self { sizes, len, arrangement })
     }
 
-    /// The way of a batch that is its shards' parts, one after another.
+    /// A batch that is its shards' parts, one after another.
     pub(crate) fn of_parts(sizes: Vec<usize>) -> Self {
-        Self { len: sizes.iter().sum(), sizes, way: Way::Cut }
+        Self { len: sizes.iter().sum(), sizes, arrangement: Arrangement::Cut }
     }
 
     /// The blocks that tasks take.
@@ -89,8 +90,8 @@ impl Route {
 
     /// Calls a function with each element of a block: its place in the batch, its shard, and its place in that shard's part.
     pub(crate) fn each(&self, block: Range<usize>, mut each: impl FnMut(usize, usize, usize)) {
-        match &self.way {
-            Way::Cut => {
+        match &self.arrangement {
+            Arrangement::Cut => {
                 let mut before = 0;
                 for (shard, size) in self.sizes.iter().enumerate() {
                     let piece = block.start.max(before)..block.end.min(before + size);
@@ -98,7 +99,7 @@ impl Route {
                     before += size;
                 }
             }
-            Way::Scattered { shards, starts } => {
+            Arrangement::Scattered { shards, starts } => {
                 let mut next = starts[block.start / BLOCK];
                 for at in block {
                     let next = &mut next[usize::from(shards[at])];
@@ -115,7 +116,7 @@ impl Route {
     /// As [`Route::new`].
     pub(crate) fn split<'a, T: Copy + Send + Sync>(&self, column: &'a [T]) -> Result<Vec<Cow<'a, [T]>>> {
         assert_eq!(column.len(), self.len, "a column of the batch");
-        let Way::Scattered { shards, starts } = &self.way else {
+        let Arrangement::Scattered { shards, starts } = &self.arrangement else {
             let mut rest = column;
             let cut = |&size: &usize| {
                 let part;

@@ -325,14 +325,14 @@ impl<K: AnyKey> ShardedSet<K> {
         &mut self.router
     }
 
-    /// For each shard the key that a query finds where the shard itself has none, as [`Ends::beside`]; without a value.
+    /// For each shard the key that a query finds where the shard itself has none, as [`Ends::fallbacks`]; without a value.
     ///
     /// # Errors
     /// Those of look-ups, which it makes the first time after a change.
-    pub(crate) fn beside(&self, upper: bool) -> Result<Vec<Option<(K, u32)>>> {
+    pub(crate) fn fallbacks(&self, upper: bool) -> Result<Vec<Option<(K, u32)>>> {
         let of = |_, set: &LaneSet<K>| Ok(set.first()?.zip(set.last()?).map(|(first, last)| [first, last]));
-        let beside = self.ends.beside(upper, || self.parts.group.ask(of))?;
-        Ok(beside.into_iter().map(|key| Some((key?, 0))).collect())
+        let fallbacks = self.ends.fallbacks(upper, || self.parts.group.ask(of))?;
+        Ok(fallbacks.into_iter().map(|key| Some((key?, 0))).collect())
     }
 }
 

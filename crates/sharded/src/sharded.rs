@@ -1,14 +1,14 @@
 //! [`Sharded`]: one index over several devices.
 
 use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
+use crate::host_staging::{DIVIDED_THERE, HostStaging};
 use crate::parts::{Ends, Parts, ShardStats};
 use crate::question::{Shard, Shards};
 use crate::range_router::RangeRouter;
-use crate::rooms::Rooms;
 use crate::route::Route;
 use crate::router::Router;
+use crate::scratch::ScratchPool;
 use crate::splitters;
-use crate::ways::{DIVIDED_THERE, HostWays};
 use core::fmt;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
@@ -56,8 +56,8 @@ pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     rebuild: Arc<dyn Rebuild<I>>,
     router: Router<I::Domain, I::Value>,
     ranges: RangeRouter<I::Domain>,
-    rooms: Rooms<I::Domain, I::Value>,
-    ways: HostWays<I::Domain, I::Value>,
+    scratch: ScratchPool<I::Domain, I::Value>,
+    staging: HostStaging<I::Domain, I::Value>,
     ends: Ends<(KeyOf<I>, I::Value)>,
     /// The fewest queries of a host batch that the devices divide: the constant, but in tests.
     pub(crate) divided_there: usize,
@@ -100,10 +100,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
 
     /// Of shards that were built on these devices.
     pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Arc<dyn Rebuild<I>>, devices: &[Device]) -> Self {
-        let (router, ways) = (Router::default(), HostWays::new(devices));
+        let (router, staging) = (Router::default(), HostStaging::new(devices));
         let parts = Parts::new(group, splitters, I::len);
-        let (ranges, rooms, ends) = (RangeRouter::default(), Rooms::default(), Ends::default());
-        Self { parts, rebuild, router, ranges, rooms, ways, ends, divided_there: DIVIDED_THERE }
+        let (ranges, scratch, ends) = (RangeRouter::default(), ScratchPool::default(), Ends::default());
+        Self { parts, rebuild, router, ranges, scratch, staging, ends, divided_there: DIVIDED_THERE }
     }
 
     /// Each shard's index, in the order of their keys.
@@ -211,12 +211,12 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self.ranges
     }
 
-    pub(crate) fn rooms(&self) -> &Rooms<K, I::Value> {
-        &self.rooms
+    pub(crate) fn scratch(&self) -> &ScratchPool<K, I::Value> {
+        &self.scratch
     }
 
-    pub(crate) fn ways(&self) -> &HostWays<K, I::Value> {
-        &self.ways
+    pub(crate) fn host_staging(&self) -> &HostStaging<K, I::Value> {
+        &self.staging
     }
 
     /// The fewest queries of a batch in ordinary memory that the devices divide, not the CPU, for measurements.
@@ -225,7 +225,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &mut self.divided_there
     }
 
-    /// The most queries of a piece (a multiple of 2048), and the pieces on their way.
+    /// The most queries of a piece (a multiple of 2048), and the pieces in flight.
     #[cfg(test)]
     pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize) {
         self.router.routing = crate::router::Routing { piece, slots };
@@ -236,7 +236,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     ///
     /// # Errors
     /// Those of look-ups, which it makes the first time after a change.
-    pub(crate) fn beside(&self, upper: bool) -> Result<Neighbors<K, I::Value>> {
+    pub(crate) fn fallbacks(&self, upper: bool) -> Result<Neighbors<K, I::Value>> {
         let of = |_, shard: &I| match shard.is_empty() {
             true => Ok(None),
             false => {
@@ -244,7 +244,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
                 Ok(first.zip(last).map(|(first, last)| [first, last]))
             }
         };
-        self.ends.beside(upper, || self.parts.group.ask(of))
+        self.ends.fallbacks(upper, || self.parts.group.ask(of))
     }
 
     /// Gives each shard its part of a batch.

@@ -13,7 +13,7 @@ pub(crate) struct Layout {
     /// Where each shard's bucket begins: those of shards on that device first.
     pub(crate) starts: Vec<usize>,
     /// Where those of shards on other devices begin.
-    pub(crate) near: usize,
+    pub(crate) remote: usize,
     pub(crate) end: usize,
 }
 
@@ -21,13 +21,13 @@ impl Layout {
     /// For pieces of so many queries, and shards on devices of these numbers; the batch's is 0.
     pub(crate) fn new(piece: usize, devices: &[usize]) -> Self {
         let stride = piece.next_multiple_of(BUCKET);
-        let is_near = |shard: &usize| devices[*shard] == 0;
-        let (near, far): (Vec<_>, Vec<_>) = (0..devices.len()).partition(is_near);
+        let is_local = |shard: &usize| devices[*shard] == 0;
+        let (local, remote): (Vec<_>, Vec<_>) = (0..devices.len()).partition(is_local);
         let mut starts = vec![0; devices.len()];
-        for (place, shard) in near.iter().chain(&far).enumerate() {
+        for (place, shard) in local.iter().chain(&remote).enumerate() {
             starts[*shard] = place * stride;
         }
-        Self { starts, near: near.len() * stride, end: devices.len() * stride }
+        Self { starts, remote: local.len() * stride, end: devices.len() * stride }
     }
 }
 
@@ -46,10 +46,10 @@ pub(crate) struct Slot {
     pub(crate) staged_next: PinnedBuffer<u32>,
     pub(crate) keys: Column,
     pub(crate) places: Buffer<u32>,
-    pub(crate) near: Found,
-    pub(crate) far: Found,
+    pub(crate) local: Found,
+    pub(crate) remote: Found,
     /// The other devices', by their numbers.
-    pub(crate) abroad: Vec<Option<Abroad>>,
+    pub(crate) remote_slots: Vec<Option<RemoteSlot>>,
 }
 
 /// Results in buckets.
@@ -59,7 +59,7 @@ pub(crate) struct Found {
 }
 
 /// A piece's room on another device.
-pub(crate) struct Abroad {
+pub(crate) struct RemoteSlot {
     device: Device,
     pub(crate) stream: Stream,
     pub(crate) keys: Column,
@@ -127,40 +127,40 @@ impl Slot {
             staged_next: device.pinned(MOST_SHARDS as usize)?,
             keys: device.alloc(0)?,
             places: device.alloc(0)?,
-            near: Found::new(device)?,
-            far: Found::new(device)?,
-            abroad: Vec::new(),
+            local: Found::new(device)?,
+            remote: Found::new(device)?,
+            remote_slots: Vec::new(),
         })
     }
 
     /// Room for a number of queries on another device, and their results.
-    pub(crate) fn abroad(
+    pub(crate) fn remote_slot(
         &mut self,
         (number, device): (usize, &Device),
         len: usize,
         key: usize,
         shape: Shape,
-    ) -> Result<&mut Abroad> {
-        if self.abroad.len() <= number {
-            self.abroad.resize_with(number + 1, || None);
+    ) -> Result<&mut RemoteSlot> {
+        if self.remote_slots.len() <= number {
+            self.remote_slots.resize_with(number + 1, || None);
         }
-        let place = &mut self.abroad[number];
+        let place = &mut self.remote_slots[number];
         // Shards have moved, if it is another one.
-        if place.as_ref().is_none_or(|abroad| abroad.device != *device) {
+        if place.as_ref().is_none_or(|remote| remote.device != *device) {
             *place = None;
         }
-        let abroad = match place {
-            Some(abroad) => abroad,
-            None => place.insert(Abroad {
+        let remote = match place {
+            Some(remote) => remote,
+            None => place.insert(RemoteSlot {
                 device: device.clone(),
                 stream: device.stream()?,
                 keys: device.alloc(0)?,
                 found: Found::new(device)?,
             }),
         };
-        reserve(&mut abroad.keys, words(len, key))?;
-        abroad.found.reserve(len, shape)?;
-        Ok(abroad)
+        reserve(&mut remote.keys, words(len, key))?;
+        remote.found.reserve(len, shape)?;
+        Ok(remote)
     }
 
     /// Waits for all that it was given; errors are the next call's.
@@ -168,8 +168,8 @@ impl Slot {
         for stream in [&self.work, &self.send] {
             let _ = stream.synchronize();
         }
-        for abroad in self.abroad.iter().flatten() {
-            let _ = abroad.stream.synchronize();
+        for remote in self.remote_slots.iter().flatten() {
+            let _ = remote.stream.synchronize();
         }
     }
 }

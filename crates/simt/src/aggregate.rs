@@ -165,7 +165,7 @@ impl AggregateBatch {
     #[inline(always)]
     pub unsafe fn run<S: Simt, const G: u32>(&self, simt: S, walk: impl Fn(AggregatePart) -> u128) {
         let groups = u64::from(simt.grid_dim()) * u64::from(simt.block_dim() / G);
-        let mut group = simt.global_index() / u64::from(G);
+        let (mut group, member) = (simt.global_index() / u64::from(G), simt.lane() % G);
         // SAFETY: the caller's contract.
         unsafe {
             let len = Self::part_len(simt.load(self.offsets, self.count, Hint::ReadOnly));
@@ -183,7 +183,7 @@ impl AggregateBatch {
                     sum = self.fold.combine(sum, simt.shuffle_xor(FULL_MASK, sum, lanes));
                     lanes *= 2;
                 }
-                if simt.lane() % G == 0 && simt.opaque(part.len) > 0 {
+                if member == 0 && simt.opaque(part.len) > 0 {
                     simt.store(self.sums, 2 * part.to, sum as u64, Hint::Default);
                     simt.store(self.sums, 2 * part.to + 1, (sum >> 64) as u64, Hint::Default);
                 }

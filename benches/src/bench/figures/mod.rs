@@ -1,6 +1,7 @@
 //! The figures, and the parts of what is measured unless less is asked for: a file each. A new one is a file here, its
 //! `mod`, and a line of the list: rustfmt sees no modules that a macro makes of the list.
 
+mod aggregates;
 mod asof;
 mod build;
 pub(crate) mod ceilings;
@@ -144,6 +145,7 @@ pub(crate) static FIGURES: &[Figure] = &listed([
     joins::FIGURE,
     joins_output::EQUI,
     joins_output::RANGE,
+    aggregates::FIGURE,
     asof::FIGURE,
     asof::PINNED,
     intervals::FIGURE,

@@ -11,14 +11,14 @@ kernel_args! {
         pub places: Global<u32>,
         /// How many queries the piece has.
         pub count: u64,
-        /// The results at the places below `near`.
-        pub near_results: Global<W>,
+        /// The results at the places below `remote`.
+        pub local_results: Global<W>,
         /// The results at the others.
-        pub far_results: Global<W>,
-        /// A bit for each place below `near`: whether there is a result. Null, together with `far_hits`: there is one for each.
-        pub near_hits: Global<u32>,
+        pub remote_results: Global<W>,
+        /// A bit for each place below `remote`: whether there is a result. Null, together with `remote_hits`: there is one for each.
+        pub local_hits: Global<u32>,
         /// A bit for each of the others.
-        pub far_hits: Global<u32>,
+        pub remote_hits: Global<u32>,
         /// `[shards]`: what is added to a shard's results; null for nothing.
         pub plus: Global<W>,
         /// `[shards]`: what takes the place of results that a shard does not have; null for nothing.
@@ -29,8 +29,8 @@ kernel_args! {
         pub out_hits: GlobalMut<u32>,
         /// Which shards have one of `others`: a bit each, the first 32 and the rest.
         pub have_others: [u32; 2],
-        /// The first place of `far_results`, a multiple of 32.
-        pub near: u32,
+        /// The first place of `remote_results`, a multiple of 32.
+        pub remote: u32,
         /// Not 0: where there is no result, memory has none either, and `out` gets the smallest word.
         pub has_hits_alone: u32,
     }
@@ -56,14 +56,14 @@ impl<W: KeyWord> Kernel for Back<W> {
         });
         unroll!(ITEMS, item => {
             let (shard, at) = (place::shard(words[item]), place::of(words[item]));
-            let is_near = at < args.near;
+            let is_local = at < args.remote;
             if first + item as u64 * u64::from(THREADS) < args.count {
                 // SAFETY: a place of a query, which has a result and a bit, and a shard that there is.
                 unsafe {
-                    let (from, bits, at) = if is_near {
-                        (args.near_results, args.near_hits, at)
+                    let (from, bits, at) = if is_local {
+                        (args.local_results, args.local_hits, at)
                     } else {
-                        (args.far_results, args.far_hits, at - args.near)
+                        (args.remote_results, args.remote_hits, at - args.remote)
                     };
                     let (is_wanted, of_all) = (!args.out.is_null(), args.has_hits_alone == 0);
                     // Does not wait for the bit.

@@ -77,7 +77,7 @@ kernel_args! {
         /// Where each shard's part of the batch but the first begins, ascending: `[shards - 1]`.
         pub cuts: Global<u64>,
         /// `[shards]`: from a shard's place in the piece to that in its bucket, modulo 2^32.
-        pub ways: Global<u32>,
+        pub bucket_starts: Global<u32>,
         /// Out: the queries in their buckets, in order.
         pub keys: GlobalMut<K>,
         /// Out: `[count]`, the [place](crate::place) of each query.
@@ -110,7 +110,7 @@ impl<K: KeyWord> Kernel for Shift<K> {
                 unsafe {
                     let query = simt.load(args.queries, at, Hint::Streaming);
                     let shard = search::shard_of(simt, CUTS, args.shards - 1, args.first + at);
-                    let to = simt.load(args.ways, u64::from(shard), Hint::ReadOnly).wrapping_add(at as u32);
+                    let to = simt.load(args.bucket_starts, u64::from(shard), Hint::ReadOnly).wrapping_add(at as u32);
                     simt.store(args.keys, u64::from(to), query, Hint::Default);
                     simt.store(args.places, at, place::word(shard, to), Hint::Default);
                 }

@@ -1,20 +1,20 @@
-//! Memory of batches on their own device, kept for the next ones.
+//! Scratch memory of batches on their own device, kept for the next ones.
 
 use crate::slots::{reserve, with_spare};
 use lanetree_frame::{AnyKey, Buffer, Device, Result, Stream, Word};
 use std::sync::{Mutex, PoisonError};
 
 /// For as-of look-ups and joins of null probes; one for each batch at a time on a device.
-pub(crate) struct Rooms<K, V>(Mutex<Vec<Room<K, V>>>);
+pub(crate) struct ScratchPool<K, V>(Mutex<Vec<Scratch<K, V>>>);
 
-impl<K, V> Default for Rooms<K, V> {
+impl<K, V> Default for ScratchPool<K, V> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
 /// What a batch uses on its device.
-pub(crate) struct Room<K, V> {
+pub(crate) struct Scratch<K, V> {
     device: Device,
     pub(crate) sought: Buffer<K>,
     pub(crate) keys: Buffer<K>,
@@ -24,20 +24,20 @@ pub(crate) struct Room<K, V> {
     unlimited: Buffer<u64>,
 }
 
-impl<K: AnyKey, V: Word> Rooms<K, V> {
+impl<K: AnyKey, V: Word> ScratchPool<K, V> {
     /// Lends memory on a stream's device. Its buffers order the work of one batch after that of another.
     ///
     /// # Errors
     /// Those of the function; [`Error::Runtime`](lanetree_frame::Error::Runtime) if the device has no room.
-    pub(crate) fn lend(&self, stream: &Stream, with: impl FnOnce(&mut Room<K, V>) -> Result<()>) -> Result<()> {
+    pub(crate) fn lend(&self, stream: &Stream, with: impl FnOnce(&mut Scratch<K, V>) -> Result<()>) -> Result<()> {
         let device = stream.device();
         let known = {
-            let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            rooms.iter().position(|room| room.device == *device).map(|at| rooms.swap_remove(at))
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter().position(|scratch| scratch.device == *device).map(|at| kept.swap_remove(at))
         };
-        let mut room = match known {
-            Some(room) => room,
-            None => Room {
+        let mut scratch = match known {
+            Some(scratch) => scratch,
+            None => Scratch {
                 device: device.clone(),
                 sought: device.alloc(0)?,
                 keys: device.alloc(0)?,
@@ -46,13 +46,13 @@ impl<K: AnyKey, V: Word> Rooms<K, V> {
                 unlimited: device.alloc(0)?,
             },
         };
-        let done = with(&mut room);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+        let done = with(&mut scratch);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         done
     }
 }
 
-impl<K: AnyKey, V: Word> Room<K, V> {
+impl<K: AnyKey, V: Word> Scratch<K, V> {
     /// Makes room for what a second search finds.
     pub(crate) fn reserve_found(&mut self, count: usize) -> Result<()> {
         reserve(&mut self.keys, count)?;
