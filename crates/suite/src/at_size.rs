@@ -1,7 +1,7 @@
 //! Indexes of any size, over keys that lie in many ways: what the numbers of written cases are too few for.
 
-use crate::run::{Question, Run};
-use crate::{Change, Combination, Family, Form, Model, Numbered, Range, Side, Subject};
+use crate::run::Run;
+use crate::{Change, Family, Form, Model, Numbered, Question, Range, Subject};
 use core::ops::Bound;
 use lanetree::{Device, Result};
 use rand::rngs::StdRng;
@@ -158,25 +158,22 @@ fn questions<S: Subject>(
     let mut sorted: Vec<S::Key> = keys(2 * size.batch, words, rng);
     sorted.sort_unstable();
     for keys in [any.clone(), sorted] {
-        let sides = [Side::Lower, Side::Upper];
-        let mut asked = vec![("get", Question::Get(keys.clone())), ("join", Question::Join(keys.clone()))];
-        asked.extend(sides.map(|side| ("rank", Question::Rank(keys.clone(), side))));
-        asked.extend(sides.map(|side| ("neighbor", Question::Neighbor(keys.clone(), side))));
-        let ranges = ranges(run.model(), keys, form, rng);
-        asked.extend([("count", Question::Count(ranges.clone())), ("range", Question::Range(ranges))]);
-        for (what, question) in asked {
-            run.question(question, form).map_err(|error| format!("{what} in {form:?} form: {error}"))?;
-        }
+        let ranges = ranges(run.model(), keys.clone(), form, rng);
+        ask(run, Question::every(&keys, &ranges, crate::run::value::<S>), form)?;
     }
-    for limit in [1, 9, 100] {
-        let from = any[..any.len().min(100)].to_vec();
-        run.question(Question::Scan(from, limit), form).map_err(|error| format!("scans of {limit}: {error}"))?;
-    }
-    for how in [Combination::Union, Combination::Intersection, Combination::Difference] {
-        let question = Question::Combine(how, any.clone());
-        run.question(question, form).map_err(|error| format!("{how:?} in {form:?} form: {error}"))?;
-    }
+    let from = any[..any.len().min(100)].to_vec();
+    ask(run, [1, 100].map(|limit| Question::Scan(from.clone(), limit)), form)?;
     Ok(())
+}
+
+fn ask<S: Subject>(
+    run: &mut Run<S>,
+    questions: impl IntoIterator<Item = Question<S::Key>>,
+    form: Form,
+) -> Result<(), String> {
+    questions.into_iter().try_for_each(|question| {
+        run.question(&question, form).map_err(|error| format!("{} in {form:?} form: {error}", question.name()))
+    })
 }
 
 /// Ranges from each key on: most of them short, some of up to a thousand pairs, and all of a small index. Ranges in

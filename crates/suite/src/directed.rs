@@ -1,6 +1,10 @@
 //! Cases that are written down: one for each thing that every index must do.
 
-use crate::{Ask, Bounds, Case, Change, Combination, Form, KeyRun, Keys, Numbered, Place, Side, Span, Step, Upkeep};
+use crate::{
+    Ask, Bounds, Case, Change, Combination, Form, Joining, KeyRun, Keys, Near, Numbered, Open, Place, Side, Span, Step,
+    Upkeep,
+};
+use lanetree::{Direction, JoinKind, Ties};
 
 /// The cases for keys of a type, each with what it is about. Their place and options are for the caller to set.
 pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
@@ -12,6 +16,8 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
     // Of four kinds that are hard to tell apart, and clusters at both ends.
     let hard = |step| Keys([7, 8, 9, 10, 13, 14].map(|kind| run(kind << 12, step, 50)).to_vec());
     let around = || Keys(vec![run(8, 1, 66), one(K::SMALLEST), one(K::LARGEST)]);
+    // With gaps of one to a few keys, and far apart.
+    let near_and_far = || Keys(vec![run(5, 1, 8), run(14, 3, 12), run(60, 2, 9), run(12 << 12, 1, 8), one(K::LARGEST)]);
     let again = || Keys(vec![run(20, 1, 20), run(20, 1, 20), run(25, 0, 9)]);
     vec![
         (
@@ -166,10 +172,16 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
                         Step::Ask(Ask::Range(spans(), hard(2), hard(3)), Form::Device),
                     ],
                     changed(&hard(3), [Change::Insert, Change::Mixed(0b10_00_01_10)]),
-                    vec![Step::Ask(Ask::Get(hard(2)), Form::Device), Step::Ask(Ask::Join(hard(1)), Form::Host)],
+                    vec![
+                        Step::Ask(Ask::Get(hard(2)), Form::Device),
+                        Step::Ask(Ask::Join(hard(1), Joining::new(JoinKind::Inner)), Form::Host),
+                    ],
                 ],
             ),
         ),
+        ("as-of look-ups", steps(near_and_far(), [neighbors(&around())])),
+        ("joins", steps(near_and_far(), [joins(&around()), joins(&Keys(vec![one(20)]))])),
+        ("joins with nothing", steps(none(), [joins(&around()), joins(&none()), neighbors(&none())])),
         (
             "elsewhere",
             steps(
@@ -188,7 +200,10 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
 
 /// All queries around these keys, in both forms.
 fn asks(keys: &Keys) -> Vec<Step> {
-    let mut asks = vec![Ask::Get(keys.clone()), Ask::Join(keys.clone()), Ask::Prefix(keys.clone(), 3)];
+    let mut asks = vec![Ask::Get(keys.clone()), Ask::Prefix(keys.clone(), 3)];
+    asks.push(Ask::Join(keys.clone(), Joining::new(JoinKind::Inner)));
+    let near = Near { is_strict: true, tolerance: Some(3), ..Near::new(Direction::Nearest) };
+    asks.extend([Ask::AsOf(keys.clone(), near), Ask::Nearest(keys.clone(), 3, near)]);
     let combinations = [Combination::Union, Combination::Intersection, Combination::Difference];
     asks.extend(combinations.map(|how| Ask::Combine(how, keys.clone())));
     for side in [Side::Lower, Side::Upper] {
@@ -198,6 +213,9 @@ fn asks(keys: &Keys) -> Vec<Step> {
     // The same keys in another order, so that ranges have all lengths; of equal keys, every pair of bounds comes too.
     let mut turned = keys.clone();
     turned.0.reverse();
+    let left = Joining { kind: JoinKind::Left, nulls: 5, first_bit: 31 };
+    asks.push(Ask::RangeJoin(keys.clone(), turned.clone(), Open { low: true, high: false }, left));
+    asks.push(Ask::Last(keys.clone(), turned.clone(), 5));
     for (spans, ends) in [(spans(), turned.clone()), (spans(), keys.clone()), (Vec::new(), turned)] {
         asks.push(Ask::Range(spans.clone(), keys.clone(), ends.clone()));
         asks.push(Ask::Count(spans, keys.clone(), ends));
@@ -207,6 +225,49 @@ fn asks(keys: &Keys) -> Vec<Step> {
     // They have one form; short ones, and such as few indexes are long enough for.
     steps.extend([0, 1, 8, 9, 100].map(|limit| Step::Ask(Ask::Scan(keys.clone(), limit), Form::Device)));
     steps
+}
+
+/// As-of look-ups in every way, and the pairs nearest to keys.
+fn neighbors(keys: &Keys) -> Vec<Step> {
+    let directions = [Direction::Backward, Direction::Forward, Direction::Nearest];
+    let mut steps = Vec::new();
+    for (number, direction) in (0..).zip(directions) {
+        for is_strict in [false, true] {
+            for tolerance in [None, Some(0), Some(3), Some(40), Some(u64::MAX)] {
+                for ties in [Ties::Backward, Ties::Forward, Ties::Both] {
+                    let near = Near { direction, is_strict, tolerance, ties };
+                    steps.extend(both_forms(|form| Step::Ask(Ask::AsOf(keys.clone(), near), form)));
+                    for k in [number, 4] {
+                        steps.extend(both_forms(|form| Step::Ask(Ask::Nearest(keys.clone(), k, near), form)));
+                    }
+                }
+            }
+        }
+    }
+    steps
+}
+
+/// Joins of every kind, with null probes and without.
+fn joins(keys: &Keys) -> Vec<Step> {
+    let mut turned = keys.clone();
+    turned.0.reverse();
+    let both = Near { is_strict: true, ties: Ties::Both, ..Near::new(Direction::Nearest) };
+    let kinds = [(JoinKind::Inner, 3), (JoinKind::Left, 40), (JoinKind::Semi, 0), (JoinKind::Anti, 31)];
+    let mut asks = Vec::new();
+    for (kind, first_bit) in kinds {
+        for nulls in [0, 5, 1] {
+            let of = Joining { kind, nulls, first_bit };
+            asks.extend([Ask::Join(keys.clone(), of), Ask::AsOfJoin(keys.clone(), both, of)]);
+            asks.push(Ask::AsOfJoin(keys.clone(), Near { tolerance: Some(5), ..both }, of));
+            asks.extend([0, 1, 7, 255].map(|distance| Ask::BandJoin(keys.clone(), distance, of)));
+            for open in [(false, false), (false, true), (true, false), (true, true)] {
+                let open = Open { low: open.0, high: open.1 };
+                asks.push(Ask::RangeJoin(keys.clone(), turned.clone(), open, of));
+            }
+        }
+    }
+    asks.extend([0, 1, 5, 40].map(|k| Ask::Last(keys.clone(), turned.clone(), k)));
+    asks.into_iter().flat_map(|ask| both_forms(|form| Step::Ask(ask.clone(), form))).collect()
 }
 
 /// Every pair of bounds with several limits.

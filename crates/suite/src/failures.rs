@@ -1,8 +1,8 @@
 //! A failure of the device at every point of a call: first at its first launch, then at its second, until none comes any
 //! more; and so with kernels, transfers and allocations.
 
-use crate::run::{Run, device, is_lost, pairs};
-use crate::{Change, Combination, Family, Form, KeyRun, Keys, Numbered, Place, Side, Subject, Tally};
+use crate::run::{Run, device, is_lost, pairs, value};
+use crate::{Change, Family, Form, KeyRun, Keys, Numbered, Place, Question, Subject, Tally};
 use core::ops::Bound;
 use lanetree::Error;
 use lanetree::runtime::Failure;
@@ -109,41 +109,27 @@ fn after<S: Subject>(run: &mut Run<S>, done: lanetree::Result<()>, has_failed: b
 
 /// A query changes nothing, whatever fails in it.
 fn queries<S: Subject>(mut run: Run<S>, form: Form) -> Result<(), String> {
-    type Query<S> = fn(&S, &[<S as Subject>::Key], Form) -> lanetree::Result<()>;
-    let keys: Vec<S::Key> = (0..40).map(S::Key::key).collect();
-    let queries: [(&str, Query<S>); 11] = [
-        ("get", |index, keys, form| index.get(keys, form).map(drop)),
-        ("join", |index, keys, form| index.join(keys, form).map(drop)),
-        ("rank", |index, keys, form| index.rank(keys, Side::Lower, form).map(drop)),
-        ("neighbor", |index, keys, form| index.neighbor(keys, Side::Upper, form).map(drop)),
-        ("range", |index, keys, form| index.range(&between(keys), form).map(drop)),
-        ("count", |index, keys, form| index.count(&between(keys), form).map(drop)),
-        ("scan", |index, keys, _| index.scan(keys, 9).unwrap_or(Ok(Vec::new())).map(drop)),
-        ("union", |index, keys, form| combined(index, Combination::Union, keys, form)),
-        ("intersection", |index, keys, form| combined(index, Combination::Intersection, keys, form)),
-        ("difference", |index, keys, form| combined(index, Combination::Difference, keys, form)),
-        ("prefix", |index, keys, _| index.prefix(&keys[..9]).unwrap_or(Ok(Vec::new())).map(drop)),
-    ];
-    for (what, query) in queries {
-        at_every_point(what, |failure| {
-            let (done, has_failed) = run.failing(Some(failure), |index| query(index, &keys, form));
+    let keys: Vec<S::Key> = (0..39).map(S::Key::key).collect();
+    for question in Question::every(&keys, &between(&keys), value::<S>) {
+        if run.index().ask(&question, form).is_none() {
+            continue;
+        }
+        at_every_point(question.name(), |failure| {
+            let ask = |index: &mut S| index.ask(&question, form).expect("it has the call");
+            let (done, has_failed) = run.failing(Some(failure), ask);
             match done {
                 Err(error @ Error::Lost { .. }) => Err(format!("a query says that the index is lost: {error}")),
                 Err(error) if !has_failed && !run.index().may_refuse(&error) => Err(error.to_string()),
-                Ok(()) if has_failed => Err("the device has failed, and the query says nothing".into()),
+                Ok(_) if has_failed => Err("the device has failed, and the query says nothing".into()),
+                Ok(found) if Some(&found) != run.model().answer(&question).as_ref() => {
+                    Err("it answers something else after a failure".into())
+                }
                 _ => Ok(has_failed),
             }
         })?;
-        run.is_untouched(form).map_err(|differs| format!("after failures of {what}: {differs}"))?;
+        run.is_untouched(form).map_err(|differs| format!("after failures of {}: {differs}", question.name()))?;
     }
     Ok(())
-}
-
-/// A new index, from this one and another.
-fn combined<S: Subject>(index: &S, how: Combination, keys: &[S::Key], form: Form) -> lanetree::Result<()> {
-    let mut pairs: Vec<(S::Key, u64)> = keys.iter().cloned().zip(0..).collect();
-    pairs.sort_unstable();
-    index.combine(how, &pairs, form).unwrap_or(Ok(Vec::new())).map(drop)
 }
 
 /// Ranges from each key to the next.

@@ -1,8 +1,10 @@
 //! Queries in host form, with values widened.
 
 use crate::model::Range;
-use crate::{Neighbor, Pairs, Side};
-use lanetree::{AnyKey, Domain, KeyOf, KeyRange, Matches, OrderedIndex, RangeOf, RangesOf, Result, Rows, Word};
+use crate::{Answer, Joining, Pairs, Question, Side};
+use lanetree::{
+    Domain, JoinKind, JoinRows, KeyOf, Matches, NeighborsOf, OrderedIndex, RangeOf, RangesOf, Result, Rows, Word,
+};
 
 /// An index's keys.
 pub(crate) type DomainOf<I> = <I as OrderedIndex>::Domain;
@@ -15,81 +17,68 @@ pub(crate) fn keys<I: OrderedIndex>(keys: &[KeyOf<I>]) -> KeysOf<I> {
 }
 
 pub(crate) fn pairs<I: OrderedIndex>(index: &I) -> Result<Pairs<KeyOf<I>>> {
-    Ok(widened(index.pairs()?))
+    Ok(index.pairs()?.into_iter().map(widen).collect())
 }
 
-pub(crate) fn get<I: OrderedIndex>(index: &I, queries: &[KeyOf<I>]) -> Result<Vec<Option<u64>>> {
-    let found = index.get_many(DomainOf::<I>::batch(&keys::<I>(queries)))?;
-    Ok(found.into_iter().map(|value| value.map(Word::widen)).collect())
+/// The queries that every index has.
+pub(crate) fn ask<I: OrderedIndex>(index: &I, question: &Question<KeyOf<I>>) -> Option<Result<Answer<KeyOf<I>>>> {
+    let rows = |found: RangesOf<I>| Answer::Rows(rows::<I>(&found));
+    let neighbors = |found: NeighborsOf<I>| Answer::Neighbors(found.into_iter().map(|pair| pair.map(widen)).collect());
+    let values =
+        |found: Vec<Option<I::Value>>| Answer::Values(found.into_iter().map(|found| found.map(Word::widen)).collect());
+    let asked = match question {
+        Question::Get(asked) | Question::Rank(asked, _) | Question::Neighbor(asked, _) => keys::<I>(asked),
+        Question::Join(asked, of) if *of == Joining::new(JoinKind::Inner) => keys::<I>(asked),
+        _ => keys::<I>(&[]),
+    };
+    let batch = DomainOf::<I>::batch(&asked);
+    Some(match question {
+        Question::Get(_) => index.get_many(batch).map(values),
+        Question::Rank(_, Side::Lower) => index.lower_bound_many(batch).map(Answer::Numbers),
+        Question::Rank(_, Side::Upper) => index.upper_bound_many(batch).map(Answer::Numbers),
+        Question::Neighbor(_, Side::Upper) => index.predecessor_many(batch).map(neighbors),
+        Question::Neighbor(_, Side::Lower) => index.successor_many(batch).map(neighbors),
+        Question::Join(probes, of) if *of == Joining::new(JoinKind::Inner) => {
+            index.join_many(batch).map(|found| of_matches(found, probes.len()))
+        }
+        Question::Range(ranges) => index.range_many(&ranges_of::<I>(ranges)).map(rows),
+        Question::Count(ranges) => index.count_range_many(&ranges_of::<I>(ranges)).map(Answer::Numbers),
+        Question::AsOf(..)
+        | Question::Nearest(..)
+        | Question::Join(..)
+        | Question::AsOfJoin(..)
+        | Question::RangeJoin(..)
+        | Question::BandJoin(..)
+        | Question::Last(..)
+        | Question::Scan(..)
+        | Question::Prefix(_)
+        | Question::Combine(..) => return None,
+    })
 }
 
-pub(crate) fn rank<I: OrderedIndex>(index: &I, queries: &[KeyOf<I>], side: Side) -> Result<Vec<u64>> {
-    let keys = keys::<I>(queries);
-    match side {
-        Side::Lower => index.lower_bound_many(DomainOf::<I>::batch(&keys)),
-        Side::Upper => index.upper_bound_many(DomainOf::<I>::batch(&keys)),
-    }
-}
-
-pub(crate) fn join<I: OrderedIndex>(index: &I, probes: &[KeyOf<I>]) -> Result<Vec<Option<u64>>> {
-    let matches = index.join_many(DomainOf::<I>::batch(&keys::<I>(probes)))?;
-    Ok(rows_of_probes(&matches, probes.len()))
-}
-
-/// The row of each of `probes` probes.
+/// The rows of a join by key.
 ///
 /// # Panics
 /// If the matches are not what [`Matches`] promises.
-pub(crate) fn rows_of_probes(matches: &Matches, probes: usize) -> Vec<Option<u64>> {
-    assert_eq!(matches.offsets.len(), probes + 1, "the offsets of {probes} probes");
-    let mut rows = vec![None; probes];
-    for (probe, row) in matches.iter() {
-        assert_eq!(matches.of(probe as usize), [row], "probe {probe}");
-        rows[probe as usize] = Some(row);
-    }
-    assert!(matches.probes.is_sorted(), "{:?}", matches.probes);
-    assert_eq!(rows.iter().flatten().count(), matches.len(), "a probe matches once");
-    rows
-}
-
-pub(crate) fn neighbor<I: OrderedIndex>(
-    index: &I,
-    queries: &[KeyOf<I>],
-    side: Side,
-) -> Result<Vec<Neighbor<KeyOf<I>>>> {
-    let keys = keys::<I>(queries);
-    Ok(wide(match side {
-        Side::Upper => index.predecessor_many(DomainOf::<I>::batch(&keys))?,
-        Side::Lower => index.successor_many(DomainOf::<I>::batch(&keys))?,
-    }))
-}
-
-pub(crate) fn range<I: OrderedIndex>(index: &I, ranges: &[Range<KeyOf<I>>]) -> Result<Vec<Pairs<KeyOf<I>>>> {
-    let found = index.range_many(&ranges.iter().map(range_of::<I>).collect::<Vec<_>>())?;
-    Ok(rows::<I>(&found))
-}
-
-pub(crate) fn count<I: OrderedIndex>(index: &I, ranges: &[Range<KeyOf<I>>]) -> Result<Vec<u64>> {
-    index.count_range_many(&ranges.iter().map(range_of::<I>).collect::<Vec<_>>())
+pub(crate) fn of_matches<K>(matches: Matches, probes: usize) -> Answer<K> {
+    let Matches { offsets, probes: numbers, rows } = matches;
+    assert_eq!(offsets.len(), probes + 1, "the offsets of {probes} probes");
+    let of_offsets = JoinRows { offsets, rows: Vec::<u64>::new() }.probes().expect("they are few");
+    assert_eq!(of_offsets, numbers, "offsets and numbers of probes");
+    Answer::Joined { probes: numbers, rows }
 }
 
 pub(crate) fn rows<I: OrderedIndex>(found: &RangesOf<I>) -> Vec<Pairs<KeyOf<I>>> {
-    (0..found.rows()).map(|row| widened(found.row(row))).collect()
+    (0..found.rows()).map(|row| found.row(row).into_iter().map(widen).collect()).collect()
 }
 
-pub(crate) fn widened<K, V: Word>(pairs: Vec<(K, V)>) -> Pairs<K> {
-    pairs.into_iter().map(|(key, value)| (key, value.widen())).collect()
+fn widen<K, V: Word>((key, value): (K, V)) -> (K, u64) {
+    (key, value.widen())
 }
 
-pub(crate) fn wide<K, V: Word>(found: Vec<Option<(K, V)>>) -> Vec<Neighbor<K>> {
-    found.into_iter().map(|pair| pair.map(|(key, value)| (key, value.widen()))).collect()
-}
-
-/// Ranges as an index over keys of a fixed size takes them.
-pub(crate) fn ranges_of<K: AnyKey>(ranges: &[Range<K>]) -> impl Iterator<Item = KeyRange<K>> {
-    ranges.iter().map(|(start, end, limit)| K::range(start.as_ref(), end.as_ref(), limit.unwrap_or(u64::MAX)))
-}
-
-pub(crate) fn range_of<I: OrderedIndex>((start, end, limit): &Range<KeyOf<I>>) -> RangeOf<'_, I> {
-    DomainOf::<I>::range(start.as_ref(), end.as_ref(), limit.unwrap_or(u64::MAX))
+pub(crate) fn ranges_of<I: OrderedIndex>(ranges: &[Range<KeyOf<I>>]) -> Vec<RangeOf<'_, I>> {
+    fn range<I: OrderedIndex>((start, end, limit): &Range<KeyOf<I>>) -> RangeOf<'_, I> {
+        DomainOf::<I>::range(start.as_ref(), end.as_ref(), limit.unwrap_or(u64::MAX))
+    }
+    ranges.iter().map(range::<I>).collect()
 }

@@ -50,13 +50,16 @@ macro_rules! for_each_index {
             lanetree_signed = $crate::indexes::lane_tree::<i64, u32>("lanetree_signed"), 60;
             lanetree_float = $crate::indexes::lane_tree::<$crate::lanetree::F32, u64>("lanetree_float"), 60;
             lanetree_u128 = $crate::indexes::lane_tree::<u128, u64>("lanetree_u128"), 30;
+            lanetree_groups = $crate::indexes::lane_tree::<$crate::lanetree::Composite<u32, i32>, u32>("lanetree_groups"), 60;
+            lanetree_wide_groups = $crate::indexes::lane_tree::<$crate::lanetree::Composite<i32, i64>, u32>("lanetree_wide_groups"), 30;
             lanetree_bytes16 = $crate::indexes::lane_tree::<$crate::lanetree::Bytes16, u32>("lanetree_bytes16"), 30;
             sorted = $crate::indexes::fixed("sorted", [$crate::lanetree::SortedArray::<u32, u32>::builder()]), 60;
             sorted_wide = $crate::indexes::fixed("sorted_wide", [$crate::lanetree::SortedArray::<u64, u64>::builder()]), 60;
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
+            sorted_groups = $crate::indexes::fixed("sorted_groups", [$crate::lanetree::SortedArray::<$crate::lanetree::Composite<u32, i32>, u32>::builder()]), 60;
             sorted_float = $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 60;
-            sharded = $crate::indexes::plain("sharded", $crate::families::sharded_builders($crate::lanetree::LaneTree::<u64, u64>::builder())), 20;
-            replicated = $crate::indexes::plain("replicated", $crate::families::replicated_builders($crate::lanetree::SortedArray::<u64, u64>::builder())), 30;
+            sharded = $crate::ordered::<$crate::families::ShardedHooks, _>("sharded", $crate::families::sharded_builders($crate::lanetree::LaneTree::<u64, u64>::builder())), 20;
+            replicated = $crate::ordered::<$crate::families::ReplicatedHooks, _>("replicated", $crate::families::replicated_builders($crate::lanetree::SortedArray::<u64, u64>::builder())), 30;
         }
     };
     ($each:ident, sets) => {

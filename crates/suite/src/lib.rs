@@ -28,16 +28,19 @@ pub mod contract;
 pub mod directed;
 pub mod failures;
 pub mod families;
+mod fixed;
 mod hooks;
 mod host;
 pub mod indexes;
 mod lent;
+mod memory;
 mod mirrored;
 mod model;
 mod numbered;
 mod operations;
 mod ordered;
 pub mod parsers;
+mod question;
 mod run;
 mod step;
 mod subject;
@@ -54,6 +57,10 @@ pub use mirrored::{MirroredFamily, MirroredSubject, Pair, mirrored};
 pub use model::{Model, Range};
 pub use numbered::Numbered;
 pub use ordered::{Ordered, OrderedSubject, ordered};
+pub use question::{Answer, Question};
 pub use run::{Tally, check, check_on};
-pub use step::{Ask, Bounds, Case, Change, Combination, Failing, Form, KeyRun, Keys, Place, Side, Span, Step, Upkeep};
-pub use subject::{Counts, Family, Neighbor, Pairs, Subject};
+pub use step::{
+    Ask, Bounds, Case, Change, Combination, Failing, Form, Joining, KeyRun, Keys, Near, Open, Place, Side, Span, Step,
+    Upkeep,
+};
+pub use subject::{Counts, Family, Pairs, Subject};

@@ -1,11 +1,10 @@
 //! Any [`Mirror`]: an index on the host and its copy on a device, put through cases as one.
 
 use crate::host::{self, DomainOf, KeysOf};
-use crate::model::Range;
 use crate::operations::{narrow, value_of};
-use crate::ordered::ordered;
-use crate::{Change, Counts, Family, Form, Hooks, Neighbor, Numbered, Ordered, OrderedSubject, Pairs, Side, Subject};
-use lanetree::{Device, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result};
+use crate::ordered::{ask, ordered};
+use crate::{Answer, Change, Counts, Family, Form, Hooks, Numbered, Ordered, OrderedSubject, Pairs, Question, Subject};
+use lanetree::{Device, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result, Stream};
 use std::sync::Arc;
 
 /// Pairs of an index of these builders and its copy.
@@ -38,12 +37,13 @@ where
     fn build(&self, device: &Device, options: u8, pairs: &[(KeyOf<B::Index>, u64)]) -> Result<Self::Subject> {
         let pair = Mirrored::new(self.0.index(&Device::host(), options, pairs)?, device)?;
         let hooks = H::start(pair.device_index(), options / self.ways())?;
-        Ok(MirroredSubject::Pair(Pair { pair, hooks, in_order: true, kept: None }))
+        Ok(MirroredSubject::Pair(Pair { pair, hooks, stream: device.stream()?, in_order: true, kept: None }))
     }
 }
 
 /// An index and its copy; taken apart, the copy alone.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one of it per case")]
 pub enum MirroredSubject<I: Mirror, H>
 where
     I::Domain: Domain<Key: Numbered>,
@@ -59,6 +59,8 @@ where
 pub struct Pair<I: Mirror, H> {
     pair: Mirrored<I>,
     hooks: H,
+    /// Of the copy's device.
+    stream: Stream,
     /// Whether no keys were inserted or removed since it was built or brought back into order.
     in_order: bool,
     /// With what it holds.
@@ -116,37 +118,10 @@ impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Mirrored
         }
     }
 
-    fn get(&self, keys: &[KeyOf<I>], _: Form) -> Result<Vec<Option<u64>>> {
-        host::get(self.copy(), keys)
-    }
-
-    fn rank(&self, keys: &[KeyOf<I>], side: Side, _: Form) -> Result<Vec<u64>> {
-        host::rank(self.copy(), keys, side)
-    }
-
-    fn join(&self, keys: &[KeyOf<I>], _: Form) -> Result<Vec<Option<u64>>> {
-        host::join(self.copy(), keys)
-    }
-
-    fn neighbor(&self, keys: &[KeyOf<I>], side: Side, _: Form) -> Result<Vec<Neighbor<KeyOf<I>>>> {
-        host::neighbor(self.copy(), keys, side)
-    }
-
-    fn range(&self, ranges: &[Range<KeyOf<I>>], _: Form) -> Result<Vec<Pairs<KeyOf<I>>>> {
-        host::range(self.copy(), ranges)
-    }
-
-    fn count(&self, ranges: &[Range<KeyOf<I>>], _: Form) -> Result<Vec<u64>> {
-        host::count(self.copy(), ranges)
-    }
-
-    fn prefix(&self, prefixes: &[KeyOf<I>]) -> Option<Result<Vec<Pairs<KeyOf<I>>>>> {
+    fn ask(&self, question: &Question<KeyOf<I>>, form: Form) -> Option<Result<Answer<KeyOf<I>>>> {
         match self {
-            Self::Pair(Pair { pair, hooks, .. }) => {
-                let found = hooks.prefix(pair.device_index(), prefixes)?;
-                Some(found.map(|found| host::rows::<I>(&found)))
-            }
-            Self::Alone(subject) => subject.prefix(prefixes),
+            Self::Pair(Pair { pair, hooks, stream, .. }) => ask(&**pair.device_index(), hooks, stream, question, form),
+            Self::Alone(subject) => subject.ask(question, form),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::lent::Lender;
 use core::any::Any;
 use core::fmt::Debug;
-use lanetree::{AnyKey, KeyWord, Result};
+use lanetree::{AnyKey, Composite, Key, KeyWord, Result};
 
 /// A key of an index. Different numbers may stand for the same key.
 pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
@@ -30,6 +30,14 @@ pub trait Numbered: Ord + Clone + Debug + Send + Sync + 'static {
     /// Keys in a lender's memory, a `Buffer<Self>`; `None` for keys that are in no such buffers.
     fn lent(_lender: &Lender, _keys: &[Self]) -> Option<Result<Box<dyn Any>>> {
         None
+    }
+
+    /// Whether the distance of two keys is a number.
+    const HAS_DISTANCE: bool = false;
+
+    /// The key's group, and its place there, by which the distance of two keys of a group is measured.
+    fn located(&self) -> (u128, u128) {
+        (0, 0)
     }
 
     /// Whether a key begins with another; never, if keys have no parts.
@@ -61,30 +69,58 @@ fn fixed<K: AnyKey>(number: u16) -> K {
         14 => u128::MAX - low % 64,
         _ => wide(scattered(number.into())),
     };
+    of_bits(word & largest::<K>())
+}
+
+/// The word of the largest key: not every word of 128 bits is a composite key.
+fn largest<K: AnyKey>() -> u128 {
+    let [low, high] = K::MAX.encode().parts();
+    u128::from(high) << 64 | u128::from(low)
+}
+
+fn of_bits<K: AnyKey>(word: u128) -> K {
     K::decode(K::Bits::from_parts([word as u64, (word >> 64) as u64]))
 }
 
+/// Of composite keys those that lie near each other are in few groups, so that neighbours differ in both parts.
+fn grouped<A: Key, B: Key>(number: u16) -> Composite<A, B> {
+    let near = u64::from(number % 600);
+    match number >> 12 {
+        0..=6 => {
+            let (group, place) = (KeyWord::truncate(near % 5), KeyWord::truncate(near / 5 * 3));
+            Composite::new(A::decode(group), B::decode(place))
+        }
+        _ => fixed(number),
+    }
+}
+
 macro_rules! numbered {
-    ($($key:ty)*) => {$(
+    ($make:ident: $($key:ty)*) => {$(
         impl Numbered for $key {
             const SMALLEST: u16 = 13 << 12;
             const LARGEST: u16 = 14 << 12;
+            const HAS_DISTANCE: bool = <$key as AnyKey>::HAS_DISTANCE;
 
             fn key(number: u16) -> $key {
-                fixed(number)
+                $make(number)
+            }
+
+            fn located(&self) -> (u128, u128) {
+                let [low, high] = AnyKey::encode(*self).parts();
+                let (word, bits) = (u128::from(high) << 64 | u128::from(low), <$key as AnyKey>::GROUP_BITS);
+                if bits == 128 { (0, word) } else { (word >> bits, word & ((1 << bits) - 1)) }
             }
 
             fn distinct(number: u64) -> $key {
-                type Bits = <$key as AnyKey>::Bits;
-                let word = wide(scattered(number));
-                <$key as AnyKey>::decode(Bits::from_parts([word as u64, (word >> 64) as u64]))
+                of_bits(wide(scattered(number)) & largest::<$key>())
             }
 
             fn of_word(word: u64) -> $key {
-                type Bits = <$key as AnyKey>::Bits;
+                if size_of::<$key>() < 16 {
+                    return of_bits(word.into());
+                }
                 // With 128 bits the upper half decides the order; the lower one differs wherever that does.
-                let lower = if Bits::BYTES == 16 { scattered(word) } else { word };
-                <$key as AnyKey>::decode(Bits::from_parts([lower, word]))
+                of_bits((u128::from(word) << 64 | u128::from(scattered(word))) >> largest::<$key>().leading_zeros())
             }
 
             fn lent(lender: &Lender, keys: &[$key]) -> Option<Result<Box<dyn Any>>> {
@@ -94,7 +130,8 @@ macro_rules! numbered {
     )*};
 }
 // Not for every `Key`: that trait is another crate's, which could give it to vectors.
-numbered!(u32 u64 i32 i64 u128 i128 lanetree::Bytes16 lanetree::F32 lanetree::F64);
+numbered!(fixed: u32 u64 i32 i64 u128 i128 lanetree::Bytes16 lanetree::F32 lanetree::F64);
+numbered!(grouped: Composite<u32, i32> Composite<i32, i64>);
 
 /// Bytes that the strings of a family have in common: on both sides of the lengths of every leaf of CuART, and of what a
 /// node of it holds of its path.

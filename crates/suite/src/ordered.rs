@@ -1,11 +1,10 @@
 //! Any [`OrderedIndex`], put through cases.
 
-use crate::hooks::{Hooks, hits};
-use crate::host::{self, DomainOf, KeysOf, rows, wide, widened};
+use crate::host::{self, DomainOf, KeysOf};
 use crate::lent::Lender;
-use crate::model::Range;
+use crate::memory::hits;
 use crate::operations::{narrow, value_of};
-use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject, contract};
+use crate::{Answer, Change, Counts, Family, Form, Hooks, Numbered, Pairs, Question, Side, Subject, contract};
 use core::marker::PhantomData;
 use lanetree::{
     BatchOf, Device, DeviceForm, Domain, Error, IndexBuilder, KeyOf, KeyWord, Op, OrderedIndex, Result, Stream, Word,
@@ -103,30 +102,15 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> OrderedSubject
         Ok(Self { index, hooks, stream, in_order: false })
     }
 
-    /// The index's device form, if the call is to be in it.
-    fn device_form(&self, form: Form) -> Option<&dyn DeviceForm<DomainOf<I>, I::Value>> {
-        if self.in_buffers(form) { self.index.device_form() } else { None }
-    }
-
-    fn in_buffers(&self, form: Form) -> bool {
-        form == Form::Device && self.hooks.takes_buffers(&self.index)
-    }
-
-    /// Keys of a fixed size in a lender's memory.
-    fn upload(&self, lender: &Lender, keys: &[KeyOf<I>]) -> Result<<DomainOf<I> as Domain>::Buffer> {
-        if let Some(lent) = KeyOf::<I>::lent(lender, keys) {
-            return Ok(*lent?.downcast().expect("keys of a fixed size are in buffers of keys"));
-        }
-        DomainOf::<I>::upload(self.index.device(), DomainOf::<I>::batch(&host::keys::<I>(keys)))
-    }
-
     fn apply_any(&mut self, change: Change, ops: &[Op<KeyOf<I>, u64>], form: Form) -> Result<Counts> {
         let narrow: Vec<Op<KeyOf<I>, I::Value>> = ops.iter().map(narrow).collect();
-        if self.in_buffers(form) && !ops.is_empty() {
-            let Self { index, hooks, stream, .. } = self;
-            if let Some(done) = hooks.apply(index, stream, change, &narrow) {
-                return done;
-            }
+        let Self { index, hooks, stream, .. } = self;
+        if form == Form::Device
+            && hooks.takes_buffers(index)
+            && !ops.is_empty()
+            && let Some(done) = hooks.apply(index, stream, change, &narrow)
+        {
+            return done;
         }
         let keys: KeysOf<I> = ops.iter().map(|op| op.key().clone()).collect();
         let (keys, values): (BatchOf<'_, I>, Vec<_>) =
@@ -168,82 +152,8 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
         done
     }
 
-    fn get(&self, keys: &[KeyOf<I>], form: Form) -> Result<Vec<Option<u64>>> {
-        if self.in_buffers(form)
-            && let Some(found) = self.hooks.get(&self.index, &self.stream, keys)
-        {
-            return Ok(found?.into_iter().map(|value| value.map(Word::widen)).collect());
-        }
-        let Some(on) = self.device_form(form) else { return host::get(&self.index, keys) };
-        let lender = Lender::new(self.index.device());
-        let queries = self.upload(&lender, keys)?;
-        let (mut values, mut mask) = (lender.alloc::<I::Value>(keys.len())?, lender.alloc(keys.len().div_ceil(32))?);
-        on.get(&self.stream, &queries, &mut values, Some(&mut mask), I::Value::MAX)?;
-        self.stream.synchronize()?;
-        Ok(hits(values.to_vec()?.into_iter().map(Word::widen), &mask.to_vec()?))
-    }
-
-    fn rank(&self, keys: &[KeyOf<I>], side: Side, form: Form) -> Result<Vec<u64>> {
-        let Some(on) = self.device_form(form) else { return host::rank(&self.index, keys, side) };
-        let lender = Lender::new(self.index.device());
-        let (queries, mut ranks) = (self.upload(&lender, keys)?, lender.alloc(keys.len())?);
-        match side {
-            Side::Lower => on.lower_bound(&self.stream, &queries, &mut ranks)?,
-            Side::Upper => on.upper_bound(&self.stream, &queries, &mut ranks)?,
-        }
-        self.stream.synchronize()?;
-        Ok(ranks.to_vec()?)
-    }
-
-    fn join(&self, keys: &[KeyOf<I>], form: Form) -> Result<Vec<Option<u64>>> {
-        if self.in_buffers(form)
-            && let Some(found) = self.hooks.join(&self.index, &self.stream, keys)
-        {
-            return found;
-        }
-        host::join(&self.index, keys)
-    }
-
-    fn neighbor(&self, keys: &[KeyOf<I>], side: Side, form: Form) -> Result<Vec<Neighbor<KeyOf<I>>>> {
-        if self.in_buffers(form)
-            && let Some(found) = self.hooks.neighbor(&self.index, &self.stream, keys, side)
-        {
-            return Ok(wide(found?));
-        }
-        host::neighbor(&self.index, keys, side)
-    }
-
-    fn range(&self, ranges: &[Range<KeyOf<I>>], form: Form) -> Result<Vec<Pairs<KeyOf<I>>>> {
-        if self.in_buffers(form)
-            && let Some(found) = self.hooks.range(&self.index, &self.stream, ranges)
-        {
-            return Ok(found?.into_iter().map(widened).collect());
-        }
-        host::range(&self.index, ranges)
-    }
-
-    fn count(&self, ranges: &[Range<KeyOf<I>>], form: Form) -> Result<Vec<u64>> {
-        if self.in_buffers(form)
-            && let Some(counts) = self.hooks.count(&self.index, &self.stream, ranges)
-        {
-            return counts;
-        }
-        host::count(&self.index, ranges)
-    }
-
-    fn combine(&self, how: Combination, pairs: &[(KeyOf<I>, u64)], form: Form) -> Option<Result<Pairs<KeyOf<I>>>> {
-        let narrow: Vec<_> = pairs.iter().map(|(key, value)| (key.clone(), KeyWord::truncate(*value))).collect();
-        Some(self.hooks.combine(&self.index, how, &narrow, form)?.map(widened))
-    }
-
-    fn scan(&self, starts: &[KeyOf<I>], limit: u32) -> Option<Result<Vec<Pairs<KeyOf<I>>>>> {
-        let found = self.hooks.scan(&self.index, &self.stream, starts, limit)?;
-        Some(found.map(|found| found.into_iter().map(widened).collect()))
-    }
-
-    fn prefix(&self, prefixes: &[KeyOf<I>]) -> Option<Result<Vec<Pairs<KeyOf<I>>>>> {
-        let found = self.hooks.prefix(&self.index, prefixes)?;
-        Some(found.map(|found| rows::<I>(&found)))
+    fn ask(&self, question: &Question<KeyOf<I>>, form: Form) -> Option<Result<Answer<KeyOf<I>>>> {
+        ask(&self.index, &self.hooks, &self.stream, question, form)
     }
 
     fn restore_order(&mut self) -> Result<()> {
@@ -266,6 +176,10 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
         self.hooks.check_structure(&self.index);
     }
 
+    fn needs_device(&self) -> bool {
+        self.hooks.needs_device(&self.index)
+    }
+
     fn relocate(self) -> Result<Self> {
         // A copy is in order if the original is.
         Ok(Self { in_order: self.in_order, ..Self::of(H::relocate(self.index)?, 0)? })
@@ -282,4 +196,64 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Or
     fn is_lost(&self) -> Option<bool> {
         Some(self.index.is_lost())
     }
+}
+
+/// Asks an index by its own calls, by its device form if it is asked in that, or by the calls that every index has.
+pub(crate) fn ask<I, H: Hooks<I>>(
+    index: &I,
+    hooks: &H,
+    stream: &Stream,
+    question: &Question<KeyOf<I>>,
+    form: Form,
+) -> Option<Result<Answer<KeyOf<I>>>>
+where
+    I: OrderedIndex<Domain: Domain<Key: Numbered>>,
+{
+    let form = if hooks.takes_buffers(index) { form } else { Form::Host };
+    if let Some(answer) = hooks.ask(index, stream, question, form) {
+        return Some(answer);
+    }
+    match (form, index.device_form(), question) {
+        (Form::Device, Some(on), Question::Get(keys)) => Some(get_on::<I>(index.device(), on, stream, keys)),
+        (Form::Device, Some(on), Question::Rank(keys, side)) => {
+            let lender = Lender::new(index.device());
+            let rank = || {
+                let (queries, mut ranks) = (upload::<I>(&lender, index.device(), keys)?, lender.alloc(keys.len())?);
+                match side {
+                    Side::Lower => on.lower_bound(stream, &queries, &mut ranks)?,
+                    Side::Upper => on.upper_bound(stream, &queries, &mut ranks)?,
+                }
+                stream.synchronize()?;
+                Ok(Answer::Numbers(ranks.to_vec()?))
+            };
+            Some(rank())
+        }
+        _ => host::ask(index, question),
+    }
+}
+
+fn get_on<I: OrderedIndex<Domain: Domain<Key: Numbered>>>(
+    device: &Device,
+    on: &dyn DeviceForm<DomainOf<I>, I::Value>,
+    stream: &Stream,
+    keys: &[KeyOf<I>],
+) -> Result<Answer<KeyOf<I>>> {
+    let lender = Lender::new(device);
+    let (queries, len) = (upload::<I>(&lender, device, keys)?, keys.len());
+    let (mut values, mut mask) = (lender.alloc::<I::Value>(len)?, lender.alloc(len.div_ceil(32))?);
+    on.get(stream, &queries, &mut values, Some(&mut mask), I::Value::MAX)?;
+    stream.synchronize()?;
+    Ok(Answer::Values(hits(values.to_vec()?.into_iter().map(Word::widen), &mask.to_vec()?)))
+}
+
+/// Keys of a fixed size in a lender's memory.
+fn upload<I: OrderedIndex<Domain: Domain<Key: Numbered>>>(
+    lender: &Lender,
+    device: &Device,
+    keys: &[KeyOf<I>],
+) -> Result<<DomainOf<I> as Domain>::Buffer> {
+    if let Some(lent) = KeyOf::<I>::lent(lender, keys) {
+        return Ok(*lent?.downcast().expect("keys of a fixed size are in buffers of keys"));
+    }
+    DomainOf::<I>::upload(device, DomainOf::<I>::batch(&host::keys::<I>(keys)))
 }

@@ -1,15 +1,12 @@
 //! A case, step by step.
 
-use crate::model::{Model, Range};
 use crate::{
-    Ask, Bounds, Case, Change, Combination, Failing, Family, Form, Keys, Numbered, Place, Side, Span, Step, Subject,
-    Upkeep,
+    Answer, Case, Change, Failing, Family, Form, Keys, Model, Numbered, Place, Question, Side, Step, Subject, Upkeep,
 };
 use core::fmt::{self, Debug, Write as _};
 use core::ops::Bound;
 use lanetree::runtime::Failure;
 use lanetree::{Device, DeviceKind, Error, Op};
-use std::collections::BTreeMap;
 
 /// Runs a case on an index and on its model.
 ///
@@ -133,7 +130,7 @@ impl<S: Subject> Run<S> {
             Step::FailingChange(failing, change, keys, form) => {
                 self.change(*change, keys, *form, Some(failure(*failing))).map(drop)
             }
-            Step::Ask(ask, form) => self.ask(ask, *form),
+            Step::Ask(ask, form) => self.question(&Question::of(ask, value::<S>), *form),
             Step::Upkeep(upkeep) => self.upkeep(*upkeep),
         }
     }
@@ -149,7 +146,7 @@ impl<S: Subject> Run<S> {
         form: Form,
         failure: Option<Failure>,
     ) -> Result<bool, String> {
-        self.change_keys(change, numbered::<S>(keys), form, failure)
+        self.change_keys(change, keys.numbers().into_iter().map(S::Key::key).collect(), form, failure)
     }
 
     /// [`Run::change`] of keys that have no numbers.
@@ -163,9 +160,10 @@ impl<S: Subject> Run<S> {
         let ops = self.ops(change, keys);
         let mut after = self.model.clone();
         let expected = after.apply(&ops);
+        let needs_device = self.index().needs_device();
         let (done, has_failed) = self.failing(failure, |index| index.apply(change, &ops, form));
         match done {
-            Ok(_) if has_failed => Err("the device has failed, and the call says nothing".into()),
+            Ok(_) if has_failed && needs_device => Err("the device has failed, and the call says nothing".into()),
             Ok(counts) => {
                 self.model = after;
                 self.tally.changed += 1;
@@ -250,10 +248,13 @@ impl<S: Subject> Run<S> {
         let ranks = (0..keys.len() as u64).collect();
         let index = self.index();
         index.check_structure();
-        let found = index.get(&keys, form);
-        same(index, found, values.into_iter().map(Some).collect()).map_err(|error| format!("all keys: {error}"))?;
-        let found = index.rank(&keys, Side::Lower, form);
-        same(index, found, ranks).map_err(|error| format!("ranks of all keys: {error}"))?;
+        let expected = [Answer::Values(values.into_iter().map(Some).collect()), Answer::Numbers(ranks)];
+        for (question, expected) in
+            [Question::Get(keys.clone()), Question::Rank(keys, Side::Lower)].iter().zip(expected)
+        {
+            let found = index.ask(question, form).expect("every index has them");
+            same(index, found, expected).map_err(|error| format!("{} of all keys: {error}", question.name()))?;
+        }
         Ok(())
     }
 
@@ -263,53 +264,32 @@ impl<S: Subject> Run<S> {
     /// The call that says something else.
     pub(crate) fn says_that_it_is_lost(&mut self, first: &Error) -> Result<(), String> {
         let keys = [S::Key::key(0), S::Key::key(5)];
-        let everything = [(Bound::Unbounded, Bound::Unbounded, None)];
-        let between = [(Bound::Included(keys[0].clone()), Bound::Included(keys[1].clone()), None)];
+        let everything = (Bound::Unbounded, Bound::Unbounded, None);
+        let between = (Bound::Included(keys[0].clone()), Bound::Included(keys[1].clone()), None);
+        let of_none = Question::every(&[], &[], value::<S>);
+        let of_two = Question::every(&keys, &[everything, between], value::<S>);
         let index = self.index();
         if index.is_lost() == Some(false) {
             return Err(format!("after \"{first}\", it says not to be lost"));
         }
-        let mut said = vec![("all pairs", index.pairs().err())];
-        said.push(("restore_order", index.restore_order().err()));
-        said.push(("compact", index.compact().err()));
+        let mut said = vec![("all pairs".to_owned(), index.pairs().err())];
+        said.push(("restore_order".to_owned(), index.restore_order().err()));
+        said.push(("compact".to_owned(), index.compact().err()));
+        let op = |kind: u16| match kind {
+            0 => Op::Insert(keys[0].clone(), 0),
+            1 => Op::Update(keys[0].clone(), 0),
+            _ => Op::Remove(keys[0].clone()),
+        };
         for form in [Form::Host, Form::Device] {
-            said.push(("get of no keys", index.get(&[], form).err()));
-            said.push(("rank of no keys", index.rank(&[], Side::Upper, form).err()));
-            said.push(("neighbor of no keys", index.neighbor(&[], Side::Upper, form).err()));
-            said.push(("range of none", index.range(&[], form).err()));
-            said.push(("count of none", index.count(&[], form).err()));
-            said.push(("a change of none", index.apply(Change::Insert, &[], form).err()));
-            said.push(("join of no keys", index.join(&[], form).err()));
-            said.push(("get", index.get(&keys, form).err()));
-            said.push(("join", index.join(&keys, form).err()));
-            for side in [Side::Lower, Side::Upper] {
-                said.push(("rank", index.rank(&keys, side, form).err()));
-                said.push(("neighbor", index.neighbor(&keys, side, form).err()));
+            for (questions, keys) in [(&of_none, "no keys"), (&of_two, "two keys")] {
+                let ask = |question| Some((question, index.ask(question, form)?.err()));
+                let answers = questions.iter().filter_map(ask);
+                said.extend(answers.map(|(question, error)| (format!("{} of {keys}", question.name()), error)));
             }
-            for ranges in [&everything, &between] {
-                said.push(("range", index.range(ranges, form).err()));
-                said.push(("count", index.count(ranges, form).err()));
-            }
-            let op = |kind: u16| match kind {
-                0 => Op::Insert(keys[0].clone(), 0),
-                1 => Op::Update(keys[0].clone(), 0),
-                _ => Op::Remove(keys[0].clone()),
-            };
+            said.push(("a change of none".to_owned(), index.apply(Change::Insert, &[], form).err()));
             for (kind, change) in (0..).zip([Change::Insert, Change::Update, Change::Remove, Change::Mixed(0)]) {
-                said.push(("a change", index.apply(change, &[op(kind % 3)], form).err()));
+                said.push(("a change".to_owned(), index.apply(change, &[op(kind % 3)], form).err()));
             }
-        }
-        let pairs = [(keys[0].clone(), 1)];
-        for how in [Combination::Union, Combination::Intersection, Combination::Difference] {
-            for form in [Form::Host, Form::Device] {
-                said.extend(index.combine(how, &pairs, form).map(|found| ("combine", found.err())));
-            }
-        }
-        for keys in [&keys[..], &[]] {
-            said.extend(index.scan(keys, 2).map(|found| ("scan", found.err())));
-        }
-        if let Some(found) = index.prefix(&keys) {
-            said.push(("prefix", found.err()));
         }
         for (call, error) in said {
             match error {
@@ -341,77 +321,25 @@ impl<S: Subject> Run<S> {
         ops
     }
 
-    pub(crate) fn ask(&mut self, ask: &Ask, form: Form) -> Result<(), String> {
-        self.question(question::<S>(ask), form)
-    }
-
-    /// Asks the index and the model.
+    /// Asks the index and the model; an index that has no such call is not asked.
     ///
     /// # Errors
     /// What differs.
-    pub(crate) fn question(&mut self, question: Question<S::Key>, form: Form) -> Result<(), String> {
-        let answered = self.answer(question, form)?;
+    pub(crate) fn question(&mut self, question: &Question<S::Key>, form: Form) -> Result<(), String> {
+        let Some(found) = self.index().ask(question, form) else { return Ok(()) };
+        let answered = match self.model.answer(question) {
+            Some(expected) => same(self.index(), found, expected)?,
+            None => match found {
+                Err(Error::OptionValue { .. }) => true,
+                found => return Err(format!("{} instead of a refusal", shown(&found))),
+            },
+        };
         self.count(answered);
         Ok(())
     }
 
     fn count(&mut self, answered: bool) {
         *(if answered { &mut self.tally.answered } else { &mut self.tally.refused }) += 1;
-    }
-
-    /// Whether the index has answered.
-    fn answer(&mut self, question: Question<S::Key>, form: Form) -> Result<bool, String> {
-        let Self { index, model, .. } = self;
-        let index: &S = index.as_ref().expect("it has arrived");
-        match question {
-            Question::Get(keys) => same(index, index.get(&keys, form), keys.iter().map(|key| model.get(key)).collect()),
-            Question::Rank(keys, side) => {
-                let expected = keys.iter().map(|key| model.rank(key, side == Side::Upper)).collect();
-                same(index, index.rank(&keys, side, form), expected)
-            }
-            Question::Join(keys) => {
-                let row = |key| model.get(key).map(|_| model.rank(key, false));
-                same(index, index.join(&keys, form), keys.iter().map(row).collect())
-            }
-            Question::Combine(how, keys) => {
-                // Values that no other pair has.
-                let other: BTreeMap<S::Key, u64> = keys.into_iter().zip((1 << 30..).map(value::<S>)).collect();
-                let pairs: Vec<(S::Key, u64)> = other.clone().into_iter().collect();
-                let Some(found) = index.combine(how, &pairs, form) else { return Ok(true) };
-                let mut expected: BTreeMap<S::Key, u64> = model.pairs().iter().cloned().collect();
-                match how {
-                    Combination::Union => expected.extend(other),
-                    Combination::Intersection => expected.retain(|key, _| other.contains_key(key)),
-                    Combination::Difference => expected.retain(|key, _| !other.contains_key(key)),
-                }
-                same(index, found, expected.into_iter().collect())
-            }
-            Question::Neighbor(keys, side) => {
-                let expected = keys.iter().map(|key| model.neighbor(key, side == Side::Upper)).collect();
-                same(index, index.neighbor(&keys, side, form), expected)
-            }
-            Question::Range(ranges) => {
-                let expected = ranges.iter().map(|range| model.range(range)).collect();
-                same(index, index.range(&ranges, form), expected)
-            }
-            Question::Count(ranges) => {
-                let expected = ranges.iter().map(|range| model.range(range).len() as u64).collect();
-                same(index, index.count(&ranges, form), expected)
-            }
-            Question::Scan(keys, limit) => {
-                let Some(found) = index.scan(&keys, limit) else { return Ok(true) };
-                let from = |key: &S::Key| (Bound::Included(key.clone()), Bound::Unbounded, Some(limit.into()));
-                same(index, found, keys.iter().map(|key| model.range(&from(key))).collect())
-            }
-            Question::Prefix(prefixes) => {
-                let Some(found) = index.prefix(&prefixes) else { return Ok(true) };
-                let under = |prefix| {
-                    let pairs = model.pairs().iter();
-                    pairs.filter(|pair| S::Key::begins_with(&pair.0, prefix)).cloned().collect()
-                };
-                same(index, found, prefixes.iter().map(under).collect::<Vec<Vec<_>>>())
-            }
-        }
     }
 
     pub(crate) fn upkeep(&mut self, upkeep: Upkeep) -> Result<(), String> {
@@ -450,41 +378,6 @@ impl<S: Subject> Run<S> {
     }
 }
 
-/// A batch of queries, whose keys are there.
-pub(crate) enum Question<K> {
-    Get(Vec<K>),
-    Rank(Vec<K>, Side),
-    Join(Vec<K>),
-    Combine(Combination, Vec<K>),
-    Neighbor(Vec<K>, Side),
-    Range(Vec<Range<K>>),
-    Count(Vec<Range<K>>),
-    Scan(Vec<K>, u32),
-    Prefix(Vec<K>),
-}
-
-/// The keys that numbers stand for.
-fn numbered<S: Subject>(keys: &Keys) -> Vec<S::Key> {
-    keys.numbers().into_iter().map(S::Key::key).collect()
-}
-
-fn question<S: Subject>(ask: &Ask) -> Question<S::Key> {
-    let of = numbered::<S>;
-    match ask {
-        Ask::Get(keys) => Question::Get(of(keys)),
-        Ask::Rank(keys, side) => Question::Rank(of(keys), *side),
-        Ask::Join(keys) => Question::Join(of(keys)),
-        Ask::Combine(how, keys) => Question::Combine(*how, of(keys)),
-        Ask::Neighbor(keys, side) => Question::Neighbor(of(keys), *side),
-        Ask::Range(spans, starts, ends) => Question::Range(ranges(spans, of(starts), of(ends))),
-        Ask::Count(spans, starts, ends) => Question::Count(ranges(spans, of(starts), of(ends))),
-        Ask::Scan(keys, limit) => Question::Scan(of(keys), u32::from(*limit)),
-        Ask::Prefix(keys, len) => {
-            Question::Prefix(of(keys).into_iter().map(|key| S::Key::cut(key, usize::from(len % 48))).collect())
-        }
-    }
-}
-
 /// Whether the index has answered; not where it may refuse to.
 fn same<S: Subject, T: PartialEq + Debug>(index: &S, found: lanetree::Result<T>, expected: T) -> Result<bool, String> {
     match found {
@@ -510,22 +403,6 @@ fn shown(value: &impl Debug) -> String {
         beginning.0.push_str(" and so on");
     }
     beginning.0
-}
-
-/// The ranges between the keys of two batches, the lower one of two first.
-fn ranges<K: Ord>(spans: &[Span], starts: Vec<K>, ends: Vec<K>) -> Vec<Range<K>> {
-    let bound = |bounds, key| match bounds {
-        Bounds::Included => Bound::Included(key),
-        Bounds::Excluded => Bound::Excluded(key),
-        Bounds::Unbounded => Bound::Unbounded,
-    };
-    let inclusive = [Span { start: Bounds::Included, end: Bounds::Included, limit: u8::MAX }];
-    let spans = if spans.is_empty() { &inclusive[..] } else { spans };
-    let keys = starts.into_iter().zip(ends).map(|(a, b)| if b < a { (b, a) } else { (a, b) });
-    let range = |(&Span { start, end, limit }, (low, high))| {
-        (bound(start, low), bound(end, high), (limit < 200).then_some(limit.into()))
-    };
-    spans.iter().cycle().zip(keys).map(range).collect()
 }
 
 fn failure(failing: Failing) -> Failure {

@@ -1,6 +1,7 @@
 //! What is done with an index, whatever its keys are.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
+use lanetree::{AsOf, Closed, Direction, JoinKind, Ties};
 
 /// Most steps of a case.
 const MOST_STEPS: usize = 16;
@@ -63,14 +64,26 @@ pub enum Ask {
     Get(Keys),
     /// Ranks.
     Rank(Keys, Side),
-    /// Joins: the numbers of the pairs of those keys that are present.
-    Join(Keys),
+    /// Joins by key: the numbers of the pairs of those keys that are present.
+    Join(Keys, Joining),
+    /// Joins by what as-of look-ups find.
+    AsOfJoin(Keys, Near, Joining),
+    /// Joins of ranges.
+    RangeJoin(Keys, Keys, Open, Joining),
+    /// Joins with all keys within a distance.
+    BandJoin(Keys, u8, Joining),
     /// All pairs of a new index made of this one and of another one with these keys.
     Combine(Combination, Keys),
     /// Neighbours: the last pair not above (`Upper`) or the first not below (`Lower`).
     Neighbor(Keys, Side),
+    /// As-of look-ups.
+    AsOf(Keys, Near),
+    /// At most this number of the nearest pairs.
+    Nearest(Keys, u8, Near),
     /// Pairs of ranges.
     Range(Vec<Span>, Keys, Keys),
+    /// At most this number of the last pairs of ranges.
+    Last(Keys, Keys, u8),
     /// Pairs of ranges, counted.
     Count(Vec<Span>, Keys, Keys),
     /// At most this number of pairs from each key on.
@@ -88,6 +101,113 @@ pub enum Combination {
     Intersection,
     /// The pairs whose keys the other does not have.
     Difference,
+}
+
+/// Which neighbours an as-of look-up finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Near {
+    /// On which side.
+    pub direction: Direction,
+    /// Whether an equal key is passed over.
+    pub is_strict: bool,
+    /// The largest distance.
+    pub tolerance: Option<u64>,
+    /// Which of two at the same distance.
+    pub ties: Ties,
+}
+
+impl Near {
+    /// Every look-up on this side.
+    pub fn new(direction: Direction) -> Self {
+        Self { direction, is_strict: false, tolerance: None, ties: Ties::Backward }
+    }
+
+    /// As the library's calls take it.
+    pub fn as_of(&self) -> AsOf {
+        let how = AsOf::new(self.direction).strict(self.is_strict).ties(self.ties);
+        self.tolerance.map_or(how, |most| how.tolerance(most))
+    }
+
+    /// Whether keys without a distance have no such look-ups.
+    pub fn needs_distance(&self) -> bool {
+        self.direction == Direction::Nearest || self.tolerance.is_some()
+    }
+
+    /// Whether two pairs may be found.
+    pub fn takes_both(&self) -> bool {
+        self.direction == Direction::Nearest && self.ties == Ties::Both
+    }
+}
+
+/// Which rows a join has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joining {
+    /// Its kind.
+    pub kind: JoinKind,
+    /// Of every `nulls` probes the last one is null; 0 if there are no nulls.
+    pub nulls: u8,
+    /// Where the validity bitmap begins.
+    pub first_bit: u8,
+}
+
+impl Joining {
+    /// Without null probes.
+    pub fn new(kind: JoinKind) -> Self {
+        Self { kind, nulls: 0, first_bit: 0 }
+    }
+
+    /// Whether a probe is there.
+    pub fn is_valid(&self, probe: usize) -> bool {
+        self.nulls == 0 || !(probe + 1).is_multiple_of(self.nulls.into())
+    }
+
+    /// The validity bitmap of a number of probes, if some may be null.
+    pub fn bitmap(&self, probes: usize) -> Option<Vec<u32>> {
+        let first = usize::from(self.first_bit);
+        let mut words = vec![0; (first + probes).div_ceil(32)];
+        let valid = (0..probes).filter(|&probe| self.is_valid(probe)).map(|probe| first + probe);
+        valid.for_each(|bit| words[bit / 32] |= 1 << (bit % 32));
+        (self.nulls > 0).then_some(words)
+    }
+}
+
+/// Which bounds do not belong to a join's ranges.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Their starts.
+    pub low: bool,
+    /// Their ends.
+    pub high: bool,
+}
+
+impl Open {
+    /// As the library's calls take it.
+    pub fn closed(self) -> Closed {
+        match (self.low, self.high) {
+            (false, false) => Closed::Both,
+            (false, true) => Closed::Left,
+            (true, false) => Closed::Right,
+            (true, true) => Closed::Neither,
+        }
+    }
+}
+
+impl<'a> Arbitrary<'a> for Near {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        Ok(Self {
+            direction: *u.choose(&[Direction::Backward, Direction::Forward, Direction::Nearest])?,
+            is_strict: u.arbitrary()?,
+            tolerance: *u.choose(&[None, None, Some(0), Some(3), Some(40), Some(u64::MAX)])?,
+            ties: *u.choose(&[Ties::Backward, Ties::Forward, Ties::Both])?,
+        })
+    }
+}
+
+impl<'a> Arbitrary<'a> for Joining {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        let kind = *u.choose(&[JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti])?;
+        Ok(Self { kind, nulls: *u.choose(&[0, 0, 5, 2, 1])?, first_bit: u.int_in_range(0..=40)? })
+    }
 }
 
 /// A bound of a search.
@@ -293,14 +413,27 @@ fn simpler_changes(change: Change, keys: &Keys) -> impl Iterator<Item = (Change,
 impl Ask {
     fn simpler(&self) -> Vec<Self> {
         let with = |make: &dyn Fn(Keys) -> Self, keys: &Keys| keys.shorter().into_iter().map(make).collect();
+        // Also without what a join does in addition to an inner one.
+        let joins = |make: &dyn Fn(Keys, Joining) -> Self, keys: &Keys, of: Joining| -> Vec<Self> {
+            let plain = make(keys.clone(), Joining::new(JoinKind::Inner));
+            core::iter::once(plain).chain(keys.shorter().into_iter().map(|keys| make(keys, of))).collect()
+        };
         match self {
             Self::Get(keys) => with(&Self::Get, keys),
-            Self::Join(keys) => with(&Self::Join, keys),
+            Self::Join(keys, of) => joins(&Self::Join, keys, *of),
+            Self::AsOfJoin(keys, near, of) => joins(&|keys, of| Self::AsOfJoin(keys, *near, of), keys, *of),
+            Self::RangeJoin(lows, highs, open, of) => {
+                joins(&|lows, of| Self::RangeJoin(lows, highs.clone(), *open, of), lows, *of)
+            }
+            Self::BandJoin(keys, distance, of) => joins(&|keys, of| Self::BandJoin(keys, *distance, of), keys, *of),
+            Self::AsOf(keys, near) => with(&|keys| Self::AsOf(keys, *near), keys),
+            Self::Nearest(keys, k, near) => with(&|keys| Self::Nearest(keys, *k, *near), keys),
             Self::Combine(how, keys) => with(&|keys| Self::Combine(*how, keys), keys),
             Self::Rank(keys, side) => with(&|keys| Self::Rank(keys, *side), keys),
             Self::Neighbor(keys, side) => with(&|keys| Self::Neighbor(keys, *side), keys),
             Self::Scan(keys, limit) => with(&|keys| Self::Scan(keys, *limit), keys),
             Self::Prefix(keys, len) => with(&|keys| Self::Prefix(keys, *len), keys),
+            Self::Last(starts, ends, k) => with(&|starts| Self::Last(starts, ends.clone(), *k), starts),
             Self::Range(spans, starts, ends) => {
                 with(&|starts| Self::Range(spans.clone(), starts, ends.clone()), starts)
             }

@@ -1,14 +1,10 @@
 //! What is put through cases, as the cases see it.
 
-use crate::model::Range;
-use crate::{Change, Combination, Form, Numbered, Side};
+use crate::{Answer, Change, Form, Numbered, Question};
 use lanetree::{Device, Error, Op, Result, UpdateReport};
 
 /// Pairs of an index.
 pub type Pairs<K> = Vec<(K, u64)>;
-
-/// The pair next to a key, if there is one.
-pub type Neighbor<K> = Option<(K, u64)>;
 
 /// An index and the ways to build it.
 pub trait Family: Sync {
@@ -65,57 +61,8 @@ pub trait Subject: Sized {
     /// The index's own.
     fn apply(&mut self, change: Change, ops: &[Op<Self::Key, u64>], form: Form) -> Result<Counts>;
 
-    /// The values of keys.
-    ///
-    /// # Errors
-    /// The index's own.
-    fn get(&self, keys: &[Self::Key], form: Form) -> Result<Vec<Option<u64>>>;
-
-    /// How many keys are below each, or not above.
-    ///
-    /// # Errors
-    /// The index's own.
-    fn rank(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<u64>>;
-
-    /// The number of the pair of each key that is present, by a join.
-    ///
-    /// # Errors
-    /// The index's own.
-    fn join(&self, keys: &[Self::Key], form: Form) -> Result<Vec<Option<u64>>>;
-
-    /// The last pairs not above, or the first not below.
-    ///
-    /// # Errors
-    /// The index's own.
-    fn neighbor(&self, keys: &[Self::Key], side: Side, form: Form) -> Result<Vec<Neighbor<Self::Key>>>;
-
-    /// The pairs of ranges.
-    ///
-    /// # Errors
-    /// The index's own.
-    fn range(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<Pairs<Self::Key>>>;
-
-    /// How many pairs ranges have.
-    ///
-    /// # Errors
-    /// The index's own.
-    fn count(&self, ranges: &[Range<Self::Key>], form: Form) -> Result<Vec<u64>>;
-
-    /// All pairs of a new index: this one combined with one of these pairs, whose keys ascend strictly; `None` if it has no such
-    /// call.
-    fn combine(&self, _how: Combination, _pairs: &[(Self::Key, u64)], _form: Form) -> Option<Result<Pairs<Self::Key>>> {
-        None
-    }
-
-    /// At most `_limit` pairs from each key on; `None` if it has no such call.
-    fn scan(&self, _starts: &[Self::Key], _limit: u32) -> Option<Result<Vec<Pairs<Self::Key>>>> {
-        None
-    }
-
-    /// The pairs whose keys begin with each prefix; `None` if it has no such call.
-    fn prefix(&self, _prefixes: &[Self::Key]) -> Option<Result<Vec<Pairs<Self::Key>>>> {
-        None
-    }
+    /// The answer to a batch of queries; `None` if it has no such call.
+    fn ask(&self, question: &Question<Self::Key>, form: Form) -> Option<Result<Answer<Self::Key>>>;
 
     /// Brings it back to the state in which it was built.
     ///
@@ -138,6 +85,11 @@ pub trait Subject: Sized {
     /// # Panics
     /// For the first rule that is broken.
     fn check_structure(&self) {}
+
+    /// Whether a change fails if the device does.
+    fn needs_device(&self) -> bool {
+        true
+    }
 
     /// Takes it to another device, or apart, and goes on with the result.
     ///

@@ -1,19 +1,16 @@
 //! Indexes that are built, and changed, in device form, too: Harmonia, CUBPT and LaneTree.
 
-use crate::hooks::{
-    FixedPairs, PairsOf, fixed_combine, fixed_count, fixed_join, fixed_neighbor, fixed_range, fixed_scan, hits,
-};
 use crate::lent::Lender;
-use crate::model::Range;
+use crate::memory::{self, Memory, hits};
 use crate::operations::value_of;
-use crate::{Change, Combination, Counts, Form, Hooks, Numbered, Side};
+use crate::{Answer, Change, Counts, Form, Hooks, Numbered, Question, fixed};
 use core::fmt::Debug;
 use lanetree::harmonia::{
     ChildRegion, FANOUTS, GetBySorting, GroupWidth, LookUpTuning, NodeReading, PsaScratch, QuerySort,
 };
 use lanetree::{
-    AnyKey, Batch, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, NeighborsOf, Op,
-    OpKind, Result, Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
+    AnyKey, Batch, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, Op, OpKind, Result,
+    Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
 use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::FixedIndex;
@@ -41,13 +38,8 @@ pub trait Batched: FixedIndex<Value: Word> {
         scratch: &mut Self::Scratch,
     ) -> Result<UpdateReport>;
 
-    /// [`Hooks::get`].
-    fn get(&self, _stream: &Stream, _keys: &[Self::Key]) -> Option<Result<Vec<Option<Self::Value>>>> {
-        None
-    }
-
-    /// [`Hooks::scan`].
-    fn scan(&self, _stream: &Stream, _starts: &[Self::Key], _limit: u32) -> Option<Result<Vec<FixedPairs<Self>>>> {
+    /// [`Hooks::ask`] in device form, by calls that not every index over keys of a fixed size has.
+    fn ask(&self, _stream: &Stream, _question: &Question<Self::Key>) -> Option<Result<Answer<Self::Key>>> {
         None
     }
 
@@ -91,7 +83,8 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
 
     /// Some batches by every kernel that there is: every width of thread groups, both child regions, and by all ways to treat
     /// a batch's order.
-    fn get(&self, stream: &Stream, keys: &[K]) -> Option<Result<Vec<Option<V>>>> {
+    fn ask(&self, stream: &Stream, question: &Question<K>) -> Option<Result<Answer<K>>> {
+        let Question::Get(keys) = question else { return None };
         let get = || {
             let lender = Lender::new(self.device());
             let queries = lender.upload(keys)?;
@@ -127,7 +120,7 @@ impl<K: Key, V: Word> Batched for Harmonia<K, V> {
                 let constant = found(&|values, mask| top.get(stream, width, &queries, values, Some(mask), V::MAX))?;
                 assert_eq!(constant, expected, "{lanes:?}, the top in constant memory");
             }
-            Ok(expected)
+            Ok(Answer::Values(expected.into_iter().map(|value| value.map(Word::widen)).collect()))
         };
         keys.len().is_multiple_of(3).then(get)
     }
@@ -183,16 +176,17 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
         self.apply_on(stream, batch, scratch)
     }
 
-    fn scan(&self, stream: &Stream, starts: &[K], limit: u32) -> Option<Result<Vec<FixedPairs<Self>>>> {
-        Some(fixed_scan(self, stream, starts, limit))
-    }
-
     fn check_structure(&self) {
         self.check_structure();
     }
 
-    /// Every other batch as if it were sorted, which it mostly is not.
-    fn get(&self, stream: &Stream, keys: &[K]) -> Option<Result<Vec<Option<V>>>> {
+    /// Every other batch of look-ups as if it were sorted, which it mostly is not; and scans.
+    fn ask(&self, stream: &Stream, question: &Question<K>) -> Option<Result<Answer<K>>> {
+        let keys = match question {
+            Question::Get(keys) => keys,
+            Question::Scan(starts, limit) => return Some(scan(self, stream, starts, *limit)),
+            _ => return None,
+        };
         let get = || {
             let lender = Lender::new(self.device());
             let (queries, mut values) = (lender.upload(keys)?, lender.alloc(keys.len())?);
@@ -208,11 +202,18 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
             let mut again = lender.alloc(order.len())?;
             on().get(&queries, &mut again)?;
             assert!(again.to_vec()?.into_iter().eq(order.iter().map(|&i| values[i])), "{sparse} sorted queries");
-            let found = values.into_iter().enumerate();
-            Ok(found.map(|(i, value)| (hits[i / 32] >> (i % 32) & 1 != 0).then_some(value)).collect())
+            Ok(Answer::Values(memory::hits(values.into_iter().map(Word::widen), &hits)))
         };
         keys.len().is_multiple_of(2).then(get)
     }
+}
+
+fn scan<K: AnyKey, V: Word>(tree: &LaneTree<K, V>, stream: &Stream, starts: &[K], limit: u32) -> Result<Answer<K>> {
+    let memory = Memory::new(stream);
+    let queries = memory.lender.upload(starts)?;
+    memory.scan(starts.len(), limit, |keys, values: &mut Buffer<V>, counts| {
+        tree.on(stream).scan(&queries, limit, keys, values, counts)
+    })
 }
 
 /// Which call builds.
@@ -345,60 +346,15 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
         Some(apply())
     }
 
-    fn get(
+    fn ask(
         &self,
         index: &I,
         stream: &Stream,
-        keys: &[<I as FixedIndex>::Key],
-    ) -> Option<Result<Vec<Option<<I as FixedIndex>::Value>>>> {
-        Batched::get(index, stream, keys)
-    }
-
-    fn join(&self, index: &I, stream: &Stream, keys: &[<I as FixedIndex>::Key]) -> Option<Result<Vec<Option<u64>>>> {
-        Some(fixed_join(index, stream, keys))
-    }
-
-    fn combine(
-        &self,
-        index: &I,
-        how: Combination,
-        pairs: &[(<I as FixedIndex>::Key, <I as FixedIndex>::Value)],
+        question: &Question<<I as FixedIndex>::Key>,
         form: Form,
-    ) -> Option<Result<PairsOf<I>>> {
-        Some(fixed_combine(index, how, pairs, form))
-    }
-
-    fn neighbor(
-        &self,
-        index: &I,
-        stream: &Stream,
-        keys: &[<I as FixedIndex>::Key],
-        side: Side,
-    ) -> Option<Result<NeighborsOf<I>>> {
-        Some(fixed_neighbor(index, stream, keys, side))
-    }
-
-    fn range(
-        &self,
-        index: &I,
-        stream: &Stream,
-        ranges: &[Range<<I as FixedIndex>::Key>],
-    ) -> Option<Result<Vec<PairsOf<I>>>> {
-        fixed_range(index, stream, ranges)
-    }
-
-    fn count(&self, index: &I, stream: &Stream, ranges: &[Range<<I as FixedIndex>::Key>]) -> Option<Result<Vec<u64>>> {
-        fixed_count(index, stream, ranges)
-    }
-
-    fn scan(
-        &self,
-        index: &I,
-        stream: &Stream,
-        starts: &[<I as FixedIndex>::Key],
-        limit: u32,
-    ) -> Option<Result<Vec<PairsOf<I>>>> {
-        Batched::scan(index, stream, starts, limit)
+    ) -> Option<Result<Answer<<I as FixedIndex>::Key>>> {
+        let own = if form == Form::Device { index.ask(stream, question) } else { None };
+        own.or_else(|| fixed::ask(index, stream, question, form))
     }
 
     fn check_structure(&self, index: &I) {

@@ -1,11 +1,11 @@
 //! CuART: two ways to build it, changes in device form by each engine, prefixes.
 
+use crate::host::rows;
 use crate::operations::value_of;
-use crate::{Change, Counts, Hooks};
+use crate::{Answer, Change, Counts, Form, Hooks, Question};
 use lanetree::cuart::{Builder, ChangeScratch, LongKeys, RootTable, UpdateEngine};
 use lanetree::{
-    ByteKeys, ByteKeysBuf, ByteRanges, Cuart, Device, DeviceKeys, DeviceKind, Error, IndexBuilder, Op, Result, Stream,
-    Word,
+    ByteKeys, ByteKeysBuf, Cuart, Device, DeviceKeys, DeviceKind, Error, IndexBuilder, Op, Result, Stream, Word,
 };
 
 /// Builds by one of the builder's calls.
@@ -112,8 +112,16 @@ impl<V: Word> Hooks<Cuart<V>> for CuartHooks {
         }
     }
 
-    fn prefix(&self, index: &Cuart<V>, prefixes: &[Vec<u8>]) -> Option<Result<ByteRanges<V>>> {
-        Some(index.prefix_many(&prefixes.iter().collect::<ByteKeysBuf>()))
+    fn ask(
+        &self,
+        index: &Cuart<V>,
+        _: &Stream,
+        question: &Question<Vec<u8>>,
+        _: Form,
+    ) -> Option<Result<Answer<Vec<u8>>>> {
+        let Question::Prefix(prefixes) = question else { return None };
+        let found = index.prefix_many(&prefixes.iter().collect::<ByteKeysBuf>());
+        Some(found.map(|found| Answer::Rows(rows::<Cuart<V>>(&found))))
     }
 
     fn check_structure(&self, index: &Cuart<V>) {

@@ -1,8 +1,9 @@
 //! The tree with short keys on a device and long ones on the host: prefixes.
 
-use crate::Hooks;
+use crate::host::rows;
+use crate::{Answer, Form, Hooks, Question};
 use lanetree::cuart::{Hybrid, HybridBuilder};
-use lanetree::{ByteKeysBuf, ByteRanges, Result, Word};
+use lanetree::{ByteKeysBuf, Result, Stream, Word};
 
 /// Lengths up to which the device has a key: the longest, the shortest, and others.
 pub fn hybrid_builders<V: Word>() -> Vec<HybridBuilder<V>> {
@@ -18,7 +19,15 @@ impl<V: Word> Hooks<Hybrid<V>> for HybridHooks {
         Ok(Self)
     }
 
-    fn prefix(&self, index: &Hybrid<V>, prefixes: &[Vec<u8>]) -> Option<Result<ByteRanges<V>>> {
-        Some(index.prefix_many(&prefixes.iter().collect::<ByteKeysBuf>()))
+    fn ask(
+        &self,
+        index: &Hybrid<V>,
+        _: &Stream,
+        question: &Question<Vec<u8>>,
+        _: Form,
+    ) -> Option<Result<Answer<Vec<u8>>>> {
+        let Question::Prefix(prefixes) = question else { return None };
+        let found = index.prefix_many(&prefixes.iter().collect::<ByteKeysBuf>());
+        Some(found.map(|found| Answer::Rows(rows::<Hybrid<V>>(&found))))
     }
 }

@@ -14,5 +14,7 @@ pub use batched::{
 pub use cuart::{CuartBuilder, CuartHooks, cuart_builders};
 pub use hybrid::{HybridHooks, hybrid_builders};
 pub use set::LaneSets;
-pub use sharded::{ReplicatedBuilder, ShardedBuilder, Three, replicated_builders, sharded_builders};
+pub use sharded::{
+    ReplicatedBuilder, ReplicatedHooks, ShardedBuilder, ShardedHooks, Three, replicated_builders, sharded_builders,
+};
 pub use sharded_set::{ShardedSetSubject, ShardedSets};

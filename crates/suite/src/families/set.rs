@@ -1,12 +1,13 @@
 //! LaneSet: keys without values, by its own calls.
 
-use crate::hooks::{fixed_count, fixed_join, fixed_range, hits};
-use crate::host::{ranges_of, rows_of_probes};
+use crate::host::{of_matches, ranges_of};
 use crate::lent::Lender;
-use crate::model::Range;
-use crate::{Change, Combination, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
+use crate::memory::{Memory, inclusive};
+use crate::{
+    Answer, Change, Combination, Counts, Family, Form, Joining, Numbered, Pairs, Question, Side, Subject, fixed,
+};
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
-use lanetree::{AnyKey, Batch, Device, DeviceKind, Op, Result, Stream};
+use lanetree::{AnyKey, Batch, Buffer, Device, DeviceKind, JoinKind, LaneTree, Op, Result, Stream};
 use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::{CombineScratch, Sorted};
 
@@ -70,9 +71,89 @@ pub struct SetSubject<K: AnyKey> {
 }
 
 /// As pairs.
-fn paired<K>(keys: impl IntoIterator<Item = K>) -> Pairs<K> {
+pub(super) fn paired<K>(keys: impl IntoIterator<Item = K>) -> Pairs<K> {
     keys.into_iter().map(|key| (key, 0)).collect()
 }
+
+pub(super) fn of_flags<K>(found: Vec<bool>) -> Answer<K> {
+    Answer::Values(found.into_iter().map(|is_there| is_there.then_some(0)).collect())
+}
+
+pub(super) fn of_keys<K>(found: Vec<Option<K>>) -> Answer<K> {
+    Answer::Neighbors(found.into_iter().map(|key| key.map(|key| (key, 0))).collect())
+}
+
+/// Operations without values.
+pub(super) fn without_values<K: Copy>(ops: &[Op<K, u64>]) -> Vec<Op<K, ()>> {
+    let op = |op: &Op<K, u64>| match *op {
+        Op::Insert(key, _) => Op::Insert(key, ()),
+        Op::Update(key, _) => Op::Update(key, ()),
+        Op::Remove(key) => Op::Remove(key),
+    };
+    ops.iter().map(op).collect()
+}
+
+/// Answers in host form: a set in shards has calls of the same names.
+macro_rules! set_on_host {
+    ($question:expr, $set:expr) => {
+        match $question {
+            Question::Get(keys) => $set.contains_many(keys).map(of_flags).map(Some),
+            Question::Rank(keys, Side::Lower) => $set.lower_bound_many(keys).map(Answer::Numbers).map(Some),
+            Question::Rank(keys, Side::Upper) => $set.upper_bound_many(keys).map(Answer::Numbers).map(Some),
+            Question::Neighbor(keys, Side::Upper) => $set.predecessor_many(keys).map(of_keys).map(Some),
+            Question::Neighbor(keys, Side::Lower) => $set.successor_many(keys).map(of_keys).map(Some),
+            Question::Join(keys, of) if *of == Joining::new(JoinKind::Inner) => {
+                $set.join_many(keys).map(|found| Some(of_matches(found, keys.len())))
+            }
+            Question::Range(ranges) => $set
+                .range_many(ranges_of::<LaneTree<K, u64>>(ranges))
+                .map(|found| Some(Answer::Rows(found.iter().map(|row| paired(row.iter().copied())).collect()))),
+            Question::Count(ranges) => {
+                $set.count_range_many(ranges_of::<LaneTree<K, u64>>(ranges)).map(Answer::Numbers).map(Some)
+            }
+            _ => Ok(None),
+        }
+    };
+}
+pub(super) use set_on_host;
+
+/// Answers in device form, likewise.
+macro_rules! set_in_buffers {
+    ($question:expr, $stream:expr, $on:expr) => {{
+        let (memory, on) = (Memory::new($stream), $on);
+        Ok(Some(match $question {
+            Question::Rank(keys, side) => {
+                let (queries, mut ranks) = (memory.lender.upload(keys)?, memory.lender.alloc(keys.len())?);
+                match side {
+                    Side::Lower => on().lower_bound(&queries, &mut ranks)?,
+                    Side::Upper => on().upper_bound(&queries, &mut ranks)?,
+                }
+                Answer::Numbers(ranks.to_vec()?)
+            }
+            Question::Neighbor(keys, side) => {
+                let queries = memory.lender.upload(keys)?;
+                memory.neighbors(keys.len(), |keys, _: &mut Buffer<()>, mask| match side {
+                    Side::Upper => on().hits(mask).predecessor(&queries, keys),
+                    Side::Lower => on().hits(mask).successor(&queries, keys),
+                })?
+            }
+            Question::Scan(starts, limit) => {
+                let queries = memory.lender.upload(starts)?;
+                let scan = |keys: &mut _, _: &mut Buffer<()>, counts: &mut _| on().scan(&queries, *limit, keys, counts);
+                memory.scan(starts.len(), *limit, scan)?
+            }
+            Question::Count(ranges) => {
+                let Some((spans, limits)) = inclusive(ranges) else { return Ok(None) };
+                let ([starts, ends], limits) = (memory.upload_spans(&spans)?, memory.lender.upload(&limits)?);
+                let mut counts = memory.lender.alloc(ranges.len())?;
+                on().limits(&limits).count_range(&starts, &ends, &mut counts)?;
+                Answer::Numbers(counts.to_vec()?)
+            }
+            _ => return Ok(None),
+        }))
+    }};
+}
+pub(super) use set_in_buffers;
 
 impl<K: AnyKey> SetSubject<K> {
     /// Every other batch as if it were sorted, which it mostly is not.
@@ -98,16 +179,40 @@ impl<K: AnyKey> SetSubject<K> {
         Ok(found)
     }
 
-    fn neighbors(&self, keys: &[K], side: Side) -> Result<Vec<Option<K>>> {
-        let (lender, on) = (Lender::new(self.set.device()), self.set.on(&self.stream));
-        let (queries, mut mask) = (lender.upload(keys)?, lender.alloc(keys.len().div_ceil(32))?);
-        // The keys of misses are unspecified: they need not be written.
-        let mut found = lender.alloc_zeroed(keys.len())?;
-        match side {
-            Side::Upper => on.hits(&mut mask).predecessor(&queries, &mut found)?,
-            Side::Lower => on.hits(&mut mask).successor(&queries, &mut found)?,
-        }
-        Ok(hits(found.to_vec()?.into_iter(), &mask.to_vec()?))
+    fn combine(&self, how: Combination, pairs: &[(K, u64)], form: Form) -> Result<Pairs<K>> {
+        let keys: Vec<K> = pairs.iter().map(|pair| pair.0).collect();
+        let combined = match (how, form) {
+            (Combination::Union, Form::Host) => self.set.union(Sorted::keys(&keys))?,
+            (Combination::Intersection, Form::Host) => self.set.intersection(Sorted::keys(&keys))?,
+            (Combination::Difference, Form::Host) => self.set.difference(Sorted::keys(&keys))?,
+            (how, Form::Device) => {
+                let (device, stream, set) = (self.set.device(), &self.stream, &self.set);
+                let mut scratch = CombineScratch::new(device)?;
+                let scratch = &mut scratch;
+                // Every other time with a batch, and with another set.
+                if keys.len() % 2 == 1 {
+                    let (batch, len) = (device.upload(&keys)?, keys.len());
+                    match how {
+                        Combination::Union => set.union_on(stream, Sorted::keys_on(&batch, len), scratch)?,
+                        Combination::Intersection => {
+                            set.intersection_on(stream, Sorted::keys_on(&batch, len), scratch)?
+                        }
+                        Combination::Difference => set.difference_on(stream, Sorted::keys_on(&batch, len), scratch)?,
+                    }
+                } else {
+                    let other = LaneSet::build(device, &keys)?;
+                    match how {
+                        Combination::Union => set.union_on(stream, &other, scratch)?,
+                        Combination::Intersection => set.intersection_on(stream, &other, scratch)?,
+                        Combination::Difference => set.difference_on(stream, &other, scratch)?,
+                    }
+                }
+            }
+        };
+        let keys = combined.keys()?;
+        // It answers, too.
+        assert!(combined.contains_many(&keys)?.into_iter().all(|is_there| is_there), "{how:?}");
+        Ok(paired(keys))
     }
 }
 
@@ -137,15 +242,10 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
             let batch = Batch { keys: &keys, values: (), kinds: kinds.as_ref() };
             return Ok(self.set.apply_on(&self.stream, batch, &mut self.scratch)?.into());
         }
-        let op = |op: &Op<K, u64>| match *op {
-            Op::Insert(key, _) => Op::Insert(key, ()),
-            Op::Update(key, _) => Op::Update(key, ()),
-            Op::Remove(key) => Op::Remove(key),
-        };
         let report = match change {
             Change::Insert => self.set.insert_many(&keys)?,
             Change::Remove => self.set.remove_many(&keys)?,
-            Change::Update | Change::Mixed(_) => self.set.apply(&ops.iter().map(op).collect::<Vec<_>>())?,
+            Change::Update | Change::Mixed(_) => self.set.apply(&without_values(ops))?,
         };
         Ok(report.into())
     }
@@ -160,116 +260,21 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
         self.set.compact().map(drop)
     }
 
-    fn get(&self, keys: &[K], form: Form) -> Result<Vec<Option<u64>>> {
-        let found = match form {
-            Form::Host => self.set.contains_many(keys)?,
-            Form::Device => self.contains(keys)?,
+    fn ask(&self, question: &Question<K>, form: Form) -> Option<Result<Answer<K>>> {
+        let (set, stream) = (&self.set, &self.stream);
+        let own = match (form, question) {
+            (Form::Device, Question::Get(keys)) => self.contains(keys).map(|found| Some(of_flags(found))),
+            (Form::Device, Question::Range(_)) => return fixed::ask(set.as_tree(), stream, question, form),
+            (Form::Device, _) => (|| set_in_buffers!(question, stream, || set.on(stream)))(),
+            (Form::Host, _) => Ok(None),
         };
-        Ok(found.into_iter().map(|is_there| is_there.then_some(0)).collect())
-    }
-
-    fn rank(&self, keys: &[K], side: Side, form: Form) -> Result<Vec<u64>> {
-        let Form::Device = form else {
-            return match side {
-                Side::Lower => self.set.lower_bound_many(keys),
-                Side::Upper => self.set.upper_bound_many(keys),
-            };
-        };
-        let (lender, on) = (Lender::new(self.set.device()), self.set.on(&self.stream));
-        let (queries, mut ranks) = (lender.upload(keys)?, lender.alloc(keys.len())?);
-        match side {
-            Side::Lower => on.lower_bound(&queries, &mut ranks)?,
-            Side::Upper => on.upper_bound(&queries, &mut ranks)?,
-        }
-        Ok(ranks.to_vec()?)
-    }
-
-    fn join(&self, keys: &[K], form: Form) -> Result<Vec<Option<u64>>> {
-        match form {
-            Form::Host => Ok(rows_of_probes(&self.set.join_many(keys)?, keys.len())),
-            Form::Device => fixed_join(self.set.as_tree(), &self.stream, keys),
-        }
-    }
-
-    fn neighbor(&self, keys: &[K], side: Side, form: Form) -> Result<Vec<Neighbor<K>>> {
-        let found = match (form, side) {
-            (Form::Device, _) => self.neighbors(keys, side)?,
-            (_, Side::Upper) => self.set.predecessor_many(keys)?,
-            (_, Side::Lower) => self.set.successor_many(keys)?,
-        };
-        Ok(found.into_iter().map(|key| key.map(|key| (key, 0))).collect())
-    }
-
-    fn range(&self, ranges: &[Range<K>], form: Form) -> Result<Vec<Pairs<K>>> {
-        if form == Form::Device
-            && let Some(found) = fixed_range(self.set.as_tree(), &self.stream, ranges)
-        {
-            return Ok(found?.into_iter().map(|row| paired(row.into_iter().map(|pair| pair.0))).collect());
-        }
-        let found = self.set.range_many(ranges_of(ranges))?;
-        Ok(found.iter().map(|row| paired(row.iter().copied())).collect())
-    }
-
-    fn scan(&self, starts: &[K], limit: u32) -> Option<Result<Vec<Pairs<K>>>> {
-        let scan = || {
-            let (lender, most) = (Lender::new(self.set.device()), limit as usize);
-            let (mut keys, mut counts) = (lender.alloc_zeroed(starts.len() * most)?, lender.alloc(starts.len())?);
-            self.set.on(&self.stream).scan(&lender.upload(starts)?, limit, &mut keys, &mut counts)?;
-            let (keys, counts) = (keys.to_vec()?, counts.to_vec()?);
-            let row = |(i, &found): (usize, &u32)| paired(keys[i * most..i * most + found as usize].iter().copied());
-            Ok(counts.iter().enumerate().map(row).collect())
-        };
-        Some(scan())
-    }
-
-    fn count(&self, ranges: &[Range<K>], form: Form) -> Result<Vec<u64>> {
-        if form == Form::Device
-            && let Some(counts) = fixed_count(self.set.as_tree(), &self.stream, ranges)
-        {
-            return counts;
-        }
-        self.set.count_range_many(ranges_of(ranges))
-    }
-
-    fn combine(&self, how: Combination, pairs: &[(K, u64)], form: Form) -> Option<Result<Pairs<K>>> {
-        let keys: Vec<K> = pairs.iter().map(|pair| pair.0).collect();
-        let combine = || {
-            let combined = match (how, form) {
-                (Combination::Union, Form::Host) => self.set.union(Sorted::keys(&keys))?,
-                (Combination::Intersection, Form::Host) => self.set.intersection(Sorted::keys(&keys))?,
-                (Combination::Difference, Form::Host) => self.set.difference(Sorted::keys(&keys))?,
-                (how, Form::Device) => {
-                    let (device, stream, set) = (self.set.device(), &self.stream, &self.set);
-                    let mut scratch = CombineScratch::new(device)?;
-                    let scratch = &mut scratch;
-                    // Every other time with a batch, and with another set.
-                    if keys.len() % 2 == 1 {
-                        let (batch, len) = (device.upload(&keys)?, keys.len());
-                        match how {
-                            Combination::Union => set.union_on(stream, Sorted::keys_on(&batch, len), scratch)?,
-                            Combination::Intersection => {
-                                set.intersection_on(stream, Sorted::keys_on(&batch, len), scratch)?
-                            }
-                            Combination::Difference => {
-                                set.difference_on(stream, Sorted::keys_on(&batch, len), scratch)?
-                            }
-                        }
-                    } else {
-                        let other = LaneSet::build(device, &keys)?;
-                        match how {
-                            Combination::Union => set.union_on(stream, &other, scratch)?,
-                            Combination::Intersection => set.intersection_on(stream, &other, scratch)?,
-                            Combination::Difference => set.difference_on(stream, &other, scratch)?,
-                        }
-                    }
-                }
-            };
-            let keys = combined.keys()?;
-            // It answers, too.
-            assert!(combined.contains_many(&keys)?.into_iter().all(|is_there| is_there), "{how:?}");
-            Ok(paired(keys))
-        };
-        Some(combine())
+        let own = own.and_then(|own| if own.is_some() { Ok(own) } else { set_on_host!(question, set) });
+        own.transpose().or_else(|| match question {
+            Question::Combine(how, pairs) => Some(self.combine(*how, pairs, form).map(Answer::Pairs)),
+            // There are no values.
+            Question::AsOfJoin(..) | Question::RangeJoin(..) | Question::BandJoin(..) => None,
+            _ => fixed::ask(set.as_tree(), stream, question, form),
+        })
     }
 
     fn restore_order(&mut self) -> Result<()> {

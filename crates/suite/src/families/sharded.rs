@@ -1,6 +1,12 @@
 //! Indexes over several devices.
 
-use lanetree::{AnyKey, Device, DeviceKind, IndexBuilder, OrderedIndex, Replicated, Result, Sharded};
+use crate::memory::{Memory, in_buffers, miss, wide};
+use crate::{Answer, Combination, Form, Hooks, Numbered, Question, Side, fixed};
+use lanetree::{
+    AnyKey, Buffer, Device, DeviceKind, DeviceRanges, IndexBuilder, JoinKind, LaneTree, OnDevices, OrderedIndex,
+    Replicated, Result, Sharded, Stream, Word,
+};
+use lanetree_frame::fixed::FixedIndex;
 
 /// Where three shards or copies are.
 #[derive(Clone, Copy, Debug)]
@@ -57,5 +63,100 @@ impl<K: AnyKey, B: IndexBuilder<Index: OrderedIndex<Domain = K>>> IndexBuilder f
 
     fn build(&self, device: &Device, keys: &[K], values: &[<B::Index as OrderedIndex>::Value]) -> Result<Self::Index> {
         Replicated::build(&self.1.devices(device), self.0.clone(), keys, values)
+    }
+}
+
+/// The hooks of LaneTrees in shards.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardedHooks;
+
+impl<K: AnyKey + Numbered, V: Word> Hooks<Sharded<LaneTree<K, V>>> for ShardedHooks {
+    fn start(_: &Sharded<LaneTree<K, V>>, _: u8) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn ask(
+        &self,
+        index: &Sharded<LaneTree<K, V>>,
+        stream: &Stream,
+        question: &Question<K>,
+        form: Form,
+    ) -> Option<Result<Answer<K>>> {
+        let in_buffers = if form == Form::Device { on_devices(index, stream, question).transpose() } else { None };
+        in_buffers.or_else(|| match question {
+            Question::AsOf(keys, near) => {
+                let pair = |(key, value): (K, V)| (key, wide(value));
+                let found = index.asof_many(keys, &near.as_of());
+                Some(found.map(|found| Answer::Neighbors(found.into_iter().map(|found| found.map(pair)).collect())))
+            }
+            Question::Combine(how, pairs) => Some(combine(index, *how, pairs).map(Answer::Pairs)),
+            _ => None,
+        })
+    }
+}
+
+/// In device form. Batches of an even length are called sorted, which most are not.
+fn on_devices<K: AnyKey, V: Word>(
+    index: &Sharded<LaneTree<K, V>>,
+    stream: &Stream,
+    question: &Question<K>,
+) -> Result<Option<Answer<K>>> {
+    let is_sorted = !matches!(question, Question::Join(probes, _) if probes.len() % 2 == 1);
+    let on =
+        || -> OnDevices<'_, LaneTree<K, V>> { if is_sorted { index.on(stream).sorted() } else { index.on(stream) } };
+    if let Question::Scan(starts, limit) = question {
+        let memory = Memory::new(stream);
+        let queries = memory.lender.upload(starts)?;
+        let scan =
+            |keys: &mut _, values: &mut Buffer<V>, counts: &mut _| on().scan(&queries, *limit, keys, values, counts);
+        return memory.scan(starts.len(), *limit, scan).map(Some);
+    }
+    let ranges = |starts, ends, limits| {
+        move |out: &mut DeviceRanges<K, V>| index.on(stream).limits(limits).range(starts, ends, out)
+    };
+    in_buffers!(question, stream, on, ranges, |keys: &[K]| index.get_many(keys))
+}
+
+/// With pairs in shards on the same devices, and on one alone.
+fn combine<K: AnyKey, V: Word>(
+    index: &Sharded<LaneTree<K, V>>,
+    how: Combination,
+    pairs: &[(K, u64)],
+) -> Result<Vec<(K, u64)>> {
+    let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().map(|&(key, value)| (key, V::truncate(value))).unzip();
+    let devices: Vec<Device> = index.shards()?.iter().map(|shard| shard.device().clone()).collect();
+    let devices = if pairs.len().is_multiple_of(2) { &devices[..] } else { &devices[..1] };
+    let other = Sharded::build(devices, LaneTree::builder(), &keys, &values)?;
+    let combined = match how {
+        Combination::Union => index.union(&other)?,
+        Combination::Intersection => index.intersection(&other)?,
+        Combination::Difference => index.difference(&other)?,
+    };
+    Ok(combined.pairs()?.into_iter().map(|(key, value)| (key, value.widen())).collect())
+}
+
+/// The hooks of copies: what one of them answers.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicatedHooks;
+
+impl<I: FixedIndex<Key: Numbered, Value: Word>> Hooks<Replicated<I>> for ReplicatedHooks {
+    fn start(_: &Replicated<I>, _: u8) -> Result<Self> {
+        Ok(Self)
+    }
+
+    fn ask(
+        &self,
+        index: &Replicated<I>,
+        stream: &Stream,
+        question: &Question<I::Key>,
+        form: Form,
+    ) -> Option<Result<Answer<I::Key>>> {
+        if form == Form::Host {
+            return None;
+        }
+        match index.on(stream) {
+            Ok(on) => fixed::ask(on.index(), stream, question, form),
+            Err(error) => Some(Err(error)),
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Sets over several devices, by their own calls.
 
+use crate::families::set::{of_flags, of_keys, paired, set_in_buffers, set_on_host, without_values};
 use crate::families::sharded::Three;
-use crate::hooks::hits;
-use crate::host::{ranges_of, rows_of_probes};
+use crate::host::{of_matches, ranges_of};
 use crate::lent::Lender;
-use crate::model::Range;
-use crate::{Change, Counts, Family, Form, Neighbor, Numbered, Pairs, Side, Subject};
-use lanetree::{AnyKey, Device, LaneSet, Op, Result, SetOnDevices, ShardedSet, Stream};
+use crate::memory::{Memory, hits, inclusive};
+use crate::{Answer, Change, Counts, Family, Form, Joining, Numbered, Pairs, Question, Side, Subject};
+use lanetree::{AnyKey, Buffer, Device, DeviceRanges, JoinKind, LaneSet, LaneTree, Op, Result, ShardedSet, Stream};
 
 /// Three shards, on one device and on three, full and with room.
 #[derive(Debug)]
@@ -48,16 +48,27 @@ pub struct ShardedSetSubject<K: AnyKey> {
     stream: Stream,
 }
 
-/// As pairs.
-fn paired<K>(keys: impl IntoIterator<Item = K>) -> Pairs<K> {
-    keys.into_iter().map(|key| (key, 0)).collect()
-}
-
 impl<K: AnyKey> ShardedSetSubject<K> {
-    /// Batches of an even length are called sorted, which most are not.
-    fn on(&self, keys: &[K]) -> SetOnDevices<'_, K> {
-        let on = self.set.on(&self.stream);
-        if keys.is_sorted() || keys.len().is_multiple_of(2) { on.sorted() } else { on }
+    /// Batches are called sorted, which most are not; but look-ups of an odd number of keys.
+    fn on_devices(&self, question: &Question<K>) -> Result<Option<Answer<K>>> {
+        let Self { set, stream, .. } = self;
+        match question {
+            Question::Get(keys) => {
+                let on = if keys.len() % 2 == 0 { set.on(stream).sorted() } else { set.on(stream) };
+                let lender = Lender::new(stream.device());
+                let mut mask = lender.alloc(keys.len().div_ceil(32))?;
+                on.contains(&lender.upload(keys)?, &mut mask)?;
+                Ok(Some(Answer::Values(hits(keys.iter().map(|_| 0), &mask.to_vec()?))))
+            }
+            Question::Range(ranges) => {
+                let Some((spans, limits)) = inclusive(ranges) else { return Ok(None) };
+                let memory = Memory::new(stream);
+                let ([starts, ends], limits) = (memory.upload_spans(&spans)?, memory.lender.upload(&limits)?);
+                let range = |out: &mut DeviceRanges<K, ()>| set.on(stream).limits(&limits).range(&starts, &ends, out);
+                memory.rows(ranges.len(), range).map(Some)
+            }
+            _ => set_in_buffers!(question, stream, || set.on(stream).sorted()),
+        }
     }
 }
 
@@ -77,15 +88,10 @@ impl<K: AnyKey + Numbered> Subject for ShardedSetSubject<K> {
 
     fn apply(&mut self, change: Change, ops: &[Op<K, u64>], _: Form) -> Result<Counts> {
         let keys: Vec<K> = ops.iter().map(|op| *op.key()).collect();
-        let op = |op: &Op<K, u64>| match *op {
-            Op::Insert(key, _) => Op::Insert(key, ()),
-            Op::Update(key, _) => Op::Update(key, ()),
-            Op::Remove(key) => Op::Remove(key),
-        };
         let report = match change {
             Change::Insert => self.set.insert_many(&keys)?,
             Change::Remove => self.set.remove_many(&keys)?,
-            Change::Update | Change::Mixed(_) => self.set.apply(&ops.iter().map(op).collect::<Vec<_>>())?,
+            Change::Update | Change::Mixed(_) => self.set.apply(&without_values(ops))?,
         };
         Ok(report.into())
     }
@@ -95,64 +101,10 @@ impl<K: AnyKey + Numbered> Subject for ShardedSetSubject<K> {
         self.set.compact().map(drop)
     }
 
-    fn get(&self, keys: &[K], form: Form) -> Result<Vec<Option<u64>>> {
-        if form == Form::Host {
-            let found = self.set.contains_many(keys)?;
-            return Ok(found.into_iter().map(|is_there| is_there.then_some(0)).collect());
-        }
-        let lender = Lender::new(&self.device);
-        let mut mask = lender.alloc(keys.len().div_ceil(32))?;
-        self.on(keys).contains(&lender.upload(keys)?, &mut mask)?;
-        Ok(hits(keys.iter().map(|_| 0), &mask.to_vec()?))
-    }
-
-    fn rank(&self, keys: &[K], side: Side, form: Form) -> Result<Vec<u64>> {
-        let Form::Device = form else {
-            return match side {
-                Side::Lower => self.set.lower_bound_many(keys),
-                Side::Upper => self.set.upper_bound_many(keys),
-            };
-        };
-        let (lender, on) = (Lender::new(&self.device), self.on(keys));
-        let (queries, mut ranks) = (lender.upload(keys)?, lender.alloc(keys.len())?);
-        match side {
-            Side::Lower => on.lower_bound(&queries, &mut ranks)?,
-            Side::Upper => on.upper_bound(&queries, &mut ranks)?,
-        }
-        Ok(ranks.to_vec()?)
-    }
-
-    fn join(&self, keys: &[K], _: Form) -> Result<Vec<Option<u64>>> {
-        Ok(rows_of_probes(&self.set.join_many(keys)?, keys.len()))
-    }
-
-    fn neighbor(&self, keys: &[K], side: Side, form: Form) -> Result<Vec<Neighbor<K>>> {
-        let found = match (form, side) {
-            (Form::Device, _) => {
-                let lender = Lender::new(&self.device);
-                let (queries, mut mask) = (lender.upload(keys)?, lender.alloc(keys.len().div_ceil(32))?);
-                // The keys of misses are unspecified: they need not be written.
-                let mut found = lender.alloc_zeroed(keys.len())?;
-                let on = self.on(keys).hits(&mut mask);
-                match side {
-                    Side::Upper => on.predecessor(&queries, &mut found)?,
-                    Side::Lower => on.successor(&queries, &mut found)?,
-                }
-                hits(found.to_vec()?.into_iter(), &mask.to_vec()?)
-            }
-            (_, Side::Upper) => self.set.predecessor_many(keys)?,
-            (_, Side::Lower) => self.set.successor_many(keys)?,
-        };
-        Ok(found.into_iter().map(|key| key.map(|key| (key, 0))).collect())
-    }
-
-    fn range(&self, ranges: &[Range<K>], _: Form) -> Result<Vec<Pairs<K>>> {
-        let found = self.set.range_many(ranges_of(ranges))?;
-        Ok(found.iter().map(|row| paired(row.iter().copied())).collect())
-    }
-
-    fn count(&self, ranges: &[Range<K>], _: Form) -> Result<Vec<u64>> {
-        self.set.count_range_many(ranges_of(ranges))
+    fn ask(&self, question: &Question<K>, form: Form) -> Option<Result<Answer<K>>> {
+        let own = if form == Form::Device { self.on_devices(question) } else { Ok(None) };
+        let own = own.and_then(|own| if own.is_some() { Ok(own) } else { set_on_host!(question, self.set) });
+        own.transpose()
     }
 
     fn restore_order(&mut self) -> Result<()> {
