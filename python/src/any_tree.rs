@@ -3,10 +3,9 @@
 use crate::join::{Asked, Joined};
 use crate::memory::{In, Memory};
 use crate::types::{Found, check_len, closed};
+use lanetree::bindings::JoinBounds;
 use lanetree::lane_tree::Stats;
-use lanetree::{AsOf, Closed, UpdateReport};
-use lanetree_frame::JoinBounds;
-use lanetree_layout::AnyKey;
+use lanetree::{AnyKey, AsOf, Closed, UpdateReport};
 use pyo3::prelude::*;
 use std::any::Any;
 use std::num::NonZeroUsize;

@@ -9,13 +9,13 @@ use crate::memory::{Cache, In, Input, Memory, closed, numpy};
 use crate::near::{Near, near};
 use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, gather, report, zeroed};
+use lanetree::bindings::parallel::*;
 use lanetree::lane_tree::UpdateScratch;
+use lanetree::primitives::BuildScratch;
 use lanetree::{
     AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, UpdateReport, Word,
     compose_on,
 };
-use lanetree_frame::parallel::*;
-use lanetree_primitives::BuildScratch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;

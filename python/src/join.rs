@@ -4,10 +4,9 @@ use crate::errors::{raise, raise_runtime, value_error};
 use crate::memory::{Cache, In, Input, Memory, Words, closed};
 use crate::types::PyValue;
 use core::ops::Range;
+use lanetree::bindings::{put_misses, unpack_bits};
 use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition, select};
 use lanetree::{Buffer, JoinKind, LaneSet, Stream, mask_hits};
-use lanetree_frame::join_steps::put_misses;
-use lanetree_frame::unpack_bits;
 use pyo3::prelude::*;
 
 /// What a join is asked for: its kind, and of a device's probes which ones are there, as a bitmap of 32-bit words.

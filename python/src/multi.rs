@@ -8,12 +8,13 @@ use crate::join::{self, Asked, Joined};
 use crate::memory::{self, Cache, HostSlice, In, Input, Memory, closed, numpy};
 use crate::on_device::with_results;
 use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, gather, inclusive, key_words, ordered, owned};
+use lanetree::bindings::JoinBounds;
 use lanetree::multimap::{
     DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch, Stats,
 };
-use lanetree::{Buffer, Closed, DeviceRanges, FloatOrder, Join, JoinKind, KeyRange, MultiMap, Ranges, UpdateReport};
-use lanetree_frame::JoinBounds;
-use lanetree_layout::Word;
+use lanetree::{
+    Buffer, Closed, DeviceRanges, FloatOrder, Join, JoinKind, KeyRange, MultiMap, Ranges, UpdateReport, Word,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -225,7 +226,7 @@ pub(crate) fn with_keys<K: PyKey, R>(
         return call(words);
     }
     let mut own = device.alloc::<K>(words.len()).map_err(raise_runtime)?;
-    lanetree_frame::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
+    lanetree::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
     call(&own)
 }
 
@@ -409,7 +410,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
                 })
             })?;
             return match self.floats {
-                true => lanetree_frame::restore_floats(stream, near).map_err(raise),
+                true => lanetree::restore_floats(stream, near).map_err(raise),
                 false => Ok(()),
             };
         }
@@ -446,7 +447,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
             find().map_err(raise)
         })?;
         if self.floats {
-            lanetree_frame::restore_floats(stream, &mut out.keys).map_err(raise)?;
+            lanetree::restore_floats(stream, &mut out.keys).map_err(raise)?;
         }
         let (offsets, keys) = (Memory::new(out.offsets), Memory::new(key_words(out.keys)));
         Ok(Found::Device(Box::new((offsets, keys, V::memory(out.values)))))

@@ -2,9 +2,9 @@
 
 use crate::errors::raise;
 use crate::types::check_len;
-use lanetree_frame::fixed::{FixedIndex, HostForm, Neighbors, Searches, TASK};
-use lanetree_frame::parallel::*;
-use lanetree_layout::AnyKey;
+use lanetree::bindings::parallel::*;
+use lanetree::bindings::{Neighbors, Searches, TASK};
+use lanetree::{AnyKey, FixedIndex, HostForm};
 use pyo3::PyResult;
 use std::borrow::Cow;
 use std::ops::Range;

@@ -5,10 +5,11 @@ use crate::errors::{raise, raise_runtime};
 use crate::memory::{Cache, In, Memory, Words, closed};
 use crate::typed::Typed;
 use crate::types::{Found, PyKey, PyValue, check_len, gather, key_words};
+use lanetree::bindings::{JoinBounds, unpack_bits};
 use lanetree::lane_tree::UpdateScratch;
-use lanetree::{Batch, Buffer, DeviceRanges, FloatOrder, NearestScratch, OpKind, RangeScratch, UpdateReport};
-use lanetree_frame::fixed::{FixedIndex, OnStream};
-use lanetree_frame::{JoinBounds, unpack_bits};
+use lanetree::{
+    Batch, Buffer, DeviceRanges, FixedIndex, FloatOrder, NearestScratch, OnStream, OpKind, RangeScratch, UpdateReport,
+};
 use pyo3::prelude::*;
 use std::iter::repeat_n;
 
@@ -26,7 +27,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
             return call(words);
         }
         let mut own = self.cache.alloc(self.tree.device(), words.len(), size_of::<K>())?;
-        lanetree_frame::order_floats(stream, FloatOrder::Total, words, own.write::<K>()?).map_err(raise)?;
+        lanetree::order_floats(stream, FloatOrder::Total, words, own.write::<K>()?).map_err(raise)?;
         let result = call(own.read()?);
         self.cache.put(own);
         result
@@ -37,7 +38,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         if !self.floats {
             return Ok(());
         }
-        lanetree_frame::restore_floats(stream, keys).map_err(raise)
+        lanetree::restore_floats(stream, keys).map_err(raise)
     }
 
     /// Calls a function with the buffers of a look-up's results.
@@ -155,7 +156,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         let mut own;
         let keys = if self.floats {
             own = device.alloc::<K>(count).map_err(raise_runtime)?;
-            lanetree_frame::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
+            lanetree::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
             &own
         } else {
             words

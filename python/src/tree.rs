@@ -9,9 +9,8 @@ use crate::join::{Asked, Joined};
 use crate::memory::{Cache, In, Input, Memory, closed};
 use crate::typed::Typed;
 use crate::types::{self, PyKey, PyValue, ordered, report, zeroed};
-use lanetree::{FloatOrder, LaneTree};
-use lanetree_frame::fixed::Scans;
-use lanetree_primitives::BuildScratch;
+use lanetree::primitives::BuildScratch;
+use lanetree::{FloatOrder, LaneTree, Scans};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -73,7 +72,7 @@ where
     let mut own;
     let keys = if options.floats {
         own = device.alloc::<K>(len).map_err(raise_runtime)?;
-        lanetree_frame::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
+        lanetree::order_floats(stream, FloatOrder::Total, words, &mut own).map_err(raise)?;
         &own
     } else {
         words

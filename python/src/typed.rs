@@ -7,14 +7,13 @@ use crate::join::{self, Asked, Joined};
 use crate::memory::{Cache, In, Memory, closed, numpy};
 use crate::near::{Near, near};
 use crate::types::{self, Found, PyKey, PyValue, check_len, found_rows, inclusive, key_words, ordered, owned, zeroed};
+use lanetree::bindings::parallel::*;
+use lanetree::bindings::{JoinBounds, Searches, Side, TASK, View, compact};
 use lanetree::lane_tree::Stats;
 use lanetree::{
-    AsOf, Buffer, DeviceRangeMatches, Join, JoinKind, KeyRange, LaneTree, Op, RangeJoinScratch, Ranges, UpdateReport,
+    AnyKey, AsOf, Buffer, Combine, DeviceRangeMatches, FixedIndex, HostForm, Join, JoinKind, KeyRange, LaneTree,
+    OnStream, Op, RangeJoinScratch, Ranges, Scans, UpdateReport, Value,
 };
-use lanetree_frame::JoinBounds;
-use lanetree_frame::fixed::{Combine, FixedIndex, HostForm, OnStream, Scans, Searches, Side, TASK, View};
-use lanetree_frame::parallel::*;
-use lanetree_layout::{AnyKey, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::any::Any;
@@ -516,7 +515,7 @@ where
     }
 
     fn compact(&mut self) -> PyResult<u64> {
-        lanetree_frame::fixed::compact(&mut self.tree).map_err(raise)
+        compact(&mut self.tree).map_err(raise)
     }
 
     fn combine(&self, other: &dyn AnyTree, how: Combination) -> PyResult<Box<dyn AnyTree>> {
