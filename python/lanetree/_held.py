@@ -179,7 +179,7 @@ class Keyed(Held):
         if is_rank:
             keys, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, "the queries")
             _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
-            raw, shape, missing = Queries(_arrays.flat(keys), keys.shape, None)
+            raw, shape, missing = _arrays.flat(keys), keys.shape, None
         else:
             raw, shape, missing = self._queries(queries)
         made = [np.empty(raw.size, dtype) for dtype, _ in outputs] if out is None else _outputs(out, outputs, shape, raw)
@@ -189,7 +189,9 @@ class Keyed(Held):
             call(raw, made, None)
         if missing is not None:
             _arrays.erase(missing, *((column, word) for column, (_, word) in zip(made, outputs)))
-        return [column.reshape(shape)[()] for column in made] if out is None else out
+        if out is not None:
+            return out
+        return made if len(shape) == 1 else [column.reshape(shape)[()] for column in made]
 
     def _counts(self, call: Callable[[Any, Any, _native.Stream | None], object], *given: Given, stream: Any) -> Any:
         """A count for each row of queries, int64."""

@@ -149,17 +149,6 @@ class _Ordered(Keyed):
             self._value = other._value
         return self
 
-    def _found(self, queries: ArrayLike, out: Any, stream: Any, progress: Progress = None) -> Any:
-        """Whether keys are present."""
-        exchange = _arrays.exchanges.get(type(queries))
-        if exchange is not None and stream is None and out is None and self._numbers is not None:
-            key, _, hit = self._numbers
-            made = _native.get_of(self._index, queries, None, (exchange, self.device._native, (key, 0, hit)), 0)
-            if made is not None:
-                return Array(made[1], _BOOL, self.device, made[2])
-        find = lambda keys, found, on: self._index.get(keys, (None, found[0], 0), on)
-        return self._results(find, queries, ((_BOOL, 0),), None if out is None else (out,), stream, progress, "contains")[0]
-
     def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
         """Whether each of `queries` is a key of the index.
 
@@ -179,7 +168,14 @@ class _Ordered(Keyed):
         array of bool
             Of the shape of the queries; for queries on a device, an :class:`Array`. With `out`, that.
         """
-        return self._found(queries, out, stream, progress)
+        exchange = _arrays.exchanges.get(type(queries))
+        if exchange is not None and stream is None and out is None and self._numbers is not None:
+            key, _, hit = self._numbers
+            made = _native.get_of(self._index, queries, None, (exchange, self.device._native, (key, 0, hit)), 0)
+            if made is not None:
+                return Array(made[1], _BOOL, self.device, made[2])
+        find = lambda keys, found, on: self._index.get(keys, (None, found[0], 0), on)
+        return self._results(find, queries, ((_BOOL, 0),), None if out is None else (out,), stream, progress, "contains")[0]
 
     def searchsorted(
         self,
@@ -277,6 +273,11 @@ class _Ordered(Keyed):
         _, keys, values = self._index.pairs(False)
         return keys.view(self.key_dtype), values
 
+    def keys(self) -> npt.NDArray[Any]:
+        """All keys, in ascending order."""
+        keys: npt.NDArray[Any] = self._pairs()[0]
+        return keys
+
     def _combined(self: _Self, other: _Self, how: str) -> _Self:
         if type(other) is not type(self):
             raise TypeError(f"a {type(self).__name__} and a {type(other).__name__} cannot be combined: use two of one kind")
@@ -310,7 +311,7 @@ class _Ordered(Keyed):
         return self.difference(other) if isinstance(other, _Ordered) else NotImplemented
 
     def __contains__(self, key: object) -> bool:
-        return bool(self._found(key, None, None))
+        return bool(self.contains(key))
 
     def __iter__(self) -> Iterator[Any]:
         """The keys in ascending order. Copies all of them first."""
@@ -987,11 +988,6 @@ class Index(_Ordered):
         offsets, keys, values = self._index.rows_between((first_keys, last_keys), by)
         return rows.join(how, np.diff(offsets), keys.view(self.key_dtype), values.view(self._value))
 
-    def keys(self) -> npt.NDArray[Any]:
-        """All keys, in ascending order."""
-        keys: npt.NDArray[Any] = self._pairs()[0]
-        return keys
-
     def values(self) -> npt.NDArray[Any]:
         """All values, in the order of their keys."""
         return self.items()[1]
@@ -1147,11 +1143,6 @@ class Set(_Ordered):
     def scan(self, starts: ArrayLike, limit: int, *, stream: Any = None) -> KeyScans:
         """The first keys that are not below each of `starts`; otherwise like :meth:`Index.scan`."""
         return KeyScans(*_scan(self, starts, limit, stream))
-
-    def keys(self) -> npt.NDArray[Any]:
-        """All keys, in ascending order."""
-        keys: npt.NDArray[Any] = self._pairs()[0]
-        return keys
 
     def insert(self, keys: ArrayLike, *, stream: Any = None) -> UpdateReport:
         """Insert keys; those that were there count as replaced. Otherwise like :meth:`Index.insert`."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _joins, _native, _progress
-from ._arrays import Array, ArrayLike, Found
+from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
 from ._held import _BOOL, _INT64, Keyed

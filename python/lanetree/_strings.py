@@ -120,7 +120,7 @@ class StringIndex(Held):
         present, [strings] = self._queries((queries, "the queries"))
         values, found = np.empty(strings.size, self.value_dtype), np.empty(strings.size, np.bool_)
         miss = _arrays.word(default, self.value_dtype)
-        self._index.get(strings, values, found, miss)
+        self._index.get(strings, (values, found, miss))
         return Found(present.fill(values, _arrays.of_word(miss, self.value_dtype)), present.fill(found, False))
 
     def contains(self, queries: Strings) -> npt.NDArray[np.bool_]:

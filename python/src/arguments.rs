@@ -5,8 +5,7 @@ use crate::input::{In, Input};
 use crate::memory::{Memory, Reading};
 use crate::types::check_len;
 use core::ops::Range;
-use lanetree::bindings::JoinBounds;
-use lanetree::{AnyKey, AsOf, Closed, JoinKind, Ties, UpdateReport};
+use lanetree::{AsOf, Closed, JoinKind, Ties, UpdateReport};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::BTreeMap;
@@ -39,26 +38,6 @@ pub(crate) trait Seen: Copy {
     }
 }
 
-macro_rules! plain {
-    ($($type:ty: $name:literal,)*) => {$(
-        impl Named for $type {
-            const NAME: &'static str = $name;
-        }
-        impl Argument for $type {
-            type Seen<'a> = Self;
-
-            fn seen(&self) -> Self {
-                *self
-            }
-        }
-        impl Seen for $type {}
-    )*};
-}
-plain! {
-    bool: "bool", u32: "int", u64: "int", usize: "int", f64: "float", [bool; 2]: "tuple[bool, bool]",
-    By: "_By", How: "_AsOf", Option<How>: "Optional[_AsOf]",
-}
-
 macro_rules! named {
     ($($type:ty: $name:literal,)*) => {$(
         impl Named for $type {
@@ -67,32 +46,54 @@ macro_rules! named {
     )*};
 }
 named! {
-    &str: "str", (): "None", (Memory, Option<Memory>, Option<Memory>): "_Joined", Found: "_Columns",
+    (): "None", (Memory, Option<Memory>, Option<Memory>): "_Joined", Found: "_Columns", Report: "_Report",
     (Memory, Option<Memory>, Option<Memory>, Option<Memory>): "_Between",
-    Input: "_Column", Option<Input>: "Optional[_Column]", [Input; 2]: "_Pair", Report: "_Report",
-    Outputs: "_Results", Request: "_Asked",
-    KindsGiven: "_Kinds",
 }
 
-impl Argument for &str {
-    type Seen<'a>
-        = &'a str
-    where
-        Self: 'a;
+/// Arguments, how they are named, and how calls see them.
+macro_rules! argument {
+    ($($type:ty: $name:literal, $it:ident => $seen:ty, $made:expr;)*) => {$(
+        named! { $type: $name, }
+        impl Argument for $type {
+            type Seen<'a> = $seen where Self: 'a;
 
-    fn seen(&self) -> &str {
-        self
-    }
+            fn seen(&self) -> Self::Seen<'_> {
+                let $it = self;
+                $made
+            }
+        }
+    )*};
 }
-impl Seen for &str {}
-
-impl Argument for Input {
-    type Seen<'a> = In<'a>;
-
-    fn seen(&self) -> In<'_> {
-        self.get()
-    }
+argument! {
+    &str: "str", it => &'a str, it;
+    bool: "bool", it => bool, *it;
+    u32: "int", it => u32, *it;
+    u64: "int", it => u64, *it;
+    usize: "int", it => usize, *it;
+    f64: "float", it => f64, *it;
+    Ends: "tuple[bool, bool]", it => Closed, it.0;
+    By: "_By", it => By, *it;
+    How: "_AsOf", it => AsOf, it.0;
+    Option<How>: "Optional[_AsOf]", it => Option<AsOf>, it.map(|how| how.0);
+    Input: "_Column", it => In<'a>, it.get();
+    Option<Input>: "Optional[_Column]", it => Option<In<'a>>, it.as_ref().map(Input::get);
+    [Input; 2]: "_Pair", it => [In<'a>; 2], it.each_ref().map(Input::get);
+    Option<[Input; 2]>: "Optional[_Pair]", it => Option<[In<'a>; 2]>, it.as_ref().map(Argument::seen);
+    Outputs: "_Results", it => Results<'a>, Results { values: it.0.seen(), found: it.1.seen(), miss: it.2 };
+    Request: "_Asked", it => Asked<'a>, Asked { kind: it.0, valid: it.1.seen() };
+    KindsGiven: "_Kinds", it => Kinds<'a>, match it {
+        KindsGiven::All(kind) => Kinds::All(*kind),
+        KindsGiven::Each(kinds) => Kinds::Each(kinds.get()),
+    };
 }
+
+macro_rules! whole {
+    ($($type:ty,)*) => { $(impl Seen for $type {})* };
+}
+whole! {
+    &str, bool, u32, u64, usize, f64, Closed, By, AsOf, Option<AsOf>, Option<[In<'_>; 2]>, Asked<'_>, Kinds<'_>,
+}
+
 impl Seen for In<'_> {
     fn check(self, len: &mut Option<usize>) -> PyResult<()> {
         match len {
@@ -110,13 +111,6 @@ impl Seen for In<'_> {
     }
 }
 
-impl Argument for Option<Input> {
-    type Seen<'a> = Option<In<'a>>;
-
-    fn seen(&self) -> Option<In<'_>> {
-        self.as_ref().map(Input::get)
-    }
-}
 impl Seen for Option<In<'_>> {
     fn check(self, len: &mut Option<usize>) -> PyResult<()> {
         self.map_or(Ok(()), |array| array.check(len))
@@ -127,14 +121,6 @@ impl Seen for Option<In<'_>> {
     }
 }
 
-/// Two columns: bounds, or groups and keys.
-impl Argument for [Input; 2] {
-    type Seen<'a> = [In<'a>; 2];
-
-    fn seen(&self) -> [In<'_>; 2] {
-        self.each_ref().map(Input::get)
-    }
-}
 impl Seen for [In<'_>; 2] {
     fn check(self, len: &mut Option<usize>) -> PyResult<()> {
         self.into_iter().try_for_each(|array| array.check(len))
@@ -145,18 +131,24 @@ impl Seen for [In<'_>; 2] {
     }
 }
 
+/// Extraction by that of another type, whose errors stay what they are.
+macro_rules! extract {
+    ($type:ty: $from:ty, $given:pat => $made:expr) => {
+        impl<'a, 'py> FromPyObject<'a, 'py> for $type {
+            type Error = PyErr;
+
+            fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+                let $given: $from = object.extract()?;
+                $made
+            }
+        }
+    };
+}
+
 /// Arrays for a look-up's results: values, and whether they are found; and the value of what is not found.
 pub(crate) struct Outputs(Option<Input>, Option<Input>, u64);
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Outputs {
-    type Error = PyErr;
-
-    // By that of a tuple, whose errors stay what they are.
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let (values, found, miss): (Option<Input>, Option<Input>, u64) = object.extract()?;
-        Ok(Self(values, found, miss))
-    }
-}
+extract! { Outputs: (Option<Input>, Option<Input>, u64), (values, found, miss) => Ok(Self(values, found, miss)) }
 
 /// Where a look-up's results go: values, unless they are nothing, and which are found.
 #[derive(Clone, Copy)]
@@ -166,13 +158,6 @@ pub(crate) struct Results<'a> {
     pub(crate) miss: u64,
 }
 
-impl Argument for Outputs {
-    type Seen<'a> = Results<'a>;
-
-    fn seen(&self) -> Results<'_> {
-        Results { values: self.0.seen(), found: self.1.seen(), miss: self.2 }
-    }
-}
 impl Seen for Results<'_> {
     fn check(self, len: &mut Option<usize>) -> PyResult<()> {
         self.values.check(len).and_then(|()| self.found.check(len))
@@ -186,38 +171,39 @@ impl Seen for Results<'_> {
 /// An as-of look-up, by the names of its direction ("backward", "forward", "nearest") and of what is taken of two that are equally near
 /// ("backward", "forward", "both"), perhaps of another key than the query itself, within a tolerance if there is one.
 #[derive(Clone, Copy)]
-pub(crate) struct How(pub(crate) AsOf);
+pub(crate) struct How(AsOf);
 
-fn asof((direction, ties, is_strict, tolerance): (&str, &str, bool, Option<u64>)) -> PyResult<How> {
+extract! { How: (&str, &str, bool, Option<u64>), (direction, ties, is_strict, tolerance) => {
     let how = match direction {
         "backward" => AsOf::backward(),
         "forward" => AsOf::forward(),
         "nearest" => AsOf::nearest(),
-        _ => {
-            return Err(value_error(format!(
-                "direction is '{direction}', where 'backward', 'forward' or 'nearest' is needed"
-            )));
-        }
+        _ => return Err(unknown("direction", direction, "'backward', 'forward' or 'nearest'")),
     };
     let ties = match ties {
         "backward" => Ties::Backward,
         "forward" => Ties::Forward,
         "both" => Ties::Both,
-        _ => {
-            return Err(value_error(format!("ties is '{ties}', where 'backward', 'forward' or 'both' is needed")));
-        }
+        _ => return Err(unknown("ties", ties, "'backward', 'forward' or 'both'")),
     };
     let how = how.strict(is_strict).ties(ties);
-    Ok(How(tolerance.map_or(how, |most| how.tolerance(most))))
+    Ok(Self(tolerance.map_or(how, |most| how.tolerance(most))))
+} }
+
+fn unknown(what: &str, given: &str, needed: &str) -> PyErr {
+    value_error(format!("{what} is '{given}', where {needed} is needed"))
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for How {
-    type Error = PyErr;
+/// Which bounds of ranges belong to them.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends(Closed);
 
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        asof(object.extract()?)
-    }
-}
+extract! { Ends: [bool; 2], bounds => Ok(Self(match bounds {
+    [true, true] => Closed::Both,
+    [true, false] => Closed::Left,
+    [false, true] => Closed::Right,
+    [false, false] => Closed::Neither,
+})) }
 
 /// What a join by ranges asks for.
 #[derive(Clone, Copy)]
@@ -228,56 +214,24 @@ pub(crate) enum By {
     Bands(u64),
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for By {
-    type Error = PyErr;
-
-    /// By bands if there is a distance, else by ranges with these bounds inclusive.
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let (bounds, distance): ([bool; 2], Option<u64>) = object.extract()?;
-        Ok(distance.map_or_else(|| Self::Ranges(closed(bounds)), Self::Bands))
-    }
-}
-
-impl By {
-    /// The bounds of each probe's matches, both inclusive.
-    pub(crate) fn bounds<K: AnyKey>(self) -> lanetree::Result<JoinBounds<K>> {
-        match self {
-            Self::Ranges(closed) => Ok(JoinBounds::of_ranges(closed)),
-            Self::Bands(distance) => JoinBounds::of_bands(distance),
-        }
-    }
-}
-
-/// Which bounds of ranges belong to them.
-pub(crate) fn closed(bounds: [bool; 2]) -> Closed {
-    match bounds {
-        [true, true] => Closed::Both,
-        [true, false] => Closed::Left,
-        [false, true] => Closed::Right,
-        [false, false] => Closed::Neither,
-    }
-}
+// By bands if there is a distance.
+extract! { By: (Ends, Option<u64>), (ends, distance) => {
+    Ok(distance.map_or(Self::Ranges(ends.0), Self::Bands))
+} }
 
 /// A join's kind by its name, and of a device's probes which ones are there, as a bitmap of 32-bit words.
 pub(crate) struct Request(JoinKind, Option<Input>);
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Request {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let (how, valid): (String, Option<Input>) = object.extract()?;
-        let kind = match &*how {
-            "inner" => JoinKind::Inner,
-            "left" => JoinKind::Left,
-            "semi" => JoinKind::Semi,
-            "anti" => JoinKind::Anti,
-            _ => {
-                return Err(value_error(format!("how is '{how}', where 'inner', 'left', 'semi' or 'anti' is needed")));
-            }
-        };
-        Ok(Self(kind, valid))
-    }
-}
+extract! { Request: (&str, Option<Input>), (how, valid) => Ok(Self(
+    match how {
+        "inner" => JoinKind::Inner,
+        "left" => JoinKind::Left,
+        "semi" => JoinKind::Semi,
+        "anti" => JoinKind::Anti,
+        _ => return Err(unknown("how", how, "'inner', 'left', 'semi' or 'anti'")),
+    },
+    valid,
+)) }
 
 /// What a join is asked for.
 #[derive(Clone, Copy)]
@@ -293,30 +247,11 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Argument for Request {
-    type Seen<'a> = Asked<'a>;
-
-    fn seen(&self) -> Asked<'_> {
-        Asked { kind: self.0, valid: self.1.seen() }
-    }
-}
-impl Seen for Asked<'_> {}
-
 /// Operations of a batch: one kind, or an array of 32-bit kinds.
+#[derive(FromPyObject)]
 pub(crate) enum KindsGiven {
     All(u32),
     Each(Input),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for KindsGiven {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        match object.extract() {
-            Ok(kind) => Ok(Self::All(kind)),
-            Err(_) => object.extract().map(Self::Each),
-        }
-    }
 }
 
 /// Operations of a batch: all of one kind, or each its own (0 inserts, 1 updates, 2 removes).
@@ -325,18 +260,6 @@ pub(crate) enum Kinds<'a> {
     All(u32),
     Each(In<'a>),
 }
-
-impl Argument for KindsGiven {
-    type Seen<'a> = Kinds<'a>;
-
-    fn seen(&self) -> Kinds<'_> {
-        match self {
-            Self::All(kind) => Kinds::All(*kind),
-            Self::Each(kinds) => Kinds::Each(kinds.get()),
-        }
-    }
-}
-impl Seen for Kinds<'_> {}
 
 /// An index's size, by part.
 pub(crate) type Sizes = BTreeMap<&'static str, u64>;
@@ -351,22 +274,22 @@ impl From<UpdateReport> for Report {
     }
 }
 
-/// A function that makes three arrays.
-pub(crate) trait MakeArrays: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send {}
+/// A function that makes arrays.
+type Arrays = dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyList>> + Send;
 
-impl<F: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send> MakeArrays for F {}
-
-/// What a batch found, in three columns: offsets, keys and values of ranges, say.
+/// What a batch found, in columns: offsets, keys and values of ranges, say.
 pub(crate) enum Found {
     /// In vectors, of which arrays are made under the GIL.
-    Host(Box<dyn MakeArrays>),
+    Host(Box<Arrays>),
     /// On the device.
     Device(Box<[Option<Memory>; 3]>),
 }
 
 impl Found {
-    pub(crate) fn host(arrays: impl FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send + 'static) -> Self {
-        Self::Host(Box::new(arrays))
+    pub(crate) fn host<const N: usize>(
+        arrays: impl FnOnce(Python<'_>) -> PyResult<[Py<PyAny>; N]> + Send + 'static,
+    ) -> Self {
+        Self::Host(Box::new(move |py| PyList::new(py, arrays(py)?)))
     }
 
     pub(crate) fn device(offsets: Memory, keys: Option<Memory>, values: Option<Memory>) -> Self {
@@ -380,16 +303,9 @@ impl<'py> IntoPyObject<'py> for Found {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let columns = match self {
+        match self {
             Self::Host(arrays) => arrays(py),
-            Self::Device(found) => {
-                let object = |memory: Option<Memory>| -> PyResult<Py<PyAny>> {
-                    memory.map_or_else(|| Ok(py.None()), |memory| Ok(Py::new(py, memory)?.into_any()))
-                };
-                let [offsets, keys, values] = found.map(object);
-                [offsets?, keys?, values?]
-            }
-        };
-        PyList::new(py, columns)
+            Self::Device(found) => PyList::new(py, *found),
+        }
     }
 }

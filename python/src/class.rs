@@ -99,6 +99,16 @@ macro_rules! call {
             $index.read($py, |index| index.$name($($argument,)* &$on))
         })
     }};
+    (ordered $index:expr, $py:ident, $on:ident, $name:ident($($argument:ident),*)) => {{
+        let found = $index.read($py, |index| index.is_ordered().then(|| index.$name($($argument,)* &$on)).transpose());
+        if let Some(found) = found? {
+            return Ok(found);
+        }
+        $index.change($py, |index| {
+            index.restore_order()?;
+            index.$name($($argument,)* &$on)
+        })
+    }};
     ($how:ident $index:expr, $py:ident, $on:ident, $name:ident($($argument:ident),*)) => {
         $index.$how($py, |index| index.$name($($argument,)* &$on))
     };
@@ -106,7 +116,8 @@ macro_rules! call {
 pub(crate) use call;
 
 /// An index: the trait that is one interface over all its types, and its Python class, which the function builds. A call reads the index
-/// (`read`; `pieces` for as many queries at a time as [`in_pieces`] says) or changes it (`change`).
+/// (`read`; `pieces` for as many queries at a time as [`in_pieces`] says; `ordered` after its order is restored, where
+/// changes have disturbed it) or changes it (`change`).
 macro_rules! class {
     (
         $(#[$about:meta])*
@@ -164,7 +175,7 @@ macro_rules! class {
                 py: Python<'_>,
                 device: &$crate::device::Device,
                 $($part: $type,)*
-                stream: Option<&Bound<'_, $crate::device::Stream>>,
+                stream: Option<&pyo3::Bound<'_, $crate::device::Stream>>,
             ) -> PyResult<Self> {
                 $crate::errors::check_not_forked()?;
                 let own = device.get().stream().map_err($crate::errors::raise_runtime)?;
@@ -181,7 +192,7 @@ macro_rules! class {
                     &self,
                     py: Python<'_>,
                     $($argument: $given,)*
-                    stream: Option<&Bound<'_, $crate::device::Stream>>,
+                    stream: Option<&pyo3::Bound<'_, $crate::device::Stream>>,
                 ) -> PyResult<$result> {
                     $(let $argument = $crate::arguments::Argument::seen(&$argument);)*
                     let on = $crate::device::On::new(stream, &self.stream)?;

@@ -12,7 +12,8 @@ use lanetree::bindings::parallel::*;
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::primitives::BuildScratch;
 use lanetree::{
-    Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, Word, compose_on,
+    AsOf, Batch, Buffer, Composite, FixedIndex, HostForm, Join, LaneTree, OnStream, Op, OpKind, Stream, Word,
+    compose_on,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -54,10 +55,7 @@ fn composed<A: PyKey, B: PyKey>([groups, keys]: [In<'_>; 2]) -> PyResult<Vec<Com
 }
 
 /// Composite keys of a device's arrays, in the stream's order.
-fn composed_on<A: PyKey, B: PyKey>(
-    stream: &lanetree::Stream,
-    [groups, keys]: [In<'_>; 2],
-) -> PyResult<Buffer<Composite<A, B>>> {
+fn composed_on<A: PyKey, B: PyKey>(stream: &Stream, [groups, keys]: [In<'_>; 2]) -> PyResult<Buffer<Composite<A, B>>> {
     check_len(groups.len(), keys.len())?;
     let mut made = alloc(stream.device(), keys.len())?;
     compose_on(stream, &*groups.read::<A>()?, &*keys.read::<B>()?, &mut made).map_err(raise)?;
@@ -73,13 +71,7 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         Sizes::from([("len", FixedIndex::len(&self.tree)), ("bytes", self.tree.stats().bytes())])
     }
 
-    fn get(
-        &self,
-        queries: [In<'_>; 2],
-        how: Option<How>,
-        results: Results<'_>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<()> {
+    fn get(&self, queries: [In<'_>; 2], how: Option<AsOf>, results: Results<'_>, stream: &Stream) -> PyResult<()> {
         if queries[1].is_device() {
             let keys = composed_on::<A, B>(stream, queries)?;
             // Of as-of look-ups, whose keys are not wanted.
@@ -87,12 +79,12 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
             return results.on(&self.keys, keys.len(), stream, |values, hits, miss| {
                 let on = OnStream::new(&self.tree, stream).miss(miss);
                 match (how, hits) {
-                    (Some(how), Some(hits)) => on.asof(&keys, &how.0, &mut near, values, hits),
+                    (Some(how), Some(hits)) => on.asof(&keys, &how, &mut near, values, hits),
                     (_, hits) => on.hits(hits).get(&keys, values),
                 }
             });
         }
-        let Some(How(how)) = how else {
+        let Some(how) = how else {
             let keys = composed::<A, B>(queries)?;
             return results.put(HostForm::get_many(&self.tree, &keys), |value: V| value);
         };
@@ -111,24 +103,18 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         results.near(&self.tree, keys.len(), part, &searches, None)
     }
 
-    fn join(&self, probes: [In<'_>; 2], asof: How, asked: Asked<'_>, stream: &lanetree::Stream) -> PyResult<Joined> {
+    fn join(&self, probes: [In<'_>; 2], asof: AsOf, asked: Asked<'_>, stream: &Stream) -> PyResult<Joined> {
         let probes = composed_on::<A, B>(stream, probes)?;
         let (hits, values) = join::hits_of(&self.tree, &probes, Some(asof), stream)?;
         join::rows_of_hits(stream, &self.keys.cache, asked, (hits, probes.len()), values)
     }
 
-    fn asof_rows(&self, probes: [In<'_>; 2], how: How, _: &lanetree::Stream) -> PyResult<Found> {
+    fn asof_rows(&self, probes: [In<'_>; 2], how: AsOf, _: &Stream) -> PyResult<Found> {
         let keys = composed::<A, B>(probes)?;
-        Ok(found_rows(HostForm::asof_join_many(&self.tree, &keys, &how.0, &Join::inner()).map_err(raise)?))
+        Ok(found_rows(HostForm::asof_join_many(&self.tree, &keys, &how, &Join::inner()).map_err(raise)?))
     }
 
-    fn apply(
-        &mut self,
-        kind: u32,
-        keys: [In<'_>; 2],
-        values: Option<In<'_>>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<Report> {
+    fn apply(&mut self, kind: u32, keys: [In<'_>; 2], values: Option<In<'_>>, stream: &Stream) -> PyResult<Report> {
         let (count, device) = (keys[1].len(), &self.keys.device);
         if let Some(values) = values {
             check_values(count, values.len())?;
@@ -152,12 +138,12 @@ impl<A: PyKey, B: PyKey, V: Word + PyValue> AnyGroups for Typed<A, B, V> {
         Ok(done.map_err(raise)?.into())
     }
 
-    fn pairs(&self, _: &lanetree::Stream) -> PyResult<Found> {
+    fn pairs(&self, _: &Stream) -> PyResult<Found> {
         let pairs = FixedIndex::pairs(&self.tree).map_err(raise)?;
         let groups = gather(pairs.len(), pairs.iter().map(|(key, _)| key.first()))?;
         let keys = gather(pairs.len(), pairs.iter().map(|(key, _)| key.second()))?;
         let values = gather(pairs.len(), pairs.iter().map(|(_, value)| *value))?;
-        Ok(Found::host(move |py| [numpy(py, groups), numpy(py, keys), V::array(py, values)]))
+        Ok(Found::host(move |py| Ok([numpy(py, groups), numpy(py, keys), V::array(py, values)])))
     }
 }
 

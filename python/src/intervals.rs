@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::results::put_numbers;
 use crate::types::{PyKey, PyValue, check_len, gather, key_words};
 use lanetree::intervals::{DeviceRows, Scratch};
-use lanetree::{AnyKey, Buffer, IntervalIndex, Word};
+use lanetree::{AnyKey, Buffer, IntervalIndex, Stream, Word};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -40,7 +40,7 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> Typed<K, V> {
         &self,
         lows: In<'_>,
         highs: Option<In<'_>>,
-        stream: &lanetree::Stream,
+        stream: &Stream,
         call: impl FnOnce(&Buffer<K>, Option<&Buffer<K>>) -> PyResult<R>,
     ) -> PyResult<R> {
         match highs {
@@ -59,13 +59,13 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
         Sizes::from([("len", self.index.len()), ("bytes", self.index.bytes())])
     }
 
-    fn most_specific(&self, points: In<'_>, miss: u64, stream: &lanetree::Stream) -> PyResult<Found> {
+    fn most_specific(&self, points: In<'_>, miss: u64, stream: &Stream) -> PyResult<Found> {
         let (device, count, miss) = (&self.keys.device, points.len(), <V as PyValue>::truncate(miss));
         if !points.is_device() {
             let rows = self.index.most_specific_many(&self.keys.host(points)?).map_err(raise)?;
             let found = gather(count, rows.iter().map(Option::is_some))?;
             let rows = gather(count, rows.iter().map(|row| row.unwrap_or(miss)))?;
-            return Ok(Found::host(move |py| [V::array(py, rows), numpy(py, found), py.None()]));
+            return Ok(Found::host(move |py| Ok([V::array(py, rows), numpy(py, found), py.None()])));
         }
         let (mut rows, mut hits) = (alloc(device, count)?, alloc(device, count.div_ceil(32))?);
         let mut scratch = Scratch::new(device, count).map_err(raise)?;
@@ -76,7 +76,7 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
         Ok(Found::device(Memory::new(key_words(rows)), Some(join::bytes_of(stream, &hits, count)?), None))
     }
 
-    fn find(&self, lows: In<'_>, highs: Option<In<'_>>, stream: &lanetree::Stream) -> PyResult<Found> {
+    fn find(&self, lows: In<'_>, highs: Option<In<'_>>, stream: &Stream) -> PyResult<Found> {
         let (device, count) = (&self.keys.device, lows.len());
         if !lows.is_device() {
             let found = match highs {
@@ -100,7 +100,7 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
         Ok(Found::device(Memory::new(found.offsets), None, V::memory(found.rows)))
     }
 
-    fn count(&self, lows: In<'_>, highs: Option<In<'_>>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+    fn count(&self, lows: In<'_>, highs: Option<In<'_>>, counts: In<'_>, stream: &Stream) -> PyResult<()> {
         if !lows.is_device() {
             let found = match highs {
                 None => self.index.count_many(&self.keys.host(lows)?),
@@ -119,11 +119,11 @@ impl<K: PyKey, V: Word + PyValue + AnyKey> AnyIntervals for Typed<K, V> {
         })
     }
 
-    fn intervals(&self, _: &lanetree::Stream) -> PyResult<Found> {
+    fn intervals(&self, _: &Stream) -> PyResult<Found> {
         let (mut starts, mut ends, rows) = self.index.intervals().map_err(raise)?;
         self.keys.give(&mut starts);
         self.keys.give(&mut ends);
-        Ok(Found::host(move |py| [numpy(py, starts), numpy(py, ends), V::array(py, rows)]))
+        Ok(Found::host(move |py| Ok([numpy(py, starts), numpy(py, ends), V::array(py, rows)])))
     }
 }
 
@@ -141,7 +141,7 @@ fn build(
 }
 
 fn build_of<K: PyKey, V: Word + PyValue + AnyKey>(
-    stream: &lanetree::Stream,
+    stream: &Stream,
     keys: Keys,
     bounds: [In<'_>; 2],
     rows: In<'_>,

@@ -1,6 +1,6 @@
 //! Joins of a device's arrays: what look-ups of probes have found, as columns.
 
-use crate::arguments::{Asked, How};
+use crate::arguments::Asked;
 use crate::errors::{raise, raise_runtime};
 use crate::keys::alloc;
 use crate::memory::Memory;
@@ -9,7 +9,7 @@ use crate::words::{Cache, Words};
 use core::ops::Range;
 use lanetree::bindings::{put_misses, unpack_bits};
 use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition, select};
-use lanetree::{Buffer, FixedIndex, JoinKind, LaneSet, OnStream, Stream, mask_hits};
+use lanetree::{AsOf, Buffer, FixedIndex, JoinKind, LaneSet, OnStream, Stream, mask_hits};
 use pyo3::prelude::*;
 
 /// The numbers of probes, the values of their matches, and whether there is one.
@@ -75,7 +75,7 @@ pub(crate) fn bytes_of(stream: &Stream, hits: &Buffer<u32>, count: usize) -> PyR
 pub(crate) fn hits_of<I: FixedIndex>(
     tree: &I,
     probes: &Buffer<I::Key>,
-    asof: Option<How>,
+    asof: Option<AsOf>,
     stream: &Stream,
 ) -> PyResult<(Buffer<u32>, Buffer<I::Value>)> {
     let (device, count) = (stream.device(), probes.len());
@@ -85,7 +85,7 @@ pub(crate) fn hits_of<I: FixedIndex>(
     match asof {
         None => on.hits(&mut hits).get(probes, &mut values),
         // Their keys are not wanted.
-        Some(how) => on.asof(probes, &how.0, &mut alloc(device, count)?, &mut values, &mut hits),
+        Some(how) => on.asof(probes, &how, &mut alloc(device, count)?, &mut values, &mut hits),
     }
     .map_err(raise)?;
     Ok((hits, values))
@@ -121,14 +121,24 @@ pub(crate) fn rows_of_hits<V: PyValue>(
     }
 }
 
+/// The probes that a join without rows leaves: as many as a buffer begins with.
+pub(crate) fn probes_of(stream: &Stream, probes: Buffer<u64>, count: usize, rows: &Buffer<u64>) -> PyResult<Memory> {
+    let rows = if count == 0 { 0 } else { read(rows)? };
+    Ok(Memory::new(part(stream, probes, 0..rows)?))
+}
+
 /// Whether each row of a left join has a match, from the rows' probes and the mask of probes that have one: whether its probe is in
-/// the set of those.
+/// the set of those. Joins of other kinds need not tell.
 pub(crate) fn found_of(
     stream: &Stream,
     cache: &Cache,
+    kind: JoinKind,
     (hits, count): (&Buffer<u32>, usize),
     left: &Buffer<u64>,
-) -> PyResult<Memory> {
+) -> PyResult<Option<Memory>> {
+    if kind != JoinKind::Left {
+        return Ok(None);
+    }
     let (device, rows) = (stream.device(), left.len());
     let present = numbers_of(stream, cache, (hits, count), true)?;
     let find = || -> lanetree::Result<Buffer<u32>> {
@@ -138,5 +148,5 @@ pub(crate) fn found_of(
         set.on(stream).contains(left, &mut bits)?;
         Ok(bits)
     };
-    bytes_of(stream, &find().map_err(raise)?, rows)
+    bytes_of(stream, &find().map_err(raise)?, rows).map(Some)
 }

@@ -1,17 +1,17 @@
 //! Keys between NumPy or a device's arrays and the indexes, and what is found there.
 
-use crate::arguments::{Found, closed};
+use crate::arguments::{By, Found};
 use crate::errors::{raise, raise_runtime};
 use crate::host::numpy;
 use crate::input::In;
 use crate::memory::{Memory, Reading};
-use crate::types::{PyKey, PyValue, check_len, key_words, ordered};
+use crate::types::{PyKey, PyValue, check_len, inclusive, key_words, ordered, owned};
 use crate::words::Cache;
 use bytemuck::Pod;
 use core::ops::Deref;
 use lanetree::bindings::parallel::*;
 use lanetree::bindings::{JoinBounds, TASK};
-use lanetree::{Buffer, DeviceRanges, FloatOrder, JoinRows, Ranges, Stream, Value};
+use lanetree::{Buffer, Closed, DeviceRanges, FloatOrder, JoinRows, KeyRange, Ranges, Stream, Value};
 use pyo3::PyResult;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,6 +30,22 @@ impl Keys {
     pub(crate) fn host<'a, K: PyKey>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
         let keys = keys.host::<K>()?;
         Ok(if self.floats { ordered(keys)?.into() } else { keys.into() })
+    }
+
+    /// The inclusive bounds of ranges or bands as the index has them; those that can have no key end before they start.
+    pub(crate) fn bounds<'a, K: PyKey>(&self, [lows, highs]: [In<'a>; 2], by: By) -> PyResult<[Cow<'a, [K]>; 2]> {
+        let (mut lows, mut highs) = (self.host(lows)?, self.host(highs)?);
+        check_len(lows.len(), highs.len())?;
+        match by {
+            By::Ranges(Closed::Both) => {}
+            By::Ranges(closed) => inclusive(owned(&mut lows)?, owned(&mut highs)?, closed),
+            By::Bands(distance) => {
+                let bounds = JoinBounds::of_bands(distance).and_then(|bounds| bounds.on_host(&lows, &highs));
+                let (firsts, lasts) = bounds.map_err(raise)?;
+                return Ok([firsts.into(), lasts.into()]);
+            }
+        }
+        Ok([lows, highs])
     }
 
     /// Keys of the index as NumPy has them, in place.
@@ -75,17 +91,17 @@ impl Keys {
         &self,
         stream: &Stream,
         bounds: [In<'_>; 2],
-        inclusive: [bool; 2],
+        closed: Closed,
         call: impl FnOnce(&Buffer<K>, &Buffer<K>) -> PyResult<R>,
     ) -> PyResult<R> {
         let count = bounds[0].len();
         check_len(count, bounds[1].len())?;
         self.both_on(stream, bounds, |starts, ends| {
-            if inclusive == [true; 2] {
+            if closed == Closed::Both {
                 return call(starts, ends);
             }
             let (mut firsts, mut lasts) = (alloc(&self.device, count)?, alloc(&self.device, count)?);
-            let bounds = JoinBounds::of_ranges(closed(inclusive));
+            let bounds = JoinBounds::of_ranges(closed);
             bounds.on_stream(stream, starts, ends, &mut firsts, &mut lasts).map_err(raise)?;
             call(&firsts, &lasts)
         })
@@ -100,7 +116,7 @@ impl Keys {
     pub(crate) fn found<K: PyKey, V: PyValue>(&self, mut ranges: Ranges<K, V>) -> Found {
         self.give(&mut ranges.keys);
         let Ranges { offsets, keys, values } = ranges;
-        Found::host(move |py| [numpy(py, signed(offsets)), numpy(py, keys), V::array(py, values)])
+        Found::host(move |py| Ok([numpy(py, signed(offsets)), numpy(py, keys), V::array(py, values)]))
     }
 
     /// Ranges as arrays on the device.
@@ -125,6 +141,14 @@ impl Keys {
             Ok(())
         };
         in_two(out, find, |out| (&out.offsets, count), grow)
+    }
+}
+
+/// A range with these inclusive bounds, which is empty if it ends before it starts.
+pub(crate) fn range_of<K: PyKey>(limit: u64) -> impl Fn((&K, &K)) -> KeyRange<K> {
+    move |(&start, &end)| match start > end {
+        true => KeyRange::new(K::MIN..K::MIN),
+        false => KeyRange::new(start..=end).limit(limit),
     }
 }
 
@@ -164,7 +188,7 @@ pub(crate) fn signed(offsets: Vec<u64>) -> Vec<i64> {
 
 /// Offsets and values of rows, without keys.
 pub(crate) fn found_rows<V: PyValue>(rows: JoinRows<V>) -> Found {
-    Found::host(move |py| [numpy(py, signed(rows.offsets)), py.None(), V::array(py, rows.rows)])
+    Found::host(move |py| Ok([numpy(py, signed(rows.offsets)), py.None(), V::array(py, rows.rows)]))
 }
 
 /// Values on a device: a caller's array, or a buffer of this call.

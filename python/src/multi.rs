@@ -1,17 +1,17 @@
 //! The multi-map behind one interface, whatever its keys and values are.
 
-use crate::arguments::{Asked, By, Found, Outputs, Report, Request, Results, Sizes};
+use crate::arguments::{Asked, By, Ends, Found, Outputs, Report, Request, Results, Sizes};
 use crate::class::{Place, class, with_types};
 use crate::errors::{raise, value_error};
 use crate::host::numpy;
 use crate::input::{In, Input};
 use crate::join::{self, Joined};
-use crate::keys::{Keys, check_values, found_rows, in_two, signed, values_on};
+use crate::keys::{Keys, check_values, found_rows, in_two, range_of, signed, values_on};
 use crate::memory::Memory;
 use crate::results::put_numbers;
-use crate::types::{PyKey, PyValue, check_len, gather, inclusive, owned};
+use crate::types::{PyKey, PyValue, check_len, gather};
 use lanetree::multimap::{DeviceJoin, DeviceRows, JoinScratch, OnStream, RangeJoinScratch, RangeScratch, Scratch};
-use lanetree::{Buffer, Closed, Join, JoinKind, KeyRange, MultiMap, Ranges, Word};
+use lanetree::{Buffer, Closed, Join, JoinKind, KeyRange, MultiMap, Ranges, Stream, Word};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -32,8 +32,8 @@ class! {
     read one(queries: Input, is_last: bool, results: Outputs) -> ();
     read rank(queries: Input, upper: bool, ranks: Input) -> ();
     read neighbor(queries: Input, predecessor: bool, keys: Input, results: Outputs) -> ();
-    read range(bounds: [Input; 2], inclusive: [bool; 2], limit: u64) -> Found;
-    read count_range(bounds: [Input; 2], inclusive: [bool; 2], counts: Input) -> ();
+    read range(bounds: [Input; 2], closed: Ends, limit: u64) -> Found;
+    read count_range(bounds: [Input; 2], closed: Ends, counts: Input) -> ();
     change insert(keys: Input, values: Input) -> Report;
     /// Removes all pairs of keys, or one pair for each key and value, which are in host memory.
     change remove(keys: Input, values: Option<Input>) -> Report;
@@ -48,12 +48,7 @@ struct Typed<K: PyKey, V: Word> {
 
 impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
     /// A join of a device's probes.
-    fn joining<'a>(
-        &'a self,
-        kind: JoinKind,
-        valid: Option<&'a Buffer<u32>>,
-        stream: &'a lanetree::Stream,
-    ) -> OnStream<'a, K, V> {
+    fn joining<'a>(&'a self, kind: JoinKind, valid: Option<&'a Buffer<u32>>, stream: &'a Stream) -> OnStream<'a, K, V> {
         let on = self.map.on(stream).kind(kind);
         let on = if kind == JoinKind::Left { on.miss(V::default()) } else { on };
         match valid {
@@ -85,33 +80,22 @@ impl<K: PyKey, V: Word + PyValue> Typed<K, V> {
     /// A join's columns; `hits` is the mask of the probes that have a match.
     fn columns(
         &self,
-        stream: &lanetree::Stream,
+        stream: &Stream,
         probes: usize,
         kind: JoinKind,
         out: DeviceJoin<V>,
         hits: &Buffer<u32>,
     ) -> PyResult<Joined> {
         if !kind.has_rows() {
-            let rows = if probes == 0 { 0 } else { join::read(&out.count)? };
-            return Ok((Memory::new(join::part(stream, out.probes, 0..rows)?), None, None));
+            return Ok((join::probes_of(stream, out.probes, probes, &out.count)?, None, None));
         }
-        let found = match kind {
-            JoinKind::Left => Some(join::found_of(stream, &self.keys.cache, (hits, probes), &out.probes)?),
-            _ => None,
-        };
+        let found = join::found_of(stream, &self.keys.cache, kind, (hits, probes), &out.probes)?;
         Ok((Memory::new(out.probes), V::memory(out.rows), found))
     }
 
-    fn ranges(&self, bounds: [In<'_>; 2], closed: [bool; 2], limit: u64) -> PyResult<Vec<KeyRange<K>>> {
-        let (mut starts, mut ends) = (self.keys.host(bounds[0])?, self.keys.host(bounds[1])?);
-        check_len(starts.len(), ends.len())?;
-        if closed != [true; 2] {
-            inclusive(owned(&mut starts)?, owned(&mut ends)?, closed);
-        }
-        let nothing = || KeyRange::new(K::MIN..K::MIN);
-        let range =
-            |(&start, &end): (&K, &K)| if start > end { nothing() } else { KeyRange::new(start..=end).limit(limit) };
-        gather(starts.len(), starts.iter().zip(&ends[..]).map(range))
+    fn ranges(&self, bounds: [In<'_>; 2], closed: Closed, limit: u64) -> PyResult<Vec<KeyRange<K>>> {
+        let [starts, ends] = self.keys.bounds(bounds, By::Ranges(closed))?;
+        gather(starts.len(), starts.iter().zip(&ends[..]).map(range_of(limit)))
     }
 }
 
@@ -132,11 +116,13 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         ])
     }
 
-    fn get(&self, queries: In<'_>, stream: &lanetree::Stream) -> PyResult<Found> {
+    fn get(&self, queries: In<'_>, stream: &Stream) -> PyResult<Found> {
         let (device, count) = (&self.keys.device, queries.len());
         if !queries.is_device() {
             let rows = self.map.get_all_many(&self.keys.host(queries)?).map_err(raise)?;
-            return Ok(Found::host(move |py| [numpy(py, signed(rows.offsets)), py.None(), V::array(py, rows.values)]));
+            return Ok(Found::host(move |py| {
+                Ok([numpy(py, signed(rows.offsets)), py.None(), V::array(py, rows.values)])
+            }));
         }
         let rows = self.keys.on(stream, queries, |keys| {
             let mut scratch = Scratch::new(device, count).map_err(raise)?;
@@ -150,7 +136,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         Ok(Found::device(Memory::new(rows.offsets), None, V::memory(rows.values)))
     }
 
-    fn count(&self, queries: In<'_>, counts: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+    fn count(&self, queries: In<'_>, counts: In<'_>, stream: &Stream) -> PyResult<()> {
         if !queries.is_device() {
             return put_numbers(self.map.count_many(&self.keys.host(queries)?), counts);
         }
@@ -159,7 +145,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         self.keys.on(stream, queries, |keys| self.map.on(stream).count(keys, &mut counts, &mut scratch).map_err(raise))
     }
 
-    fn join(&self, probes: In<'_>, asked: Asked<'_>, stream: &lanetree::Stream) -> PyResult<Joined> {
+    fn join(&self, probes: In<'_>, asked: Asked<'_>, stream: &Stream) -> PyResult<Joined> {
         let (count, kind, valid) = (probes.len(), asked.kind, asked.valid()?);
         self.keys.on(stream, probes, |keys| {
             let mut scratch = JoinScratch::new(&self.keys.device, count).map_err(raise)?;
@@ -170,13 +156,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
-    fn join_between(
-        &self,
-        bounds: [In<'_>; 2],
-        by: By,
-        asked: Asked<'_>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<Joined> {
+    fn join_between(&self, bounds: [In<'_>; 2], by: By, asked: Asked<'_>, stream: &Stream) -> PyResult<Joined> {
         let (count, kind, valid) = (bounds[0].len(), asked.kind, asked.valid()?);
         self.keys.both_on(stream, bounds, |lows, highs| {
             let mut scratch = RangeJoinScratch::new(&self.keys.device, count).map_err(raise)?;
@@ -191,15 +171,14 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
-    fn rows_between(&self, bounds: [In<'_>; 2], by: By, has_rows: bool, _: &lanetree::Stream) -> PyResult<Found> {
-        let (lows, highs) = (self.keys.host(bounds[0])?, self.keys.host(bounds[1])?);
-        let (firsts, lasts) = by.bounds().and_then(|bounds| bounds.on_host(&lows, &highs)).map_err(raise)?;
+    fn rows_between(&self, bounds: [In<'_>; 2], by: By, has_rows: bool, _: &Stream) -> PyResult<Found> {
+        let [firsts, lasts] = self.keys.bounds(bounds, by)?;
         // One row for each probe with a match is enough to know which these are.
         let join = if has_rows { Join::inner() } else { Join::semi() };
         Ok(found_rows(self.map.range_join_many(&firsts, &lasts, Closed::Both, &join).map_err(raise)?))
     }
 
-    fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+    fn one(&self, queries: In<'_>, is_last: bool, results: Results<'_>, stream: &Stream) -> PyResult<()> {
         if !queries.is_device() {
             let queries = self.keys.host(queries)?;
             let found = if is_last { self.map.last_many(&queries) } else { self.map.first_many(&queries) };
@@ -217,7 +196,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         })
     }
 
-    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &lanetree::Stream) -> PyResult<()> {
+    fn rank(&self, queries: In<'_>, upper: bool, ranks: In<'_>, stream: &Stream) -> PyResult<()> {
         if !queries.is_device() {
             let queries = self.keys.host(queries)?;
             let found = if upper { self.map.upper_bound_many(&queries) } else { self.map.lower_bound_many(&queries) };
@@ -241,7 +220,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         predecessor: bool,
         keys: In<'_>,
         results: Results<'_>,
-        stream: &lanetree::Stream,
+        stream: &Stream,
     ) -> PyResult<()> {
         if queries.is_device() {
             let mut near = keys.write::<K>()?;
@@ -266,17 +245,11 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         results.put(Ok(pairs), |pair: (K, V)| pair.1)
     }
 
-    fn range(
-        &self,
-        bounds: [In<'_>; 2],
-        inclusive: [bool; 2],
-        limit: u64,
-        stream: &lanetree::Stream,
-    ) -> PyResult<Found> {
+    fn range(&self, bounds: [In<'_>; 2], closed: Closed, limit: u64, stream: &Stream) -> PyResult<Found> {
         if !bounds[0].is_device() {
-            return Ok(self.keys.found(self.map.range_many(self.ranges(bounds, inclusive, limit)?).map_err(raise)?));
+            return Ok(self.keys.found(self.map.range_many(self.ranges(bounds, closed, limit)?).map_err(raise)?));
         }
-        let found = self.keys.bounds_on(stream, bounds, inclusive, |starts, ends| {
+        let found = self.keys.bounds_on(stream, bounds, closed, |starts, ends| {
             self.keys.ranges_on(starts.len(), |out| {
                 let mut scratch = RangeScratch::new(&self.keys.device, starts.len(), out.keys.len())?;
                 self.map.on(stream).limit(limit).range(starts, ends, &mut scratch, out)
@@ -285,24 +258,18 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         self.keys.found_on(stream, found)
     }
 
-    fn count_range(
-        &self,
-        bounds: [In<'_>; 2],
-        inclusive: [bool; 2],
-        counts: In<'_>,
-        stream: &lanetree::Stream,
-    ) -> PyResult<()> {
+    fn count_range(&self, bounds: [In<'_>; 2], closed: Closed, counts: In<'_>, stream: &Stream) -> PyResult<()> {
         if !bounds[0].is_device() {
-            return put_numbers(self.map.count_range_many(self.ranges(bounds, inclusive, u64::MAX)?), counts);
+            return put_numbers(self.map.count_range_many(self.ranges(bounds, closed, u64::MAX)?), counts);
         }
         let mut counts = counts.write()?;
-        self.keys.bounds_on(stream, bounds, inclusive, |starts, ends| {
+        self.keys.bounds_on(stream, bounds, closed, |starts, ends| {
             let mut scratch = RangeScratch::new(&self.keys.device, starts.len(), 0).map_err(raise)?;
             self.map.on(stream).count_range(starts, ends, &mut counts, &mut scratch).map_err(raise)
         })
     }
 
-    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &lanetree::Stream) -> PyResult<Report> {
+    fn insert(&mut self, keys: In<'_>, values: In<'_>, stream: &Stream) -> PyResult<Report> {
         let Self { map, keys: form } = self;
         if !keys.is_device() {
             return Ok(map.insert_many(&form.host(keys)?, values.host()?).map_err(raise)?.into());
@@ -311,7 +278,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         form.on(stream, keys, |keys| Ok(map.insert_on(stream, keys, &values).map_err(raise)?.into()))
     }
 
-    fn remove(&mut self, keys: In<'_>, values: Option<In<'_>>, stream: &lanetree::Stream) -> PyResult<Report> {
+    fn remove(&mut self, keys: In<'_>, values: Option<In<'_>>, stream: &Stream) -> PyResult<Report> {
         let Self { map, keys: form } = self;
         let done = match values {
             None if keys.is_device() => form.on(stream, keys, |keys| map.remove_all_on(stream, keys).map_err(raise))?,
@@ -329,7 +296,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
         Ok(done.into())
     }
 
-    fn pairs(&self, _: &lanetree::Stream) -> PyResult<Found> {
+    fn pairs(&self, _: &Stream) -> PyResult<Found> {
         let pairs = self.map.pairs().map_err(raise)?;
         let keys = gather(pairs.len(), pairs.iter().map(|pair| pair.0))?;
         let values = gather(pairs.len(), pairs.iter().map(|pair| pair.1))?;
@@ -346,7 +313,7 @@ fn build(place: &Place<'_>, key: &str, keys: In<'_>, values: In<'_>, value_bytes
 }
 
 fn build_of<K: PyKey, V: Word + PyValue>(
-    stream: &lanetree::Stream,
+    stream: &Stream,
     form: Keys,
     keys: In<'_>,
     values: In<'_>,

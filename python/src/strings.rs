@@ -1,31 +1,35 @@
 //! CuART: byte strings as keys. A batch is its bytes, one string after another, and offsets, one more than there are strings.
 
-use crate::arguments::{Report, Results, Sizes};
-use crate::device::Device;
-use crate::errors::{check_not_forked, raise, value_error};
-use crate::held::Held;
+use crate::arguments::{Ends, Found, Outputs, Report, Results, Sizes};
+use crate::class::{Place, class};
+use crate::errors::{raise, value_error};
 use crate::host::numpy;
 use crate::input::{In, Input};
 use crate::keys::signed;
 use crate::results::put_numbers;
 use crate::types::{PyValue, check_len, gather, room};
-use lanetree::{ByteKeys, ByteRange, ByteRanges, Cuart, Offsets, OrderedIndex, Word};
+use lanetree::{ByteKeys, ByteRange, ByteRanges, Closed, Cuart, Offsets, OrderedIndex, Stream, Word};
 use pyo3::prelude::*;
 use std::ops::Bound;
 
-/// Offsets of the rows, offsets and bytes of the keys, and values: made under the GIL.
-type Columns = Box<dyn FnOnce(Python<'_>) -> PyResult<[Py<PyAny>; 4]> + Send>;
+class! {
+    /// An index over byte strings. Batches are offsets and bytes.
+    Strings over AnyStrings, by build(keys: [Input; 2], values: Input, value_bytes: usize);
 
-/// A tree, whatever its values are. Queries are offsets and bytes.
-trait AnyStrings: Send + Sync {
-    fn is_ordered(&self) -> bool;
-    fn restore_order(&mut self) -> PyResult<()>;
-    fn sizes(&self) -> Sizes;
-    fn get(&self, queries: [In<'_>; 2], results: Results<'_>) -> PyResult<()>;
-    fn rank(&self, queries: [In<'_>; 2], upper: bool, ranks: In<'_>) -> PyResult<()>;
-    fn neighbor(&self, queries: [In<'_>; 2], predecessor: bool) -> PyResult<Columns>;
-    fn range(&self, bounds: [Option<[In<'_>; 2]>; 2], closed: [bool; 2], limit: u64) -> PyResult<Columns>;
-    fn apply(&mut self, kind: u32, keys: [In<'_>; 2], values: Option<In<'_>>) -> PyResult<Report>;
+    read get(queries: [Input; 2], results: Outputs) -> ();
+    ordered rank(queries: [Input; 2], upper: bool, ranks: Input) -> ();
+    /// Offsets and bytes of the keys, values, and which there are.
+    ordered neighbor(queries: [Input; 2], predecessor: bool) -> Found;
+    /// The pairs of ranges between strings; or, without ends, of strings that begin with `starts`; or, without both, all: offsets of the
+    /// rows, offsets and bytes of the keys, and values.
+    ordered range(starts: Option<[Input; 2]>, ends: Option<[Input; 2]>, closed: Ends, limit: u64) -> Found;
+    /// Inserts (0), updates (1) or removes (2) keys.
+    change apply(kind: u32, keys: [Input; 2], values: Option<Input>) -> Report;
+    {
+        /// Whether the leaves are in their order, which changes disturb.
+        fn is_ordered(&self) -> bool;
+        fn restore_order(&mut self) -> PyResult<()>;
+    }
 }
 
 /// Strings in arrays of NumPy, whose offsets have 32 bits or 64.
@@ -51,6 +55,10 @@ fn packed<'k, I: Iterator<Item = &'k [u8]>>(py: Python<'_>, keys: impl Fn() -> I
 }
 
 impl<V: Word + PyValue> AnyStrings for Cuart<V> {
+    fn device(&self) -> &lanetree::Device {
+        OrderedIndex::device(self)
+    }
+
     fn is_ordered(&self) -> bool {
         self.is_compact()
     }
@@ -74,20 +82,20 @@ impl<V: Word + PyValue> AnyStrings for Cuart<V> {
         ])
     }
 
-    fn get(&self, queries: [In<'_>; 2], results: Results<'_>) -> PyResult<()> {
+    fn get(&self, queries: [In<'_>; 2], results: Results<'_>, _: &Stream) -> PyResult<()> {
         results.put(self.get_many(strings(queries)?), |value: V| value)
     }
 
-    fn rank(&self, queries: [In<'_>; 2], upper: bool, ranks: In<'_>) -> PyResult<()> {
+    fn rank(&self, queries: [In<'_>; 2], upper: bool, ranks: In<'_>, _: &Stream) -> PyResult<()> {
         let keys = strings(queries)?;
         put_numbers(if upper { self.upper_bound_many(keys) } else { self.lower_bound_many(keys) }, ranks)
     }
 
-    fn neighbor(&self, queries: [In<'_>; 2], predecessor: bool) -> PyResult<Columns> {
+    fn neighbor(&self, queries: [In<'_>; 2], predecessor: bool, _: &Stream) -> PyResult<Found> {
         let keys = strings(queries)?;
         let pairs = if predecessor { self.predecessor_many(keys) } else { self.successor_many(keys) };
         let pairs = pairs.map_err(raise)?;
-        Ok(Box::new(move |py| {
+        Ok(Found::host(move |py| {
             let [offsets, bytes] =
                 packed(py, || pairs.iter().map(|pair| pair.as_ref().map_or(&[][..], |pair| &pair.0)))?;
             let value = |pair: &Option<(_, V)>| pair.as_ref().map_or(V::default(), |(_, value)| *value);
@@ -97,11 +105,19 @@ impl<V: Word + PyValue> AnyStrings for Cuart<V> {
         }))
     }
 
-    fn range(&self, bounds: [Option<[In<'_>; 2]>; 2], closed: [bool; 2], limit: u64) -> PyResult<Columns> {
+    fn range(
+        &self,
+        starts: Option<[In<'_>; 2]>,
+        ends: Option<[In<'_>; 2]>,
+        closed: Closed,
+        limit: u64,
+        _: &Stream,
+    ) -> PyResult<Found> {
         fn bound(key: &[u8], closed: bool) -> Bound<&[u8]> {
             if closed { Bound::Included(key) } else { Bound::Excluded(key) }
         }
-        let found = match bounds {
+        let has = [Closed::Left, Closed::Right].map(|end| closed == Closed::Both || closed == end);
+        let found = match [starts, ends] {
             [None, _] => self.range_many([ByteRange::new(Bound::Unbounded, Bound::Unbounded)]),
             [Some(prefixes), None] => self.prefix_many(strings(prefixes)?),
             [Some(starts), Some(ends)] => {
@@ -110,19 +126,19 @@ impl<V: Word + PyValue> AnyStrings for Cuart<V> {
                 let range = |(start, end)| match start > end {
                     // As with numbers, one that ends before it starts is empty.
                     true => ByteRange::new(Bound::Included(&[][..]), Bound::Excluded(&[][..])),
-                    false => ByteRange::new(bound(start, closed[0]), bound(end, closed[1])).limit(limit),
+                    false => ByteRange::new(bound(start, has[0]), bound(end, has[1])).limit(limit),
                 };
                 self.range_many(gather(starts.len(), starts.iter().zip(ends.iter()).map(range))?)
             }
         };
         let ByteRanges { offsets, keys, values } = found.map_err(raise)?;
-        Ok(Box::new(move |py| {
+        Ok(Found::host(move |py| {
             let [bounds, bytes] = packed(py, || keys.iter())?;
             Ok([numpy(py, signed(offsets)), bounds, bytes, V::array(py, values)])
         }))
     }
 
-    fn apply(&mut self, kind: u32, keys: [In<'_>; 2], values: Option<In<'_>>) -> PyResult<Report> {
+    fn apply(&mut self, kind: u32, keys: [In<'_>; 2], values: Option<In<'_>>, _: &Stream) -> PyResult<Report> {
         let keys = strings(keys)?;
         let done = match (kind, values) {
             (0, Some(values)) => self.insert_many(keys, values.host()?),
@@ -133,97 +149,11 @@ impl<V: Word + PyValue> AnyStrings for Cuart<V> {
     }
 }
 
-/// An index over byte strings.
-#[pyclass(frozen, module = "lanetree._native")]
-pub(crate) struct Strings {
-    tree: Held<Box<dyn AnyStrings>>,
-}
-
-impl Strings {
-    /// For calls that need the leaves in their order, which changes disturb: restores it first.
-    fn ordered<R: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl Fn(&dyn AnyStrings) -> PyResult<R> + Send + Sync,
-    ) -> PyResult<R> {
-        if let Some(found) = self.tree.read(py, |tree| tree.is_ordered().then(|| call(&**tree)).transpose())? {
-            return Ok(found);
-        }
-        self.tree.change(py, |tree| {
-            tree.restore_order()?;
-            call(&**tree)
-        })
-    }
-}
-
-#[pymethods]
-impl Strings {
-    #[new]
-    fn new(py: Python<'_>, device: &Device, keys: [Input; 2], values: Input, value_bytes: usize) -> PyResult<Self> {
-        check_not_forked()?;
-        let (device, keys, values) = (device.get(), keys.each_ref().map(Input::get), values.get());
-        let tree = py.detach(|| -> PyResult<Box<dyn AnyStrings>> {
-            let keys = strings(keys)?;
-            Ok(match value_bytes {
-                4 => Box::new(Cuart::<u32>::build(device, keys, values.host()?).map_err(raise)?),
-                8 => Box::new(Cuart::<u64>::build(device, keys, values.host()?).map_err(raise)?),
-                _ => return Err(value_error("values have 4 or 8 bytes")),
-            })
-        })?;
-        Ok(Self { tree: Held::new(tree) })
-    }
-
-    fn get(&self, py: Python<'_>, queries: [Input; 2], values: Input, found: Input, miss: u64) -> PyResult<()> {
-        let results = Results { values: Some(values.get()), found: Some(found.get()), miss };
-        let queries = queries.each_ref().map(Input::get);
-        self.tree.read(py, |tree| tree.get(queries, results))
-    }
-
-    fn rank(&self, py: Python<'_>, queries: [Input; 2], upper: bool, ranks: Input) -> PyResult<()> {
-        let (queries, ranks) = (queries.each_ref().map(Input::get), ranks.get());
-        self.ordered(py, |tree| tree.rank(queries, upper, ranks))
-    }
-
-    /// Offsets and bytes of the keys, values, and which there are.
-    fn neighbor(&self, py: Python<'_>, queries: [Input; 2], predecessor: bool) -> PyResult<[Py<PyAny>; 4]> {
-        let queries = queries.each_ref().map(Input::get);
-        self.ordered(py, |tree| tree.neighbor(queries, predecessor))?(py)
-    }
-
-    /// The pairs of ranges between strings; or, without ends, of strings that begin with `starts`; or, without both, all.
-    #[pyo3(signature = (starts, ends, inclusive, limit))]
-    fn range(
-        &self,
-        py: Python<'_>,
-        starts: Option<[Input; 2]>,
-        ends: Option<[Input; 2]>,
-        inclusive: [bool; 2],
-        limit: u64,
-    ) -> PyResult<[Py<PyAny>; 4]> {
-        let bounds = [&starts, &ends].map(|strings| strings.as_ref().map(|strings| strings.each_ref().map(Input::get)));
-        self.ordered(py, |tree| tree.range(bounds, inclusive, limit))?(py)
-    }
-
-    /// Inserts (0), updates (1) or removes (2) keys.
-    fn apply(&self, py: Python<'_>, kind: u32, keys: [Input; 2], values: Option<Input>) -> PyResult<Report> {
-        let (keys, values) = (keys.each_ref().map(Input::get), values.as_ref().map(Input::get));
-        self.tree.change(py, |tree| tree.apply(kind, keys, values))
-    }
-
-    fn stats(&self, py: Python<'_>) -> PyResult<Sizes> {
-        self.tree.read(py, |tree| Ok(tree.sizes()))
-    }
-
-    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.stats(py)?["len"] as usize)
-    }
-
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.tree.close(py)
-    }
-
-    #[getter]
-    fn is_closed(&self, py: Python<'_>) -> PyResult<bool> {
-        self.tree.is_closed(py)
-    }
+fn build(place: &Place<'_>, keys: [In<'_>; 2], values: In<'_>, value_bytes: usize) -> PyResult<Box<dyn AnyStrings>> {
+    let keys = strings(keys)?;
+    Ok(match value_bytes {
+        4 => Box::new(Cuart::<u32>::build(place.device, keys, values.host()?).map_err(raise)?),
+        8 => Box::new(Cuart::<u64>::build(place.device, keys, values.host()?).map_err(raise)?),
+        _ => return Err(value_error("values have 4 or 8 bytes")),
+    })
 }

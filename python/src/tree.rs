@@ -2,7 +2,7 @@
 
 mod typed;
 
-use crate::arguments::{By, Found, How, KindsGiven, Outputs, Report, Request, Results};
+use crate::arguments::{By, Ends, Found, How, KindsGiven, Outputs, Report, Request, Results};
 use crate::class::{Place, class, with_types};
 use crate::device::Device;
 use crate::dlpack::Exchange;
@@ -13,7 +13,7 @@ use crate::keys::{Keys, values_on};
 use crate::memory::Memory;
 use crate::types::{PyKey, PyValue, zeroed};
 use lanetree::primitives::BuildScratch;
-use lanetree::{LaneTree, Scans};
+use lanetree::{LaneTree, Scans, Stream};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::any::Any;
@@ -34,9 +34,9 @@ class! {
     pieces neighbor(queries: Input, predecessor: bool, keys: Input, results: Outputs) -> ();
     /// The neighbour of each query.
     pieces asof(queries: Input, how: How, keys: Option<Input>, results: Outputs) -> ();
-    read range(bounds: [Input; 2], inclusive: [bool; 2], limit: u64) -> Found;
+    read range(bounds: [Input; 2], closed: Ends, limit: u64) -> Found;
     /// How many pairs a device's ranges have.
-    read count(bounds: [Input; 2], inclusive: [bool; 2], counts: Input) -> ();
+    read count(bounds: [Input; 2], closed: Ends, counts: Input) -> ();
     /// Counts, and for each of these as many keys and values as the limit.
     read scan(starts: Input, limit: u32) -> Found;
     read pairs(on_device: bool) -> Found;
@@ -51,7 +51,7 @@ class! {
     /// The pairs that are nearest to each query, at most `k`.
     read k_nearest(queries: Input, k: u64, how: How) -> Found;
     /// The last pairs of each range, at most `k`, in descending order.
-    read range_last(bounds: [Input; 2], inclusive: [bool; 2], k: u64) -> Found;
+    read range_last(bounds: [Input; 2], closed: Ends, k: u64) -> Found;
     change apply(kinds: KindsGiven, keys: Input, values: Option<Input>) -> Report;
     /// Rebuilds the index and frees unused memory. Returns by how many bytes it is smaller.
     change compact() -> u64;
@@ -127,7 +127,7 @@ pub(crate) fn combine(py: Python<'_>, tree: &Tree, other: &Tree, how: &str) -> P
 
 /// How arrays of a device are taken in a call's own native call: by what, to which device, and the numbers of their types: of keys,
 /// values (0 for none) and hits.
-type Taking<'py> = (Bound<'py, Exchange>, Bound<'py, Device>, [u16; 3]);
+type Taking<'py> = (Bound<'py, Exchange>, Bound<'py, Device>, (u16, u16, u16));
 
 /// Takes queries, and calls a function with them and the index; None for an array that is not taken so, or is not of keys.
 fn with_taken<R: Send + Sync>(
@@ -135,9 +135,9 @@ fn with_taken<R: Send + Sync>(
     queries: &Bound<'_, PyAny>,
     (exchange, device, numbers): &Taking<'_>,
     results: impl FnOnce(usize) -> PyResult<Option<R>>,
-    call: impl FnOnce(&dyn AnyTree, In<'_>, &R, &lanetree::Stream) -> PyResult<()> + Send,
+    call: impl FnOnce(&dyn AnyTree, In<'_>, &R, &Stream) -> PyResult<()> + Send,
 ) -> PyResult<Option<R>> {
-    let Some((queries, stream)) = exchange.get().take_of(queries, device.get(), numbers[0])? else { return Ok(None) };
+    let Some((queries, stream)) = exchange.get().take_of(queries, device.get(), numbers.0)? else { return Ok(None) };
     let Some(results) = results(queries.len())? else { return Ok(None) };
     let py = exchange.py();
     let stream = stream.bind(py).get().enter()?;
@@ -159,7 +159,7 @@ pub(crate) fn get_of(
     let (exchange, device, numbers) = &taking;
     let results = |count: usize| -> PyResult<_> {
         let Some((values, found)) = out else {
-            let (py, width) = (exchange.py(), usize::from(numbers[1] & 255) / 8);
+            let (py, width) = (exchange.py(), usize::from(numbers.1 & 255) / 8);
             let values = if width == 0 { None } else { Some(Memory::empty(py, device.get(), count, width)?) };
             // Kernels write words.
             let found = Memory::empty(py, device.get(), count.next_multiple_of(4), 1)?;
@@ -167,8 +167,8 @@ pub(crate) fn get_of(
         };
         // A producer works in one stream at a time: this is that of the queries.
         let take = |array, number| exchange.get().take_of(array, device.get(), number);
-        let Some((values, _)) = take(&values, numbers[1])? else { return Ok(None) };
-        let Some((found, _)) = take(&found, numbers[2])? else { return Ok(None) };
+        let Some((values, _)) = take(&values, numbers.1)? else { return Ok(None) };
+        let Some((found, _)) = take(&found, numbers.2)? else { return Ok(None) };
         let is_one_length = [values.len(), found.len()] == [count; 2];
         Ok(is_one_length.then_some((Some(values), found, count)))
     };

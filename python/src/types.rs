@@ -9,7 +9,7 @@ use bytemuck::Zeroable;
 use lanetree::bindings::TASK;
 use lanetree::bindings::parallel::*;
 use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select};
-use lanetree::{AnyKey, Buffer, F32, F64, Key, KeyWord, Stream, Value};
+use lanetree::{AnyKey, Buffer, Closed, F32, F64, Key, KeyWord, Stream, Value};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -151,22 +151,22 @@ pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> PyResult<Vec<K>> {
 }
 
 /// The inclusive bounds of ranges, from bounds that may be exclusive. A range that can have no key ends before it starts.
-pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: [bool; 2]) {
+pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: Closed) {
     let one = K::Bits::truncate(1);
-    for (start, end) in starts.iter_mut().zip(ends) {
-        let mut empty = start > end;
-        if !closed[0] {
+    starts.par_iter_mut().zip(ends.par_iter_mut()).for_each(|(start, end)| {
+        let mut empty = *start > *end;
+        if matches!(closed, Closed::Right | Closed::Neither) {
             empty |= *start == K::MAX;
             *start = K::decode(start.encode().wrapping_add(one));
         }
-        if !closed[1] {
+        if matches!(closed, Closed::Left | Closed::Neither) {
             empty |= *end == K::MIN;
             *end = K::decode(end.encode().wrapping_add(K::Bits::MAX));
         }
         if empty {
             (*start, *end) = (K::MAX, K::MIN);
         }
-    }
+    });
 }
 
 pub(crate) fn check_len(expected: usize, actual: usize) -> PyResult<()> {

@@ -2,20 +2,20 @@
 //! words, made here; values are words of 32 or 64 bits, or nothing in sets.
 
 use super::{AnyTree, Between};
-use crate::arguments::{Asked, By, Found, How, Kinds, Report, Results, Sizes, closed};
+use crate::arguments::{Asked, By, Found, Kinds, Report, Results, Sizes};
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::host::numpy;
 use crate::input::In;
 use crate::join::{self, Joined};
-use crate::keys::{Keys, alloc, check_values, found_rows, in_two, memory_of, values_on};
+use crate::keys::{Keys, alloc, check_values, found_rows, in_two, memory_of, range_of, values_on};
 use crate::memory::Memory;
 use crate::results::put_numbers;
-use crate::types::{PyKey, PyValue, check_len, gather, inclusive, owned, zeroed};
+use crate::types::{PyKey, PyValue, check_len, gather, zeroed};
 use lanetree::bindings::parallel::*;
-use lanetree::bindings::{JoinBounds, Searches, Side, TASK, View, compact};
+use lanetree::bindings::{Searches, Side, TASK, View, compact};
 use lanetree::lane_tree::UpdateScratch;
 use lanetree::{
-    AnyKey, Batch, Buffer, Combine, DeviceRangeMatches, FixedIndex, HostForm, Join, JoinKind, KeyRange, LaneTree,
+    AnyKey, AsOf, Batch, Buffer, Closed, Combine, DeviceRangeMatches, FixedIndex, HostForm, Join, JoinKind, LaneTree,
     NearestScratch, OnStream, Op, OpKind, RangeJoinScratch, RangeScratch, Ranges, Scans, Stream, Value,
 };
 use pyo3::exceptions::PyTypeError;
@@ -51,16 +51,6 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
         results.near(&self.tree, queries.len(), part, searches, Some((keys, none)))?;
         self.keys.give(keys);
         Ok(())
-    }
-
-    /// The inclusive bounds of ranges in host memory, of which those that can have no key end before they start.
-    fn bounds<'a>(&self, bounds: [In<'a>; 2], closed: [bool; 2]) -> PyResult<[Cow<'a, [K]>; 2]> {
-        let [mut starts, mut ends] = [self.keys.host(bounds[0])?, self.keys.host(bounds[1])?];
-        check_len(starts.len(), ends.len())?;
-        if closed != [true; 2] {
-            inclusive(owned(&mut starts)?, owned(&mut ends)?, closed);
-        }
-        Ok([starts, ends])
     }
 }
 
@@ -157,13 +147,13 @@ where
     fn asof(
         &self,
         queries: In<'_>,
-        how: How,
+        how: AsOf,
         keys: Option<In<'_>>,
         results: Results<'_>,
         stream: &Stream,
     ) -> PyResult<()> {
         if !queries.is_device() {
-            return self.near(queries, &how.0.searches::<K>().map_err(raise)?, keys, results);
+            return self.near(queries, &how.searches::<K>().map_err(raise)?, keys, results);
         }
         let missing = || value_error("an output is missing");
         let mut near = keys.ok_or_else(missing)?.write::<K>()?;
@@ -172,39 +162,35 @@ where
         }
         self.keys.on(stream, queries, |queries| {
             results.on(&self.keys, queries.len(), stream, |values, hits, miss| match hits {
-                Some(hits) => self.on(stream).miss(miss).asof(queries, &how.0, &mut near, values, hits),
+                Some(hits) => self.on(stream).miss(miss).asof(queries, &how, &mut near, values, hits),
                 None => Ok(()),
             })
         })?;
         self.keys.give_on(stream, &mut near)
     }
 
-    fn range(&self, bounds: [In<'_>; 2], inclusive: [bool; 2], limit: u64, stream: &Stream) -> PyResult<Found> {
+    fn range(&self, bounds: [In<'_>; 2], closed: Closed, limit: u64, stream: &Stream) -> PyResult<Found> {
         if bounds[0].is_device() {
-            let found = self.keys.bounds_on(stream, bounds, inclusive, |starts, ends| {
+            let found = self.keys.bounds_on(stream, bounds, closed, |starts, ends| {
                 let mut scratch = RangeScratch::new(&self.keys.device, starts.len()).map_err(raise)?;
                 let on = || self.on(stream).limit(limit);
                 self.keys.ranges_on(starts.len(), |out| on().range(starts, ends, &mut scratch, out))
             })?;
             return self.keys.found_on(stream, found);
         }
-        let [starts, ends] = self.bounds(bounds, inclusive)?;
+        let [starts, ends] = self.keys.bounds(bounds, By::Ranges(closed))?;
         let mut out = Ranges::default();
-        let range = |(&start, &end): (&K, &K)| match start > end {
-            true => KeyRange::new(K::MIN..K::MIN),
-            false => KeyRange::new(start..=end).limit(limit),
-        };
         match limit {
             u64::MAX => HostForm::range_between_many_into(&self.tree, &starts, &ends, &mut out),
-            _ => HostForm::range_many_into(&self.tree, starts.iter().zip(&ends[..]).map(range), &mut out),
+            _ => HostForm::range_many_into(&self.tree, starts.iter().zip(&ends[..]).map(range_of(limit)), &mut out),
         }
         .map_err(raise)?;
         Ok(self.keys.found(out))
     }
 
-    fn count(&self, bounds: [In<'_>; 2], inclusive: [bool; 2], counts: In<'_>, stream: &Stream) -> PyResult<()> {
+    fn count(&self, bounds: [In<'_>; 2], closed: Closed, counts: In<'_>, stream: &Stream) -> PyResult<()> {
         let mut counts = counts.write()?;
-        self.keys.bounds_on(stream, bounds, inclusive, |starts, ends| {
+        self.keys.bounds_on(stream, bounds, closed, |starts, ends| {
             self.on(stream).count_range(starts, ends, &mut counts).map_err(raise)
         })
     }
@@ -225,7 +211,7 @@ where
         let download = || -> lanetree::runtime::Result<_> { Ok((keys.to_vec()?, values.to_vec()?, counts.to_vec()?)) };
         let (mut keys, values, counts): (Vec<K>, Vec<V>, Vec<u32>) = download().map_err(raise_runtime)?;
         self.keys.give(&mut keys);
-        Ok(Found::host(move |py| [numpy(py, counts), numpy(py, keys), V::array(py, values)]))
+        Ok(Found::host(move |py| Ok([numpy(py, counts), numpy(py, keys), V::array(py, values)])))
     }
 
     fn pairs(&self, on_device: bool, stream: &Stream) -> PyResult<Found> {
@@ -247,14 +233,14 @@ where
         Ok(self.keys.found(Ranges { offsets: offsets.into(), keys, values }))
     }
 
-    fn join(&self, probes: In<'_>, asof: Option<How>, asked: Asked<'_>, stream: &Stream) -> PyResult<Joined> {
+    fn join(&self, probes: In<'_>, asof: Option<AsOf>, asked: Asked<'_>, stream: &Stream) -> PyResult<Joined> {
         let hits = self.keys.on(stream, probes, |keys| join::hits_of(&self.tree, keys, asof, stream))?;
         join::rows_of_hits(stream, &self.keys.cache, asked, (hits.0, probes.len()), hits.1)
     }
 
-    fn asof_rows(&self, probes: In<'_>, how: How, _: &Stream) -> PyResult<Found> {
+    fn asof_rows(&self, probes: In<'_>, how: AsOf, _: &Stream) -> PyResult<Found> {
         let probes = self.keys.host(probes)?;
-        Ok(found_rows(HostForm::asof_join_many(&self.tree, &probes, &how.0, &Join::inner()).map_err(raise)?))
+        Ok(found_rows(HostForm::asof_join_many(&self.tree, &probes, &how, &Join::inner()).map_err(raise)?))
     }
 
     fn join_between(&self, bounds: [In<'_>; 2], by: By, asked: Asked<'_>, stream: &Stream) -> PyResult<Between> {
@@ -289,47 +275,40 @@ where
             in_two(out, join, |out| (&out.pairs.offsets, count), grow)
         })?;
         if !kind.has_rows() {
-            let rows = if count == 0 { 0 } else { join::read(&out.pairs.offsets)? };
-            return Ok((Memory::new(join::part(stream, out.probes, 0..rows)?), None, None, None));
+            return Ok((join::probes_of(stream, out.probes, count, &out.pairs.offsets)?, None, None, None));
         }
         self.keys.give_on(stream, &mut out.pairs.keys)?;
-        let found = match kind {
-            JoinKind::Left => Some(join::found_of(stream, &self.keys.cache, (scratch.hits(), count), &out.probes)?),
-            _ => None,
-        };
+        let found = join::found_of(stream, &self.keys.cache, kind, (scratch.hits(), count), &out.probes)?;
         let (keys, values) = (memory_of(out.pairs.keys), V::memory(out.pairs.values));
         Ok((Memory::new(out.probes), Some(keys), values, found))
     }
 
     fn rows_between(&self, bounds: [In<'_>; 2], by: By, _: &Stream) -> PyResult<Found> {
-        let (lows, highs) = (self.keys.host(bounds[0])?, self.keys.host(bounds[1])?);
-        let (firsts, lasts) = by.bounds().and_then(|bounds| bounds.on_host(&lows, &highs)).map_err(raise)?;
+        let [firsts, lasts] = self.keys.bounds(bounds, by)?;
         let mut out = Ranges::default();
         HostForm::range_between_many_into(&self.tree, &firsts, &lasts, &mut out).map_err(raise)?;
         Ok(self.keys.found(out))
     }
 
-    fn k_nearest(&self, queries: In<'_>, k: u64, how: How, stream: &Stream) -> PyResult<Found> {
+    fn k_nearest(&self, queries: In<'_>, k: u64, how: AsOf, stream: &Stream) -> PyResult<Found> {
         if !queries.is_device() {
             let queries = self.keys.host(queries)?;
-            return Ok(self.keys.found(HostForm::k_nearest_many(&self.tree, &queries, k, &how.0).map_err(raise)?));
+            return Ok(self.keys.found(HostForm::k_nearest_many(&self.tree, &queries, k, &how).map_err(raise)?));
         }
         let found = self.keys.on(stream, queries, |queries| {
             let mut scratch = NearestScratch::new(&self.keys.device, queries.len()).map_err(raise)?;
             let on = || self.on(stream);
-            self.keys.ranges_on(queries.len(), |out| on().k_nearest(queries, k, &how.0, &mut scratch, out))
+            self.keys.ranges_on(queries.len(), |out| on().k_nearest(queries, k, &how, &mut scratch, out))
         })?;
         self.keys.found_on(stream, found)
     }
 
-    fn range_last(&self, bounds: [In<'_>; 2], inclusive: [bool; 2], k: u64, stream: &Stream) -> PyResult<Found> {
+    fn range_last(&self, bounds: [In<'_>; 2], closed: Closed, k: u64, stream: &Stream) -> PyResult<Found> {
         if !bounds[0].is_device() {
-            let (starts, ends) = (self.keys.host(bounds[0])?, self.keys.host(bounds[1])?);
-            let bounds = JoinBounds::of_ranges(closed(inclusive));
-            let (firsts, lasts) = bounds.on_host(&starts, &ends).map_err(raise)?;
+            let [firsts, lasts] = self.keys.bounds(bounds, By::Ranges(closed))?;
             return Ok(self.keys.found(HostForm::range_last_many(&self.tree, &firsts, &lasts, k).map_err(raise)?));
         }
-        let found = self.keys.bounds_on(stream, bounds, inclusive, |starts, ends| {
+        let found = self.keys.bounds_on(stream, bounds, closed, |starts, ends| {
             let mut scratch = NearestScratch::new(&self.keys.device, starts.len()).map_err(raise)?;
             let on = || self.on(stream);
             self.keys.ranges_on(starts.len(), |out| on().range_last(starts, ends, k, &mut scratch, out))
