@@ -62,7 +62,7 @@ def on_gpu(n: int, m: int, repeats: int, sorted_queries: bool) -> list[dict[str,
     # What the library for Rust does, without this package: a kernel, from and to memory that is there.
     column, on = index._on(queries, None)
     native = _arrays.empty(index.device, m, np.dtype(np.int64))
-    measure("Rust's get alone", lambda: index._index.get(column._memory, native._memory, None, 0, on), lambda _: torch.from_dlpack(native))
+    measure("Rust's get alone", lambda: index._index.get(column._memory, (native._memory, None, 0), on), lambda _: torch.from_dlpack(native))
     del native, column
     out = torch.empty(m, dtype=torch.int64, device="cuda"), torch.empty(m, dtype=torch.bool, device="cuda")
     measure("lanetree get, out=", lambda: index.get(queries, out=out), lambda made: made[0])

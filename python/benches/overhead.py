@@ -72,7 +72,7 @@ def on_gpu(n: int, device: lanetree.Device) -> tuple[dict[str, Callable[[], Any]
     index = lanetree.Index(keys, device=device)
     column, on = index._on(query, None)
     values, found = (_arrays.empty(index.device, 1, dtype)._memory for dtype in (np.dtype(np.int64), np.dtype(np.bool_)))
-    calls["native get"] = lambda: index._index.get(column._memory, values, found, 0, on)
+    calls["native get"] = lambda: index._index.get(column._memory, (values, found, 0), on)
     calls["native searchsorted"] = lambda: index._index.rank(column._memory, False, values, on)
     other = torch.empty(1, dtype=torch.int64, device="cuda")
     calls["torch.searchsorted, out="] = lambda: torch.searchsorted(keys, query, out=other)
@@ -85,7 +85,7 @@ def on_cpu(n: int, device: lanetree.Device) -> tuple[dict[str, Callable[[], Any]
     out = np.empty(1, np.int64), np.empty(1, np.bool_)
     calls = calls_of(keys, query, out, device)
     index = lanetree.Index(keys, device=device)
-    calls["native get"] = lambda: index._index.get(query, *out, 0)
+    calls["native get"] = lambda: index._index.get(query, (*out, 0))
     calls["native searchsorted"] = lambda: index._index.rank(query, False, out[0])
     calls["Index.get of a list"] = lambda: index.get([7])
     calls["key in Index"] = lambda: 7 in index

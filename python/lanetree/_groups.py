@@ -88,9 +88,9 @@ class GroupedIndex(Held):
         for name, dtype, what in zip(names, dtypes, ("groups", "keys")):
             if name[0] == "f":
                 raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to integers")
-        types = (self.by_dtype.itemsize, names[1], self.value_dtype.itemsize)
+        sizes = self.by_dtype.itemsize, self.value_dtype.itemsize
         with _progress.waiting(progress, len(raw[1]), "building an index of"):
-            self._index = _native.Groups(self.device._native, types, raw[0], raw[1], raw[2], self.fill, on)
+            self._index = _native.Groups(self.device._native, sizes[0], names[1], sizes[1], (raw[0], raw[1]), raw[2], self.fill, on)
 
     def get(self, keys: ArrayLike, *, by: ArrayLike, default: Any = 0, stream: Any = None, progress: Progress = None) -> Found:
         """The value of each of `keys` in its group, and whether it is there.
@@ -184,20 +184,23 @@ class GroupedIndex(Held):
         _joins.check(how)
         options = self._asof(direction, ties, allow_exact_matches, tolerance)
         if _arrays.on_device(at):
-            column, on = _arrays.on_stream(at, self.key_dtype, "the keys", self.device, stream)
-            groups = _arrays.to_device(by, self.by_dtype, "the groups", self.device, on)
-            given = _joins.bitmap(valid, column.size, self.device, on)
-            made = self._index.join(groups._memory, column._memory, options, how, given, on)
+            given, on = self._on(at, by, stream)
+            made = self._index.join(given, options, (how, _joins.bitmap(valid, len(given[1]), self.device, on)), on)
             return _joins.on_device(made, self.device, self.value_dtype)
         probes = Probes(valid, None, (by, self.by_dtype, "the groups"), (at, self.key_dtype, "the keys"))
         group, raw = probes.columns
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
-                offsets, _, rows = self._index.asof_rows(group, raw, options)
+                offsets, _, rows = self._index.asof_rows((group, raw), options)
             return probes.join(how, np.diff(offsets), rows.view(self.value_dtype))
         one = (direction, "backward" if ties == "both" else ties, *options[2:])
         values, found = self._get(raw, group, one, 0, None, progress)
         return probes.join(how, found, values[found])
+
+    def _on(self, keys: ArrayLike, by: ArrayLike, stream: Any) -> tuple[tuple[_native.Memory, _native.Memory], _native.Stream | None]:
+        """Groups and keys on a device as native calls take them, and the stream of the call."""
+        column, on = _arrays.on_stream(keys, self.key_dtype, "the keys", self.device, stream)
+        return (_arrays.to_device(by, self.by_dtype, "the groups", self.device, on)._memory, column._memory), on
 
     def _get(
         self,
@@ -210,18 +213,16 @@ class GroupedIndex(Held):
     ) -> Found:
         miss = _arrays.word(default, self.value_dtype)
         if _arrays.on_device(keys):
-            column, on = _arrays.on_stream(keys, self.key_dtype, "the keys", self.device, stream)
-            groups = _arrays.to_device(by, self.by_dtype, "the groups", self.device, on)
-            values = _arrays.empty(self.device, column.size, self.value_dtype)
-            found = _arrays.empty(self.device, column.size, np.dtype(np.bool_))
-            self._index.get(groups._memory, column._memory, how, values._memory, found._memory, miss, on)
+            given, on = self._on(keys, by, stream)
+            values, found = (_arrays.empty(self.device, len(given[1]), dtype) for dtype in (self.value_dtype, np.dtype(np.bool_)))
+            self._index.get(given, how, (values._memory, found._memory, miss), on)
             return Found(values, found)
         rows = Rows(None, (keys, self.key_dtype, "the keys"), (by, self.by_dtype, "the groups"))
         raw, group = rows.columns
         outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
 
         def search(groups: Any, keys: Any, values: Any, found: Any) -> None:
-            self._index.get(groups, keys, how, values, found, miss)
+            self._index.get((groups, keys), how, (values, found, miss))
 
         if progress:
             _progress.in_pieces(search, (group, raw, *outputs), progress, "look-ups in groups")
@@ -245,16 +246,15 @@ class GroupedIndex(Held):
     def _change(self, kind: int, by: ArrayLike, keys: ArrayLike, values: ArrayLike | None, stream: Any) -> UpdateReport:
         given: Any = None
         if _arrays.on_device(keys):
-            column, on = _arrays.on_stream(keys, self.key_dtype, "the keys", self.device, stream)
-            groups = _arrays.to_device(by, self.by_dtype, "the groups", self.device, on)
+            columns, on = self._on(keys, by, stream)
             if values is not None:
                 given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)._memory
-            return UpdateReport(*self._index.apply(kind, groups._memory, column._memory, given, on))
+            return UpdateReport(*self._index.apply(kind, columns, given, on))
         raw = _arrays.flat(_arrays.host(keys, self.key_dtype, "the keys"))
         group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
         if values is not None:
             given = _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
-        return UpdateReport(*self._index.apply(kind, group, raw, given))
+        return UpdateReport(*self._index.apply(kind, (group, raw), given))
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
         """Groups, keys and values of all pairs, by group, then by key; three arrays in host memory. Negative groups come last."""
@@ -268,10 +268,6 @@ class GroupedIndex(Held):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (GroupedIndex, self.items(), self.device.name)
-
-    def stats(self) -> dict[str, int]:
-        """How many there are, and their bytes."""
-        return {"len": len(self), "bytes": self._index.bytes}
 
     def _contents(self) -> str:
         return f"{len(self):,} pairs, {self.by_dtype}, {self.key_dtype} -> {self.value_dtype}"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Callable, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _missing, _native
+from . import _arrays, _columns, _joins, _missing, _native, _progress
 from ._arrays import Array, ArrayLike
 from ._device import Device
+from ._progress import Progress
 
 _Self = TypeVar("_Self", bound="Held")
+_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+#: An array, and what it is called in messages.
+Given = tuple[ArrayLike, str]
 
 
 class Held:
@@ -131,12 +135,6 @@ class Keyed(Held):
         _missing.refuse(valid, "the keys")
         return _arrays.flat(array)
 
-    def _ranked(self, queries: ArrayLike) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
-        """Queries of ranks, in host memory, none of which is missing, and the shape of the results."""
-        array, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, "the queries")
-        _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
-        return _arrays.flat(array), array.shape
-
     def _rows(self, *given: tuple[ArrayLike, str]) -> _columns.Rows:
         """Columns of queries, in host memory, with their names."""
         return _columns.Rows(self.nulls, *((array, self.key_dtype, what) for array, what in given))
@@ -144,3 +142,123 @@ class Keyed(Held):
     def _on(self, keys: ArrayLike, stream: Any, what: str = "the queries") -> tuple[Array, _native.Stream | None]:
         """Keys on a device, and the stream of the call."""
         return _arrays.on_stream(keys, self.key_dtype, what, self.device, stream)
+
+    def _all_on(self, given: tuple[Given, ...], stream: Any) -> tuple[list[Any], _native.Stream | None]:
+        """Columns of keys on a device as native calls take them, and the stream of the call."""
+        first, on = self._on(given[0][0], stream, given[0][1])
+        rest = (first if array is given[0][0] else _arrays.to_device(array, self.key_dtype, what, self.device, on) for array, what in given[1:])
+        return [first._memory, *(column._memory for column in rest)], on
+
+    def _results(
+        self,
+        call: Callable[[Any, Any, _native.Stream | None], object],
+        queries: ArrayLike,
+        outputs: tuple[tuple[np.dtype[Any], int], ...],
+        out: tuple[Any, ...] | None = None,
+        stream: Any = None,
+        progress: Progress = None,
+        what: str = "",
+        is_rank: bool = False,
+    ) -> Any:
+        """Columns with an element for each query: those of the caller's (`out`), or new ones.
+
+        The native call is given the queries, the columns and the stream. Of each column there are its dtype and the bits that it has where
+        a query is missing; none may be missing of those for ranks. `what` is done is told while it is.
+        """
+        if _arrays.on_device(queries):
+            column, on = self._on(queries, stream)
+            if out is None:
+                arrays = [_arrays.empty(self.device, column.size, dtype) for dtype, _ in outputs]
+            else:
+                arrays = [_arrays.to_device(array, dtype, "the output", self.device, on) for array, (dtype, _) in zip(out, outputs)]
+                for array in arrays:
+                    if array.size != column.size:
+                        raise ValueError(f"an output of {array.size} elements for {column.size} queries")
+            call(column._memory, [array._memory for array in arrays], on)
+            return arrays if out is None else out
+        if is_rank:
+            keys, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, "the queries")
+            _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
+            raw, shape, missing = _arrays.flat(keys), keys.shape, None
+        else:
+            raw, shape, missing = self._queries(queries)
+        made = [np.empty(raw.size, dtype) for dtype, _ in outputs] if out is None else _outputs(out, outputs, shape, raw)
+        if progress:
+            _progress.in_pieces(lambda part, *columns: call(part, columns, None), (raw, *made), progress, what)
+        else:
+            call(raw, made, None)
+        if missing is not None:
+            _arrays.erase(missing, *((column, word) for column, (_, word) in zip(made, outputs)))
+        if out is not None:
+            return out
+        return made if len(shape) == 1 else [column.reshape(shape)[()] for column in made]
+
+    def _counts(self, call: Callable[[Any, Any, _native.Stream | None], object], *given: Given, stream: Any) -> Any:
+        """A count for each row of queries, int64."""
+        if _arrays.on_device(given[0][0]):
+            columns, on = self._all_on(given, stream)
+            counts = _arrays.empty(self.device, len(columns[0]), _INT64)
+            call(columns, counts._memory, on)
+            return counts
+        rows = self._rows(*given)
+        made = np.empty(rows.columns[0].size, _INT64)
+        call(rows.columns, made, None)
+        return rows.fill(made).reshape(rows.shape)[()]
+
+    def _ranges(
+        self, call: Callable[[Any, _native.Stream | None], tuple[Any, ...]], dtypes: tuple[np.dtype[Any] | None, ...], *given: Given, stream: Any
+    ) -> list[Any]:
+        """Rows for each row of queries: offsets, and those columns of these dtypes that there are."""
+        if _arrays.on_device(given[0][0]):
+            columns, on = self._all_on(given, stream)
+            found = zip(call(columns, on), (_INT64, *dtypes))
+            return [Array(memory, dtype, self.device) for memory, dtype in found if memory is not None]  # type: ignore[arg-type]
+        rows = self._rows(*given)
+        offsets, *made = call(rows.columns, None)
+        return [rows.spread(offsets), *(column.view(dtype) for column, dtype in zip(made, dtypes) if column is not None)]
+
+    def _join_on(
+        self,
+        call: Callable[[Any, tuple[str, Any], _native.Stream | None], tuple[Any, ...]],
+        dtypes: tuple[np.dtype[Any], ...],
+        how: str,
+        valid: ArrayLike | None,
+        stream: Any,
+        *given: Given,
+    ) -> Any:
+        """The columns of a join of a device's probes."""
+        columns, on = self._all_on(given, stream)
+        asked = how, _joins.bitmap(valid, len(columns[0]), self.device, on)
+        return _joins.on_device(call(columns, asked, on), self.device, *dtypes)
+
+    def _pairs_on(
+        self, keys: ArrayLike, values: ArrayLike | None, dtype: np.dtype[Any] | None, stream: Any, is_new: bool = True
+    ) -> tuple[Any, Any, _native.Stream | None]:
+        """Keys and values, if there are any, of a change as native calls take them, and the stream of the call."""
+        if _arrays.on_device(keys):
+            column, on = self._on(keys, stream, "the keys")
+            given = None if values is None else _arrays.to_device(values, dtype, "the values", self.device, on)._memory
+            return column._memory, given, on
+        raw = self._keys(keys, is_new)
+        return raw, None if values is None else _arrays.flat(_arrays.host(values, dtype, "the values", True)), None
+
+
+def _outputs(
+    out: tuple[Any, ...], outputs: tuple[tuple[np.dtype[Any], int], ...], shape: tuple[int, ...], queries: npt.NDArray[Any]
+) -> list[npt.NDArray[Any]]:
+    """Arrays of the caller's that take results, none of which shares memory with the queries or with another one."""
+    used = {"the queries": queries}
+    for i, (array, (dtype, _)) in enumerate(zip(out, outputs)):
+        name = "out" if len(outputs) == 1 else f"out[{i}]"
+        if not isinstance(array, np.ndarray) or array.dtype != dtype:
+            raise TypeError(f"{name} is an output of {getattr(array, 'dtype', type(array))} where an array of {dtype} is needed")
+        if array.shape != shape:
+            raise ValueError(f"{name} is an output of shape {array.shape} for queries of shape {shape}")
+        if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
+            raise ValueError(f"{name} must be contiguous, aligned and writable")
+        for other, memory in used.items():
+            # All are contiguous, so that their bounds tell.
+            if np.may_share_memory(array, memory):
+                raise ValueError(f"{name} shares memory with {other}: pass arrays that do not overlap")
+        used[name] = array.reshape(-1)
+    return list(used.values())[1:]

@@ -149,37 +149,6 @@ class _Ordered(Keyed):
             self._value = other._value
         return self
 
-    def _results(self, out: tuple[Any, ...] | None, dtypes: tuple[np.dtype[Any], ...], size: int, on: _native.Stream | None) -> list[Array]:
-        """Arrays on the device for results: the caller's, or new ones."""
-        if out is None:
-            return [_arrays.empty(self.device, size, dtype) for dtype in dtypes]
-        arrays = [_arrays.to_device(array, dtype, "the output", self.device, on) for array, dtype in zip(out, dtypes)]
-        for array in arrays:
-            if array.size != size:
-                raise ValueError(f"an output of {array.size} elements for {size} queries")
-        return arrays
-
-    def _found(self, queries: ArrayLike, out: Any, stream: Any, progress: Progress = None) -> Any:
-        """Whether keys are present."""
-        exchange = _arrays.exchanges.get(type(queries))
-        if exchange is not None and stream is None and out is None and self._numbers is not None:
-            made = self._index.get_of(exchange, queries, self.device._native, self._numbers[0], 0, 0)
-            if made is not None:
-                return Array(made[1], _BOOL, self.device, made[2])
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            (found,) = self._results(None if out is None else (out,), (_BOOL,), column.size, on)
-            self._index.get(column._memory, None, found._memory, 0, on)
-            return found if out is None else out
-        raw, shape, missing = self._queries(queries)
-        hits = np.empty(raw.size, _BOOL) if out is None else _outputs((out,), (_BOOL,), shape, raw)[0]
-        if progress:
-            _progress.in_pieces(lambda part, hits: self._index.get(part, None, hits, 0), (raw, hits), progress, "contains")
-        else:
-            self._index.get(raw, None, hits, 0)
-        _arrays.erase(missing, (hits, 0))
-        return hits.reshape(shape)[()] if out is None else out
-
     def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
         """Whether each of `queries` is a key of the index.
 
@@ -199,7 +168,14 @@ class _Ordered(Keyed):
         array of bool
             Of the shape of the queries; for queries on a device, an :class:`Array`. With `out`, that.
         """
-        return self._found(queries, out, stream, progress)
+        exchange = _arrays.exchanges.get(type(queries))
+        if exchange is not None and stream is None and out is None and self._numbers is not None:
+            key, _, hit = self._numbers
+            made = _native.get_of(self._index, queries, None, (exchange, self.device._native, (key, 0, hit)), 0)
+            if made is not None:
+                return Array(made[1], _BOOL, self.device, made[2])
+        find = lambda keys, found, on: self._index.get(keys, (None, found[0], 0), on)
+        return self._results(find, queries, ((_BOOL, 0),), None if out is None else (out,), stream, progress, "contains")[0]
 
     def searchsorted(
         self,
@@ -234,21 +210,12 @@ class _Ordered(Keyed):
         upper = side == "right"
         exchange = _arrays.exchanges.get(type(queries))
         if exchange is not None and stream is None and out is None and self._numbers is not None:
-            taken = self._index.rank_of(exchange, queries, self.device._native, self._numbers[0], upper)
+            taken = _native.rank_of(self._index, queries, upper, (exchange, self.device._native, self._numbers))
             if taken is not None:
                 return Array(taken, _INT64, self.device)
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            (ranks,) = self._results(None if out is None else (out,), (_INT64,), column.size, on)
-            self._index.rank(column._memory, upper, ranks._memory, on)
-            return ranks if out is None else out
-        raw, shape = self._ranked(queries)
-        made = np.empty(raw.size, _INT64) if out is None else _outputs((out,), (_INT64,), shape, raw)[0]
-        if progress:
-            _progress.in_pieces(lambda part, ranks: self._index.rank(part, upper, ranks), (raw, made), progress, "searchsorted")
-        else:
-            self._index.rank(raw, upper, made)
-        return made.reshape(shape)[()] if out is None else out
+        find = lambda keys, ranks, on: self._index.rank(keys, upper, ranks[0], on)
+        outputs = None if out is None else (out,)
+        return self._results(find, queries, ((_INT64, 0),), outputs, stream, progress, "searchsorted", is_rank=True)[0]
 
     def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """How many keys are below each of `queries`: ``searchsorted(queries, "left")``."""
@@ -279,15 +246,14 @@ class _Ordered(Keyed):
         array of int64
         """
         closed = _closed(inclusive)
-        if _arrays.on_device(starts):
-            first, on = self._on(starts, stream, "the starts")
-            last, _ = self._on(ends, stream, "the ends")
-            counts = _arrays.empty(self.device, first.size, _INT64)
-            self._index.count(first._memory, last._memory, closed, counts._memory, on)
-            return counts
-        rows = self._rows((starts, "the starts"), (ends, "the ends"))
-        lows, highs = rows.columns
-        return rows.fill(np.maximum(self._widths(lows, highs, closed), 0)).reshape(rows.shape)[()]
+
+        def count(bounds: Any, counts: Any, on: _native.Stream | None) -> None:
+            if isinstance(counts, np.ndarray):
+                np.maximum(self._widths(bounds[0], bounds[1], closed), 0, out=counts)
+            else:
+                self._index.count(bounds, closed, counts, on)
+
+        return self._counts(count, (starts, "the starts"), (ends, "the ends"), stream=stream)
 
     def _widths(self, starts: npt.NDArray[Any], ends: npt.NDArray[Any], closed: tuple[bool, bool]) -> npt.NDArray[Any]:
         """How many keys each range has; below 0 for some that end before they start."""
@@ -298,24 +264,19 @@ class _Ordered(Keyed):
 
     def _range(
         self, starts: ArrayLike, ends: ArrayLike, inclusive: Inclusive, limit: int | None, stream: Any
-    ) -> tuple[Any, Any, Any]:
+    ) -> list[Any]:
         closed, most = _closed(inclusive), _limit(limit)
-        if _arrays.on_device(starts):
-            first, on = self._on(starts, stream, "the starts")
-            last, _ = self._on(ends, stream, "the ends")
-            offsets, keys, values = self._index.range(first._memory, last._memory, closed, most, on)
-            return Array(offsets, _INT64, self.device), self._own(keys), values
-        rows = self._rows((starts, "the starts"), (ends, "the ends"))
-        lows, highs = rows.columns
-        offsets, keys, values = self._index.range(lows, highs, closed, most)
-        return rows.spread(offsets), keys.view(self.key_dtype), values
-
-    def _own(self, memory: _native.Memory) -> Array:
-        return Array(memory, self.key_dtype, self.device)
+        find = lambda bounds, on: self._index.range(bounds, closed, most, on)
+        return self._ranges(find, (self.key_dtype, self._value), (starts, "the starts"), (ends, "the ends"), stream=stream)
 
     def _pairs(self) -> tuple[Any, Any]:
         _, keys, values = self._index.pairs(False)
         return keys.view(self.key_dtype), values
+
+    def keys(self) -> npt.NDArray[Any]:
+        """All keys, in ascending order."""
+        keys: npt.NDArray[Any] = self._pairs()[0]
+        return keys
 
     def _combined(self: _Self, other: _Self, how: str) -> _Self:
         if type(other) is not type(self):
@@ -326,7 +287,7 @@ class _Ordered(Keyed):
             raise TypeError(
                 f"the dtypes differ: {self.key_dtype} and {self._value}, {other.key_dtype} and {other._value}; build one index anew"
             )
-        return self._like(self, self._index.combine(other._index, how))
+        return self._like(self, _native.combine(self._index, other._index, how))
 
     def union(self: _Self, other: _Self) -> _Self:
         """A new index with the keys of both; of a key that is in both, `other`'s value. Neither changes. Also ``a | b``."""
@@ -350,7 +311,7 @@ class _Ordered(Keyed):
         return self.difference(other) if isinstance(other, _Ordered) else NotImplemented
 
     def __contains__(self, key: object) -> bool:
-        return bool(self._found(key, None, None))
+        return bool(self.contains(key))
 
     def __iter__(self) -> Iterator[Any]:
         """The keys in ascending order. Copies all of them first."""
@@ -512,34 +473,14 @@ class Index(_Ordered):
         exchange = _arrays.exchanges.get(type(queries))
         if exchange is not None and stream is None and self._numbers is not None:
             # What takes longest in a call with few queries are calls from Python: this is one.
-            native, numbers = self.device._native, self._numbers
-            if out is not None:
-                is_one_kind = type(out[0]) is type(out[1]) is type(queries)
-                if is_one_kind and self._index.get_into(exchange, queries, out, native, numbers, miss):
-                    return out
-            else:
-                made = self._index.get_of(exchange, queries, native, numbers[0], self._value.itemsize, miss)
+            taking = exchange, self.device._native, self._numbers
+            if out is None or type(out[0]) is type(out[1]) is type(queries):
+                made = _native.get_of(self._index, queries, out, taking, miss)
                 if made is not None:
-                    return Found(Array(made[0], self._value, self.device), Array(made[1], _BOOL, self.device, made[2]))  # type: ignore[arg-type]
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            values, found = self._results(out, (self._value, _BOOL), column.size, on)
-            self._index.get(column._memory, values._memory, found._memory, miss, on)
-            return Found(values, found) if out is None else out
-        raw, shape, missing = self._queries(queries)
-        if out is None:
-            host_values, hits = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
-        else:
-            host_values, hits = _outputs(out, (self._value, _BOOL), shape, raw)
-        if progress:
-            search = lambda part, *results: self._index.get(part, results[0], results[1], miss)
-            _progress.in_pieces(search, (raw, host_values, hits), progress, "get")
-        else:
-            self._index.get(raw, host_values, hits, miss)
-        _arrays.erase(missing, (host_values, miss), (hits, 0))
-        if out is not None:
-            return out
-        return Found(host_values.reshape(shape)[()], hits.reshape(shape)[()])
+                    return out or Found(Array(made[0], self._value, self.device), Array(made[1], _BOOL, self.device, made[2]))  # type: ignore[arg-type]
+        find = lambda keys, made, on: self._index.get(keys, (*made, miss), on)
+        found = self._results(find, queries, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "get")
+        return Found(*found) if out is None else out
 
     def __getitem__(self, key: Any) -> Any:
         """The value of one key, or a KeyError; the values of an array of keys, all of which must be present."""
@@ -585,23 +526,10 @@ class Index(_Ordered):
         self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any, progress: Progress = None
     ) -> tuple[Any, Any, Any]:
         miss = _arrays.word(default, self._value)
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            dtypes = (self.key_dtype, self._value, _BOOL)
-            made = tuple(_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
-            keys, values, found = made
-            self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
-            return keys, values, found
-        raw, shape, missing = self._queries(queries)
-        outputs = (np.empty(raw.size, self.key_dtype), np.empty(raw.size, self._value), np.empty(raw.size, _BOOL))
-        if progress:
-            search = lambda part, *results: self._index.neighbor(part, predecessor, results[0], results[1], results[2], miss)
-            _progress.in_pieces(search, (raw, *outputs), progress, "neighbours")
-        else:
-            self._index.neighbor(raw, predecessor, *outputs, miss)
-        _arrays.erase(missing, *zip(outputs, (0, miss, 0)))
-        near, host_values, hits = (array.reshape(shape)[()] for array in outputs)
-        return near, host_values, hits
+        find = lambda keys, made, on: self._index.neighbor(keys, predecessor, made[0], (*made[1:], miss), on)
+        outputs = (self.key_dtype, 0), (self._value, miss), (_BOOL, 0)
+        near, values, found = self._results(find, queries, outputs, None, stream, progress, "neighbours")
+        return near, values, found
 
     def asof(
         self,
@@ -655,36 +583,26 @@ class Index(_Ordered):
         is_float, on_gpu = self.key_dtype.kind == "f", _arrays.on_device(at)
         how, limit = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
         miss = _arrays.word(default, self._value)
-        if on_gpu:
-            column, on = self._on(at, stream)
-            near = _arrays.empty(self.device, column.size, self.key_dtype)
-            made, hits = self._results(out, (self._value, _BOOL), column.size, on)
-            self._index.asof(column._memory, how, near._memory, made._memory, hits._memory, miss, on)
-            return Found(made, hits) if out is None else out
-        raw, shape, missing = self._queries(at)
-        if out is None:
-            host_values, has = np.empty(raw.size, self._value), np.empty(raw.size, _BOOL)
-        else:
-            host_values, has = _outputs(out, (self._value, _BOOL), shape, raw)
-        # How far floats are away is measured below.
-        keys = [np.empty(raw.size, self.key_dtype)] if limit is not None and is_float else []
+        # How far floats are away is measured here: NumPy's arithmetic measures these.
+        is_measured = limit is not None and is_float
 
-        def search(part: npt.NDArray[Any], values: npt.NDArray[Any], found: npt.NDArray[Any], *keys: npt.NDArray[Any]) -> None:
-            self._index.asof(part, how, keys[0] if keys else None, values, found, miss)
+        def search(keys: Any, made: Any, on: _native.Stream | None) -> None:
+            near: Any = None
+            if on_gpu:
+                near = _arrays.empty(self.device, len(keys), self.key_dtype)._memory
+            elif is_measured:
+                near = np.empty(keys.size, self.key_dtype)
+            self._index.asof(keys, how, near, (*made, miss), on)
+            if is_measured:
+                # From an infinity to itself, and from a NaN to itself, it is no distance.
+                with np.errstate(invalid="ignore"):
+                    is_near = (keys - near if direction == "backward" else near - keys) <= limit
+                found = made[1]
+                found &= is_near | (keys.view(f"u{keys.itemsize}") == near.view(f"u{near.itemsize}"))
+                _arrays.erase(np.flatnonzero(~found), (made[0], miss))
 
-        outputs = (raw, host_values, has, *keys)
-        if progress:
-            _progress.in_pieces(search, outputs, progress, "asof")
-        else:
-            search(*outputs)
-        for near_keys in keys:
-            # NumPy's arithmetic measures these. From an infinity to itself, and from a NaN to itself, it is no distance.
-            with np.errstate(invalid="ignore"):
-                is_near = (raw - near_keys if direction == "backward" else near_keys - raw) <= limit
-            has &= is_near | (raw.view(f"u{raw.itemsize}") == near_keys.view(f"u{raw.itemsize}"))
-            _arrays.erase(np.flatnonzero(~has), (host_values, miss))
-        _arrays.erase(missing, (host_values, miss), (has, 0))
-        return Found(host_values.reshape(shape)[()], has.reshape(shape)[()]) if out is None else out
+        found = self._results(search, at, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "asof")
+        return Found(*found) if out is None else out
 
     def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
         """How neighbours are looked for, as native calls take it, and the tolerance."""
@@ -748,9 +666,8 @@ class Index(_Ordered):
         on_gpu = _arrays.on_device(at)
         options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
         if on_gpu:
-            column, on = self._on(at, stream, "the probes")
-            given = _joins.bitmap(valid, column.size, self.device, on)
-            return _joins.on_device(self._index.join(column._memory, options, how, given, on), self.device, self._value)
+            join = lambda probes, asked, on: self._index.join(probes[0], options, asked, on)
+            return self._join_on(join, (self._value,), how, valid, stream, (at, "the probes"))
         probes = Probes(valid, self.nulls, (at, self.key_dtype, "the probes"))
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
@@ -811,14 +728,11 @@ class Index(_Ordered):
         >>> index.k_nearest(np.array([24]), 3).keys
         array([20, 30, 10])
         """
-        most, on_gpu = _limit(k), _arrays.on_device(at)
+        most = _limit(k)
         # Distances of floats are measured nowhere here.
         options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, True)
-        if on_gpu:
-            column, on = self._on(at, stream)
-            return self._ranges(self._index.k_nearest(column._memory, most, options, on))
-        rows = self._rows((at, "the queries"))
-        return self._ranges(self._index.k_nearest(rows.columns[0], most, options), rows)
+        find = lambda queries, on: self._index.k_nearest(queries[0], most, options, on)
+        return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries"), stream=stream))
 
     def range_last(self, starts: ArrayLike, ends: ArrayLike, k: int, *, inclusive: Inclusive = "both", stream: Any = None) -> Ranges:
         """The last pairs of each range, at most `k` of each, in descending order of their keys.
@@ -838,19 +752,9 @@ class Index(_Ordered):
             As of :meth:`range`, but for the order.
         """
         closed, most = _closed(inclusive), _limit(k)
-        if _arrays.on_device(starts):
-            first, on = self._on(starts, stream, "the starts")
-            last, _ = self._on(ends, stream, "the ends")
-            return self._ranges(self._index.range_last(first._memory, last._memory, closed, most, on))
-        rows = self._rows((starts, "the starts"), (ends, "the ends"))
-        lows, highs = rows.columns
-        return self._ranges(self._index.range_last(lows, highs, closed, most), rows)
-
-    def _ranges(self, found: tuple[Any, Any, Any], rows: _columns.Rows | None = None) -> Ranges:
-        offsets, keys, values = found
-        if rows is not None:
-            return Ranges(rows.spread(offsets), keys.view(self.key_dtype), values.view(self._value))
-        return Ranges(Array(offsets, _INT64, self.device), self._own(keys), Array(values, self._value, self.device))
+        find = lambda bounds, on: self._index.range_last(bounds, closed, most, on)
+        dtypes = self.key_dtype, self._value
+        return Ranges(*self._ranges(find, dtypes, (starts, "the starts"), (ends, "the ends"), stream=stream))
 
     def range(
         self,
@@ -876,10 +780,7 @@ class Index(_Ordered):
             ``(offsets, keys, values)``: the pairs of range ``i`` are ``offsets[i]:offsets[i + 1]``. For ranges on a device the
             call waits, to learn how many pairs there are.
         """
-        offsets, keys, values = self._range(starts, ends, inclusive, limit, stream)
-        if isinstance(keys, Array):
-            return Ranges(offsets, keys, Array(values, self._value, self.device))
-        return Ranges(offsets, keys, values.view(self._value))
+        return Ranges(*self._range(starts, ends, inclusive, limit, stream))
 
     def scan(self, starts: ArrayLike, limit: int, *, stream: Any = None) -> Scans:
         """The first pairs whose keys are not below each of `starts`, at most `limit` of each.
@@ -889,10 +790,7 @@ class Index(_Ordered):
         Scans
             ``(counts, keys, values)``; keys and values have a row of `limit` for each start. On a device these are flat.
         """
-        counts, keys, values = _scan(self, starts, limit, stream)
-        if isinstance(counts, Array):
-            return Scans(counts, keys, Array(values, self._value, self.device))
-        return Scans(counts, keys, values)
+        return Scans(*_scan(self, starts, limit, stream))
 
     @classmethod
     def load(
@@ -966,9 +864,8 @@ class Index(_Ordered):
         """
         _joins.check(how)
         if _arrays.on_device(probes):
-            column, on = self._on(probes, stream, "the probes")
-            given = _joins.bitmap(valid, column.size, self.device, on)
-            return _joins.on_device(self._index.join(column._memory, None, how, given, on), self.device, self._value)
+            join = lambda keys, asked, on: self._index.join(keys[0], None, asked, on)
+            return self._join_on(join, (self._value,), how, valid, stream, (probes, "the probes"))
         rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
         values, found = self.get(rows.columns[0], progress=progress)
         return rows.join(how, found, values[found])
@@ -1076,11 +973,9 @@ class Index(_Ordered):
         stream: Any,
     ) -> Any:
         if _arrays.on_device(lows):
-            first, on = self._on(lows, stream, "the lows")
-            last = first if highs is lows else self._on(highs, stream, "the highs")[0]
-            given = _joins.bitmap(valid, first.size, self.device, on)
-            made = self._index.join_between(first._memory, last._memory, *by, how, given, on)
-            return _joins.on_device(made, self.device, self.key_dtype, self._value)
+            join = lambda bounds, asked, on: self._index.join_between(bounds, by, asked, on)
+            given = (lows, "the lows"), (highs, "the highs")
+            return self._join_on(join, (self.key_dtype, self._value), how, valid, stream, *given)
         columns = [(lows, self.key_dtype, "the lows"), (highs, self.key_dtype, "the highs")]
         rows = Probes(valid, self.nulls, *columns[: 1 if highs is lows else 2])
         first_keys, last_keys = rows.columns[0], rows.columns[-1]
@@ -1090,13 +985,8 @@ class Index(_Ordered):
             if distance is None:
                 return rows.join(how, self._widths(first_keys, last_keys, closed) > 0)
             return rows.join(how, self.asof(first_keys, direction="nearest", tolerance=distance)[1])
-        offsets, keys, values = self._index.rows_between(first_keys, last_keys, closed, distance)
+        offsets, keys, values = self._index.rows_between((first_keys, last_keys), by)
         return rows.join(how, np.diff(offsets), keys.view(self.key_dtype), values.view(self._value))
-
-    def keys(self) -> npt.NDArray[Any]:
-        """All keys, in ascending order."""
-        keys: npt.NDArray[Any] = self._pairs()[0]
-        return keys
 
     def values(self) -> npt.NDArray[Any]:
         """All values, in the order of their keys."""
@@ -1161,24 +1051,15 @@ class Index(_Ordered):
             return self._changed(kinds, keys, values, stream)
 
     def _changed(self, kinds: Any, keys: ArrayLike, values: ArrayLike | None, stream: Any) -> UpdateReport:
-        raw_values: Any = None
-        is_one = isinstance(kinds, int)
-        if _arrays.on_device(keys):
-            column, on = self._on(keys, stream, "the keys")
-            if values is not None:
-                values = _arrays.to_device(values, self._value, "the values", self.device, on)
-                raw_values = values._memory
-            if not is_one:
+        raw, raw_values, on = self._pairs_on(keys, values, self._value, stream)
+        if not isinstance(kinds, int):
+            if _arrays.on_device(keys):
                 kinds = _arrays.to_device(kinds, np.dtype(np.uint32), "the kinds", self.device, on)._memory
-            return UpdateReport(*self._index.apply(kinds, column._memory, raw_values, on))
-        raw = self._keys(keys)
-        if values is not None:
-            raw_values = _arrays.flat(_arrays.host(values, self._value, "the values", True))
-        if not is_one:
-            kinds = _arrays.flat(_arrays.host(kinds, np.dtype(np.uint32), "the kinds"))
-            if kinds.size != raw.size:
-                raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
-        return UpdateReport(*self._index.apply(kinds, raw, raw_values))
+            else:
+                kinds = _arrays.flat(_arrays.host(kinds, np.dtype(np.uint32), "the kinds"))
+                if kinds.size != raw.size:
+                    raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
+        return UpdateReport(*self._index.apply(kinds, raw, raw_values, on))
 
     def to(self, device: str | Device) -> "Index":
         """A copy of the index on another device."""
@@ -1243,17 +1124,9 @@ class Set(_Ordered):
         return self._neighbor(queries, False, stream)
 
     def _neighbor(self, queries: ArrayLike, predecessor: bool, stream: Any) -> tuple[Any, Any]:
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            keys = _arrays.empty(self.device, column.size, self.key_dtype)
-            found = _arrays.empty(self.device, column.size, _BOOL)
-            self._index.neighbor(column._memory, predecessor, keys._memory, None, found._memory, 0, on)
-            return keys, found
-        raw, shape, missing = self._queries(queries)
-        near, hits = np.empty(raw.size, self.key_dtype), np.empty(raw.size, _BOOL)
-        self._index.neighbor(raw, predecessor, near, None, hits, 0)
-        _arrays.erase(missing, (near, 0), (hits, 0))
-        return near.reshape(shape)[()], hits.reshape(shape)[()]
+        find = lambda queries, made, on: self._index.neighbor(queries, predecessor, made[0], (None, made[1], 0), on)
+        near, found = self._results(find, queries, ((self.key_dtype, 0), (_BOOL, 0)), None, stream)
+        return near, found
 
     def range(
         self,
@@ -1265,18 +1138,11 @@ class Set(_Ordered):
         stream: Any = None,
     ) -> KeyRanges:
         """The keys of each range; otherwise like :meth:`Index.range`."""
-        offsets, keys, _ = self._range(starts, ends, inclusive, limit, stream)
-        return KeyRanges(offsets, keys)
+        return KeyRanges(*self._range(starts, ends, inclusive, limit, stream))
 
     def scan(self, starts: ArrayLike, limit: int, *, stream: Any = None) -> KeyScans:
         """The first keys that are not below each of `starts`; otherwise like :meth:`Index.scan`."""
-        counts, keys, _ = _scan(self, starts, limit, stream)
-        return KeyScans(counts, keys)
-
-    def keys(self) -> npt.NDArray[Any]:
-        """All keys, in ascending order."""
-        keys: npt.NDArray[Any] = self._pairs()[0]
-        return keys
+        return KeyScans(*_scan(self, starts, limit, stream))
 
     def insert(self, keys: ArrayLike, *, stream: Any = None) -> UpdateReport:
         """Insert keys; those that were there count as replaced. Otherwise like :meth:`Index.insert`."""
@@ -1287,10 +1153,8 @@ class Set(_Ordered):
         return self._change(REMOVE, keys, stream)
 
     def _change(self, kind: int, keys: ArrayLike, stream: Any) -> UpdateReport:
-        if _arrays.on_device(keys):
-            column, on = self._on(keys, stream, "the keys")
-            return UpdateReport(*self._index.apply(kind, column._memory, None, on))
-        return UpdateReport(*self._index.apply(kind, self._keys(keys), None))
+        raw, _, on = self._pairs_on(keys, None, None, stream)
+        return UpdateReport(*self._index.apply(kind, raw, None, on))
 
     def to(self, device: str | Device) -> "Set":
         """A copy of the set on another device."""
@@ -1384,37 +1248,17 @@ def _limit(limit: int | None) -> int:
     return int(limit)
 
 
-def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> tuple[Any, Any, Any]:
+def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> list[Any]:
     if not 0 <= limit < 2**32:
         raise ValueError(f"a limit of {limit} pairs is not possible: choose 0 to 2^32 - 1")
     if _arrays.on_device(starts):
         column, on = index._on(starts, stream, "the starts")
-        counts, keys, values = index._index.scan(column._memory, limit, on)
-        return Array(counts, np.dtype(np.uint32), index.device), index._own(keys), values
+        found = zip(index._index.scan(column._memory, limit, on), (np.dtype(np.uint32), index.key_dtype, index._value))
+        return [Array(memory, dtype, index.device) for memory, dtype in found if memory is not None]  # type: ignore[arg-type]
     rows = index._rows((starts, "the starts"))
-    counts, keys, values = index._index.scan(rows.columns[0], limit)
-    shape = len(counts), limit
-    near = rows.fill(keys.view(index.key_dtype).reshape(shape))
-    return rows.fill(counts), near, values if index._value is None else rows.fill(values.view(index._value).reshape(shape))
-
-
-def _outputs(out: tuple[Any, ...], dtypes: tuple[np.dtype[Any], ...], shape: tuple[int, ...], queries: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """Arrays of the caller's that take results, none of which shares memory with the queries or with another one."""
-    used = {"the queries": queries}
-    for i, (array, dtype) in enumerate(zip(out, dtypes)):
-        name = "out" if len(dtypes) == 1 else f"out[{i}]"
-        if not isinstance(array, np.ndarray) or array.dtype != dtype:
-            raise TypeError(f"{name} is an output of {getattr(array, 'dtype', type(array))} where an array of {dtype} is needed")
-        if array.shape != shape:
-            raise ValueError(f"{name} is an output of shape {array.shape} for queries of shape {shape}")
-        if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
-            raise ValueError(f"{name} must be contiguous, aligned and writable")
-        for other, memory in used.items():
-            # All are contiguous, so that their bounds tell.
-            if np.may_share_memory(array, memory):
-                raise ValueError(f"{name} shares memory with {other}: pass arrays that do not overlap")
-        used[name] = array.reshape(-1)
-    return list(used.values())[1:]
+    counts, *near = index._index.scan(rows.columns[0], limit)
+    shape, dtypes = (len(counts), limit), (index.key_dtype, index._value)
+    return [rows.fill(counts), *(rows.fill(it.view(of).reshape(shape)) for it, of in zip(near, dtypes) if it is not None)]
 
 
 def _distance(distance: Any, dtype: np.dtype[Any]) -> int:

@@ -11,7 +11,7 @@ from . import _arrays, _columns, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import Nulls
-from ._held import Keyed
+from ._held import Given, Keyed
 from ._index import _restore, _unpickled
 from ._progress import Progress
 
@@ -97,7 +97,7 @@ class IntervalIndex(Keyed):
         _arrays.word_of(self.row_dtype, "rows")
         with _progress.waiting(progress, len(first.raw), "building an index of"):
             self._index = _native.Intervals(
-                self.device._native, word, first.raw, last.raw, numbers.raw, self.row_dtype.itemsize, on
+                self.device._native, word, (first.raw, last.raw), numbers.raw, self.row_dtype.itemsize, on
             )
 
     def most_specific(self, points: ArrayLike, *, default: Any = 0, stream: Any = None) -> Found:
@@ -144,50 +144,27 @@ class IntervalIndex(Keyed):
         IntervalRows
             ``(offsets, rows)``
         """
-        return self._find(points, None, stream)
+        return self._find(stream, (points, "the probes"))
 
     def overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> IntervalRows:
         """All intervals that overlap each of the ranges, whose bounds are inclusive; otherwise like :meth:`stab`."""
-        return self._find(lows, highs, stream)
+        return self._find(stream, (lows, "the probes"), (highs, "the highs"))
 
-    def _find(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> IntervalRows:
-        if _arrays.on_device(lows):
-            first, last, on = self._probes_on(lows, highs, stream)
-            offsets, rows, _ = self._index.find(first, last, on)
-            return IntervalRows(Array(offsets, np.dtype(np.int64), self.device), Array(rows, self.row_dtype, self.device))
-        probes, low, high = self._probes(lows, highs)
-        offsets, rows, _ = self._index.find(low, high)
-        return IntervalRows(probes.spread(offsets), rows.view(self.row_dtype))
-
-    def _probes(self, lows: ArrayLike, highs: ArrayLike | None) -> tuple[_columns.Rows, npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """Probes in host memory, and the columns of those that are not missing."""
-        probes = self._rows((lows, "the probes"), *([] if highs is None else [(highs, "the highs")]))
-        return probes, probes.columns[0], None if highs is None else probes.columns[1]
-
-    def _probes_on(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> tuple[Any, Any, _native.Stream | None]:
-        column, on = self._on(lows, stream, "the probes")
-        if highs is None:
-            return column._memory, None, on
-        return column._memory, _arrays.to_device(highs, self.key_dtype, "the highs", self.device, on)._memory, on
+    def _find(self, stream: Any, *probes: Given) -> IntervalRows:
+        find = lambda probes, on: self._index.find(probes[0], (*probes, None)[1], on)
+        return IntervalRows(*self._ranges(find, (None, self.row_dtype), *probes, stream=stream))
 
     def count(self, points: ArrayLike, *, stream: Any = None) -> Any:
         """How many intervals contain each of `points`: int64. Takes two searches per point, however many there are."""
-        return self._count(points, None, stream)
+        return self._count(stream, (points, "the probes"))
 
     def count_overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> Any:
         """How many intervals overlap each of the ranges, whose bounds are inclusive: int64."""
-        return self._count(lows, highs, stream)
+        return self._count(stream, (lows, "the probes"), (highs, "the highs"))
 
-    def _count(self, lows: ArrayLike, highs: ArrayLike | None, stream: Any) -> Any:
-        if _arrays.on_device(lows):
-            first, last, on = self._probes_on(lows, highs, stream)
-            counts = _arrays.empty(self.device, len(first), np.dtype(np.int64))
-            self._index.count(first, last, counts._memory, on)
-            return counts
-        probes, low, high = self._probes(lows, highs)
-        out = np.empty(low.size, np.int64)
-        self._index.count(low, high, out)
-        return probes.fill(out).reshape(probes.shape)[()]
+    def _count(self, stream: Any, *probes: Given) -> Any:
+        count = lambda probes, counts, on: self._index.count(probes[0], (*probes, None)[1], counts, on)
+        return self._counts(count, *probes, stream=stream)
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
         """All intervals: starts, ends and rows, three arrays in host memory, the most specific interval first."""
@@ -209,10 +186,6 @@ class IntervalIndex(Keyed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (IntervalIndex, self.items(), self.device.name)
-
-    def stats(self) -> dict[str, int]:
-        """How many there are, and their bytes."""
-        return {"len": len(self), "bytes": self._index.bytes}
 
     def _contents(self) -> str:
         return f"{len(self):,} intervals, {self.key_dtype} -> {self.row_dtype}"

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _joins, _native, _progress
-from ._arrays import Array, ArrayLike, Found
+from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
-from ._held import Keyed
+from ._held import _BOOL, _INT64, Keyed
 from ._joins import How, Probes
 from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read, _restore, _unpickled
 from ._progress import Progress
@@ -34,6 +34,11 @@ class ChangeReport(NamedTuple):
     removed: int
     #: Elements of the batch that found nothing to remove.
     unmatched: int
+
+
+def _report(done: tuple[int, int, int, int, str]) -> ChangeReport:
+    inserted, _, removed, unmatched, _ = done
+    return ChangeReport(inserted, removed, unmatched)
 
 
 class MultiIndex(Keyed):
@@ -93,30 +98,18 @@ class MultiIndex(Keyed):
         ValueRows
             ``(offsets, values)``
         """
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream, "the queries")
-            offsets, _, values = self._index.get(column._memory, on)
-            return ValueRows(Array(offsets, np.dtype(np.int64), self.device), Array(values, self.value_dtype, self.device))
-        rows = self._rows((queries, "the queries"))
-        offsets, _, values = self._index.get(rows.columns[0])
-        return ValueRows(rows.spread(offsets), values.view(self.value_dtype))
+        find = lambda queries, on: self._index.get(queries[0], on)
+        return ValueRows(*self._ranges(find, (None, self.value_dtype), (queries, "the queries"), stream=stream))
 
     def count(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """How many values each of `queries` has: int64, of the shape of the queries; otherwise like :meth:`Index.contains`."""
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream, "the queries")
-            counts = _arrays.empty(self.device, column.size, np.dtype(np.int64))
-            self._index.count(column._memory, counts._memory, on)
-            return counts
-        raw, shape, missing = self._queries(queries)
-        out = np.empty(raw.size, np.int64)
-        self._index.count(raw, out)
-        _arrays.erase(missing, (out, 0))
-        return out.reshape(shape)[()]
+        count = lambda queries, counts, on: self._index.count(queries, counts[0], on)
+        return self._results(count, queries, ((_INT64, 0),), None, stream)[0]
 
     def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
         """Whether each of `queries` is a key of the index; otherwise like :meth:`Index.contains`."""
-        return self._one(queries, False, False, 0, stream)[1]
+        find = lambda keys, found, on: self._index.one(keys, False, (None, found[0], 0), on)
+        return self._results(find, queries, ((_BOOL, 0),), None, stream)[0]
 
     def first(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted first, and whether there is one; otherwise like :meth:`Index.get`.
@@ -135,41 +128,23 @@ class MultiIndex(Keyed):
         Found
             ``(values, found)``
         """
-        return self._one(queries, False, True, default, stream)
+        return self._one(queries, False, default, stream)
 
     def last(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted last, and whether there is one; otherwise like :meth:`first`."""
-        return self._one(queries, True, True, default, stream)
+        return self._one(queries, True, default, stream)
 
-    def _one(self, queries: ArrayLike, is_last: bool, has_values: bool, default: Any, stream: Any) -> Found:
-        miss, is_there = _arrays.word(default, self.value_dtype), np.dtype(np.bool_)
-        values: Any = None
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            values = _arrays.empty(self.device, column.size, self.value_dtype) if has_values else None
-            found = _arrays.empty(self.device, column.size, is_there)
-            self._index.one(column._memory, is_last, values._memory if has_values else None, found._memory, miss, on)
-            return Found(values, found)
-        raw, shape, missing = self._queries(queries)
-        values = np.empty(raw.size, self.value_dtype) if has_values else None
-        hits = np.empty(raw.size, is_there)
-        self._index.one(raw, is_last, values, hits, miss)
-        _arrays.erase(missing, (hits, 0), *[(values, miss)][:has_values])
-        return Found(values.reshape(shape)[()] if has_values else None, hits.reshape(shape)[()])
+    def _one(self, queries: ArrayLike, is_last: bool, default: Any, stream: Any) -> Found:
+        miss = _arrays.word(default, self.value_dtype)
+        find = lambda keys, made, on: self._index.one(keys, is_last, (*made, miss), on)
+        return Found(*self._results(find, queries, ((self.value_dtype, miss), (_BOOL, 0)), None, stream))
 
     def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
         """How many pairs have keys below each of `queries`, or for "right" not above; otherwise like :meth:`Index.searchsorted`."""
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            ranks = _arrays.empty(self.device, column.size, np.dtype(np.int64))
-            self._index.rank(column._memory, side == "right", ranks._memory, on)
-            return ranks
-        raw, shape = self._ranked(queries)
-        out = np.empty(raw.size, np.int64)
-        self._index.rank(raw, side == "right", out)
-        return out.reshape(shape)[()]
+        find = lambda keys, ranks, on: self._index.rank(keys, side == "right", ranks[0], on)
+        return self._results(find, queries, ((_INT64, 0),), None, stream, is_rank=True)[0]
 
     def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
         """The last pair whose key is not above each of `queries`, of equal keys the one that was inserted last.
@@ -183,17 +158,11 @@ class MultiIndex(Keyed):
         return self._neighbor(queries, False, default, stream)
 
     def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Any, Any, Any]:
-        miss, dtypes = _arrays.word(default, self.value_dtype), (self.key_dtype, self.value_dtype, np.dtype(np.bool_))
-        if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
-            keys, values, found = (_arrays.empty(self.device, column.size, dtype) for dtype in dtypes)
-            self._index.neighbor(column._memory, predecessor, keys._memory, values._memory, found._memory, miss, on)
-            return keys, values, found
-        raw, shape, missing = self._queries(queries)
-        near, host_values, hits = (np.empty(raw.size, dtype) for dtype in dtypes)
-        self._index.neighbor(raw, predecessor, near, host_values, hits, miss)
-        _arrays.erase(missing, (near, 0), (host_values, miss), (hits, 0))
-        return near.reshape(shape)[()], host_values.reshape(shape)[()], hits.reshape(shape)[()]
+        miss = _arrays.word(default, self.value_dtype)
+        find = lambda keys, made, on: self._index.neighbor(keys, predecessor, made[0], (*made[1:], miss), on)
+        outputs = (self.key_dtype, 0), (self.value_dtype, miss), (_BOOL, 0)
+        near, values, found = self._results(find, queries, outputs, None, stream)
+        return near, values, found
 
     def range(
         self,
@@ -206,31 +175,15 @@ class MultiIndex(Keyed):
     ) -> Ranges:
         """The pairs of each range; otherwise like :meth:`Index.range`."""
         closed, most = _closed(inclusive), _limit(limit)
-        if _arrays.on_device(starts):
-            first, on = self._on(starts, stream, "the starts")
-            last = _arrays.to_device(ends, self.key_dtype, "the ends", self.device, on)
-            offsets, keys, values = self._index.range(first._memory, last._memory, closed, most, on)
-            columns = (offsets, np.dtype(np.int64)), (keys, self.key_dtype), (values, self.value_dtype)
-            return Ranges(*(Array(memory, dtype, self.device) for memory, dtype in columns))
-        rows = self._rows((starts, "the starts"), (ends, "the ends"))
-        lows, highs = rows.columns
-        offsets, keys, values = self._index.range(lows, highs, closed, most)
-        return Ranges(rows.spread(offsets), keys.view(self.key_dtype), values.view(self.value_dtype))
+        find = lambda bounds, on: self._index.range(bounds, closed, most, on)
+        dtypes = self.key_dtype, self.value_dtype
+        return Ranges(*self._ranges(find, dtypes, (starts, "the starts"), (ends, "the ends"), stream=stream))
 
     def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
         """How many pairs each range has; otherwise like :meth:`Index.count_range`."""
         closed = _closed(inclusive)
-        if _arrays.on_device(starts):
-            first, on = self._on(starts, stream, "the starts")
-            last = _arrays.to_device(ends, self.key_dtype, "the ends", self.device, on)
-            counts = _arrays.empty(self.device, first.size, np.dtype(np.int64))
-            self._index.count_range(first._memory, last._memory, closed, counts._memory, on)
-            return counts
-        rows = self._rows((starts, "the starts"), (ends, "the ends"))
-        lows, highs = rows.columns
-        out = np.empty(lows.size, np.int64)
-        self._index.count_range(lows, highs, closed, out)
-        return rows.fill(out).reshape(rows.shape)[()]
+        count = lambda bounds, counts, on: self._index.count_range(bounds, closed, counts, on)
+        return self._counts(count, (starts, "the starts"), (ends, "the ends"), stream=stream)
 
     def join(
         self,
@@ -269,9 +222,8 @@ class MultiIndex(Keyed):
 
     def _joined(self, probes: ArrayLike, how: How, valid: ArrayLike | None, stream: Any) -> Any:
         if _arrays.on_device(probes):
-            column, on = self._on(probes, stream, "the probes")
-            given = _joins.bitmap(valid, column.size, self.device, on)
-            return _joins.on_device(self._index.join(column._memory, how, given, on), self.device, self.value_dtype)
+            join = lambda probes, asked, on: self._index.join(probes[0], asked, on)
+            return self._join_on(join, (self.value_dtype,), how, valid, stream, (probes, "the probes"))
         rows = Probes(valid, self.nulls, (probes, self.key_dtype, "the probes"))
         if how in ("semi", "anti"):
             return rows.join(how, self.contains(rows.columns[0]))
@@ -321,15 +273,13 @@ class MultiIndex(Keyed):
         _joins.check(how)
         with _progress.waiting(progress, len(lows) if progress else 0, "joining"):
             if _arrays.on_device(lows):
-                first, on = self._on(lows, stream, "the lows")
-                last = first if highs is lows else _arrays.to_device(highs, self.key_dtype, "the highs", self.device, on)
-                given = _joins.bitmap(valid, first.size, self.device, on)
-                made = self._index.join_between(first._memory, last._memory, *by, how, given, on)
-                return _joins.on_device(made, self.device, self.value_dtype)
+                join = lambda bounds, asked, on: self._index.join_between(bounds, by, asked, on)
+                given = (lows, "the lows"), (highs, "the highs")
+                return self._join_on(join, (self.value_dtype,), how, valid, stream, *given)
             columns = [(lows, self.key_dtype, "the lows"), (highs, self.key_dtype, "the highs")]
             rows = Probes(valid, self.nulls, *columns[: 1 if highs is lows else 2])
             has_rows = how in ("inner", "left")
-            offsets, _, values = self._index.rows_between(rows.columns[0], rows.columns[-1], *by, has_rows)
+            offsets, _, values = self._index.rows_between((rows.columns[0], rows.columns[-1]), by, has_rows)
             return rows.join(how, np.diff(offsets), values.view(self.value_dtype))
 
     def items(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -359,22 +309,15 @@ class MultiIndex(Keyed):
         -------
         ChangeReport
         """
-        if _arrays.on_device(keys):
-            column, on = self._on(keys, stream, "the keys")
-            given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)
-            return ChangeReport(*self._index.insert(column._memory, given._memory, on))
-        raw = _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
-        return ChangeReport(*self._index.insert(self._keys(keys), raw))
+        raw, given, on = self._pairs_on(keys, values, self.value_dtype, stream)
+        return _report(self._index.insert(raw, given, on))
 
     def remove(self, keys: ArrayLike, values: ArrayLike | None = None, *, stream: Any = None) -> ChangeReport:
         """Remove all pairs of each key, or, with `values`, the first pair of each key with an equal value. All or nothing."""
-        if _arrays.on_device(keys):
-            if values is not None:
-                raise ValueError("pairs to remove are arrays in host memory")
-            column, on = self._on(keys, stream, "the keys")
-            return ChangeReport(*self._index.remove(column._memory, None, on))
-        raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
-        return ChangeReport(*self._index.remove(self._keys(keys, False), raw))
+        if values is not None and _arrays.on_device(keys):
+            raise ValueError("pairs to remove are arrays in host memory")
+        raw, given, on = self._pairs_on(keys, values, self.value_dtype, stream, is_new=False)
+        return _report(self._index.remove(raw, given, on))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save all pairs to a file, in place of one that is there; otherwise like :meth:`Index.save`.

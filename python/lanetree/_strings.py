@@ -88,7 +88,7 @@ class StringIndex(Held):
         if array.size != offsets.size - 1:
             raise errors.LengthMismatch(f"{offsets.size - 1} keys but {array.size} values: give one value per key")
         with _progress.waiting(progress, array.size, "building an index of"):
-            self._index = _native.Strings(self.device._native, offsets, data, array, array.dtype.itemsize)
+            self._index = _native.Strings(self.device._native, (offsets, data), array, array.dtype.itemsize)
 
     def _keys(self, keys: Strings, what: str = "the keys", advice: str = "drop them") -> Packed:
         """Strings none of which is missing."""
@@ -117,10 +117,10 @@ class StringIndex(Held):
         Found
             ``(values, found)``: also an array of Arrow whose validity is `found`.
         """
-        present, [(offsets, data)] = self._queries((queries, "the queries"))
-        values, found = np.empty(offsets.size - 1, self.value_dtype), np.empty(offsets.size - 1, np.bool_)
+        present, [strings] = self._queries((queries, "the queries"))
+        values, found = np.empty(strings.size, self.value_dtype), np.empty(strings.size, np.bool_)
         miss = _arrays.word(default, self.value_dtype)
-        self._index.get(offsets, data, values, found, miss)
+        self._index.get(strings, (values, found, miss))
         return Found(present.fill(values, _arrays.of_word(miss, self.value_dtype)), present.fill(found, False))
 
     def contains(self, queries: Strings) -> npt.NDArray[np.bool_]:
@@ -132,9 +132,9 @@ class StringIndex(Held):
         """The rank of each of `queries`, as :meth:`Index.searchsorted`. After changes the first such call restores the order."""
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
-        offsets, data = self._keys(queries, "the queries", "a null has no rank, so drop them")
-        ranks = np.empty(offsets.size - 1, np.int64)
-        self._index.rank(offsets, data, side == "right", ranks)
+        strings = self._keys(queries, "the queries", "a null has no rank, so drop them")
+        ranks = np.empty(strings.size, np.int64)
+        self._index.rank(strings, side == "right", ranks)
         return ranks
 
     def predecessor(self, queries: Strings) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
@@ -147,7 +147,7 @@ class StringIndex(Held):
 
     def _neighbor(self, queries: Strings, predecessor: bool) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
         present, [packed] = self._queries((queries, "the queries"))
-        offsets, data, values, found = self._index.neighbor(*packed, predecessor)
+        offsets, data, values, found = self._index.neighbor(packed, predecessor)
         near = self._unpacked(present.spread(offsets), data)
         return near, present.fill(values.view(self.value_dtype)), present.fill(found, False)
 
@@ -200,7 +200,7 @@ class StringIndex(Held):
 
     def _change(self, kind: int, keys: Strings, values: ArrayLike | None) -> UpdateReport:
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
-        return UpdateReport(*self._index.apply(kind, *self._keys(keys), raw))
+        return UpdateReport(*self._index.apply(kind, self._keys(keys), raw))
 
     def __contains__(self, key: str | bytes) -> bool:
         return bool(self.contains([key])[0])

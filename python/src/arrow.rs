@@ -3,7 +3,7 @@
 
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, value_error};
-use crate::memory::{Memory, numpy};
+use crate::memory::Memory;
 use crate::types::gather;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -385,7 +385,7 @@ impl Column {
     /// Which elements are there; None if all are.
     fn validity<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<bool>>>> {
         let Some(nulls) = self.data.nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(None) };
-        Ok(Some(numpy(py, gather(nulls.len(), nulls.iter())?)))
+        Ok(Some(PyArray1::from_vec(py, gather(nulls.len(), nulls.iter())?)))
     }
 
     /// The elements of numbers, for `numpy.asarray`: the array holds this object.
@@ -422,6 +422,6 @@ impl Column {
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
         let bytes = if len == 0 { &[] } else { &self.data.buffers()[1][first as usize..last as usize] };
         offsets.iter_mut().for_each(|offset| *offset -= first);
-        Ok((numpy(py, offsets), numpy(py, gather(bytes.len(), bytes.iter().copied())?)))
+        Ok((PyArray1::from_vec(py, offsets), PyArray1::from_vec(py, gather(bytes.len(), bytes.iter().copied())?)))
     }
 }

@@ -1,7 +1,7 @@
 //! Devices, pools of memory, and streams.
 
 use crate::errors::{check_not_forked, raise_runtime, value_error};
-use crate::memory::Cache;
+use crate::words::Cache;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ops::Deref;

@@ -1,11 +1,12 @@
 //! Files of sorted pairs, as the library's indexes save them.
 
+use crate::class::with_types;
 use crate::errors::{check_not_forked, raise_file};
-use crate::memory::{In, Input, numpy};
+use crate::host::numpy;
+use crate::input::{In, Input};
 use crate::types::{PyKey, PyValue, ordered, zeroed};
 use lanetree::files::{Contents, types_of};
-use lanetree::{F32, F64};
-use lanetree_layout::{AnyKey, Key};
+use lanetree::{AnyKey, Key};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -46,36 +47,21 @@ pub(crate) fn write_file(
     py: Python<'_>,
     path: PathBuf,
     key: &str,
-    keys: Input<'_>,
-    values: Option<Input<'_>>,
+    keys: Input,
+    values: Option<Input>,
     value_bytes: usize,
     has_several: bool,
     note: String,
 ) -> PyResult<()> {
     check_not_forked()?;
     let (keys, values, floats) = (keys.get(), values.as_ref().map(Input::get), key.starts_with('f'));
-    let write = match (key, value_bytes) {
-        ("u32", 0) => write::<u32, u32, ()>,
-        ("u32", 4) => write::<u32, u32, u32>,
-        ("u32", 8) => write::<u32, u32, u64>,
-        ("i32", 0) => write::<i32, i32, ()>,
-        ("i32", 4) => write::<i32, i32, u32>,
-        ("i32", 8) => write::<i32, i32, u64>,
-        ("f32", 0) => write::<F32, u32, ()>,
-        ("f32", 4) => write::<F32, u32, u32>,
-        ("f32", 8) => write::<F32, u32, u64>,
-        ("u64", 0) => write::<u64, u64, ()>,
-        ("u64", 4) => write::<u64, u64, u32>,
-        ("u64", 8) => write::<u64, u64, u64>,
-        ("i64", 0) => write::<i64, i64, ()>,
-        ("i64", 4) => write::<i64, i64, u32>,
-        ("i64", 8) => write::<i64, i64, u64>,
-        ("f64", 0) => write::<F64, u64, ()>,
-        ("f64", 4) => write::<F64, u64, u32>,
-        ("f64", 8) => write::<F64, u64, u64>,
-        _ => return Err(PyTypeError::new_err(format!("no files of keys {key} and values of {value_bytes} bytes"))),
-    };
-    py.detach(|| write(&path, keys, values, floats, (has_several, note)))
+    let about = (has_several, note);
+    let written = py.detach(
+        || with_types!(key, value_bytes, [0 (), 4 u32, 8 u64], write::<Own, K, V>(&path, keys, values, floats, about)),
+    );
+    written.unwrap_or_else(|| {
+        Err(PyTypeError::new_err(format!("no files of keys {key} and values of {value_bytes} bytes")))
+    })
 }
 
 /// Reads keys of type `K` as NumPy's words `W`.
@@ -88,7 +74,7 @@ fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, floats: bo
         }
         Ok((words, values.into_owned(), (has_several, note)))
     })?;
-    Ok(((numpy(py, keys).into_any().unbind(), V::array(py, values)), about))
+    Ok(((numpy(py, keys), V::array(py, values)), about))
 }
 
 /// The pairs of a file, after the name of their keys' type, which is as for an index; then whether a key may occur several times, and
@@ -97,28 +83,11 @@ fn read<K: AnyKey, W: PyKey, V: PyValue>(py: Python<'_>, path: &Path, floats: bo
 pub(crate) fn read_file(py: Python<'_>, path: PathBuf) -> PyResult<Read> {
     check_not_forked()?;
     let [key, value] = py.detach(|| types_of(&path)).map_err(raise_file)?;
-    let read = match (&*key, &*value) {
-        ("u32", "()") => read::<u32, u32, ()>,
-        ("u32", "u32") => read::<u32, u32, u32>,
-        ("u32", "u64") => read::<u32, u32, u64>,
-        ("i32", "()") => read::<i32, i32, ()>,
-        ("i32", "u32") => read::<i32, i32, u32>,
-        ("i32", "u64") => read::<i32, i32, u64>,
-        ("f32", "()") => read::<F32, u32, ()>,
-        ("f32", "u32") => read::<F32, u32, u32>,
-        ("f32", "u64") => read::<F32, u32, u64>,
-        ("u64", "()") => read::<u64, u64, ()>,
-        ("u64", "u32") => read::<u64, u64, u32>,
-        ("u64", "u64") => read::<u64, u64, u64>,
-        ("i64", "()") => read::<i64, i64, ()>,
-        ("i64", "u32") => read::<i64, i64, u32>,
-        ("i64", "u64") => read::<i64, i64, u64>,
-        ("f64", "()") => read::<F64, u64, ()>,
-        ("f64", "u32") => read::<F64, u64, u32>,
-        ("f64", "u64") => read::<F64, u64, u64>,
-        _ => return Err(raise_file(lanetree::files::Error::Types { path: Some(path), keys: key, values: value })),
-    };
     let floats = key.starts_with('f');
-    let ((keys, values), (has_several, note)) = read(py, &path, floats)?;
+    let read = with_types!(&*key, &*value, ["()" (), "u32" u32, "u64" u64], read::<Own, K, V>(py, &path, floats));
+    let Some(read) = read else {
+        return Err(raise_file(lanetree::files::Error::Types { path: Some(path), keys: key, values: value }));
+    };
+    let ((keys, values), (has_several, note)) = read?;
     Ok((key, keys, values, has_several, note))
 }

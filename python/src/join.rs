@@ -1,43 +1,16 @@
 //! Joins of a device's arrays: what look-ups of probes have found, as columns.
 
-use crate::errors::{raise, raise_runtime, value_error};
-use crate::memory::{Cache, In, Input, Memory, Words, closed};
+use crate::arguments::Asked;
+use crate::errors::{raise, raise_runtime};
+use crate::keys::alloc;
+use crate::memory::Memory;
 use crate::types::PyValue;
+use crate::words::{Cache, Words};
 use core::ops::Range;
+use lanetree::bindings::{put_misses, unpack_bits};
 use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition, select};
-use lanetree::{Buffer, JoinKind, LaneSet, Stream, mask_hits};
-use lanetree_frame::join_steps::put_misses;
-use lanetree_frame::unpack_bits;
+use lanetree::{AsOf, Buffer, FixedIndex, JoinKind, LaneSet, OnStream, Stream, mask_hits};
 use pyo3::prelude::*;
-
-/// What a join is asked for: its kind, and of a device's probes which ones are there, as a bitmap of 32-bit words.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) kind: JoinKind,
-    valid: Option<In<'a>>,
-}
-
-impl<'a> Asked<'a> {
-    pub(crate) fn new(how: &str, valid: Option<&'a Input<'_>>) -> PyResult<Self> {
-        let kind = match how {
-            "inner" => JoinKind::Inner,
-            "left" => JoinKind::Left,
-            "semi" => JoinKind::Semi,
-            "anti" => JoinKind::Anti,
-            _ => {
-                return Err(value_error(format!("how is '{how}', where 'inner', 'left', 'semi' or 'anti' is needed")));
-            }
-        };
-        Ok(Self { kind, valid: valid.map(Input::get) })
-    }
-
-    /// Calls a function with the bitmap of the probes that are there, if there is one.
-    pub(crate) fn with_valid<R>(&self, call: impl FnOnce(Option<&Buffer<u32>>) -> PyResult<R>) -> PyResult<R> {
-        let Some(valid) = self.valid else { return call(None) };
-        let words = valid.device()?.read()?;
-        call(Some(words.as_ref().ok_or_else(closed)?.read::<u32>()?))
-    }
-}
 
 /// The numbers of probes, the values of their matches, and whether there is one.
 pub(crate) type Joined = (Memory, Option<Memory>, Option<Memory>);
@@ -98,21 +71,38 @@ pub(crate) fn bytes_of(stream: &Stream, hits: &Buffer<u32>, count: usize) -> PyR
     Ok(Memory::new(Words::from(bytes)))
 }
 
+/// What look-ups of probes find, by key or as of them: a hit mask, and the value of each.
+pub(crate) fn hits_of<I: FixedIndex>(
+    tree: &I,
+    probes: &Buffer<I::Key>,
+    asof: Option<AsOf>,
+    stream: &Stream,
+) -> PyResult<(Buffer<u32>, Buffer<I::Value>)> {
+    let (device, count) = (stream.device(), probes.len());
+    // Values of semi- and anti-joins are not wanted.
+    let (mut hits, mut values) = (alloc(device, count.div_ceil(32))?, alloc(device, count)?);
+    let on = OnStream::new(tree, stream).miss(I::Value::default());
+    match asof {
+        None => on.hits(&mut hits).get(probes, &mut values),
+        // Their keys are not wanted.
+        Some(how) => on.asof(probes, &how, &mut alloc(device, count)?, &mut values, &mut hits),
+    }
+    .map_err(raise)?;
+    Ok((hits, values))
+}
+
 /// The rows of a join of probes that have at most one match each, from the value of each and the mask of those that have one.
 pub(crate) fn rows_of_hits<V: PyValue>(
     stream: &Stream,
     cache: &Cache,
-    asked: &Asked<'_>,
+    asked: Asked<'_>,
     (mut hits, count): (Buffer<u32>, usize),
     mut values: Buffer<V>,
 ) -> PyResult<Joined> {
-    asked.with_valid(|valid| match valid {
-        Some(valid) => {
-            mask_hits(stream, valid, 0, count, &mut hits).map_err(raise)?;
-            put_misses(stream, &hits, count, None, &mut values, V::default()).map_err(raise)
-        }
-        None => Ok(()),
-    })?;
+    if let Some(valid) = asked.valid()? {
+        mask_hits(stream, &valid, 0, count, &mut hits).map_err(raise)?;
+        put_misses(stream, &hits, count, None, &mut values, V::default()).map_err(raise)?;
+    }
     match asked.kind {
         JoinKind::Semi | JoinKind::Anti => {
             let left = numbers_of(stream, cache, (&hits, count), asked.kind == JoinKind::Semi)?;
@@ -131,14 +121,24 @@ pub(crate) fn rows_of_hits<V: PyValue>(
     }
 }
 
+/// The probes that a join without rows leaves: as many as a buffer begins with.
+pub(crate) fn probes_of(stream: &Stream, probes: Buffer<u64>, count: usize, rows: &Buffer<u64>) -> PyResult<Memory> {
+    let rows = if count == 0 { 0 } else { read(rows)? };
+    Ok(Memory::new(part(stream, probes, 0..rows)?))
+}
+
 /// Whether each row of a left join has a match, from the rows' probes and the mask of probes that have one: whether its probe is in
-/// the set of those.
+/// the set of those. Joins of other kinds need not tell.
 pub(crate) fn found_of(
     stream: &Stream,
     cache: &Cache,
+    kind: JoinKind,
     (hits, count): (&Buffer<u32>, usize),
     left: &Buffer<u64>,
-) -> PyResult<Memory> {
+) -> PyResult<Option<Memory>> {
+    if kind != JoinKind::Left {
+        return Ok(None);
+    }
     let (device, rows) = (stream.device(), left.len());
     let present = numbers_of(stream, cache, (hits, count), true)?;
     let find = || -> lanetree::Result<Buffer<u32>> {
@@ -148,5 +148,5 @@ pub(crate) fn found_of(
         set.on(stream).contains(left, &mut bits)?;
         Ok(bits)
     };
-    bytes_of(stream, &find().map_err(raise)?, rows)
+    bytes_of(stream, &find().map_err(raise)?, rows).map(Some)
 }

@@ -1,23 +1,27 @@
 //! `lanetree._native`: what the Python package `lanetree` is written on.
 
-mod any_tree;
+mod arguments;
 mod arrow;
+mod class;
 mod device;
 mod dlpack;
 mod errors;
 mod files;
 mod groups;
 mod held;
+mod host;
+mod input;
 mod intervals;
 mod join;
+mod keys;
 mod memory;
 mod multi;
-mod near;
-mod on_device;
+mod results;
 mod strings;
+mod stubs;
 mod tree;
-mod typed;
 mod types;
+mod words;
 
 use pyo3::prelude::*;
 
@@ -25,9 +29,9 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use super::any_tree::set_piece;
-    #[pymodule_export]
     use super::arrow::{Column, arrow_device_export, arrow_device_import, arrow_export, arrow_import, arrow_stream};
+    #[pymodule_export]
+    use super::class::set_piece;
     #[pymodule_export]
     use super::device::{Device, Stream};
     #[pymodule_export]
@@ -47,7 +51,9 @@ mod _native {
     #[pymodule_export]
     use super::strings::Strings;
     #[pymodule_export]
-    use super::tree::Tree;
+    use super::stubs::stubs;
+    #[pymodule_export]
+    use super::tree::{Tree, combine, get_of, rank_of};
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python has for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

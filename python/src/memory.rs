@@ -1,224 +1,19 @@
-//! Arrays: of NumPy in host memory, and of a device.
+//! Arrays of a device.
 
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, is_forked, raise_runtime, value_error};
+use crate::host::HostSlice;
+use crate::words::{Cache, Words, each_width};
 use bytemuck::Pod;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut, Range};
 use lanetree::Buffer;
-use numpy::prelude::*;
-use numpy::{PyArray1, PyUntypedArray};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use numpy::PyUntypedArray;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::any::Any;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// An array in host memory, of NumPy, whose object the caller of the call holds. What its elements are, the front end knows.
-#[derive(Clone, Copy)]
-pub(crate) struct HostSlice {
-    start: *mut u8,
-    len: usize,
-    width: usize,
-}
-
-// SAFETY: an address. NumPy's arrays may be read by any thread; nobody changes them while a call reads them, which the
-// documentation demands, as NumPy does for its own calls that release the GIL.
-unsafe impl Send for HostSlice {}
-// SAFETY: as above.
-unsafe impl Sync for HostSlice {}
-
-impl HostSlice {
-    fn new(array: &Bound<'_, PyUntypedArray>) -> PyResult<Self> {
-        if !array.is_c_contiguous() || array.ndim() != 1 {
-            return Err(value_error("an array for the native code must be contiguous and of one dimension"));
-        }
-        // SAFETY: a live array.
-        let start: *mut u8 = unsafe { (*array.as_array_ptr()).fields.data }.cast();
-        let width = array.dtype().itemsize();
-        if !start.addr().is_multiple_of(width.max(1)) {
-            return Err(value_error("an array for the native code must be aligned"));
-        }
-        Ok(Self { start, len: array.len(), width })
-    }
-
-    fn start_of<T: Pod>(self) -> PyResult<*mut T> {
-        match size_of::<T>() {
-            0 => Ok(core::ptr::dangling_mut()),
-            width if width != self.width => Err(wrong_width(width, self.width)),
-            _ if self.len == 0 => Ok(core::ptr::dangling_mut()),
-            _ => Ok(self.start.cast()),
-        }
-    }
-
-    /// The elements as words of their size, or, without a size, as units.
-    fn read<'a, T: Pod>(self) -> PyResult<&'a [T]> {
-        // SAFETY: that many elements of this size, aligned; the array is held by the caller of the call.
-        Ok(unsafe { core::slice::from_raw_parts(self.start_of()?, self.len) })
-    }
-
-    /// The elements of a range, none of which is past the end.
-    fn part(self, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= self.len);
-        Self { start: self.start.wrapping_add(range.start * self.width), len: range.len(), width: self.width }
-    }
-
-    /// The elements, to write.
-    fn write<'a, T: Pod>(self) -> PyResult<&'a mut [T]> {
-        // SAFETY: as in `read`. The front end passes arrays that it has made itself, or the caller's `out`, which it has
-        // found to be writable and to share no memory with the inputs or with each other (`_outputs`).
-        Ok(unsafe { core::slice::from_raw_parts_mut(self.start_of()?, self.len) })
-    }
-}
-
-fn wrong_width(expected: usize, actual: usize) -> PyErr {
-    PyTypeError::new_err(format!("elements of {actual} bytes, where {expected} are needed"))
-}
-
-/// What a device's array is made of: words of 1, 4 or 8 bytes.
-pub(crate) enum Words {
-    W8(Buffer<u8>),
-    W32(Buffer<u32>),
-    W64(Buffer<u64>),
-}
-
-macro_rules! each {
-    ($words:expr, $buffer:ident => $result:expr) => {
-        match $words {
-            Words::W8($buffer) => $result,
-            Words::W32($buffer) => $result,
-            Words::W64($buffer) => $result,
-        }
-    };
-}
-
-impl From<Buffer<u8>> for Words {
-    fn from(buffer: Buffer<u8>) -> Self {
-        Self::W8(buffer)
-    }
-}
-impl From<Buffer<u32>> for Words {
-    fn from(buffer: Buffer<u32>) -> Self {
-        Self::W32(buffer)
-    }
-}
-impl From<Buffer<u64>> for Words {
-    fn from(buffer: Buffer<u64>) -> Self {
-        Self::W64(buffer)
-    }
-}
-
-impl Words {
-    fn alloc(device: &lanetree::Device, len: usize, width: usize) -> PyResult<Self> {
-        match width {
-            1 => device.alloc(len).map(Self::W8),
-            4 => device.alloc(len).map(Self::W32),
-            8 => device.alloc(len).map(Self::W64),
-            _ => return Err(value_error(format!("no elements of {width} bytes"))),
-        }
-        .map_err(raise_runtime)
-    }
-
-    fn len(&self) -> usize {
-        each!(self, buffer => buffer.len())
-    }
-
-    fn bytes(&self) -> usize {
-        self.len() * self.width()
-    }
-
-    pub(crate) fn read<T: Pod>(&self) -> PyResult<&Buffer<T>> {
-        let width = self.width();
-        each!(self, buffer => buffer.cast_ref()).ok_or_else(|| wrong_width(size_of::<T>(), width))
-    }
-
-    pub(crate) fn write<T: Pod>(&mut self) -> PyResult<&mut Buffer<T>> {
-        let width = self.width();
-        each!(self, buffer => buffer.cast_mut()).ok_or_else(|| wrong_width(size_of::<T>(), width))
-    }
-
-    fn width(&self) -> usize {
-        match self {
-            Self::W8(_) => 1,
-            Self::W32(_) => 4,
-            Self::W64(_) => 8,
-        }
-    }
-}
-
-/// Buffers that earlier calls had, for the next ones of the same size. A pool hands memory out again only when the device has been
-/// waited for; a buffer knows which streams use it, so it is used again at once, and the next stream waits.
-#[derive(Default)]
-pub(crate) struct Cache {
-    /// The last one is the one that came back last.
-    free: Mutex<VecDeque<Words>>,
-    /// 0, 1, 2 and so on: the rows of probes, for joins.
-    numbers: Mutex<Option<Arc<Buffer<u64>>>>,
-}
-
-impl Cache {
-    /// The most buffers, and the most bytes of all.
-    const MOST: (usize, usize) = (16, 1 << 30);
-
-    fn free(&self) -> MutexGuard<'_, VecDeque<Words>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A buffer that it keeps.
-    fn find(&self, len: usize, width: usize) -> Option<Words> {
-        let mut free = self.free();
-        let last = free.iter().rposition(|words| (words.len(), words.width()) == (len, width));
-        last.and_then(|at| free.remove(at))
-    }
-
-    pub(crate) fn alloc(&self, device: &lanetree::Device, len: usize, width: usize) -> PyResult<Words> {
-        match self.find(len, width) {
-            Some(words) => Ok(words),
-            None => Words::alloc(device, len, width).or_else(|error| {
-                // There may be room without what is kept here.
-                if self.clear() == 0 { Err(error) } else { Words::alloc(device, len, width) }
-            }),
-        }
-    }
-
-    /// Keeps a buffer, which no other library uses in a stream that it does not know.
-    pub(crate) fn put(&self, words: Words) {
-        let mut dropped = Vec::new();
-        let mut free = self.free();
-        free.push_back(words);
-        let mut bytes: usize = free.iter().map(Words::bytes).sum();
-        while free.len() > Self::MOST.0 || bytes > Self::MOST.1 {
-            let Some(oldest) = free.pop_front() else { break };
-            bytes -= oldest.bytes();
-            dropped.push(oldest);
-        }
-        drop(free);
-    }
-
-    /// The numbers from 0 on, `len` or more. Made at the first call and when more are needed.
-    pub(crate) fn numbers(&self, device: &lanetree::Device, len: usize) -> PyResult<Arc<Buffer<u64>>> {
-        /// Numbers that the host makes at a time.
-        const PIECE: usize = 1 << 20;
-        let mut known = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(numbers) = known.as_ref().filter(|numbers| numbers.len() >= len) {
-            return Ok(numbers.clone());
-        }
-        *known = None;
-        let mut numbers = device.alloc::<u64>(len).map_err(raise_runtime)?;
-        for start in (0..len).step_by(PIECE) {
-            let piece: Vec<u64> = (start..len.min(start + PIECE)).map(|number| number as u64).collect();
-            numbers.copy_range_from(start, &piece).map_err(raise_runtime)?;
-        }
-        Ok(known.insert(Arc::new(numbers)).clone())
-    }
-
-    /// Frees what it keeps, and returns the bytes.
-    pub(crate) fn clear(&self) -> usize {
-        let free = core::mem::take(&mut *self.free());
-        let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take();
-        free.iter().map(Words::bytes).sum::<usize>() + numbers.map_or(0, |numbers| numbers.bytes())
-    }
-}
 
 /// An array of one dimension on a device.
 #[pyclass(frozen, module = "lanetree._native")]
@@ -256,7 +51,7 @@ impl Memory {
     }
 
     fn owned(words: Words, owner: Option<Owner>, in_order: bool, readonly: bool) -> Self {
-        let (len, address) = each!(&words, buffer => (buffer.len(), buffer.addresses().start));
+        let (len, address) = each_width!(&words, buffer => (buffer.len(), buffer.addresses().start));
         let width = words.width();
         Self {
             words: RwLock::new(Some(words)),
@@ -355,12 +150,16 @@ impl Memory {
         self.address..self.address + self.len * self.width
     }
 
-    pub(crate) fn read(&self) -> PyResult<InUse<RwLockReadGuard<'_, Option<Words>>>> {
+    /// The elements, to read: an error where they have another width.
+    pub(crate) fn read<T: Pod>(&self) -> PyResult<Reading<'_, T>> {
         let words = self.words.try_read().map_err(|_| in_use())?;
-        Ok(InUse { words, _lease: Lease::new(self.range(), false)? })
+        let lease = Lease::new(self.range(), false)?;
+        words.as_ref().ok_or_else(closed)?.read::<T>()?;
+        Ok(InUse { words, _lease: lease, elements: PhantomData })
     }
 
-    pub(crate) fn write(&self) -> PyResult<InUse<RwLockWriteGuard<'_, Option<Words>>>> {
+    /// The elements, to write.
+    pub(crate) fn write<T: Pod>(&self) -> PyResult<Writing<'_, T>> {
         if self.readonly {
             return Err(value_error("the output array is read-only"));
         }
@@ -370,7 +169,9 @@ impl Memory {
             ));
         }
         let words = self.words.try_write().map_err(|_| in_use())?;
-        Ok(InUse { words, _lease: Lease::new(self.range(), true)? })
+        let lease = Lease::new(self.range(), true)?;
+        words.as_ref().ok_or_else(closed)?.read::<T>()?;
+        Ok(InUse { words, _lease: lease, elements: PhantomData })
     }
 
     pub(crate) fn is_readonly(&self) -> bool {
@@ -381,7 +182,7 @@ impl Memory {
     pub(crate) fn lend(&self, stream: &lanetree::Stream) -> PyResult<usize> {
         let mut words = self.words.try_write().map_err(|_| in_use())?;
         let Some(words) = &mut *words else { return Err(closed()) };
-        each!(words, buffer => buffer.lend_mut_on(stream).map(|at| at.expose_provenance())).map_err(raise_runtime)
+        each_width!(words, buffer => buffer.lend_mut_on(stream).map(|at| at.expose_provenance())).map_err(raise_runtime)
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -430,23 +231,29 @@ impl Drop for Lease {
     }
 }
 
-/// An array's words in use.
-pub(crate) struct InUse<G> {
+/// An array in use, as elements of a type whose width was compared.
+pub(crate) struct InUse<G, T> {
     words: G,
     _lease: Lease,
+    elements: PhantomData<T>,
 }
 
-impl<G: Deref<Target = Option<Words>>> Deref for InUse<G> {
-    type Target = Option<Words>;
+pub(crate) type Reading<'a, T> = InUse<RwLockReadGuard<'a, Option<Words>>, T>;
+pub(crate) type Writing<'a, T> = InUse<RwLockWriteGuard<'a, Option<Words>>, T>;
 
-    fn deref(&self) -> &Option<Words> {
-        &self.words
+impl<G: Deref<Target = Option<Words>>, T: Pod> Deref for InUse<G, T> {
+    type Target = Buffer<T>;
+
+    fn deref(&self) -> &Buffer<T> {
+        let elements = self.words.as_ref().and_then(|words| words.read().ok());
+        elements.unwrap_or_else(|| unreachable!("checked where it was made"))
     }
 }
 
-impl<G: DerefMut<Target = Option<Words>>> DerefMut for InUse<G> {
-    fn deref_mut(&mut self) -> &mut Option<Words> {
-        &mut self.words
+impl<G: DerefMut<Target = Option<Words>>, T: Pod> DerefMut for InUse<G, T> {
+    fn deref_mut(&mut self) -> &mut Buffer<T> {
+        let elements = self.words.as_mut().and_then(|words| words.write().ok());
+        elements.unwrap_or_else(|| unreachable!("checked where it was made"))
     }
 }
 
@@ -467,7 +274,7 @@ impl Drop for Memory {
             core::mem::forget(words);
         } else if self.in_order {
             // SAFETY: the owner frees the memory in the order of the stream in which the work over it is.
-            each!(words, buffer => unsafe { buffer.release() });
+            each_width!(words, buffer => unsafe { buffer.release() });
         } else if let Some(cache) = &self.cache
             && !self.is_shared.load(Ordering::Relaxed)
         {
@@ -523,11 +330,10 @@ impl Memory {
     fn download(&self, py: Python<'_>, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
         check_not_forked()?;
         let host = HostSlice::new(array)?;
-        py.detach(|| match &*self.read()? {
-            Some(Words::W8(buffer)) => buffer.copy_to(host.write()?).map_err(raise_runtime),
-            Some(Words::W32(buffer)) => buffer.copy_to(host.write()?).map_err(raise_runtime),
-            Some(Words::W64(buffer)) => buffer.copy_to(host.write()?).map_err(raise_runtime),
-            None => Err(closed()),
+        py.detach(|| match self.width {
+            1 => self.read::<u8>()?.copy_to(host.write()?).map_err(raise_runtime),
+            4 => self.read::<u32>()?.copy_to(host.write()?).map_err(raise_runtime),
+            _ => self.read::<u64>()?.copy_to(host.write()?).map_err(raise_runtime),
         })
     }
 
@@ -593,89 +399,4 @@ impl Memory {
     fn get_readonly(&self) -> bool {
         self.is_readonly()
     }
-}
-
-/// An input of a call: an array of NumPy, or of a device.
-pub(crate) enum Input<'py> {
-    Host(HostSlice),
-    Device(Bound<'py, Memory>),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Input<'py> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(memory) = object.cast::<Memory>() {
-            return Ok(Self::Device(memory.to_owned()));
-        }
-        Ok(Self::Host(HostSlice::new(&*object.cast::<PyUntypedArray>()?)?))
-    }
-}
-
-/// An input, for a thread that does not hold the GIL.
-#[derive(Clone, Copy)]
-pub(crate) enum In<'a> {
-    Host(HostSlice),
-    Device(&'a Memory),
-}
-
-impl Input<'_> {
-    pub(crate) fn get(&self) -> In<'_> {
-        match self {
-            Self::Host(slice) => In::Host(*slice),
-            Self::Device(memory) => In::Device(memory.get()),
-        }
-    }
-}
-
-impl<'a> In<'a> {
-    pub(crate) fn len(self) -> usize {
-        match self {
-            Self::Host(slice) => slice.len,
-            Self::Device(memory) => memory.len(),
-        }
-    }
-
-    /// The elements of a range, none of which is past the end, in host memory; all elements of a device.
-    pub(crate) fn part(self, range: Range<usize>) -> Self {
-        match self {
-            Self::Host(slice) => Self::Host(slice.part(range)),
-            Self::Device(_) => self,
-        }
-    }
-
-    /// The elements in host memory.
-    pub(crate) fn host<T: Pod>(self) -> PyResult<&'a [T]> {
-        match self {
-            Self::Host(slice) => slice.read(),
-            Self::Device(_) => Err(mixed()),
-        }
-    }
-
-    pub(crate) fn host_mut<T: Pod>(self) -> PyResult<&'a mut [T]> {
-        match self {
-            Self::Host(slice) => slice.write(),
-            Self::Device(_) => Err(mixed()),
-        }
-    }
-
-    pub(crate) fn device(self) -> PyResult<&'a Memory> {
-        match self {
-            Self::Host(_) => Err(mixed()),
-            Self::Device(memory) => Ok(memory),
-        }
-    }
-
-    pub(crate) fn is_device(self) -> bool {
-        matches!(self, Self::Device(_))
-    }
-}
-
-fn mixed() -> PyErr {
-    PyTypeError::new_err("arrays of NumPy and arrays of a device in one call: use one kind for all")
-}
-
-/// A vector as an array of NumPy, without a copy.
-pub(crate) fn numpy<'py, T: numpy::Element>(py: Python<'py>, elements: Vec<T>) -> Bound<'py, PyArray1<T>> {
-    PyArray1::from_vec(py, elements)
 }

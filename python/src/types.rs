@@ -1,14 +1,15 @@
 //! Keys and values as NumPy has them, and what batches of any index return.
 
 use crate::errors::{raise, raise_runtime, value_error};
+use crate::host::numpy;
 use crate::join;
-use crate::memory::{Memory, Words, numpy};
+use crate::memory::Memory;
+use crate::words::Words;
 use bytemuck::Zeroable;
+use lanetree::bindings::TASK;
+use lanetree::bindings::parallel::*;
 use lanetree::primitives::{Pairs, PairsMut, SelectScratch, select};
-use lanetree::{AsOf, Buffer, Closed, F32, F64, JoinRows, Stream, Ties, UpdateReport};
-use lanetree_frame::fixed::TASK;
-use lanetree_frame::parallel::*;
-use lanetree_layout::{AnyKey, Key, KeyWord, Value};
+use lanetree::{AnyKey, Buffer, Closed, F32, F64, Key, KeyWord, Stream, Value};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -57,7 +58,7 @@ macro_rules! value {
     ($($value:ident)*) => {$(
         impl PyValue for $value {
             fn array(py: Python<'_>, values: Vec<Self>) -> Py<PyAny> {
-                numpy(py, values).into_any().unbind()
+                numpy(py, values)
             }
             fn memory(values: Buffer<Self>) -> Option<Memory> {
                 Some(Memory::new(values))
@@ -108,43 +109,6 @@ pub(crate) fn key_words<K: AnyKey>(keys: Buffer<K>) -> Words {
     keys.cast::<u64>().unwrap_or_else(|_| unreachable!("keys have 32 or 64 bits")).into()
 }
 
-/// A function that makes three arrays.
-pub(crate) trait MakeArrays: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send {}
-
-impl<F: FnOnce(Python<'_>) -> [Py<PyAny>; 3] + Send> MakeArrays for F {}
-
-/// What a batch of ranges found: offsets, keys and values.
-pub(crate) enum Found {
-    /// In vectors, of which arrays are made under the GIL.
-    Host(Box<dyn MakeArrays>),
-    /// On the device.
-    Device(Box<(Memory, Memory, Option<Memory>)>),
-}
-
-impl Found {
-    pub(crate) fn objects(self, py: Python<'_>) -> PyResult<[Py<PyAny>; 3]> {
-        Ok(match self {
-            Self::Host(objects) => objects(py),
-            Self::Device(found) => {
-                let (offsets, keys, values) = *found;
-                let values = match values {
-                    Some(values) => Py::new(py, values)?.into_any(),
-                    None => py.None(),
-                };
-                [Py::new(py, offsets)?.into_any(), Py::new(py, keys)?.into_any(), values]
-            }
-        })
-    }
-}
-
-/// Offsets and values of rows, without keys.
-pub(crate) fn found_rows<V: PyValue>(rows: JoinRows<V>) -> Found {
-    Found::Host(Box::new(move |py| {
-        let offsets = bytemuck::allocation::cast_vec::<u64, i64>(rows.offsets);
-        [numpy(py, offsets).into_any().unbind(), py.None(), V::array(py, rows.rows)]
-    }))
-}
-
 fn no_memory<T>(len: usize) -> PyErr {
     let bytes = len.saturating_mul(size_of::<T>());
     PyMemoryError::new_err(format!("no {bytes} bytes of host memory for {len} elements: pass smaller batches"))
@@ -187,56 +151,22 @@ pub(crate) fn ordered<K: PyKey>(keys: &[K]) -> PyResult<Vec<K>> {
 }
 
 /// The inclusive bounds of ranges, from bounds that may be exclusive. A range that can have no key ends before it starts.
-pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: [bool; 2]) {
+pub(crate) fn inclusive<K: AnyKey>(starts: &mut [K], ends: &mut [K], closed: Closed) {
     let one = K::Bits::truncate(1);
-    for (start, end) in starts.iter_mut().zip(ends) {
-        let mut empty = start > end;
-        if !closed[0] {
+    starts.par_iter_mut().zip(ends.par_iter_mut()).for_each(|(start, end)| {
+        let mut empty = *start > *end;
+        if matches!(closed, Closed::Right | Closed::Neither) {
             empty |= *start == K::MAX;
             *start = K::decode(start.encode().wrapping_add(one));
         }
-        if !closed[1] {
+        if matches!(closed, Closed::Left | Closed::Neither) {
             empty |= *end == K::MIN;
             *end = K::decode(end.encode().wrapping_add(K::Bits::MAX));
         }
         if empty {
             (*start, *end) = (K::MAX, K::MIN);
         }
-    }
-}
-
-/// Which bounds of ranges belong to them.
-pub(crate) fn closed(bounds: [bool; 2]) -> Closed {
-    match bounds {
-        [true, true] => Closed::Both,
-        [true, false] => Closed::Left,
-        [false, true] => Closed::Right,
-        [false, false] => Closed::Neither,
-    }
-}
-
-/// An as-of look-up, by the names of its direction and of what is taken of two that are equally near.
-pub(crate) fn asof(direction: &str, ties: &str, is_strict: bool, tolerance: Option<u64>) -> PyResult<AsOf> {
-    let how = match direction {
-        "backward" => AsOf::backward(),
-        "forward" => AsOf::forward(),
-        "nearest" => AsOf::nearest(),
-        _ => {
-            return Err(value_error(format!(
-                "direction is '{direction}', where 'backward', 'forward' or 'nearest' is needed"
-            )));
-        }
-    };
-    let ties = match ties {
-        "backward" => Ties::Backward,
-        "forward" => Ties::Forward,
-        "both" => Ties::Both,
-        _ => {
-            return Err(value_error(format!("ties is '{ties}', where 'backward', 'forward' or 'both' is needed")));
-        }
-    };
-    let how = how.strict(is_strict).ties(ties);
-    Ok(tolerance.map_or(how, |most| how.tolerance(most)))
+    });
 }
 
 pub(crate) fn check_len(expected: usize, actual: usize) -> PyResult<()> {
@@ -244,10 +174,4 @@ pub(crate) fn check_len(expected: usize, actual: usize) -> PyResult<()> {
         return Ok(());
     }
     Err(value_error(format!("arrays of {expected} and of {actual} elements, where both must have the same number")))
-}
-
-/// The counts of a report, and the path.
-pub(crate) fn report(report: &UpdateReport) -> (u64, u64, u64, u64, String) {
-    let path = format!("{:?}", report.path);
-    (report.inserted, report.replaced, report.removed, report.unmatched, path)
 }

@@ -275,6 +275,8 @@ def test_look_ups_take_their_arrays_in_one_native_call(monkeypatch: pytest.Monke
     assert out[0].array.tolist() == [2.0, 0.0, 99.0, 0.0, 0.0] and out[1].array.tolist() == there.numpy().tolist()
     assert sys.getrefcount(source) == references, "the producer's deleter has run"
     # What does not fit is left to the general way, which has the messages, and nothing is written.
+    assert exchange is not None and index._numbers is not None
+    taking = exchange, index.device._native, index._numbers
     for queries, results in (
         (np.zeros(5, np.int32), out),
         (np.zeros((5, 1), np.int64), out),
@@ -283,12 +285,11 @@ def test_look_ups_take_their_arrays_in_one_native_call(monkeypatch: pytest.Monke
         (source, (kind(np.zeros(5)), out[1])),
     ):
         arrays = tuple(array.array.copy() for array in results)
-        native = kind(queries), results, index.device._native, index._numbers, 0
-        assert exchange is not None and not index._index.get_into(exchange, *native)
+        assert _native.get_of(index._index, kind(queries), results, taking, 0) is None
         assert all(np.array_equal(array.array, before) for array, before in zip(results, arrays))
     for other in (np.zeros(5, np.int32), np.zeros(10, np.int64)[::2]):
-        assert index._index.get_of(exchange, kind(other), index.device._native, 64, 4, 0) is None
-        assert index._index.rank_of(exchange, kind(other), index.device._native, 64, False) is None
+        assert _native.get_of(index._index, kind(other), None, taking, 0) is None
+        assert _native.rank_of(index._index, kind(other), False, taking) is None
     before = room.copy()
     for one in ((out[0], aslant), (kind(room[at + 4 : at + 24].view(np.float32)), out[1])):
         with pytest.raises(ValueError, match="does not begin at a multiple of 256 bytes"):

@@ -148,7 +148,7 @@ def test_the_default_stream_of_each_thread_is_not_one_stream() -> None:
     queries = lanetree.asarray(np.arange(40, 60), "emulated")
     for _ in range(3):
         values, found = (_native.Memory.empty(device, 20, width) for width in (8, 1))
-        index._index.get(queries._memory, values, found, 7, device.stream(2))
+        index._index.get(queries._memory, (values, found, 7), device.stream(2))
         values.lend_on(device.stream(2))
         assert values.is_shared
         got = np.zeros(20, np.int64)
@@ -223,10 +223,10 @@ SIGNALS = """
     grouped = lanetree.GroupedIndex(np.array([0], np.uint32), np.array([0], np.uint32), np.array([1]), device="cpu")
     exact = "backward", "backward", False, None
     calls = {
-        "get": (index, lambda: index._index.get(queries, values, found, 0)),
+        "get": (index, lambda: index._index.get(queries, (values, found, 0))),
         "rank": (index, lambda: index._index.rank(queries, False, values)),
-        "asof": (index, lambda: index._index.asof(queries, exact, None, values, found, 0)),
-        "groups": (grouped, lambda: grouped._index.get(groups, queries, exact, values, found, 0)),
+        "asof": (index, lambda: index._index.asof(queries, exact, None, (values, found, 0))),
+        "groups": (grouped, lambda: grouped._index.get((groups, queries), exact, (values, found, 0))),
     }
     changed, call = calls[sys.argv[1]]
     handled = []
@@ -277,14 +277,14 @@ NO_MEMORY = """
     intervals = lanetree.IntervalIndex(np.arange(3.0), np.arange(3.0), device="cpu")
     calls = {
         "build": lambda: _native.Tree(index.device._native, "f64", floats, ints, 8, 1.0, False),
-        "get": lambda: index._index.get(floats, ints, found, 0),
-        "no values": lambda: numbers._index.get(ints, None, found, 0),
+        "get": lambda: index._index.get(floats, (ints, found, 0)),
+        "no values": lambda: numbers._index.get(ints, (None, found, 0)),
         "rank": lambda: index._index.rank(floats, False, ints),
         "insert": lambda: index._index.apply(0, floats, ints),
-        "range": lambda: numbers._index.range(ints, ints, (False, False), 1),
-        "ranges of a multi-map": lambda: multi._index.range(ints, ints, (True, True), 1),
+        "range": lambda: numbers._index.range((ints, ints), (False, False), 1),
+        "ranges of a multi-map": lambda: multi._index.range((ints, ints), (True, True), 1),
         "remove": lambda: multi._index.remove(ints, ints),
-        "groups": lambda: grouped._index.get(groups, ints, None, ints, found, 0),
+        "groups": lambda: grouped._index.get((groups, ints), None, (ints, found, 0)),
         "intervals": lambda: intervals._index.count(floats, None, ints),
         "file": lambda: _native.write_file(sys.argv[1], "f64", floats, ints, 8, False, ""),
     }

@@ -145,6 +145,9 @@
 #![cfg_attr(target_os = "cuda", no_std)]
 
 #[cfg(not(target_os = "cuda"))]
+#[doc(hidden)]
+pub mod bindings;
+#[cfg(not(target_os = "cuda"))]
 mod host;
 pub mod kernel;
 

@@ -192,7 +192,7 @@ impl<K: Source, V: Word> Exchange for LaneTree<K, V> {
 
     fn each_batch(&self, f: &mut dyn FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
         let schema = self.schema();
-        lanetree_frame::fixed::each_window(self, |keys, values| {
+        lanetree::bindings::each_window(self, |keys, values| {
             let key_array = array_of_keys(&K::TYPE, keys.len(), keys.iter().copied())?;
             f(&batch_of(&schema, [key_array, array_of_words(values)])?)
         })

@@ -81,7 +81,7 @@ impl<K: Source> Tree for LaneTree<K, u64> {
     }
     #[cfg(any(feature = "ipc", feature = "parquet"))]
     fn each_window(&self, f: impl FnMut(&[K], &[u64]) -> Result<()>) -> Result<()> {
-        lanetree_frame::fixed::each_window(self, f)
+        lanetree::bindings::each_window(self, f)
     }
     #[cfg(any(feature = "ipc", feature = "parquet"))]
     fn array(data_type: &DataType, keys: &[K], places: &[usize]) -> Result<ArrayRef> {
