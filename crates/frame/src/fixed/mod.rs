@@ -10,6 +10,7 @@ mod compact;
 mod host;
 mod inherent;
 mod inherent_combinations;
+mod inherent_forms;
 mod iter;
 mod join;
 mod nearest;
