@@ -1,8 +1,8 @@
 //! Cases that are written down: one for each thing that every index must do.
 
 use crate::{
-    Ask, Bounds, Case, Change, Combination, Form, Joining, KeyRun, Keys, Near, Numbered, Open, Place, Side, Span, Step,
-    Upkeep,
+    Ask, Bounds, Case, Change, Combination, Folding, Form, Joining, KeyRun, Keys, Near, Numbered, Open, Place, Side,
+    Span, Step, Upkeep,
 };
 use lanetree::{Direction, JoinKind, Ties};
 
@@ -216,6 +216,7 @@ fn asks(keys: &Keys) -> Vec<Step> {
     let left = Joining { kind: JoinKind::Left, nulls: 5, first_bit: 31 };
     asks.push(Ask::RangeJoin(keys.clone(), turned.clone(), Open { low: true, high: false }, left));
     asks.push(Ask::Last(keys.clone(), turned.clone(), 5));
+    asks.extend(Folding::ALL.map(|folding| Ask::Aggregate(keys.clone(), turned.clone(), folding)));
     for (spans, ends) in [(spans(), turned.clone()), (spans(), keys.clone()), (Vec::new(), turned)] {
         asks.push(Ask::Range(spans.clone(), keys.clone(), ends.clone()));
         asks.push(Ask::Count(spans, keys.clone(), ends));

@@ -3,13 +3,27 @@
 use crate::host::of_matches;
 use crate::lent::Lender;
 use crate::memory::{in_buffers, miss, narrow, wide};
-use crate::{Answer, Combination, Form, Joining, Near, Pairs, Question, Side};
+use crate::{Answer, Combination, Folding, Form, Joining, Near, Pairs, Question, Side};
+use core::marker::PhantomData;
 use lanetree::{
-    AnyKey, Buffer, DeviceRanges, Error, Join, JoinKind, JoinRows, Matches, RangeScratch, Ranges, Result, Stream,
-    Validity, no_row,
+    AggregateScratch, AnyKey, Buffer, DeviceAggregates, DeviceRanges, Error, Join, JoinKind, JoinRows, Matches, Number,
+    RangeScratch, Ranges, Result, Stream, Validity, Word, no_row,
 };
 use lanetree_frame::Value;
 use lanetree_frame::fixed::{Combine, CombineScratch, FixedIndex, HostForm, OnStream, Sorted};
+
+/// [`ask`], of an index that has values.
+pub(crate) fn ask_of_map<I: FixedIndex<Value: Word>>(
+    index: &I,
+    stream: &Stream,
+    question: &Question<I::Key>,
+    form: Form,
+) -> Option<Result<Answer<I::Key>>> {
+    if let Question::Aggregate(spans, folding) = question {
+        return Some(aggregates(index, stream, spans, *folding, form).map(Answer::Values));
+    }
+    ask(index, stream, question, form)
+}
 
 /// What an index answers by calls that [`OrderedIndex`](lanetree::OrderedIndex) does not have.
 pub(crate) fn ask<I: FixedIndex>(
@@ -74,10 +88,46 @@ fn on_host<I: FixedIndex>(index: &I, question: &Question<I::Key>) -> Result<Opti
         | Question::Join(..)
         | Question::Range(_)
         | Question::Count(_)
+        | Question::Aggregate(..)
         | Question::Scan(..)
         | Question::Prefix(_)
         | Question::Combine(..) => return Ok(None),
     }))
+}
+
+/// Values as unsigned integers.
+#[derive(Clone, Copy)]
+struct Unsigned<W>(PhantomData<W>);
+
+impl<W: Word> Number for Unsigned<W> {
+    type Word = W;
+    type Wide = u64;
+    const KIND: u32 = <u64 as Number>::KIND;
+}
+
+/// Aggregates of ranges.
+fn aggregates<I: FixedIndex<Value: Word>>(
+    index: &I,
+    stream: &Stream,
+    spans: &[(I::Key, I::Key)],
+    folding: Folding,
+    form: Form,
+) -> Result<Vec<Option<u64>>> {
+    let (starts, ends): (Vec<I::Key>, Vec<I::Key>) = spans.iter().copied().unzip();
+    if form == Form::Host {
+        return HostForm::aggregate_many::<Unsigned<I::Value>>(index, folding.aggregate(), &starts, &ends);
+    }
+    let (device, lender, count) = (index.device(), Lender::new(index.device()), spans.len());
+    let (starts, ends) = (lender.upload(&starts)?, lender.upload(&ends)?);
+    let mut scratch = AggregateScratch::new(device, count + 2)?;
+    let words = count.div_ceil(32);
+    let (hits, overflowed) = (lender.alloc(words)?, lender.alloc(words)?);
+    let mut out = DeviceAggregates { values: lender.alloc(count)?, hits, overflowed };
+    let on = OnStream::new(index, stream);
+    on.aggregate::<Unsigned<I::Value>>(folding.aggregate(), &starts, &ends, &mut scratch, &mut out)?;
+    stream.synchronize()?;
+    assert!(out.overflowed.to_vec()?.iter().all(|&bits| bits == 0), "sums of small numbers");
+    Ok(crate::memory::hits(out.values.to_vec()?.into_iter(), &out.hits.to_vec()?))
 }
 
 /// Joins with a validity as the host form takes it.

@@ -111,6 +111,6 @@ impl<I: FixedIndex<Key: Numbered, Value: Word>> Hooks<I> for Fixed {
         question: &Question<I::Key>,
         form: Form,
     ) -> Option<Result<Answer<I::Key>>> {
-        fixed::ask(index, stream, question, form)
+        fixed::ask_of_map(index, stream, question, form)
     }
 }

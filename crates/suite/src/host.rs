@@ -50,6 +50,7 @@ pub(crate) fn ask<I: OrderedIndex>(index: &I, question: &Question<KeyOf<I>>) -> 
         | Question::RangeJoin(..)
         | Question::BandJoin(..)
         | Question::Last(..)
+        | Question::Aggregate(..)
         | Question::Scan(..)
         | Question::Prefix(_)
         | Question::Combine(..) => return None,

@@ -60,7 +60,7 @@ pub use ordered::{Ordered, OrderedSubject, ordered};
 pub use question::{Answer, Question};
 pub use run::{Tally, check, check_on};
 pub use step::{
-    Ask, Bounds, Case, Change, Combination, Failing, Form, Joining, KeyRun, Keys, Near, Open, Place, Side, Span, Step,
-    Upkeep,
+    Ask, Bounds, Case, Change, Combination, Failing, Folding, Form, Joining, KeyRun, Keys, Near, Open, Place, Side,
+    Span, Step, Upkeep,
 };
 pub use subject::{Counts, Family, Pairs, Subject};

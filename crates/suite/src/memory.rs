@@ -288,6 +288,7 @@ macro_rules! in_buffers {
             Question::Get(_)
             | Question::Rank(..)
             | Question::AsOfJoin(..)
+            | Question::Aggregate(..)
             | Question::Scan(..)
             | Question::Prefix(_)
             | Question::Combine(..) => return Ok(None),

@@ -111,6 +111,10 @@ impl<K: Numbered> Model<K> {
                 };
                 Answer::Rows(spans.iter().map(last).collect())
             }
+            Question::Aggregate(spans, folding) => {
+                let of = |span| folding.of(&values(&self.range(&between(span, Open { low: false, high: false }))));
+                Answer::Values(spans.iter().map(of).collect())
+            }
             Question::Scan(keys, limit) => {
                 let from = |key: &K| (Bound::Included(key.clone()), Bound::Unbounded, Some(u64::from(*limit)));
                 Answer::Rows(keys.iter().map(|key| self.range(&from(key))).collect())

@@ -1,7 +1,7 @@
 //! Queries whose keys are there, and answers.
 
 use crate::model::Range;
-use crate::{Ask, Bounds, Combination, Joining, Keys, Near, Numbered, Open, Pairs, Side, Span};
+use crate::{Ask, Bounds, Combination, Folding, Joining, Keys, Near, Numbered, Open, Pairs, Side, Span};
 use core::ops::Bound;
 use lanetree::{Direction, JoinKind, Ties};
 
@@ -21,6 +21,7 @@ pub enum Question<K> {
     Range(Vec<Range<K>>),
     Count(Vec<Range<K>>),
     Last(Vec<(K, K)>, u64),
+    Aggregate(Vec<(K, K)>, Folding),
     Scan(Vec<K>, u32),
     Prefix(Vec<K>),
     /// With pairs whose keys ascend strictly.
@@ -67,6 +68,7 @@ impl<K: Numbered> Question<K> {
             Ask::Range(spans, starts, ends) => Self::Range(ranges(spans, both(starts, ends))),
             Ask::Count(spans, starts, ends) => Self::Count(ranges(spans, both(starts, ends))),
             Ask::Last(starts, ends, k) => Self::Last(both(starts, ends), u64::from(k % 50)),
+            Ask::Aggregate(starts, ends, folding) => Self::Aggregate(both(starts, ends), *folding),
             Ask::Scan(keys, limit) => Self::Scan(of(keys), u32::from(*limit)),
             Ask::Prefix(keys, len) => {
                 Self::Prefix(of(keys).into_iter().map(|key| K::cut(key, usize::from(len % 48))).collect())
@@ -104,7 +106,9 @@ impl<K: Numbered> Question<K> {
             Self::BandJoin(keys(), 7, joining(inner, 5, 31)),
             Self::Count(ranges.to_vec()),
             Self::Range(ranges.to_vec()),
-            Self::Last(spans, 3),
+            Self::Last(spans.clone(), 3),
+            Self::Aggregate(spans.clone(), Folding::Sum),
+            Self::Aggregate(spans, Folding::Last),
             Self::Scan(keys(), 9),
             Self::Prefix(keys()[..keys().len().min(9)].to_vec()),
         ];
@@ -144,6 +148,7 @@ impl<K: Numbered> Question<K> {
             Self::Range(_) => "range",
             Self::Count(_) => "count",
             Self::Last(..) => "last of ranges",
+            Self::Aggregate(..) => "aggregate",
             Self::Scan(..) => "scan",
             Self::Prefix(_) => "prefix",
             Self::Combine(..) => "combine",

@@ -86,10 +86,54 @@ pub enum Ask {
     Last(Keys, Keys, u8),
     /// Pairs of ranges, counted.
     Count(Vec<Span>, Keys, Keys),
+    /// Aggregates of the values of ranges.
+    Aggregate(Keys, Keys, Folding),
     /// At most this number of pairs from each key on.
     Scan(Keys, u8),
     /// Keys that begin with these, cut to a length, where keys are strings.
     Prefix(Keys, u8),
+}
+
+/// What is computed of the values of a range: an aggregate of unsigned integers.
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folding {
+    /// Their sum.
+    Sum,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The first one.
+    First,
+    /// The last one.
+    Last,
+}
+
+impl Folding {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Sum, Self::Min, Self::Max, Self::First, Self::Last];
+
+    /// As the library's calls take it.
+    pub fn aggregate(self) -> lanetree::Aggregate {
+        match self {
+            Self::Sum => lanetree::Aggregate::Sum,
+            Self::Min => lanetree::Aggregate::Min,
+            Self::Max => lanetree::Aggregate::Max,
+            Self::First => lanetree::Aggregate::First,
+            Self::Last => lanetree::Aggregate::Last,
+        }
+    }
+
+    /// Of these values.
+    pub fn of(self, values: &[u64]) -> Option<u64> {
+        match self {
+            Self::Sum => values.iter().copied().reduce(|sum, value| sum + value),
+            Self::Min => values.iter().min().copied(),
+            Self::Max => values.iter().max().copied(),
+            Self::First => values.first().copied(),
+            Self::Last => values.last().copied(),
+        }
+    }
 }
 
 /// How two indexes are combined.
@@ -433,6 +477,9 @@ impl Ask {
             Self::Neighbor(keys, side) => with(&|keys| Self::Neighbor(keys, *side), keys),
             Self::Scan(keys, limit) => with(&|keys| Self::Scan(keys, *limit), keys),
             Self::Prefix(keys, len) => with(&|keys| Self::Prefix(keys, *len), keys),
+            Self::Aggregate(starts, ends, folding) => {
+                with(&|starts| Self::Aggregate(starts, ends.clone(), *folding), starts)
+            }
             Self::Last(starts, ends, k) => with(&|starts| Self::Last(starts, ends.clone(), *k), starts),
             Self::Range(spans, starts, ends) => {
                 with(&|starts| Self::Range(spans.clone(), starts, ends.clone()), starts)

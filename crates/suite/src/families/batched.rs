@@ -354,7 +354,7 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
         form: Form,
     ) -> Option<Result<Answer<<I as FixedIndex>::Key>>> {
         let own = if form == Form::Device { index.ask(stream, question) } else { None };
-        own.or_else(|| fixed::ask(index, stream, question, form))
+        own.or_else(|| fixed::ask_of_map(index, stream, question, form))
     }
 
     fn check_structure(&self, index: &I) {

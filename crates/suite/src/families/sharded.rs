@@ -155,7 +155,7 @@ impl<I: FixedIndex<Key: Numbered, Value: Word>> Hooks<Replicated<I>> for Replica
             return None;
         }
         match index.on(stream) {
-            Ok(on) => fixed::ask(on.index(), stream, question, form),
+            Ok(on) => fixed::ask_of_map(on.index(), stream, question, form),
             Err(error) => Some(Err(error)),
         }
     }
