@@ -1,12 +1,13 @@
 //! LaneTree over keys in groups behind one interface: composite keys of two columns, for as-of look-ups within a group.
 
 use crate::arguments::{Asked, Found, How, Outputs, Report, Request, Results, Sizes};
+use crate::buffers::alloc;
 use crate::class::{Place, class, with_types};
 use crate::errors::{raise, raise_runtime};
 use crate::host::numpy;
 use crate::input::{In, Input};
 use crate::join::{self, Joined};
-use crate::keys::{Keys, alloc, check_values, found_rows, values_on};
+use crate::keys::{Keys, check_values, found_rows, values_on};
 use crate::types::{PyKey, PyValue, check_len, gather, zeroed};
 use lanetree::bindings::parallel::*;
 use lanetree::lane_tree::UpdateScratch;
@@ -179,6 +180,5 @@ fn build_of<A: PyKey, B: PyKey, V: Word + PyValue>(
     } else {
         builder.build(device, &composed::<A, B>(queries)?, values.host::<V>()?)
     };
-    let keys = Keys { device: device.clone(), floats: false, cache: place.cache.clone() };
-    Ok(Box::new(Typed { tree: tree.map_err(raise)?, keys }))
+    Ok(Box::new(Typed { tree: tree.map_err(raise)?, keys: Keys::new(place, "") }))
 }

@@ -1,12 +1,13 @@
 //! The index of intervals behind one interface, whatever its bounds and rows are.
 
 use crate::arguments::{Found, Sizes};
+use crate::buffers::alloc;
 use crate::class::{Place, class, with_types};
 use crate::errors::raise;
 use crate::host::numpy;
 use crate::input::{In, Input};
 use crate::join;
-use crate::keys::{Keys, alloc, found_rows, in_two, values_on};
+use crate::keys::{Keys, found_rows, in_two, values_on};
 use crate::memory::Memory;
 use crate::results::put_numbers;
 use crate::types::{PyKey, PyValue, check_len, gather, key_words};
@@ -134,7 +135,7 @@ fn build(
     rows: In<'_>,
     row_bytes: usize,
 ) -> PyResult<Box<dyn AnyIntervals>> {
-    let form = Keys { device: place.device.clone(), floats: key.starts_with('f'), cache: place.cache.clone() };
+    let form = Keys::new(place, key);
     let built = with_types!(key, row_bytes, [4 u32, 8 u64], build_of::<K, V>(place.stream, form, bounds, rows));
     built
         .unwrap_or_else(|| Err(PyTypeError::new_err(format!("no index of bounds {key} and rows of {row_bytes} bytes"))))

@@ -1,12 +1,11 @@
 //! Joins of a device's arrays: what look-ups of probes have found, as columns.
 
 use crate::arguments::Asked;
+use crate::buffers::{alloc, copy, part, read};
 use crate::errors::{raise, raise_runtime};
-use crate::keys::alloc;
 use crate::memory::Memory;
 use crate::types::PyValue;
 use crate::words::{Cache, Words};
-use core::ops::Range;
 use lanetree::bindings::{put_misses, unpack_bits};
 use lanetree::primitives::{BuildScratch, Keys, KeysMut, SelectScratch, partition, select};
 use lanetree::{AsOf, Buffer, FixedIndex, JoinKind, LaneSet, OnStream, Stream, mask_hits};
@@ -14,28 +13,6 @@ use pyo3::prelude::*;
 
 /// The numbers of probes, the values of their matches, and whether there is one.
 pub(crate) type Joined = (Memory, Option<Memory>, Option<Memory>);
-
-/// A part of a buffer as one of its own, in the stream's order; the buffer itself if the part is all of it.
-pub(crate) fn part<T: bytemuck::Pod>(stream: &Stream, buffer: Buffer<T>, range: Range<usize>) -> PyResult<Buffer<T>> {
-    if range == (0..buffer.len()) {
-        return Ok(buffer);
-    }
-    copy(stream, &buffer, range)
-}
-
-/// A copy of a part of a buffer, in the stream's order.
-pub(crate) fn copy<T: bytemuck::Pod>(stream: &Stream, from: &Buffer<T>, range: Range<usize>) -> PyResult<Buffer<T>> {
-    let mut made = stream.device().alloc(range.len()).map_err(raise_runtime)?;
-    made.copy_from_buffer(stream, 0, from, range).map_err(raise_runtime)?;
-    Ok(made)
-}
-
-/// A number that the stream's work writes. Waits for it.
-pub(crate) fn read(count: &Buffer<u64>) -> PyResult<usize> {
-    let mut read = [0];
-    count.copy_range_to(0, &mut read).map_err(raise_runtime)?;
-    Ok(read[0] as usize)
-}
 
 /// The numbers of the probes whose bit is set, or is not, in ascending order. Waits, to learn how many there are.
 pub(crate) fn numbers_of(

@@ -1,6 +1,8 @@
 //! Keys between NumPy or a device's arrays and the indexes, and what is found there.
 
 use crate::arguments::{By, Found};
+use crate::buffers::alloc;
+use crate::class::Place;
 use crate::errors::{raise, raise_runtime};
 use crate::host::numpy;
 use crate::input::In;
@@ -26,6 +28,11 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
+    /// Of an index of keys of the type of this name.
+    pub(crate) fn new(place: &Place<'_>, key: &str) -> Self {
+        Self { device: place.device.clone(), floats: key.starts_with('f'), cache: place.cache.clone() }
+    }
+
     /// Keys of NumPy as the index has them.
     pub(crate) fn host<'a, K: PyKey>(&self, keys: In<'a>) -> PyResult<Cow<'a, [K]>> {
         let keys = keys.host::<K>()?;
@@ -170,10 +177,6 @@ pub(crate) fn in_two<O>(
     };
     run().map_err(raise)?;
     Ok(out)
-}
-
-pub(crate) fn alloc<T: Pod>(device: &lanetree::Device, len: usize) -> PyResult<Buffer<T>> {
-    device.alloc(len).map_err(raise_runtime)
 }
 
 /// Keys on a device as its array has them.

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod arrow;
+mod buffers;
 mod class;
 mod device;
 mod dlpack;

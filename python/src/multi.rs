@@ -305,7 +305,7 @@ impl<K: PyKey, V: Word + PyValue> AnyMap for Typed<K, V> {
 }
 
 fn build(place: &Place<'_>, key: &str, keys: In<'_>, values: In<'_>, value_bytes: usize) -> PyResult<Box<dyn AnyMap>> {
-    let form = Keys { device: place.device.clone(), floats: key.starts_with('f'), cache: place.cache.clone() };
+    let form = Keys::new(place, key);
     let built = with_types!(key, value_bytes, [4 u32, 8 u64], build_of::<K, V>(place.stream, form, keys, values));
     built.unwrap_or_else(|| {
         Err(PyTypeError::new_err(format!("no index of keys {key} and values of {value_bytes} bytes")))

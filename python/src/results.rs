@@ -1,9 +1,10 @@
 //! Results with an element for each query: values, and whether they are found.
 
 use crate::arguments::Results;
+use crate::buffers::alloc;
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::input::In;
-use crate::keys::{Keys, alloc};
+use crate::keys::Keys;
 use crate::types::{PyValue, check_len, zeroed};
 use crate::words::Words;
 use bytemuck::Pod;

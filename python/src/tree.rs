@@ -71,7 +71,7 @@ fn build(
     fill: f64,
     is_sorted: bool,
 ) -> PyResult<Box<dyn AnyTree>> {
-    let form = Keys { device: place.device.clone(), floats: key.starts_with('f'), cache: place.cache.clone() };
+    let form = Keys::new(place, key);
     let pairs = (keys, values);
     let built =
         with_types!(key, value_bytes, [0 (), 4 u32, 8 u64], build_of::<K, V>(place, form, pairs, fill, is_sorted));

@@ -1,8 +1,8 @@
 //! Keys and values as NumPy has them, and what batches of any index return.
 
+use crate::buffers::{part, read};
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::host::numpy;
-use crate::join;
 use crate::memory::Memory;
 use crate::words::Words;
 use bytemuck::Zeroable;
@@ -76,8 +76,8 @@ macro_rules! value {
                 let input = Pairs { keys: numbers, values, count: count.into() };
                 let output = PairsMut { keys: &mut left, values: &mut found, count: &mut total };
                 select(stream, input, hits, output, &mut scratch).map_err(raise)?;
-                let total = join::read(&total)?;
-                Ok((join::part(stream, left, 0..total)?, join::part(stream, found, 0..total)?))
+                let total = read(&total)?;
+                Ok((part(stream, left, 0..total)?, part(stream, found, 0..total)?))
             }
         }
     )*};

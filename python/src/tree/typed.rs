@@ -3,11 +3,12 @@
 
 use super::{AnyTree, Between};
 use crate::arguments::{Asked, By, Found, Kinds, Report, Results, Sizes};
+use crate::buffers::alloc;
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::host::numpy;
 use crate::input::In;
 use crate::join::{self, Joined};
-use crate::keys::{Keys, alloc, check_values, found_rows, in_two, memory_of, range_of, values_on};
+use crate::keys::{Keys, check_values, found_rows, in_two, memory_of, range_of, values_on};
 use crate::memory::Memory;
 use crate::results::put_numbers;
 use crate::types::{PyKey, PyValue, check_len, gather, zeroed};
