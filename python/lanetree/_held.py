@@ -217,6 +217,19 @@ class Keyed(Held):
         offsets, *made = call(rows.columns, None)
         return [rows.spread(offsets), *(column.view(dtype) for column, dtype in zip(made, dtypes) if column is not None)]
 
+    def _each(
+        self, call: Callable[[Any, _native.Stream | None], tuple[Any, ...]], dtypes: tuple[np.dtype[Any], ...], *given: Given, stream: Any
+    ) -> list[Any]:
+        """Columns of these dtypes with an element for each row of queries; 0 for one that is missing."""
+        if _arrays.on_device(given[0][0]):
+            columns, on = self._all_on(given, stream)
+            made = [memory for memory in call(columns, on) if memory is not None]
+            return [Array(memory, dtype, self.device, len(columns[0])) for memory, dtype in zip(made, dtypes)]
+        rows = self._rows(*given)
+        return [
+            rows.fill(column.view(dtype)).reshape(rows.shape)[()] for column, dtype in zip(call(rows.columns, None), dtypes)
+        ]
+
     def _join_on(
         self,
         call: Callable[[Any, tuple[str, Any], _native.Stream | None], tuple[Any, ...]],

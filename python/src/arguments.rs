@@ -5,7 +5,7 @@ use crate::input::{In, Input};
 use crate::memory::{Memory, Reading};
 use crate::types::check_len;
 use core::ops::Range;
-use lanetree::{AsOf, Closed, JoinKind, Ties, UpdateReport};
+use lanetree::{Aggregate, AsOf, Closed, JoinKind, Ties, UpdateReport};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::BTreeMap;
@@ -74,6 +74,7 @@ argument! {
     Ends: "tuple[bool, bool]", it => Closed, it.0;
     By: "_By", it => By, *it;
     How: "_AsOf", it => AsOf, it.0;
+    Folding: "tuple[str, str]", it => Folding, *it;
     Option<How>: "Optional[_AsOf]", it => Option<AsOf>, it.map(|how| how.0);
     Input: "_Column", it => In<'a>, it.get();
     Option<Input>: "Optional[_Column]", it => Option<In<'a>>, it.as_ref().map(Input::get);
@@ -91,7 +92,7 @@ macro_rules! whole {
     ($($type:ty,)*) => { $(impl Seen for $type {})* };
 }
 whole! {
-    &str, bool, u32, u64, usize, f64, Closed, By, AsOf, Option<AsOf>, Option<[In<'_>; 2]>, Asked<'_>, Kinds<'_>,
+    &str, bool, u32, u64, usize, f64, Closed, By, AsOf, Folding, Option<AsOf>, Option<[In<'_>; 2]>, Asked<'_>, Kinds<'_>,
 }
 
 impl Seen for In<'_> {
@@ -193,6 +194,25 @@ extract! { How: (&str, &str, bool, Option<u64>), (direction, ties, is_strict, to
 fn unknown(what: &str, given: &str, needed: &str) -> PyErr {
     value_error(format!("{what} is '{given}', where {needed} is needed"))
 }
+
+/// An aggregate by its name, and the kind of its numbers: "u", "i" or "f".
+#[derive(Clone, Copy)]
+pub(crate) struct Folding {
+    pub(crate) how: Aggregate,
+    pub(crate) number: char,
+}
+
+extract! { Folding: (&str, char), (how, number) => {
+    let how = match how {
+        "sum" => Aggregate::Sum,
+        "min" => Aggregate::Min,
+        "max" => Aggregate::Max,
+        "first" => Aggregate::First,
+        "last" => Aggregate::Last,
+        _ => return Err(unknown("how", how, "'sum', 'min', 'max', 'first' or 'last' (count_range counts)")),
+    };
+    Ok(Self { how, number })
+} }
 
 /// Which bounds of ranges belong to them.
 #[derive(Clone, Copy)]

@@ -1,8 +1,9 @@
 //! LaneTree and LaneSet as a class of Python's.
 
+mod aggregate;
 mod typed;
 
-use crate::arguments::{By, Ends, Found, How, KindsGiven, Outputs, Report, Request, Results};
+use crate::arguments::{By, Ends, Folding, Found, How, KindsGiven, Outputs, Report, Request, Results};
 use crate::class::{Place, class, with_types};
 use crate::device::Device;
 use crate::dlpack::Exchange;
@@ -11,7 +12,8 @@ use crate::input::{In, Input};
 use crate::join::Joined;
 use crate::keys::{Keys, values_on};
 use crate::memory::Memory;
-use crate::types::{PyKey, PyValue, zeroed};
+use crate::types::{PyKey, zeroed};
+use aggregate::Numbers;
 use lanetree::primitives::BuildScratch;
 use lanetree::{LaneTree, Scans, Stream};
 use pyo3::exceptions::PyTypeError;
@@ -52,6 +54,8 @@ class! {
     read k_nearest(queries: Input, k: u64, how: How) -> Found;
     /// The last pairs of each range, at most `k`, in descending order.
     read range_last(bounds: [Input; 2], closed: Ends, k: u64) -> Found;
+    /// Whether there are values, and an aggregate of them as numbers of a kind ("u", "i" or "f") of 64 bits.
+    read aggregate(bounds: [Input; 2], closed: Ends, how: Folding) -> Found;
     change apply(kinds: KindsGiven, keys: Input, values: Option<Input>) -> Report;
     /// Rebuilds the index and frees unused memory. Returns by how many bytes it is smaller.
     change compact() -> u64;
@@ -80,7 +84,7 @@ fn build(
     })
 }
 
-fn build_of<K: PyKey, V: PyValue>(
+fn build_of<K: PyKey, V: Numbers>(
     place: &Place<'_>,
     form: Keys,
     (keys, values): (In<'_>, Option<In<'_>>),

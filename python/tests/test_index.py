@@ -94,6 +94,40 @@ def test_ranges(device: str, key: str, inclusive: str) -> None:
         assert np.array_equal(numbers.range(starts, ends, inclusive=inclusive, limit=limit).keys, sorted_keys[rows])
 
 
+@pytest.mark.parametrize("value", ["uint32", "int32", "float32", "uint64", "int64", "float64", "timedelta64[s]"])
+def test_aggregates(device: str, value: str) -> None:
+    rng = np.random.default_rng(5)
+    keys, dtype = rng.permutation(3000), np.dtype(value)
+    values = rng.integers(0 if dtype.kind == "u" else -500, 500, 3000).astype(dtype)
+    index, by_key = lanetree.Index(keys, values, device=device), values[np.argsort(keys)]
+    starts, ends = np.array([0, 17, 100, 2999, 50, -9, 4000]), np.array([2999, 18, 1600, 2999, 49, 3, 9000])
+    rows = [by_key[max(start, 0) : end + 1] for start, end in zip(starts, ends)]
+    for how in ("sum", "min", "max", "first", "last"):
+        of = {"first": lambda row: row[0], "last": lambda row: row[-1]}.get(how, lambda row: getattr(np, how)(row))
+        found = index.aggregate(starts, ends, how)
+        assert found.values.dtype == (dtype if dtype.kind == "m" else f"{dtype.kind}8") and found.values.shape == starts.shape
+        assert np.array_equal(found.found, [len(row) > 0 for row in rows])
+        wanted = np.array([of(row) if len(row) else np.zeros(1, dtype)[0] for row in rows])
+        assert np.array_equal(found.values, wanted.astype(found.values.dtype)), how
+        half_open = index.aggregate(starts, ends, how, inclusive="left")
+        assert np.array_equal(half_open.found, [len(row) > (start <= end < 3000) for row, start, end in zip(rows, starts, ends)])
+    missing = index.aggregate([None, 5], [7, 5], "max")
+    assert missing.found.tolist() == [False, True] and missing.values[1] == by_key[5]
+    with pytest.raises(ValueError, match="'sum', 'min', 'max', 'first' or 'last'"):
+        index.aggregate(starts, ends, "mean")  # type: ignore[arg-type]
+
+
+def test_sums_that_overflow_are_errors(device: str) -> None:
+    index = lanetree.Index(np.arange(3), np.array([2**63, 2**63, 1], "u8"), device=device)
+    with pytest.raises(lanetree.errors.SumOverflow, match="range 1 has more than 64 bits"):
+        index.aggregate([1, 0], [2, 1], "sum")
+    assert index.aggregate([0], [2], "max").values.tolist() == [2**63]
+    times = lanetree.Index(np.arange(2), np.array([1, 2], "M8[s]"), device=device)
+    assert times.aggregate([0], [1], "last").values.tolist() == np.array([2], "M8[s]").tolist()
+    with pytest.raises(TypeError, match="points in time have no sum"):
+        times.aggregate([0], [1], "sum")
+
+
 def test_scans(device: str) -> None:
     for key in ("uint64", "float32"):
         keys = np.arange(10, dtype=key) * 10

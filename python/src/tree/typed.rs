@@ -1,8 +1,9 @@
 //! LaneTree behind one interface, whatever its keys and values are. Keys are instantiated by their words and signs; floats are ordered
 //! words, made here; values are words of 32 or 64 bits, or nothing in sets.
 
+use super::aggregate::Numbers;
 use super::{AnyTree, Between};
-use crate::arguments::{Asked, By, Found, Kinds, Report, Results, Sizes};
+use crate::arguments::{Asked, By, Folding, Found, Kinds, Report, Results, Sizes};
 use crate::buffers::alloc;
 use crate::errors::{raise, raise_runtime, value_error};
 use crate::host::numpy;
@@ -31,7 +32,7 @@ pub(crate) struct Typed<K: AnyKey, V: Value> {
 }
 
 impl<K: PyKey, V: PyValue> Typed<K, V> {
-    fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, LaneTree<K, V>> {
+    pub(super) fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a, LaneTree<K, V>> {
         OnStream::new(&self.tree, stream)
     }
 
@@ -55,7 +56,7 @@ impl<K: PyKey, V: PyValue> Typed<K, V> {
     }
 }
 
-impl<K: PyKey, V: PyValue> AnyTree for Typed<K, V>
+impl<K: PyKey, V: Numbers> AnyTree for Typed<K, V>
 where
     LaneTree<K, V>: Scans<Key = K, Value = V>,
 {
@@ -302,6 +303,10 @@ where
             self.keys.ranges_on(queries.len(), |out| on().k_nearest(queries, k, &how, &mut scratch, out))
         })?;
         self.keys.found_on(stream, found)
+    }
+
+    fn aggregate(&self, bounds: [In<'_>; 2], closed: Closed, how: Folding, stream: &Stream) -> PyResult<Found> {
+        V::aggregate(self, bounds, closed, how, stream)
     }
 
     fn range_last(&self, bounds: [In<'_>; 2], closed: Closed, k: u64, stream: &Stream) -> PyResult<Found> {
