@@ -11,7 +11,8 @@ use core::cell::Cell;
 use lanetree::cuart::{ChangeScratch, LongKeys, UpdateEngine};
 use lanetree::runtime::Failure;
 use lanetree::{
-    Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Op, Pool, Result, Stream, UpdateReport, apply_to_map,
+    Buffer, ByteKeysBuf, Cuart, Device, DeviceKeys, Error, Mirrored, Op, Pool, Result, Stream, UpdateReport,
+    apply_to_map,
 };
 use lost::assert_lost;
 use models::{
@@ -354,4 +355,35 @@ fn batches_that_a_pool_has_no_room_for_leave_the_tree_as_it_was() {
         assert_answers(&tree, &model);
     }
     assert!(refused > 5 && refused < 60, "{refused} batches");
+}
+
+#[test]
+fn a_mirrored_pair_that_fails_on_the_device_has_no_tree_there_until_it_is_sent_again() {
+    let mut all = batches().map(|(_, ops)| ops).to_vec();
+    // Sent whole.
+    all.push((0..5000_u32).map(|i| Op::Insert(i.to_be_bytes().to_vec(), i)).collect());
+    for ops in all {
+        let failed = Failure::at_every_point(
+            |device| {
+                let mut after = model(true);
+                let tree = build(&Device::host(), &after);
+                apply_to_map(&mut after, &ops);
+                (Mirrored::new(tree, device).unwrap(), after)
+            },
+            |(pair, _)| pair.apply(&ops).map(drop),
+            |(pair, after), error| {
+                assert!(matches!(error, Error::Runtime(_)), "{error}");
+                assert!(!pair.is_in_sync(), "{error}");
+                assert_answers(pair.host_index(), after);
+                pair.synchronize().unwrap();
+                assert_answers(pair.device_index(), after);
+                // It is a whole tree, also for changes.
+                let ops = [Op::Insert(key(1000), 1), Op::Remove(key(1)), Op::Insert(long(90), 7)];
+                pair.apply(&ops).unwrap();
+                apply_to_map(after, &ops);
+                assert_answers(pair.device_index(), after);
+            },
+        );
+        assert!(failed.len() > 2, "{} failures", failed.len());
+    }
 }

@@ -46,10 +46,13 @@ fn a_lost_tree_that_had_leaves_in_main_memory_before_answers_no_call() {
 #[test]
 fn a_lost_pair_of_trees_answers_no_call() {
     let device = Device::emulated();
-    let mut pair = Hybrid::build(&device, &packed(&["a", "b", &"long".repeat(20)]), &[1_u32, 2, 3]).unwrap();
+    let long = "long".repeat(20);
+    let mut pair = Hybrid::build(&device, &packed(&["a", "b", &long]), &[1_u32, 2, 3]).unwrap();
     device.inject(Some(Failure::Kernel(0)));
-    assert!(is_lost(pair.remove_many(&packed(&["a"]))));
+    assert!(is_lost(pair.remove_many(&packed(&["a", &long]))));
     device.inject(None);
+    // Nor has the host its half of the batch.
+    assert_eq!(pair.host_tree().get_many(&packed(&[&long])).unwrap(), [Some(3)]);
     assert_hybrid_lost(&mut pair);
 }
 

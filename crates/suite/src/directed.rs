@@ -18,6 +18,7 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
     let around = || Keys(vec![run(8, 1, 66), one(K::SMALLEST), one(K::LARGEST)]);
     // With gaps of one to a few keys, and far apart.
     let near_and_far = || Keys(vec![run(5, 1, 8), run(14, 3, 12), run(60, 2, 9), run(12 << 12, 1, 8), one(K::LARGEST)]);
+    let between = || Keys(vec![run(4, 2, 33), one(K::SMALLEST), one(K::LARGEST)]);
     let again = || Keys(vec![run(20, 1, 20), run(20, 1, 20), run(25, 0, 9)]);
     vec![
         (
@@ -179,9 +180,14 @@ pub fn cases<K: Numbered>() -> Vec<(&'static str, Case)> {
                 ],
             ),
         ),
-        ("as-of look-ups", steps(near_and_far(), [neighbors(&around())])),
-        ("joins", steps(near_and_far(), [joins(&around()), joins(&Keys(vec![one(20)]))])),
-        ("joins with nothing", steps(none(), [joins(&around()), joins(&none()), neighbors(&none())])),
+        ("as-of look-ups", steps(near_and_far(), [neighbors(&between())])),
+        ("joins", steps(near_and_far(), [joins(&between())])),
+        (
+            // Neighbours that are looked for one after another do not, nor do the ends of these ranges.
+            "queries that ascend",
+            steps(Keys(vec![run(1, 1, 2), one(K::LARGEST)]), [ascending(&Keys(vec![one(1), one(K::LARGEST)]))]),
+        ),
+        ("joins with nothing", steps(none(), [joins(&between()), joins(&none()), neighbors(&none())])),
         (
             "elsewhere",
             steps(
@@ -230,22 +236,24 @@ fn asks(keys: &Keys) -> Vec<Step> {
 
 /// As-of look-ups in every way, and the pairs nearest to keys.
 fn neighbors(keys: &Keys) -> Vec<Step> {
-    let directions = [Direction::Backward, Direction::Forward, Direction::Nearest];
-    let mut steps = Vec::new();
-    for (number, direction) in (0..).zip(directions) {
-        for is_strict in [false, true] {
+    // On one side there are no ties.
+    let all_ties = [Ties::Both, Ties::Backward, Ties::Forward];
+    let ways = [(Direction::Backward, 1, 1), (Direction::Forward, 0, 1), (Direction::Nearest, 2, 3)];
+    let mut asks = Vec::new();
+    for (direction, few, ties) in ways {
+        for (is_strict, &ties) in
+            [false, true].into_iter().flat_map(|is_strict| all_ties[..ties].iter().map(move |ties| (is_strict, ties)))
+        {
             for tolerance in [None, Some(0), Some(3), Some(40), Some(u64::MAX)] {
-                for ties in [Ties::Backward, Ties::Forward, Ties::Both] {
-                    let near = Near { direction, is_strict, tolerance, ties };
-                    steps.extend(both_forms(|form| Step::Ask(Ask::AsOf(keys.clone(), near), form)));
-                    for k in [number, 4] {
-                        steps.extend(both_forms(|form| Step::Ask(Ask::Nearest(keys.clone(), k, near), form)));
-                    }
-                }
+                let near = Near { direction, is_strict, tolerance, ties };
+                asks.push(Ask::AsOf(keys.clone(), near));
+                asks.extend([few, 4].map(|k| Ask::Nearest(keys.clone(), k, near)));
             }
+            // All of them take as many rounds.
+            asks.push(Ask::Nearest(keys.clone(), 255, Near { ties, ..Near::new(direction) }));
         }
     }
-    steps
+    asks.into_iter().flat_map(|ask| both_forms(|form| Step::Ask(ask.clone(), form))).collect()
 }
 
 /// Joins of every kind, with null probes and without.
@@ -260,15 +268,25 @@ fn joins(keys: &Keys) -> Vec<Step> {
             let of = Joining { kind, nulls, first_bit };
             asks.extend([Ask::Join(keys.clone(), of), Ask::AsOfJoin(keys.clone(), both, of)]);
             asks.push(Ask::AsOfJoin(keys.clone(), Near { tolerance: Some(5), ..both }, of));
-            asks.extend([0, 1, 7, 255].map(|distance| Ask::BandJoin(keys.clone(), distance, of)));
+            let distances = if nulls == 5 { &[0, 1, 7, 254, 255][..] } else { &[7] };
+            asks.extend(distances.iter().map(|&distance| Ask::BandJoin(keys.clone(), distance, of)));
             for open in [(false, false), (false, true), (true, false), (true, true)] {
                 let open = Open { low: open.0, high: open.1 };
                 asks.push(Ask::RangeJoin(keys.clone(), turned.clone(), open, of));
             }
         }
     }
-    asks.extend([0, 1, 5, 40].map(|k| Ask::Last(keys.clone(), turned.clone(), k)));
+    asks.extend([0, 1, 5, 40, 255].map(|k| Ask::Last(keys.clone(), turned.clone(), k)));
     asks.into_iter().flat_map(|ask| both_forms(|form| Step::Ask(ask.clone(), form))).collect()
+}
+
+/// Twice each: an index may take every other batch for a sorted one.
+fn ascending(keys: &Keys) -> Vec<Step> {
+    let near = Near { is_strict: true, ..Near::new(Direction::Nearest) };
+    let ends = || Keys(vec![one(9), one(2)]);
+    let last = |k| Ask::Last(keys.clone(), ends(), k);
+    let asks = [Ask::Nearest(keys.clone(), 3, near), last(1), last(4)];
+    asks.iter().flat_map(|ask| [0, 1].map(|_| Step::Ask(ask.clone(), Form::Device))).collect()
 }
 
 /// Every pair of bounds with several limits.

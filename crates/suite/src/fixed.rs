@@ -56,6 +56,12 @@ fn on_host<I: FixedIndex>(index: &I, question: &Question<I::Key>) -> Result<Opti
     Ok(Some(match question {
         // Now and then from pinned memory.
         Question::Get(keys) if keys.len() % 3 == 1 => Answer::Values(get_pinned(index, keys)?),
+        // Or with a value for those that are absent.
+        Question::Get(keys) if keys.len() % 3 == 2 => {
+            let mut out = vec![miss(); keys.len()];
+            HostForm::get_many_or(index, keys, miss(), &mut out)?;
+            Answer::Values(out.into_iter().map(|value| (value != miss()).then_some(wide(value))).collect())
+        }
         Question::AsOf(keys, near) => as_of(index, keys, near)?,
         Question::Nearest(keys, k, near) => rows(&HostForm::k_nearest_many(index, keys, *k, &near.as_of())?),
         Question::Last(spans, k) => {

@@ -31,6 +31,7 @@ macro_rules! for_each_index {
             harmonia_wide = $crate::indexes::harmonia::<u64, u64>("harmonia_wide"), 120;
             harmonia_narrow_keys = $crate::indexes::harmonia::<i32, u64>("harmonia_narrow_keys"), 60;
             harmonia_signed = $crate::indexes::harmonia::<i64, u32>("harmonia_signed"), 120;
+            harmonia_groups = $crate::indexes::harmonia::<$crate::lanetree::Composite<u32, i32>, u32>("harmonia_groups"), 30;
             cuart = $crate::indexes::cuart::<u64>("cuart"), 200;
             cuart_narrow = $crate::indexes::cuart::<u32>("cuart_narrow"), 120;
             hybrid = $crate::indexes::hybrid::<u64>("hybrid"), 120;
@@ -38,6 +39,7 @@ macro_rules! for_each_index {
             cubpt_wide = $crate::indexes::cubpt::<u64, u64>("cubpt_wide"), 100;
             cubpt_signed = $crate::indexes::cubpt::<i64, u32>("cubpt_signed"), 60;
             cubpt_float = $crate::indexes::cubpt::<$crate::lanetree::F32, u64>("cubpt_float"), 60;
+            cubpt_groups = $crate::indexes::cubpt::<$crate::lanetree::Composite<u32, i32>, u32>("cubpt_groups"), 30;
             hbtree = $crate::indexes::plain("hbtree", $crate::indexes::hbtrees::<u32, u32>()), 120;
             hbtree_wide = $crate::indexes::plain("hbtree_wide", $crate::indexes::hbtrees::<u64, u64>()), 100;
             hbtree_harmonia = $crate::indexes::plain("hbtree_harmonia", $crate::indexes::hbtrees_over_harmonia::<u64, u64>()), 150;
@@ -50,6 +52,7 @@ macro_rules! for_each_index {
             lanetree_signed = $crate::indexes::lane_tree::<i64, u32>("lanetree_signed"), 60;
             lanetree_float = $crate::indexes::lane_tree::<$crate::lanetree::F32, u64>("lanetree_float"), 60;
             lanetree_u128 = $crate::indexes::lane_tree::<u128, u64>("lanetree_u128"), 30;
+            lanetree_i128 = $crate::indexes::lane_tree::<i128, u64>("lanetree_i128"), 30;
             lanetree_groups = $crate::indexes::lane_tree::<$crate::lanetree::Composite<u32, i32>, u32>("lanetree_groups"), 60;
             lanetree_wide_groups = $crate::indexes::lane_tree::<$crate::lanetree::Composite<i32, i64>, u32>("lanetree_wide_groups"), 30;
             lanetree_bytes16 = $crate::indexes::lane_tree::<$crate::lanetree::Bytes16, u32>("lanetree_bytes16"), 30;
@@ -58,7 +61,8 @@ macro_rules! for_each_index {
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
             sorted_groups = $crate::indexes::fixed("sorted_groups", [$crate::lanetree::SortedArray::<$crate::lanetree::Composite<u32, i32>, u32>::builder()]), 60;
             sorted_float = $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 60;
-            sharded = $crate::ordered::<$crate::families::ShardedHooks, _>("sharded", $crate::families::sharded_builders($crate::lanetree::LaneTree::<u64, u64>::builder())), 20;
+            sharded = $crate::ordered::<$crate::families::ShardedHooks<_, _>, _>("sharded", $crate::families::sharded_builders($crate::lanetree::LaneTree::<u64, u64>::builder())), 20;
+            sharded_groups = $crate::ordered::<$crate::families::ShardedHooks<_, _>, _>("sharded_groups", $crate::families::sharded_builders($crate::lanetree::LaneTree::<$crate::lanetree::Composite<u32, i32>, u64>::builder())), 10;
             replicated = $crate::ordered::<$crate::families::ReplicatedHooks, _>("replicated", $crate::families::replicated_builders($crate::lanetree::SortedArray::<u64, u64>::builder())), 30;
         }
     };

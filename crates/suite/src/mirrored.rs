@@ -4,7 +4,7 @@ use crate::host::{self, DomainOf, KeysOf};
 use crate::operations::{narrow, value_of};
 use crate::ordered::{ask, ordered};
 use crate::{Answer, Change, Counts, Family, Form, Hooks, Numbered, Ordered, OrderedSubject, Pairs, Question, Subject};
-use lanetree::{Device, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result, Stream};
+use lanetree::{Device, DeviceKind, Domain, Error, IndexBuilder, KeyOf, Mirror, Mirrored, Op, Result, Stream};
 use std::sync::Arc;
 
 /// Pairs of an index of these builders and its copy.
@@ -35,9 +35,9 @@ where
     }
 
     fn build(&self, device: &Device, options: u8, pairs: &[(KeyOf<B::Index>, u64)]) -> Result<Self::Subject> {
-        let pair = Mirrored::new(self.0.index(&Device::host(), options, pairs)?, device)?;
-        let hooks = H::start(pair.device_index(), options / self.ways())?;
-        Ok(MirroredSubject::Pair(Pair { pair, hooks, stream: device.stream()?, in_order: true, kept: None }))
+        let index = self.0.index(&Device::host(), options, pairs)?;
+        let in_order = true;
+        Ok(MirroredSubject::Pair(Pair { in_order, ..Pair::new(index, device, options / self.ways())? }))
     }
 }
 
@@ -68,6 +68,12 @@ pub struct Pair<I: Mirror, H> {
 }
 
 impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Pair<I, H> {
+    fn new(index: I, device: &Device, options: u8) -> Result<Self> {
+        let pair = Mirrored::new(index, device)?;
+        let hooks = H::start(pair.device_index(), options)?;
+        Ok(Self { pair, hooks, stream: device.stream()?, in_order: false, kept: None })
+    }
+
     fn apply(&mut self, change: Change, ops: &[Op<KeyOf<I>, u64>]) -> Result<Counts> {
         let ops: Vec<Op<KeyOf<I>, I::Value>> = ops.iter().map(narrow).collect();
         let keys: KeysOf<I> = ops.iter().map(|op| op.key().clone()).collect();
@@ -143,7 +149,8 @@ impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Mirrored
         }
     }
 
-    /// At first somebody keeps the copy as it is; the next time the pair is taken apart, and the copy goes on.
+    /// At first somebody keeps the copy as it is; the next time the pair is taken apart, and the copy goes on. Then it comes to
+    /// the host, and gets a copy itself.
     fn relocate(self) -> Result<Self> {
         Ok(match self {
             Self::Pair(pair) if pair.kept.is_none() => {
@@ -156,7 +163,14 @@ impl<I: Mirror<Domain: Domain<Key: Numbered>>, H: Hooks<I>> Subject for Mirrored
                 let (_, copy) = pair.into_indexes();
                 Self::Alone(OrderedSubject::of(Arc::into_inner(copy).expect("nobody else has it"), 0)?)
             }
-            Self::Alone(subject) => Self::Alone(subject.relocate()?),
+            Self::Alone(subject) => {
+                let device = subject.device().clone();
+                let subject = subject.relocate()?;
+                match subject.device().kind() {
+                    DeviceKind::Host => Self::Pair(Pair::new(subject.into_index(), &device, 0)?),
+                    _ => Self::Alone(subject),
+                }
+            }
         })
     }
 

@@ -85,7 +85,8 @@ impl<K: Numbered> Model<K> {
                 Answer::Neighbors(keys.iter().map(|key| self.nearest(key, 1, near).pop()).collect())
             }
             Question::Nearest(keys, k, near) => {
-                Answer::Rows(keys.iter().map(|key| self.nearest(key, *k as usize, near)).collect())
+                let k = (*k).min(self.0.len() as u64) as usize;
+                Answer::Rows(keys.iter().map(|key| self.nearest(key, k, near)).collect())
             }
             Question::Join(keys, of) => {
                 let row = |key| self.get(key).map(|_| self.rank(key, false));

@@ -1,6 +1,8 @@
 //! Operations as calls take them.
 
-use lanetree::{Op, Word};
+use crate::Change;
+use crate::lent::Lender;
+use lanetree::{AnyKey, Batch, Buffer, Device, Op, OpKind, Result, Word};
 
 /// The same operation with a value of its width.
 pub(crate) fn narrow<K: Clone, V: Word>(op: &Op<K, u64>) -> Op<K, V> {
@@ -16,5 +18,31 @@ pub(crate) fn value_of<K, V: Word>(op: &Op<K, V>) -> V {
     match op {
         Op::Insert(_, value) | Op::Update(_, value) => *value,
         Op::Remove(_) => V::MIN,
+    }
+}
+
+/// A batch in buffers.
+pub(crate) struct Columns<K, V> {
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    /// None of inserts.
+    kinds: Option<Buffer<OpKind>>,
+    _lender: Lender,
+}
+
+impl<K: AnyKey, V: Word> Columns<K, V> {
+    pub(crate) fn upload(device: &Device, change: Change, ops: &[Op<K, V>]) -> Result<Self> {
+        let lender = Lender::new(device);
+        let kinds: Vec<OpKind> = ops.iter().map(Op::kind).collect();
+        Ok(Self {
+            keys: lender.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?,
+            values: lender.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?,
+            kinds: if change == Change::Insert { None } else { Some(lender.upload(&kinds)?) },
+            _lender: lender,
+        })
+    }
+
+    pub(crate) fn batch(&self) -> Batch<'_, K, &Buffer<V>> {
+        Batch { keys: &self.keys, values: &self.values, kinds: self.kinds.as_ref() }
     }
 }

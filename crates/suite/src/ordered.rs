@@ -93,6 +93,10 @@ impl<I: OrderedIndex<Domain: Domain<Key: Numbered>>, H: Hooks<I>> OrderedSubject
         &self.index
     }
 
+    pub(crate) fn into_index(self) -> I {
+        self.index
+    }
+
     /// Goes on with an index that was built elsewhere; any number chooses options.
     ///
     /// # Errors

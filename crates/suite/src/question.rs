@@ -60,14 +60,18 @@ impl<K: Numbered> Question<K> {
             Ask::Rank(keys, side) => Self::Rank(of(keys), *side),
             Ask::Neighbor(keys, side) => Self::Neighbor(of(keys), *side),
             Ask::AsOf(keys, near) => Self::AsOf(of(keys), *near),
-            Ask::Nearest(keys, k, near) => Self::Nearest(of(keys), u64::from(k % 8), *near),
+            Ask::Nearest(keys, k, near) => Self::Nearest(of(keys), most(*k, 8), *near),
             Ask::Join(keys, of_join) => Self::Join(of(keys), *of_join),
             Ask::AsOfJoin(keys, near, of_join) => Self::AsOfJoin(of(keys), *near, *of_join),
             Ask::RangeJoin(lows, highs, open, of_join) => Self::RangeJoin(both(lows, highs), *open, *of_join),
-            Ask::BandJoin(keys, distance, of_join) => Self::BandJoin(of(keys), u64::from(*distance), *of_join),
+            Ask::BandJoin(keys, distance, of_join) => {
+                let distances = [1 << 33, u64::MAX];
+                let far = usize::from(*distance).checked_sub(254).map(|far| distances[far]);
+                Self::BandJoin(of(keys), far.unwrap_or((*distance).into()), *of_join)
+            }
             Ask::Range(spans, starts, ends) => Self::Range(ranges(spans, both(starts, ends))),
             Ask::Count(spans, starts, ends) => Self::Count(ranges(spans, both(starts, ends))),
-            Ask::Last(starts, ends, k) => Self::Last(both(starts, ends), u64::from(k % 50)),
+            Ask::Last(starts, ends, k) => Self::Last(both(starts, ends), most(*k, 50)),
             Ask::Aggregate(starts, ends, folding) => Self::Aggregate(both(starts, ends), *folding),
             Ask::Scan(keys, limit) => Self::Scan(of(keys), u32::from(*limit)),
             Ask::Prefix(keys, len) => {
@@ -89,6 +93,9 @@ impl<K: Numbered> Question<K> {
         let open = |low, high| Open { low, high };
         let mut all = vec![
             Self::Get(keys()),
+            // Of other lengths: some indexes have several calls, which take turns.
+            Self::Get(keys().into_iter().skip(1).collect()),
+            Self::Get(keys().into_iter().skip(2).collect()),
             Self::AsOf(keys(), Near { is_strict: true, ..near(Direction::Backward) }),
             Self::AsOf(keys(), within),
             Self::AsOf(keys(), nearest),
@@ -154,6 +161,11 @@ impl<K: Numbered> Question<K> {
             Self::Combine(..) => "combine",
         }
     }
+}
+
+/// A number of pairs: below `limit`, or all.
+fn most(number: u8, limit: u8) -> u64 {
+    if number == u8::MAX { u64::MAX } else { (number % limit).into() }
 }
 
 /// The key of a bound.

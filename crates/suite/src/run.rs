@@ -173,6 +173,10 @@ impl<S: Subject> Run<S> {
                 self.upkeep(Upkeep::Iterate)?;
                 self.finds_all(form)
             }
+            // Memory is reserved before the first write.
+            Err(error) if has_failed && is_lost(&error) && matches!(failure, Some(Failure::Allocation(_))) => {
+                Err(format!("lost for a lack of memory: {error}"))
+            }
             Err(error) if has_failed => self.after_failure(&error, after),
             Err(error) if self.index().may_refuse(&error) => {
                 self.tally.refused += 1;

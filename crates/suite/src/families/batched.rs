@@ -2,15 +2,15 @@
 
 use crate::lent::Lender;
 use crate::memory::{self, Memory, hits};
-use crate::operations::value_of;
+use crate::operations::Columns;
 use crate::{Answer, Change, Counts, Form, Hooks, Numbered, Question, fixed};
 use core::fmt::Debug;
 use lanetree::harmonia::{
     ChildRegion, FANOUTS, GetBySorting, GroupWidth, LookUpTuning, NodeReading, PsaScratch, QuerySort,
 };
 use lanetree::{
-    AnyKey, Batch, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, Op, OpKind, Result,
-    Stream, UpdateReport, Word, cubpt, harmonia, lane_tree,
+    AnyKey, Batch, Buffer, Cubpt, Device, DeviceKind, Error, Harmonia, IndexBuilder, Key, LaneTree, Op, Result, Stream,
+    UpdateReport, Word, cubpt, harmonia, lane_tree,
 };
 use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::FixedIndex;
@@ -277,11 +277,12 @@ by_way! {
     LaneTreeBuilder: lane_tree, LaneTree, AnyKey;
 }
 
-/// Every fanout with several fills, and each of the ways in turn.
+/// Every fanout with several fills, the last one of as few pairs in a leaf as there can be, and each of the ways in turn.
 pub fn harmonia_builders<K: Key, V: Word>() -> Vec<HarmoniaBuilder<K, V>> {
     let mut builders = Vec::new();
-    for (i, fill) in [1.0, 0.75, 0.5].into_iter().enumerate() {
-        let of_fill = FANOUTS.map(|fanout| Harmonia::builder().fanout(fanout).fill(fill));
+    for (i, fills) in [[1.0; 2], [0.75; 2], [0.5, 0.001]].into_iter().enumerate() {
+        let fill = |fanout| fills[usize::from(fanout > FANOUTS[0])];
+        let of_fill = FANOUTS.map(|fanout| Harmonia::builder().fanout(fanout).fill(fill(fanout)));
         let mut of_fill = HarmoniaBuilder::all(of_fill.into_iter().cycle().skip(i).take(FANOUTS.len()));
         builders.append(&mut of_fill);
     }
@@ -299,11 +300,6 @@ pub fn cubpt_builders<K: Key, V: Word>() -> Vec<CubptBuilder<K, V>> {
 pub fn lane_tree_builders<K: AnyKey, V: Word>() -> Vec<LaneTreeBuilder<K, V>> {
     let of = |(table_nodes, fill)| LaneTree::builder().table_nodes(table_nodes).fill(fill);
     LaneTreeBuilder::all([(1, 0.3), (16384, 1.0), (3, 0.7)].map(of))
-}
-
-/// The operations' kinds, as the device form takes them.
-fn upload_kinds<K, V>(lender: &Lender, ops: &[Op<K, V>]) -> Result<Buffer<OpKind>> {
-    lender.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())
 }
 
 /// Changes in device form, and the scratch memory that they share.
@@ -333,15 +329,8 @@ impl<I: Batched<Key: Numbered>> Hooks<I> for BatchHooks<I> {
             if ops.len() > self.room {
                 (self.scratch, self.room) = (index.scratch(ops.len())?, ops.len());
             }
-            let lender = Lender::new(FixedIndex::device(index));
-            let keys = lender.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
-            let values = lender.upload(&ops.iter().map(value_of).collect::<Vec<_>>())?;
-            let kinds = match change {
-                Change::Insert => None,
-                _ => Some(upload_kinds(&lender, ops)?),
-            };
-            let batch = Batch { keys: &keys, values: &values, kinds: kinds.as_ref() };
-            Ok(index.apply_on(stream, batch, &mut self.scratch)?.into())
+            let columns = Columns::upload(FixedIndex::device(index), change, ops)?;
+            Ok(index.apply_on(stream, columns.batch(), &mut self.scratch)?.into())
         };
         Some(apply())
     }

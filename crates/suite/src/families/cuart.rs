@@ -1,5 +1,6 @@
 //! CuART: two ways to build it, changes in device form by each engine, prefixes.
 
+use crate::families::batched::Way;
 use crate::host::rows;
 use crate::operations::value_of;
 use crate::{Answer, Change, Counts, Form, Hooks, Question};
@@ -12,25 +13,28 @@ use lanetree::{
 #[derive(Clone, Copy, Debug)]
 pub struct CuartBuilder<V> {
     builder: Builder<V>,
-    sorted: bool,
+    way: Way,
+    refuses: bool,
 }
 
-/// Both ways to store long keys, with and without a root table, from sorted pairs and from others.
+/// All ways to treat long keys, with and without a root table, from sorted pairs and from others.
 pub fn cuart_builders<V: Word>() -> Vec<CuartBuilder<V>> {
-    let build = |table, long_keys, sorted| CuartBuilder {
-        builder: Cuart::builder().root_table(table).long_keys(long_keys),
-        sorted,
+    let build = |table, long_keys, way| {
+        let builder = Cuart::builder().root_table(table).long_keys(long_keys);
+        CuartBuilder { builder, way, refuses: long_keys == LongKeys::Refuse }
     };
     // Few with a table, which takes half a megabyte.
     vec![
-        build(RootTable::None, LongKeys::DeviceLeaves, false),
-        build(RootTable::None, LongKeys::HostLeaves, false),
-        build(RootTable::TwoBytes, LongKeys::DeviceLeaves, false),
-        build(RootTable::TwoBytes, LongKeys::HostLeaves, true),
-        build(RootTable::None, LongKeys::DeviceLeaves, true),
-        build(RootTable::None, LongKeys::HostLeaves, true),
-        build(RootTable::Auto, LongKeys::DeviceLeaves, false),
-        build(RootTable::Auto, LongKeys::HostLeaves, false),
+        build(RootTable::None, LongKeys::DeviceLeaves, Way::Unsorted),
+        build(RootTable::None, LongKeys::HostLeaves, Way::Unsorted),
+        build(RootTable::TwoBytes, LongKeys::HostLeaves, Way::Unsorted),
+        build(RootTable::TwoBytes, LongKeys::DeviceLeaves, Way::Unsorted),
+        build(RootTable::TwoBytes, LongKeys::HostLeaves, Way::Sorted),
+        build(RootTable::None, LongKeys::DeviceLeaves, Way::Sorted),
+        build(RootTable::None, LongKeys::HostLeaves, Way::Sorted),
+        build(RootTable::Auto, LongKeys::DeviceLeaves, Way::Unsorted),
+        build(RootTable::Auto, LongKeys::HostLeaves, Way::Unsorted),
+        build(RootTable::None, LongKeys::Refuse, Way::Unsorted),
     ]
 }
 
@@ -38,14 +42,20 @@ impl<V: Word> IndexBuilder for CuartBuilder<V> {
     type Index = Cuart<V>;
 
     fn build(&self, device: &Device, keys: ByteKeys<'_>, values: &[V]) -> Result<Cuart<V>> {
-        if !self.sorted || keys.len() != values.len() {
-            return self.builder.build(device, keys, values);
+        // A tree that would refuse some takes them: what it is to refuse comes later.
+        let is_long = keys.iter().any(|key| key.len() > 32);
+        let builder =
+            if is_long && self.refuses { self.builder.long_keys(LongKeys::DeviceLeaves) } else { self.builder };
+        match self.way {
+            Way::Sorted if keys.len() == values.len() => {
+                // Stable: of equal keys, the last one stays the last.
+                let mut sorted: Vec<(&[u8], V)> = keys.iter().zip(values.iter().copied()).collect();
+                sorted.sort_by_key(|pair| pair.0);
+                let keys: ByteKeysBuf = sorted.iter().map(|pair| pair.0).collect();
+                builder.build_sorted(device, &keys, &sorted.iter().map(|pair| pair.1).collect::<Vec<_>>())
+            }
+            _ => builder.build(device, keys, values),
         }
-        // Stable: of equal keys, the last one stays the last.
-        let mut sorted: Vec<(&[u8], V)> = keys.iter().zip(values.iter().copied()).collect();
-        sorted.sort_by_key(|pair| pair.0);
-        let keys: ByteKeysBuf = sorted.iter().map(|pair| pair.0).collect();
-        self.builder.build_sorted(device, &keys, &sorted.iter().map(|pair| pair.1).collect::<Vec<_>>())
     }
 }
 
@@ -96,7 +106,7 @@ impl<V: Word> Hooks<Cuart<V>> for CuartHooks {
     }
 
     fn takes_buffers(&self, index: &Cuart<V>) -> bool {
-        index.device().kind() != DeviceKind::Host && index.stats().host_leaves == 0
+        index.device().kind() != DeviceKind::Host && !has_host_leaves(index)
     }
 
     fn apply(
@@ -126,6 +136,9 @@ impl<V: Word> Hooks<Cuart<V>> for CuartHooks {
 
     fn check_structure(&self, index: &Cuart<V>) {
         index.check_structure();
+        let stats = index.stats();
+        let leaves = stats.leaves.iter().sum::<u64>() + stats.device_leaves + stats.host_leaves;
+        assert_eq!(leaves, index.len(), "the leaves that {stats:?} counts");
     }
 
     /// From the host to a device, and back.
@@ -137,7 +150,17 @@ impl<V: Word> Hooks<Cuart<V>> for CuartHooks {
     }
 
     fn may_refuse(&self, index: &Cuart<V>, error: &Error) -> bool {
-        let in_main_memory = index.stats().host_leaves > 0 && index.device().kind() != DeviceKind::Host;
-        matches!(error, Error::LeavesInMainMemory { .. }) && in_main_memory
+        let in_main_memory = has_host_leaves(index) && index.device().kind() != DeviceKind::Host;
+        match error {
+            Error::LeavesInMainMemory { .. } => in_main_memory,
+            Error::KeyTooLong { max, .. } => *max == 32,
+            _ => false,
+        }
     }
+}
+
+/// Whether a tree has, or had, leaves in main memory.
+fn has_host_leaves<V: Word>(index: &Cuart<V>) -> bool {
+    let stats = index.stats();
+    stats.host_leaves > 0 || stats.host_bytes > 0
 }

@@ -1,10 +1,12 @@
 //! Indexes over several devices.
 
 use crate::memory::{Memory, in_buffers, miss, wide};
-use crate::{Answer, Combination, Form, Hooks, Numbered, Question, Side, fixed};
+use crate::operations::Columns;
+use crate::{Answer, Change, Combination, Counts, Form, Hooks, Numbered, Question, Side, fixed};
+use core::cell::Cell;
 use lanetree::{
-    AnyKey, Buffer, Device, DeviceKind, DeviceRanges, IndexBuilder, JoinKind, LaneTree, OnDevices, OrderedIndex,
-    Replicated, Result, Sharded, Stream, Word,
+    AnyKey, Buffer, Device, DeviceKind, DeviceRanges, IndexBuilder, JoinKind, LaneTree, OnDevices, Op, OrderedIndex,
+    Replicated, Result, Sharded, ShardedUpdateScratch, Stream, Word,
 };
 use lanetree_frame::fixed::FixedIndex;
 
@@ -66,13 +68,30 @@ impl<K: AnyKey, B: IndexBuilder<Index: OrderedIndex<Domain = K>>> IndexBuilder f
     }
 }
 
-/// The hooks of LaneTrees in shards.
-#[derive(Clone, Copy, Debug)]
-pub struct ShardedHooks;
+/// The hooks of LaneTrees in shards: scratch memory, and whether the next batch is called sorted, which most are not.
+#[derive(Debug)]
+pub struct ShardedHooks<K: AnyKey, V> {
+    scratch: ShardedUpdateScratch<K, V>,
+    is_sorted: Cell<bool>,
+}
 
-impl<K: AnyKey + Numbered, V: Word> Hooks<Sharded<LaneTree<K, V>>> for ShardedHooks {
+impl<K: AnyKey + Numbered, V: Word> Hooks<Sharded<LaneTree<K, V>>> for ShardedHooks<K, V> {
     fn start(_: &Sharded<LaneTree<K, V>>, _: u8) -> Result<Self> {
-        Ok(Self)
+        Ok(Self { scratch: ShardedUpdateScratch::default(), is_sorted: Cell::new(false) })
+    }
+
+    fn apply(
+        &mut self,
+        index: &mut Sharded<LaneTree<K, V>>,
+        stream: &Stream,
+        change: Change,
+        ops: &[Op<K, V>],
+    ) -> Option<Result<Counts>> {
+        let apply = || {
+            let columns = Columns::upload(stream.device(), change, ops)?;
+            Ok(index.apply_on(stream, columns.batch(), &mut self.scratch)?.into())
+        };
+        (stream.device().kind() != DeviceKind::Host).then(apply)
     }
 
     fn ask(
@@ -82,7 +101,9 @@ impl<K: AnyKey + Numbered, V: Word> Hooks<Sharded<LaneTree<K, V>>> for ShardedHo
         question: &Question<K>,
         form: Form,
     ) -> Option<Result<Answer<K>>> {
-        let in_buffers = if form == Form::Device { on_devices(index, stream, question).transpose() } else { None };
+        let is_sorted = self.is_sorted.replace(!self.is_sorted.get());
+        let on = || if is_sorted { index.on(stream).sorted() } else { index.on(stream) };
+        let in_buffers = if form == Form::Device { on_devices(index, on, stream, question).transpose() } else { None };
         in_buffers.or_else(|| match question {
             Question::AsOf(keys, near) => {
                 let pair = |(key, value): (K, V)| (key, wide(value));
@@ -95,15 +116,13 @@ impl<K: AnyKey + Numbered, V: Word> Hooks<Sharded<LaneTree<K, V>>> for ShardedHo
     }
 }
 
-/// In device form. Batches of an even length are called sorted, which most are not.
-fn on_devices<K: AnyKey, V: Word>(
+/// In device form.
+fn on_devices<'a, K: AnyKey, V: Word>(
     index: &Sharded<LaneTree<K, V>>,
+    on: impl Fn() -> OnDevices<'a, LaneTree<K, V>>,
     stream: &Stream,
     question: &Question<K>,
 ) -> Result<Option<Answer<K>>> {
-    let is_sorted = !matches!(question, Question::Join(probes, _) if probes.len() % 2 == 1);
-    let on =
-        || -> OnDevices<'_, LaneTree<K, V>> { if is_sorted { index.on(stream).sorted() } else { index.on(stream) } };
     if let Question::Scan(starts, limit) = question {
         let memory = Memory::new(stream);
         let queries = memory.lender.upload(starts)?;
@@ -111,9 +130,9 @@ fn on_devices<K: AnyKey, V: Word>(
             |keys: &mut _, values: &mut Buffer<V>, counts: &mut _| on().scan(&queries, *limit, keys, values, counts);
         return memory.scan(starts.len(), *limit, scan).map(Some);
     }
-    let ranges = |starts, ends, limits| {
-        move |out: &mut DeviceRanges<K, V>| index.on(stream).limits(limits).range(starts, ends, out)
-    };
+    let on = &on;
+    let ranges =
+        |starts, ends, limits| move |out: &mut DeviceRanges<K, V>| on().limits(limits).range(starts, ends, out);
     in_buffers!(question, stream, on, ranges, |keys: &[K]| index.get_many(keys))
 }
 

@@ -4,4 +4,5 @@ mod broken;
 mod indexes;
 mod numbers;
 mod parsers;
+mod primitives;
 mod shortening;
