@@ -1,7 +1,10 @@
 //! What Lanetree's indexes have in common.
 //!
-//! An index over keys of a fixed size supplies [`FixedIndex`](fixed::FixedIndex): a search on the CPU, and a launch for
-//! each kernel. It is given every query in host form and in device form, staged through the device if need be.
+//! An index over keys of a fixed size supplies [`FixedIndex`](fixed::FixedIndex): a search on the CPU, and the launches
+//! of its queries' kernels. It is given every query in host form and in device form, staged through the device if need be.
+
+// What macros write for other crates and for this one names it.
+extern crate self as lanetree_frame;
 
 mod build_rules;
 mod domain;

@@ -111,7 +111,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
     /// without queries.
     ///
     /// # Errors
-    /// As [`OnStream::get_by_sorting`](crate::OnStream::get_by_sorting).
+    /// As [`GetBySorting::get_by_sorting`](crate::GetBySorting::get_by_sorting).
     pub fn measure_psa(&self, stream: &Stream, queries: &Buffer<K>) -> Result<Option<PsaModel>> {
         let (device, count, width) = (self.device(), queries.len(), K::Bits::BITS);
         if device.kind() == DeviceKind::Host || count == 0 {

@@ -3,6 +3,8 @@
 use super::asof::Searches;
 use super::options::{QueryOptions, Uses};
 use super::{AsOf, BitsOf, FixedIndex, Query, Side, TASK, View};
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_base::Error;
 use lanetree_base::error::{check_buffer, same_device};
 use lanetree_base::parallel::*;
 use lanetree_base::pointers::optional_mut;

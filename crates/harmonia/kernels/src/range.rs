@@ -76,7 +76,7 @@ impl<K: Word, V: Word, const SLOT: bool, const F: u32, const G: u32, const Q: us
 /// Arguments of [`Gather`].
 pub type GatherArgs<K, V> = QueryArgs<TreeRef<K>, GatherBatch<K, V>>;
 
-/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`]; any block of whole warps.
+/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`](lanetree_simt::GatherRows); any block of whole warps.
 #[derive(Debug)]
 pub struct Gather<K, V, const F: u32, const G: u32>(PhantomData<(K, V)>);
 

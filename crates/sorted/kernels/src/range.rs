@@ -44,7 +44,7 @@ pub type GatherArgs<K, V> = QueryArgs<ArrayRef<K, V>, GatherBatch<K, V>>;
 /// The lanes per range with which [`Gather`] is compiled: for short ranges and for others.
 pub const GATHER_WIDTHS: [u32; 2] = [8, 32];
 
-/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`]; any block of whole warps.
+/// Copies the pairs of a batch of ranges: `G` lanes per group of [`GatherRows`](lanetree_simt::GatherRows); any block of whole warps.
 #[derive(Debug)]
 pub struct Gather<K, V, const G: u32>(PhantomData<(K, V)>);
 
