@@ -61,8 +61,8 @@ macro_rules! for_each_index {
             sorted_signed = $crate::indexes::fixed("sorted_signed", [$crate::lanetree::SortedArray::<i64, u32>::builder()]), 60;
             sorted_groups = $crate::indexes::fixed("sorted_groups", [$crate::lanetree::SortedArray::<$crate::lanetree::Composite<u32, i32>, u32>::builder()]), 60;
             sorted_float = $crate::indexes::fixed("sorted_float", [$crate::lanetree::SortedArray::<$crate::lanetree::F32, u64>::builder()]), 60;
-            sharded = $crate::ordered::<$crate::families::ShardedHooks<_, _>, _>("sharded", $crate::families::sharded_builders($crate::lanetree::LaneTree::<u64, u64>::builder())), 20;
-            sharded_groups = $crate::ordered::<$crate::families::ShardedHooks<_, _>, _>("sharded_groups", $crate::families::sharded_builders($crate::lanetree::LaneTree::<$crate::lanetree::Composite<u32, i32>, u64>::builder())), 10;
+            sharded = $crate::ordered::<$crate::families::ShardedHooks<u64, u64>, _>("sharded", $crate::families::sharded_builders($crate::lanetree::LaneTree::<u64, u64>::builder())), 20;
+            sharded_groups = $crate::ordered::<$crate::families::ShardedHooks<$crate::lanetree::Composite<u32, i32>, u64>, _>("sharded_groups", $crate::families::sharded_builders($crate::lanetree::LaneTree::<$crate::lanetree::Composite<u32, i32>, u64>::builder())), 10;
             replicated = $crate::ordered::<$crate::families::ReplicatedHooks, _>("replicated", $crate::families::replicated_builders($crate::lanetree::SortedArray::<u64, u64>::builder())), 30;
         }
     };
