@@ -15,11 +15,13 @@ pub use lanetree_cubpt::Cubpt;
 #[cfg(feature = "files")]
 #[doc(inline)]
 pub use lanetree_files as files;
+#[doc(hidden)]
+pub use lanetree_frame::fixed::HostForm;
 #[doc(inline)]
 pub use lanetree_frame::fixed::{
     Aggregate, AggregateScratch, AsOf, Combine, CombineScratch, DeviceAggregates, DeviceMatches, DeviceRangeMatches,
-    DeviceRanges, Direction, FixedIndex, HostForm, Iter, JoinScratch, NearestScratch, Number, OnStream, Operand,
-    PairOperand, QueryOptions, RangeJoinScratch, RangeScratch, Scans, Sorted, SortedPairs, Ties, Uses,
+    DeviceRanges, Direction, FixedIndex, Iter, JoinScratch, NearestScratch, Number, OnStream, Operand, PairOperand,
+    QueryOptions, RangeJoinScratch, RangeScratch, Scans, Sorted, SortedPairs, Ties, Uses,
 };
 #[doc(inline)]
 pub use lanetree_frame::{

@@ -108,7 +108,7 @@ pub trait HostForm: FixedIndex {
     /// The ranks of `keys` on one side.
     ///
     /// # Errors
-    /// As [`HostForm::get_many`].
+    /// Those of `get_many`.
     fn rank_many(&self, keys: &[Self::Key], side: Side) -> Result<Vec<u64>> {
         let mut out = zeroed(keys.len())?;
         if let Some(tree) = self.native() {
@@ -220,7 +220,7 @@ pub trait HostForm: FixedIndex {
     /// The number of the pair of each key, or [`Matches::NO_ROW`].
     ///
     /// # Errors
-    /// As [`HostForm::get_many_into`].
+    /// Those of `get_many_into`.
     fn rows_of_many(&self, keys: &[Self::Key], out: &mut [u64]) -> Result<()> {
         check_output(keys.len(), out.len())?;
         if let Some(tree) = self.native() {
