@@ -124,7 +124,7 @@ const LIST: &[Line] = &[
         .full(&[piece("--figure hbtree-balance --sizes 26", 440), piece("--figure hbtree-balance --sizes 28", 440)]),
     line(Hbtree, "hbtree-pipelining", &[piece("--figure hbtree-pipelining --sizes 28", 35)]),
     line(Hbtree, "hbtree-mixed", &[piece("--figure hbtree-mixed --sizes 28", 150)]),
-    line(Hbtree, "hbtree-device-leaves", &[piece("--figure hbtree-device-leaves --sizes 26,28", 45)]),
+    line(Hbtree, "hbtree-device-leaves", &[piece("--figure hbtree-device-leaves --sizes 26,28", 30)]),
     line(Hbtree, "hbtree-large", &[piece("--figure hbtree-large --sizes 31", 40)]),
     line(Cubpt, "cubpt-builds", &[piece("--figure cubpt-builds", 110)]),
     line(
@@ -138,6 +138,7 @@ const LIST: &[Line] = &[
     line(Lanetree, "lanetree-queries", &[piece("--figure lanetree-queries --sizes 24,26,28", 50)]),
     line(Lanetree, "lanetree-cpu", &[piece("--figure lanetree-cpu --sizes 24,26", 80)])
         .full(&[piece("--figure lanetree-cpu", 300)]),
+    line(Lanetree, "aggregates", &[piece("--figure aggregates", 15)]),
     line(Lanetree, "asof-pinned", &[piece("--figure asof-pinned --sizes 22 --queries 22", 10)]),
     line(Lanetree, "sharded", &[piece("--figure sharded", 110)]),
 ];
