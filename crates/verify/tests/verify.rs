@@ -74,8 +74,8 @@ fn the_table_is_folded_unless_all_rows_are_asked_for() {
         (text.lines().filter(|line| line.starts_with("│ host")).count(), text)
     };
     let ((folded, text), (all, full)) = (rows(&[]), rows(&["--verbose"]));
-    // One operation, of four types of keys and values.
-    assert_eq!((folded, all), (1, 4), "{text}\n{full}");
+    // One operation, of five types of keys and values.
+    assert_eq!((folded, all), (1, 5), "{text}\n{full}");
     assert!(!text.contains(" keys ") && full.contains(" keys "));
     // What failed is there with its keys.
     let (with_failed, text) = rows(&["--sabotage", "tree", "--only", "at-size/harmonia_wide/"]);
