@@ -38,7 +38,7 @@ pub enum Aggregate {
 
 /// What a value's word stands for in an aggregate.
 ///
-/// Sealed by its words: implemented for [`u32`], [`i32`], [`f32`], [`u64`], [`i64`] and [`f64`] only.
+/// Implemented for [`u32`], [`i32`], [`f32`], [`u64`], [`i64`] and [`f64`].
 pub trait Number: Copy + Send + Sync + 'static {
     /// The word in which an index has it.
     type Word: Word;
@@ -84,7 +84,7 @@ impl Aggregate {
     }
 }
 
-/// Scratch memory of aggregates in device form: 80 bytes per range, and 64 KiB; reusable for the next batch.
+/// Scratch memory of aggregates in device form: 72 bytes per range, the memory of a scan, and 64 KiB; reusable for the next batch.
 #[derive(Debug)]
 pub struct AggregateScratch {
     ranges: RangeScratch,
