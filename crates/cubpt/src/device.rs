@@ -2,14 +2,14 @@
 
 use crate::Cubpt;
 use crate::native::View;
-use lanetree_frame::fixed::{FixedIndex, Query, Staging, check_pairs};
+use lanetree_frame::fixed::{FixedIndex, Query, Staging, aggregate_groups, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_cubpt::{GATHER_WIDTHS, TreeRef, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::Launch;
-use lanetree_simt::{AggregateBatch, QueryArgs};
+use lanetree_simt::QueryArgs;
 
 impl<K: Key, V: Word> Cubpt<K, V> {
     /// What a kernel in a stream needs to know of the tree.
@@ -83,13 +83,12 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
                     launch::over(stream, batch.rows.groups(), width, THREADS)?.run(call)
                 }
                 Query::Aggregate(batch) => {
-                    let (args, [narrow, wide]) = (QueryArgs { tree, batch }, GATHER_WIDTHS);
-                    if batch.parts.is_null() {
-                        launch::over(stream, batch.count, narrow, THREADS)?.run(calls::aggregate_narrow::<_, V>(&args))
-                    } else {
-                        launch::over(stream, AggregateBatch::PARTS, wide, THREADS)?
-                            .run(calls::aggregate_wide::<_, V>(&args))
-                    }
+                    let (args, (groups, width)) = (QueryArgs { tree, batch }, aggregate_groups(&batch, GATHER_WIDTHS));
+                    let call = match width == GATHER_WIDTHS[0] {
+                        true => calls::aggregate_narrow::<_, V>(&args),
+                        false => calls::aggregate_wide::<_, V>(&args),
+                    };
+                    launch::over(stream, groups, width, THREADS)?.run(call)
                 }
             }
         }?)

@@ -4,14 +4,14 @@ use super::launch;
 use super::native;
 use super::tuning::MEASURED;
 use super::{BatchOrder, ChildRegion, GroupWidth, Harmonia};
-use lanetree_frame::fixed::{self, FixedIndex, Query, check_pairs};
+use lanetree_frame::fixed::{self, FixedIndex, Query, aggregate_groups, check_pairs};
 use lanetree_frame::{Op, Result, UpdateReport};
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_kernels_harmonia::{GATHER_WIDTHS, GetArgs, SORTED_TILE, calls};
 use lanetree_layout::{Key, KeyWord, Word};
 use lanetree_primitives::BuildScratch;
 use lanetree_runtime::{Buffer, Device, Stream};
-use lanetree_simt::{AggregateBatch, QueryArgs, WARP};
+use lanetree_simt::{QueryArgs, WARP};
 
 /// How a look-up is tuned.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -217,9 +217,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
                     launch::over(stream, batch.rows.groups(), width)?.run(call)
                 }
                 Query::Aggregate(batch) => {
-                    let (args, [narrow, wide]) = (QueryArgs { tree, batch }, GATHER_WIDTHS);
-                    let is_whole = batch.parts.is_null();
-                    let (groups, width) = if is_whole { (batch.count, narrow) } else { (AggregateBatch::PARTS, wide) };
+                    let (args, (groups, width)) = (QueryArgs { tree, batch }, aggregate_groups(&batch, GATHER_WIDTHS));
                     launch::over(stream, groups, width)?.run(calls::aggregate::<K::Bits, V>(fanout, width, &args))
                 }
             }

@@ -6,7 +6,7 @@ use crate::native::View;
 use crate::options::{TABLE_NODES, shared_bytes_per_block};
 use crate::tuning::TUNING;
 use core::ops::RangeInclusive;
-use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, check_pairs};
+use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
@@ -16,7 +16,7 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Launch;
-use lanetree_simt::{AggregateBatch, AllPairs, LaunchShape, QueryArgs, ScanBatch, WARP};
+use lanetree_simt::{AllPairs, LaunchShape, QueryArgs, ScanBatch, WARP};
 
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
 /// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
@@ -184,14 +184,12 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
                     launch::over(stream, batch.rows.groups(), width, THREADS)?.run(call)
                 }
                 Query::Aggregate(batch) => {
-                    let (args, [narrow, wide]) = (QueryArgs { tree, batch }, GATHER_WIDTHS);
-                    if batch.parts.is_null() {
-                        let call = calls::aggregate_narrow::<_, V::Word>(&args);
-                        launch::over(stream, batch.count, narrow, THREADS)?.run(call)
-                    } else {
-                        let call = calls::aggregate_wide::<_, V::Word>(&args);
-                        launch::over(stream, AggregateBatch::PARTS, wide, THREADS)?.run(call)
-                    }
+                    let (args, (groups, width)) = (QueryArgs { tree, batch }, aggregate_groups(&batch, GATHER_WIDTHS));
+                    let call = match width == GATHER_WIDTHS[0] {
+                        true => calls::aggregate_narrow::<_, V::Word>(&args),
+                        false => calls::aggregate_wide::<_, V::Word>(&args),
+                    };
+                    launch::over(stream, groups, width, THREADS)?.run(call)
                 }
             }
         }?)

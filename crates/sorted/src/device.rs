@@ -2,14 +2,14 @@
 
 use super::SortedArray;
 use super::native::View;
-use lanetree_frame::fixed::{FixedIndex, Query, Staging, check_pairs};
+use lanetree_frame::fixed::{FixedIndex, Query, Staging, aggregate_groups, check_pairs};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Buffer, Device, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_sorted::{ArrayRef, GATHER_WIDTHS, IN_FLIGHT, calls};
 use lanetree_layout::{Key, Word};
 use lanetree_runtime::Launch;
-use lanetree_simt::{AggregateBatch, QueryArgs};
+use lanetree_simt::QueryArgs;
 
 impl<K: Key, V: Word> SortedArray<K, V> {
     /// What a kernel in a stream needs to know of the array.
@@ -88,12 +88,12 @@ unsafe impl<K: Key, V: Word> FixedIndex for SortedArray<K, V> {
                     launch::over(stream, batch.rows.groups(), width, THREADS)?.run(call)
                 }
                 Query::Aggregate(batch) => {
-                    let (args, [narrow, wide]) = (QueryArgs { tree, batch }, GATHER_WIDTHS);
-                    if batch.parts.is_null() {
-                        launch::over(stream, batch.count, narrow, THREADS)?.run(calls::aggregate_narrow(&args))
-                    } else {
-                        launch::over(stream, AggregateBatch::PARTS, wide, THREADS)?.run(calls::aggregate_wide(&args))
-                    }
+                    let (args, (groups, width)) = (QueryArgs { tree, batch }, aggregate_groups(&batch, GATHER_WIDTHS));
+                    let call = match width == GATHER_WIDTHS[0] {
+                        true => calls::aggregate_narrow(&args),
+                        false => calls::aggregate_wide(&args),
+                    };
+                    launch::over(stream, groups, width, THREADS)?.run(call)
                 }
             }
         }?)

@@ -49,7 +49,7 @@ pub use nearest::{k_nearest, range_last};
 pub use on_stream::{OnStream, bits};
 pub use options::{QueryOptions, Uses};
 pub use pairs::SortedPairs;
-pub use query::Query;
+pub use query::{Query, aggregate_groups};
 #[doc(hidden)]
 pub use range::first_pairs_of;
 pub use range::{DeviceRanges, RangeScratch};
