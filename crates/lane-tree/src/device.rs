@@ -10,8 +10,9 @@ use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups,
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    GATHER_WIDTHS, GetArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef, calls, found_bytes,
-    found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile,
+    GATHER_WIDTHS, SORTED_BYTES, SORTED_ROWS, SortedArgs, TABLE_BYTES, TreeRef, Windowed, calls, found_bytes,
+    found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_threads,
+    sorted_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::DevicePairs;
@@ -30,34 +31,26 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// Launches look-ups.
-    ///
-    /// # Safety
-    /// As [`FixedIndex::launch`]; the tree is this one.
-    unsafe fn launch_get(&self, stream: &Stream, order: BatchOrder, args: &GetArgs<K::Bits, V>) -> Result<()> {
-        let own = if order == BatchOrder::Sorted { self.sorted_own(args.count) } else { None };
-        let (launch, call) = match own {
-            Some(own) => {
-                let tiles = args.count.div_ceil(sorted_tile(own).into()) * u64::from(WARP);
-                let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
-                (over_queries(stream, tiles, SORTED_THREADS, SORTED_BYTES, &args.tree)?, call(args))
-            }
-            None => {
-                let (most, bytes) = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
-                (over_queries(stream, args.count, most, bytes, &args.tree)?, calls::get(args))
-            }
-        };
-        // SAFETY: the caller's contract.
-        Ok(unsafe { launch.run(call) }?)
-    }
-
-    /// How many sorted queries each lane is to have at a time. `None` if the queries are too few for each bucket: the buckets of a part
-    /// of them would not fit in a window, and copying whole buckets to shared memory would not be worth it.
-    fn sorted_own(&self, count: u64) -> Option<usize> {
+    /// The rows that a part of `count` sorted queries is to have. `None` if they are not sorted, or too few for each bucket: the buckets
+    /// of a part of them would not fit in a window, and copying whole buckets to shared memory would not be worth it.
+    fn rows_of_sorted(&self, order: BatchOrder, count: u64) -> Option<u32> {
         let shape = self.parts.known().shape;
         let lines = u64::from(shape.lines - shape.unused);
-        SORTED_OWN.into_iter().find(|&own| lines > 0 && count * 16 >= lines * 9 * own as u64)
+        let has_window = |&rows: &u32| lines > 0 && count * 16 >= lines * 9 * u64::from(rows);
+        (1..=SORTED_ROWS).rev().filter(|_| order == BatchOrder::Sorted).find(has_window)
     }
+}
+
+/// A launch for a batch of sorted queries, and its arguments.
+fn over_sorted<'s, K: KeyWord, V: Value, Q: Windowed<K, V>>(
+    stream: &'s Stream,
+    query: QueryArgs<TreeRef<K>, Q>,
+    count: u64,
+    rows: u32,
+) -> Result<(Launch<'s>, SortedArgs<TreeRef<K>, Q>)> {
+    let threads = count.div_ceil(sorted_tile(rows).into()) * u64::from(WARP);
+    let launch = over_queries(stream, threads, sorted_threads::<K, V, Q>(), SORTED_BYTES, &query.tree)?;
+    Ok((launch, SortedArgs { query, rows, padding: 0 }))
 }
 
 /// Fewest threads of a block with `queries` queries, which first copies a table of `top_count` prefixes; with many
@@ -156,19 +149,38 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         order
     }
 
+    fn finds_both(&self, order: &BatchOrder, count: u64) -> bool {
+        self.rows_of_sorted(*order, count).is_some()
+    }
+
     unsafe fn launch(&self, stream: &Stream, order: &BatchOrder, query: &Query<K::Bits, V>) -> Result<()> {
         let tree = self.tree_ref(stream)?;
         let ordered = ordered_threads::<K::Bits>();
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
             match *query {
-                Query::Get(batch) => return self.launch_get(stream, *order, &QueryArgs { tree, batch }),
+                Query::Get(batch) => {
+                    let (args, most) = (QueryArgs { tree, batch }, query_threads::<K::Bits>());
+                    if let Some(rows) = self.rows_of_sorted(*order, batch.count) {
+                        let (launch, args) = over_sorted::<_, V, _>(stream, args, batch.count, rows)?;
+                        return Ok(launch.run(calls::get_sorted(&args))?);
+                    }
+                    over_queries(stream, batch.count, most, found_bytes::<K::Bits, V>(), &tree)?.run(calls::get(&args))
+                }
                 Query::Rank(batch) => {
                     let args = QueryArgs { tree, batch };
+                    if let Some(rows) = self.rows_of_sorted(*order, batch.count) {
+                        let (launch, args) = over_sorted::<_, V, _>(stream, args, batch.count, rows)?;
+                        return Ok(launch.run(calls::rank_sorted::<_, V>(&args))?);
+                    }
                     over_queries(stream, batch.count, ordered, 0, &tree)?.run(calls::rank::<_, V>(&args))
                 }
                 Query::Neighbor(batch) => {
                     let (args, bytes) = (QueryArgs { tree, batch }, found_pair_bytes::<K::Bits, V>());
+                    if let Some(rows) = self.rows_of_sorted(*order, batch.count) {
+                        let (launch, args) = over_sorted::<_, V, _>(stream, args, batch.count, rows)?;
+                        return Ok(launch.run(calls::neighbor_sorted(&args))?);
+                    }
                     over_queries(stream, batch.count, ordered, bytes, &tree)?.run(calls::neighbor(&args))
                 }
                 Query::Locate(batch) => {

@@ -27,6 +27,8 @@ impl<K: KeyWord> Near<K> {
     pub const SECOND: u32 = 4;
     /// Of two that are equally far, the second one is kept.
     pub const TIES_TO_SECOND: u32 = 8;
+    /// Both neighbours are looked for at once, and the nearer one counts. Only for indexes that say that they can.
+    pub const BOTH: u32 = 16;
 
     /// Every neighbour counts.
     pub const ANY: Self = Self { group: K::MIN, reach: K::MAX, flags: 0, padding: 0 };
@@ -40,6 +42,18 @@ impl<K: KeyWord> Near<K> {
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.has(Self::ON)
+    }
+
+    /// Per thread. Whether both neighbours are looked for; the same for all threads.
+    #[inline(always)]
+    pub fn is_of_both(&self) -> bool {
+        self.has(Self::BOTH)
+    }
+
+    /// Per thread. Whether a key that equals the query is no neighbour of it; the same for all threads.
+    #[inline(always)]
+    pub fn is_strict(&self) -> bool {
+        self.has(Self::STRICT)
     }
 
     /// Per thread. The word to search for `word`'s neighbour at or below it, or at or above it. For a strict search,
@@ -92,18 +106,36 @@ impl<K: KeyWord> Near<K> {
         // SAFETY: the caller's contract.
         unsafe {
             let word = simt.load(arrays.queries, at, Hint::Default).xor(flip);
-            let key = key.filter(|&key| self.accepts(word, key));
-            if self.has(Self::SECOND) {
-                let bits = simt.load(arrays.hits.as_const(), at / u64::from(WARP), Hint::Default);
-                if bits >> (at % u64::from(WARP)) & 1 != 0 {
-                    let first = simt.load(arrays.keys.as_const(), at, Hint::Default).xor(flip);
-                    if key.is_none_or(|second| self.keeps(word, first, second)) {
-                        return Verdict::Kept;
-                    }
-                }
-            }
-            if key.is_some() { Verdict::Found } else { Verdict::Missed }
+            self.judge_word(simt, (at, word), flip, arrays, key)
         }
+    }
+
+    /// Per thread. [`Near::judge`] for who has the query's ordered word.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn judge_word<S: Simt>(
+        &self,
+        simt: S,
+        (at, word): (u64, K),
+        flip: K,
+        arrays: NearArrays<K>,
+        key: Option<K>,
+    ) -> Verdict {
+        let key = key.filter(|&key| !self.is_on() || self.accepts(word, key));
+        if self.has(Self::SECOND) {
+            // SAFETY: the caller's contract.
+            let first = unsafe {
+                let bits = simt.load(arrays.hits.as_const(), at / u64::from(WARP), Hint::Default);
+                let is_hit = bits >> (at % u64::from(WARP)) & 1 != 0;
+                is_hit.then(|| simt.load(arrays.keys.as_const(), at, Hint::Default).xor(flip))
+            };
+            if first.is_some_and(|first| key.is_none_or(|second| self.keeps(word, first, second))) {
+                return Verdict::Kept;
+            }
+        }
+        if key.is_some() { Verdict::Found } else { Verdict::Missed }
     }
 }
 

@@ -215,9 +215,19 @@ impl<B: KeyWord> Searches<B> {
         [Some(self.first), self.second].into_iter().flatten()
     }
 
-    /// What is launched, one after another: a batch, with each search's side and rule in place of its own.
-    pub(super) fn queries<V: Copy>(&self, batch: NeighborBatch<B, V>) -> impl Iterator<Item = Query<B, V>> + use<B, V> {
-        self.iter().map(move |NeighborSearch { side, near }| {
+    /// What is launched, one after another: a batch, with each search's side and rule in place of its own; or one query for both
+    /// sides, of an index that [finds both](super::FixedIndex::finds_both).
+    pub(super) fn queries<V: Copy>(
+        &self,
+        batch: NeighborBatch<B, V>,
+        finds_both: bool,
+    ) -> impl Iterator<Item = Query<B, V>> + use<B, V> {
+        let mut searches = *self;
+        if let Some(NeighborSearch { mut near, .. }) = searches.second.take_if(|_| finds_both) {
+            near.flags = near.flags & !Near::<B>::SECOND | Near::<B>::BOTH;
+            searches.first.near = near;
+        }
+        searches.iter().map(move |NeighborSearch { side, near }| {
             Query::Neighbor(NeighborBatch { predecessor: u32::from(side == Side::Upper), near, ..batch })
         })
     }

@@ -180,16 +180,9 @@ pub trait HostForm: FixedIndex {
             |queries, count, out| {
                 let ([values, keys], hits, miss) = (out.arrays, out.hits, Self::Value::default());
                 let (keys, values) = (keys.cast(), values.cast());
-                searches.queries(NeighborBatch {
-                    queries,
-                    count,
-                    keys,
-                    values,
-                    hits,
-                    predecessor: 0,
-                    miss,
-                    near: Near::ANY,
-                })
+                let (predecessor, near) = (0, Near::ANY);
+                let batch = NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near };
+                searches.queries(batch, false)
             },
             |piece, out| {
                 let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));
@@ -317,7 +310,7 @@ pub trait HostForm: FixedIndex {
             let (queries, count, keys) = (queries.cast(), count as u64, found.cast());
             let (predecessor, near) = (0, Near::ANY);
             let batch = NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near };
-            searches.queries(batch).try_for_each(|query| {
+            searches.queries(batch, false).try_for_each(|query| {
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
                 unsafe { self.launch(stream, &Self::Tuning::default(), &query) }
             })

@@ -184,6 +184,11 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
         Ok(())
     }
 
+    /// Whether one launch finds the neighbours on both sides of `count` queries, as [`Near::BOTH`](lanetree_simt::Near::BOTH) says.
+    fn finds_both(&self, _tuning: &Self::Tuning, _count: u64) -> bool {
+        false
+    }
+
     /// This tuning, for queries in an order. An index that gains nothing from it ignores it.
     fn in_order(tuning: Self::Tuning, _order: BatchOrder) -> Self::Tuning {
         tuning

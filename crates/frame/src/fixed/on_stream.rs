@@ -224,8 +224,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
     }
 
     /// Finds the pair that an as-of look-up of each query asks for; otherwise like [`OnStream::predecessor`]. If it looks for
-    /// the nearest key, one launch looks below and another one above: the second one reads the hit mask, so that `hits` is
-    /// always needed.
+    /// the nearest key, one launch looks below and another one above, unless the index finds both at once: the second one reads the
+    /// hit mask, so that `hits` is always needed.
     ///
     /// # Errors
     /// As [`OnStream::get`]; [`Error::OptionValue`] for a distance between floats, and for
@@ -239,7 +239,8 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
         hits: &mut Buffer<u32>,
     ) -> Result<()> {
         self.options.check("asof", Uses::Miss)?;
-        let of_index = OnStream::new(self.index, self.stream).hits(hits).miss(self.options.miss());
+        let miss = self.options.miss();
+        let of_index = OnStream::new(self.index, self.stream).tuned(self.tuning).hits(hits).miss(miss);
         of_index.neighbor(queries.len(), queries, keys, values, &how.searches::<I::Key>()?)
     }
 
@@ -317,8 +318,9 @@ impl<'a, I: FixedIndex> OnStream<'a, I> {
             miss,
             near: Near::ANY,
         };
+        let finds_both = self.index.finds_both(&self.tuning, batch.count);
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        searches.queries(batch).try_for_each(|query| unsafe { self.launch(&query) })
+        searches.queries(batch, finds_both).try_for_each(|query| unsafe { self.launch(&query) })
     }
 
     /// Copies all pairs, in ascending order of their keys. Elements past them are not changed.

@@ -3,11 +3,12 @@
 
 use crate::{
     Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends,
-    EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
-    ListNodesArgs, Locate, LocateArgs, MovePairs, Neighbor, NeighborArgs, NodeChangesArgs, NodesArgs, PlaceParts,
-    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan,
-    ScanArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write,
-    WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, GetSortedArgs, LineChangesArgs, ListDivided,
+    ListDividedArgs, ListNodes, ListNodesArgs, Locate, LocateArgs, MovePairs, Neighbor, NeighborArgs, NeighborSorted,
+    NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank,
+    RankArgs, RankSorted, RankSortedArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanWide, Search,
+    SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
+    WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -42,14 +43,14 @@ by_words! {
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
-    /// The look-up of sorted queries of which many share a bucket.
-    get_sorted_dense(GetArgs<K, V>) => GetSorted<K, V, 2>;
-    /// The look-up of sorted queries of which few share a bucket.
-    get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
+    /// The look-up of sorted queries.
+    get_sorted(GetSortedArgs<K, V>) => GetSorted<K, V>;
     /// The kernel that copies the pairs of nodes that are split, and those that a batch inserts into them.
     move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
+    /// The neighbour kernel for sorted queries.
+    neighbor_sorted(NeighborSortedArgs<K, V>) => NeighborSorted<K, V>;
     /// The kernel that plans nodes that are rewritten.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
     /// The kernel that makes short scans.
@@ -128,6 +129,8 @@ by_lines! {
     locate(LocateArgs) => Locate<K, V>;
     /// The rank kernel.
     rank(RankArgs) => Rank<K, V>;
+    /// The rank kernel for sorted queries.
+    rank_sorted(RankSortedArgs) => RankSorted<K, V>;
     /// The kernel that copies nodes to where they are to be.
     relocate(RelocateArgs) => Relocate<K, V>;
     /// The kernel that searches operations.

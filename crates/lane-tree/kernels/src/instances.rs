@@ -3,8 +3,9 @@
 
 use crate::{
     Aggregate, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes,
-    Locate, MovePairs, Neighbor, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, Ranks, Relocate, Scan, ScanWide,
-    Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    Locate, MovePairs, Neighbor, NeighborSorted, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, RankSorted, Ranks,
+    Relocate, Scan, ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts,
+    WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -33,10 +34,10 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __get>], [<lane_tree_ $k _ $name>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $name __gather_g8>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);
-            instance!([<lane_tree_ $k _ $name __get_sorted_1>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 1>);
-            instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
+            instance!([<lane_tree_ $k _ $name __get_sorted>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor>], [<lane_tree_ $k _ $name>], Neighbor<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __neighbor_sorted>], [<lane_tree_ $k _ $name>], NeighborSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan>], [<lane_tree_ $k _ $name>], Scan<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_wide>], [<lane_tree_ $k _ $name>], ScanWide<$k, $v>);
@@ -68,6 +69,7 @@ macro_rules! lines {
             instance!([<$module __locate>], $module, Locate<$k, $v>);
             instance!([<$module __plan_shifts>], $module, PlanShifts<$k, $v>);
             instance!([<$module __rank>], $module, Rank<$k, $v>);
+            instance!([<$module __rank_sorted>], $module, RankSorted<$k, $v>);
             instance!([<$module __relocate>], $module, Relocate<$k, $v>);
             instance!([<$module __search>], $module, Search<$k, $v>);
         )*}

@@ -47,7 +47,10 @@ pub use range::{
 pub use scan::{Scan, ScanArgs, is_short_scan};
 pub use scan_wide::{ScanWide, scan_wide_threads};
 pub use search::{TABLE_BYTES, TreeRef};
-pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
+pub use sorted::{
+    Asked, Beside, Bound, GetSorted, GetSortedArgs, NeighborSorted, NeighborSortedArgs, RankSorted, RankSortedArgs,
+    SORTED_BYTES, SORTED_ROWS, Sorted, SortedArgs, Windowed, sorted_threads, sorted_tile,
+};
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
     ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
@@ -57,3 +60,4 @@ pub use update::{
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,
 };
+pub use walk::Walk;

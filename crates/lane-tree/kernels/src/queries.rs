@@ -226,7 +226,8 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
         let tree = &args.tree;
         let predecessor = args.predecessor != 0;
         // What the lane that finds a neighbour hands over to the lane that asked.
-        let found = Staged::<K, V>::at(tree.top_count, simt.block_dim());
+        let of_warp = WARP * (K::BYTES + V::BYTES) as u32;
+        let found = Staged::<K, V>::at(found_at(tree.top_count) + simt.warp() * of_warp);
         // SAFETY: there are as many queries, and the tree is valid; each lane has an element of `found`.
         unsafe {
             for_each_tile(simt, tree, args.queries, args.count, |at, word| {
@@ -253,8 +254,8 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
     }
 }
 
-/// A pair for each thread, in shared memory after the table.
-struct Staged<K, V: Value> {
+/// A pair for each lane of a warp, in shared memory.
+pub(crate) struct Staged<K, V: Value> {
     keys: Shared<K>,
     values: SharedValues<V>,
 }
@@ -267,11 +268,13 @@ impl<K, V: Value> Clone for Staged<K, V> {
 impl<K, V: Value> Copy for Staged<K, V> {}
 
 impl<K: KeyWord, V: Value> Staged<K, V> {
+    /// From a byte offset on, a multiple of 16.
     #[inline(always)]
-    fn at(top_count: u32, threads: u32) -> Self {
-        let values = SharedValues::at(found_at(top_count), threads);
-        // Blocks are of whole warps, so this is aligned, too.
-        Self { values, keys: Shared::at(values.end(), threads) }
+    pub(crate) fn at(offset: u32) -> Self {
+        // If buckets have keys alone, no pair is handed over.
+        let lanes = if has_keys_alone::<K, V>() { 0 } else { WARP };
+        let values = SharedValues::at(offset, lanes);
+        Self { values, keys: Shared::at(values.end(), lanes) }
     }
 }
 
@@ -280,9 +283,9 @@ impl<K: KeyWord> TreeRef<K> {
     /// whose key is not below.
     ///
     /// # Safety
-    /// As [`TreeRef::descend`]; there is an element for each thread of the block.
+    /// As [`TreeRef::descend`]; `found` is the warp's own.
     #[inline(always)]
-    unsafe fn neighbor<S: Simt, V: Value>(
+    pub(crate) unsafe fn neighbor<S: Simt, V: Value>(
         &self,
         simt: S,
         word: K,
@@ -290,7 +293,7 @@ impl<K: KeyWord> TreeRef<K> {
         found: Staged<K, V>,
     ) -> Option<(K, V)> {
         let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
-        let (own_place, first_place) = (simt.thread_index(), simt.thread_index() / QUAD * QUAD);
+        let (own_place, first_place) = (simt.lane(), leader);
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
         // SAFETY: nodes, buckets and slots of the tree.
         unsafe {

@@ -6,8 +6,8 @@ use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Hint, KeyWord, Simt};
 
 /// Buckets in the order of their keys: a node's buckets follow one another; the next node's may be anywhere.
-#[derive(Clone, Copy)]
-pub(crate) struct Walk {
+#[derive(Clone, Copy, Debug)]
+pub struct Walk {
     /// A node of the lowest level.
     pub(crate) node: u32,
     /// One of its buckets, or the one after the last.
