@@ -10,14 +10,14 @@ use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups,
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    GATHER_WIDTHS, SORTED_BYTES, SORTED_ROWS, SortedArgs, TABLE_BYTES, TreeRef, Windowed, calls, found_bytes,
-    found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_threads,
-    sorted_tile,
+    GATHER_WIDTHS, SORTED_BLOCKS, SORTED_ROWS, SortedArgs, TABLE_BYTES, TreeRef, Windowed, calls, found_bytes,
+    found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_shared,
+    sorted_threads, sorted_tile, window_pairs,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Launch;
-use lanetree_simt::{AllPairs, LaunchShape, QueryArgs, ScanBatch, WARP};
+use lanetree_simt::{AllPairs, LaunchShape, NeighborBatch, QueryArgs, ScanBatch, WARP};
 
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
 /// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
@@ -31,26 +31,47 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
-    /// The rows that a part of `count` sorted queries is to have. `None` if they are not sorted, or too few for each bucket: the buckets
-    /// of a part of them would not fit in a window, and copying whole buckets to shared memory would not be worth it.
-    fn rows_of_sorted(&self, order: BatchOrder, count: u64) -> Option<u32> {
-        let shape = self.parts.known().shape;
-        let lines = u64::from(shape.lines - shape.unused);
-        let has_window = |&rows: &u32| lines > 0 && count * 16 >= lines * 9 * u64::from(rows);
-        (1..=SORTED_ROWS).rev().filter(|_| order == BatchOrder::Sorted).find(has_window)
+    /// The rows of 32 queries that each warp of a block is to have, of `count` sorted ones whose answers reach over so many pairs after
+    /// them. `None` if they are not sorted, or so few that the pairs of a tile of them would not fit in a window.
+    fn rows_of_sorted<Q: Windowed<K::Bits, V>>(&self, order: BatchOrder, count: u64, reach: u64) -> Option<u32> {
+        let len = self.parts.known().shape.len;
+        // In the mean: of those that have more than there is room for, there are then few.
+        let room = u64::from(window_pairs::<K::Bits, V, Q>() * 9 / 10).saturating_sub(reach);
+        let has_window = |&rows: &u32| {
+            len > 0
+                && u128::from(count) * u128::from(room)
+                    >= u128::from(len) * u128::from(sorted_tile::<K::Bits, V, Q>(rows))
+        };
+        SORTED_ROWS.into_iter().filter(|_| order == BatchOrder::Sorted).find(has_window)
     }
-}
 
-/// A launch for a batch of sorted queries, and its arguments.
-fn over_sorted<'s, K: KeyWord, V: Value, Q: Windowed<K, V>>(
-    stream: &'s Stream,
-    query: QueryArgs<TreeRef<K>, Q>,
-    count: u64,
-    rows: u32,
-) -> Result<(Launch<'s>, SortedArgs<TreeRef<K>, Q>)> {
-    let threads = count.div_ceil(sorted_tile(rows).into()) * u64::from(WARP);
-    let launch = over_queries(stream, threads, sorted_threads::<K, V, Q>(), SORTED_BYTES, &query.tree)?;
-    Ok((launch, SortedArgs { query, rows, padding: 0 }))
+    /// A launch for a batch of sorted queries whose answers reach over so many pairs after them, and its arguments. `None` if they go the way
+    /// of other queries.
+    fn over_sorted<'s, Q: Windowed<K::Bits, V>>(
+        &self,
+        stream: &'s Stream,
+        order: BatchOrder,
+        query: &QueryArgs<TreeRef<K::Bits>, Q>,
+        pairs: u64,
+    ) -> Result<Option<(Launch<'s>, SortedArgs<TreeRef<K::Bits>, Q>)>> {
+        let Some(rows) = self.rows_of_sorted::<Q>(order, query.batch.count(), pairs) else { return Ok(None) };
+        let properties = stream.device().properties()?;
+        let tiles = query.batch.count().div_ceil(u64::from(sorted_tile::<K::Bits, V, Q>(rows)));
+        let most = u64::from(properties.multiprocessors.max(1)) * u64::from(SORTED_BLOCKS);
+        let share = tiles.div_ceil(most);
+        let (blocks, dynamic_shared) = (tiles.div_ceil(share) as u32, sorted_shared::<K::Bits, V, Q>());
+        let launch =
+            Launch::new(stream, LaunchShape { blocks, threads: sorted_threads::<K::Bits, V, Q>(), dynamic_shared });
+        let (reach, tiles, share) = (self.reach(pairs) as u32, tiles as u32, share as u32);
+        Ok(Some((launch, SortedArgs { query: *query, rows, reach, tiles, share })))
+    }
+
+    /// How many buckets after a key's have `pairs` pairs, or a few more: about, since buckets are not equally full.
+    fn reach(&self, pairs: u64) -> u64 {
+        let shape = self.parts.known().shape;
+        let lines = u128::from(shape.lines - shape.unused) * u128::from(pairs) * 5 / 4;
+        (lines / u128::from(shape.len.max(1))) as u64 + 1
+    }
 }
 
 /// Fewest threads of a block with `queries` queries, which first copies a table of `top_count` prefixes; with many
@@ -150,7 +171,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     }
 
     fn finds_both(&self, order: &BatchOrder, count: u64) -> bool {
-        self.rows_of_sorted(*order, count).is_some()
+        self.rows_of_sorted::<NeighborBatch<K::Bits, V>>(*order, count, 0).is_some()
     }
 
     unsafe fn launch(&self, stream: &Stream, order: &BatchOrder, query: &Query<K::Bits, V>) -> Result<()> {
@@ -161,30 +182,30 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
             match *query {
                 Query::Get(batch) => {
                     let (args, most) = (QueryArgs { tree, batch }, query_threads::<K::Bits>());
-                    if let Some(rows) = self.rows_of_sorted(*order, batch.count) {
-                        let (launch, args) = over_sorted::<_, V, _>(stream, args, batch.count, rows)?;
+                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
                         return Ok(launch.run(calls::get_sorted(&args))?);
                     }
                     over_queries(stream, batch.count, most, found_bytes::<K::Bits, V>(), &tree)?.run(calls::get(&args))
                 }
                 Query::Rank(batch) => {
                     let args = QueryArgs { tree, batch };
-                    if let Some(rows) = self.rows_of_sorted(*order, batch.count) {
-                        let (launch, args) = over_sorted::<_, V, _>(stream, args, batch.count, rows)?;
+                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
                         return Ok(launch.run(calls::rank_sorted::<_, V>(&args))?);
                     }
                     over_queries(stream, batch.count, ordered, 0, &tree)?.run(calls::rank::<_, V>(&args))
                 }
                 Query::Neighbor(batch) => {
                     let (args, bytes) = (QueryArgs { tree, batch }, found_pair_bytes::<K::Bits, V>());
-                    if let Some(rows) = self.rows_of_sorted(*order, batch.count) {
-                        let (launch, args) = over_sorted::<_, V, _>(stream, args, batch.count, rows)?;
+                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
                         return Ok(launch.run(calls::neighbor_sorted(&args))?);
                     }
                     over_queries(stream, batch.count, ordered, bytes, &tree)?.run(calls::neighbor(&args))
                 }
                 Query::Locate(batch) => {
                     let args = QueryArgs { tree, batch };
+                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
+                        return Ok(launch.run(calls::locate_sorted::<_, V>(&args))?);
+                    }
                     over_queries(stream, batch.count, ordered, 0, &tree)?.run(calls::locate::<_, V>(&args))
                 }
                 Query::Gather(batch, mean) => {
@@ -224,13 +245,18 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
-    unsafe fn launch_scan(&self, stream: &Stream, batch: ScanBatch<K::Bits, V>) -> Result<()> {
+    unsafe fn launch_scan(&self, stream: &Stream, order: &BatchOrder, batch: ScanBatch<K::Bits, V>) -> Result<()> {
         let args = QueryArgs { tree: self.tree_ref(stream)?, batch };
+        if let Some((launch, args)) = self.over_sorted(stream, *order, &args, batch.limit)?.filter(|_| batch.limit > 0)
+        {
+            // SAFETY: the caller's contract; the tree is valid, and borrowed.
+            return Ok(unsafe { launch.run(calls::scan_sorted(&args)) }?);
+        }
         let (threads, call) = match is_short_scan::<K::Bits, V>(batch.limit as u32) {
             true => (ordered_threads::<K::Bits>(), calls::scan(&args)),
             false => (scan_wide_threads::<K::Bits>(), calls::scan_wide(&args)),
         };
-        // SAFETY: the caller's contract; the tree is valid, and borrowed.
+        // SAFETY: as above.
         Ok(unsafe { over_queries(stream, batch.count, threads, 0, &args.tree)?.run(call) }?)
     }
 }

@@ -9,8 +9,8 @@ use lanetree::{
     AggregateScratch, AnyKey, Buffer, DeviceAggregates, DeviceRanges, Error, Join, JoinKind, JoinRows, Matches, Number,
     RangeScratch, Ranges, Result, Stream, Validity, Word, no_row,
 };
-use lanetree_frame::Value;
 use lanetree_frame::fixed::{Combine, CombineScratch, FixedIndex, HostForm, OnStream, Sorted};
+use lanetree_frame::{BatchOrder, Value};
 
 /// [`ask`], of an index that has values.
 pub(crate) fn ask_of_map<I: FixedIndex<Value: Word>>(
@@ -41,14 +41,54 @@ pub(crate) fn ask<I: FixedIndex>(
 
 /// In device form.
 fn on_stream<I: FixedIndex>(index: &I, stream: &Stream, question: &Question<I::Key>) -> Result<Option<Answer<I::Key>>> {
-    let on = || OnStream::new(index, stream);
+    let answer = in_order(index, stream, question, BatchOrder::default())?;
+    if let Some(answer) = &answer {
+        check_orders(index.len(), question, answer, |question, order| in_order(index, stream, question, order))?;
+    }
+    Ok(answer)
+}
+
+/// A batch that is said to be in an order.
+pub(crate) fn in_order<I: FixedIndex>(
+    index: &I,
+    stream: &Stream,
+    question: &Question<I::Key>,
+    order: BatchOrder,
+) -> Result<Option<Answer<I::Key>>> {
+    let on = || OnStream::new(index, stream).order(order);
     let ranges = |starts, ends, limits| {
         move |out: &mut DeviceRanges<I::Key, I::Value>| {
             let mut scratch = RangeScratch::new(index.device(), Buffer::len(starts))?;
-            OnStream::new(index, stream).limits(limits).range(starts, ends, &mut scratch, out)
+            on().limits(limits).range(starts, ends, &mut scratch, out)
         }
     };
     in_buffers!(question, stream, on, ranges, |keys: &[I::Key]| HostForm::get_many(index, keys))
+}
+
+/// Whether queries of single keys get the same answers if they are said to be sorted, which they mostly are not; or if they are, with few
+/// for each bucket of the index, or with many.
+pub(crate) fn check_orders<K: AnyKey>(
+    len: u64,
+    question: &Question<K>,
+    expected: &Answer<K>,
+    ask: impl Fn(&Question<K>, BatchOrder) -> Result<Option<Answer<K>>>,
+) -> Result<()> {
+    let Some(keys) = question.keys().filter(|keys| !keys.is_empty()) else { return Ok(()) };
+    let count = match keys.len() % 3 {
+        0 => {
+            let answer = ask(question, BatchOrder::Sorted)?;
+            assert_eq!(answer.as_ref(), Some(expected), "{question:?}, as if sorted");
+            return Ok(());
+        }
+        1 => len / 5,
+        _ => len,
+    };
+    let mut order: Vec<usize> = (0..keys.len()).cycle().take(count.clamp(1, 1 << 12) as usize).collect();
+    order.sort_by_key(|&i| keys[i]);
+    let sorted = question.of_keys(order.iter().map(|&i| keys[i]).collect());
+    let answer = ask(&sorted, BatchOrder::Sorted)?;
+    assert_eq!(answer, Some(expected.picked(&order)), "{sorted:?}, sorted, of {len} pairs");
+    Ok(())
 }
 
 /// In host form.

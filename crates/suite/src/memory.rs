@@ -224,6 +224,25 @@ macro_rules! in_buffers {
         let (memory, on) = ($crate::memory::Memory::new($stream), $on);
         let upload = |keys: &[_]| memory.lender.upload(keys);
         Ok(Some(match $question {
+            Question::Get(keys) => {
+                let (queries, mut values) = (upload(keys)?, memory.lender.alloc(keys.len())?);
+                let mut mask = memory.lender.alloc(keys.len().div_ceil(32))?;
+                on().hits(&mut mask).get(&queries, &mut values)?;
+                $stream.synchronize()?;
+                Answer::Values($crate::memory::hits(
+                    values.to_vec()?.into_iter().map($crate::memory::wide),
+                    &mask.to_vec()?,
+                ))
+            }
+            Question::Rank(keys, side) => {
+                let (queries, mut ranks) = (upload(keys)?, memory.lender.alloc(keys.len())?);
+                match side {
+                    Side::Lower => on().lower_bound(&queries, &mut ranks)?,
+                    Side::Upper => on().upper_bound(&queries, &mut ranks)?,
+                }
+                $stream.synchronize()?;
+                Answer::Numbers(ranks.to_vec()?)
+            }
             Question::Neighbor(keys, side) => {
                 let queries = upload(keys)?;
                 memory.neighbors(keys.len(), |keys, values, mask| match side {
@@ -285,9 +304,7 @@ macro_rules! in_buffers {
                 };
                 memory.joined_by_ranges(*of, probes.len(), join, $get)?
             }
-            Question::Get(_)
-            | Question::Rank(..)
-            | Question::AsOfJoin(..)
+            Question::AsOfJoin(..)
             | Question::Aggregate(..)
             | Question::Scan(..)
             | Question::Prefix(_)

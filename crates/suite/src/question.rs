@@ -50,6 +50,48 @@ pub enum Answer<K> {
     },
 }
 
+impl<K: Clone> Answer<K> {
+    /// Those of these queries, of answers with one for each.
+    pub(crate) fn picked(&self, queries: &[usize]) -> Self {
+        fn of<T: Clone>(all: &[T], queries: &[usize]) -> Vec<T> {
+            queries.iter().map(|&i| all[i].clone()).collect()
+        }
+        match self {
+            Self::Values(values) => Self::Values(of(values, queries)),
+            Self::Numbers(numbers) => Self::Numbers(of(numbers, queries)),
+            Self::Neighbors(pairs) => Self::Neighbors(of(pairs, queries)),
+            Self::Rows(rows) => Self::Rows(of(rows, queries)),
+            Self::Pairs(_) | Self::Joined { .. } => unreachable!("not one for each query"),
+        }
+    }
+}
+
+impl<K> Question<K> {
+    /// Its keys, if it asks something of each by itself.
+    pub(crate) fn keys(&self) -> Option<&[K]> {
+        match self {
+            Self::Get(keys)
+            | Self::Rank(keys, _)
+            | Self::Neighbor(keys, _)
+            | Self::AsOf(keys, _)
+            | Self::Scan(keys, _) => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// The same of other keys.
+    pub(crate) fn of_keys(&self, keys: Vec<K>) -> Self {
+        match self {
+            Self::Get(_) => Self::Get(keys),
+            Self::Rank(_, side) => Self::Rank(keys, *side),
+            Self::Neighbor(_, side) => Self::Neighbor(keys, *side),
+            Self::AsOf(_, near) => Self::AsOf(keys, *near),
+            Self::Scan(_, limit) => Self::Scan(keys, *limit),
+            _ => unreachable!("of no single keys"),
+        }
+    }
+}
+
 impl<K: Numbered> Question<K> {
     /// Of keys by their numbers; `value` makes the values that no other pair has.
     pub(crate) fn of(ask: &Ask, value: impl Fn(u64) -> u64) -> Self {

@@ -174,15 +174,15 @@ fn ordered<W: BenchWord>(
         row.set("hit_rate", 0.5);
         session.push(row);
     };
-    let on = subject.tree.on(&session.stream);
-    let (timing, checksum) = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
+    let on = || subject.tree.on(&session.stream).order(batch_order(order));
+    let (timing, checksum) = queries::lower_bounds(session, &what, batch, |ranks| on().lower_bound(queries, ranks))?;
     let row = subject.row(session, "lower_bound", count, timing, checksum);
     push(session, row);
     let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
     let timing = session.time_on_stream(
         &mut out,
         |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-        |(keys, values)| Ok(subject.tree.on(&session.stream).miss(miss()).predecessor(queries, keys, values)?),
+        |(keys, values)| Ok(on().miss(miss()).predecessor(queries, keys, values)?),
     )?;
     let (keys, values) = out;
     let by_key = session.check(&what, "keys", &keys, count, miss(), |i| subject.data.keys[batch.origins[i].rank()])?;
@@ -221,7 +221,7 @@ fn ranges<W: BenchWord>(session: &mut Session, subject: &Subject<'_, W>) -> Resu
                     session.poison(&mut out.values)
                 },
                 |(out, scratch)| {
-                    let on = subject.tree.on(&session.stream);
+                    let on = subject.tree.on(&session.stream).order(batch_order(order));
                     Ok(on.range(&starts, &ends, scratch, out)?)
                 },
             )?;
@@ -262,7 +262,13 @@ fn scans<W: BenchWord>(
             session.poison(counts)
         },
         |((keys, values), counts)| {
-            Ok(subject.tree.on(&session.stream).scan(starts, length as u32, keys, values, counts)?)
+            Ok(subject.tree.on(&session.stream).order(batch_order(order)).scan(
+                starts,
+                length as u32,
+                keys,
+                values,
+                counts,
+            )?)
         },
     )?;
     let ((keys, values), counts) = out;

@@ -17,7 +17,12 @@ pub trait Scans: FixedIndex {
     ///
     /// # Safety
     /// There are as many starts, counts, keys and values as the batch says, for this stream.
-    unsafe fn launch_scan(&self, stream: &Stream, batch: ScanBatch<BitsOf<Self>, Self::Value>) -> Result<()>;
+    unsafe fn launch_scan(
+        &self,
+        stream: &Stream,
+        tuning: &Self::Tuning,
+        batch: ScanBatch<BitsOf<Self>, Self::Value>,
+    ) -> Result<()>;
 }
 
 impl<I: Scans> OnStream<'_, I> {
@@ -68,7 +73,7 @@ impl<I: Scans> OnStream<'_, I> {
             counts: counts.write_on(self.stream)?,
         };
         // SAFETY: the buffers were checked to be long enough; the pointers are for this stream.
-        unsafe { self.index.launch_scan(self.stream, batch) }
+        unsafe { self.index.launch_scan(self.stream, self.tuning(), batch) }
     }
 
     fn scan_on_host(

@@ -4,11 +4,11 @@
 use crate::{
     Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends,
     EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, GetSortedArgs, LineChangesArgs, ListDivided,
-    ListDividedArgs, ListNodes, ListNodesArgs, Locate, LocateArgs, MovePairs, Neighbor, NeighborArgs, NeighborSorted,
-    NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank,
-    RankArgs, RankSorted, RankSortedArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanWide, Search,
-    SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers,
-    WriteShifts, WriteUpper,
+    ListDividedArgs, ListNodes, ListNodesArgs, Locate, LocateArgs, LocateSorted, LocateSortedArgs, MovePairs, Neighbor,
+    NeighborArgs, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs,
+    PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, RankSorted, RankSortedArgs, Ranks, RanksArgs, Relocate,
+    RelocateArgs, Scan, ScanArgs, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeDivided,
+    SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -55,6 +55,8 @@ by_words! {
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
     /// The kernel that makes short scans.
     scan(ScanArgs<K, V>) => Scan<K, V>;
+    /// The kernel that makes scans from sorted keys on.
+    scan_sorted(ScanSortedArgs<K, V>) => ScanSorted<K, V>;
     /// The kernel that makes longer ones.
     scan_wide(ScanArgs<K, V>) => ScanWide<K, V>;
     /// The kernel that changes buckets.
@@ -127,6 +129,8 @@ by_lines! {
     ends(EndsArgs) => Ends<K, V>;
     /// The kernel that locates ranges.
     locate(LocateArgs) => Locate<K, V>;
+    /// The kernel that locates ranges from sorted keys on.
+    locate_sorted(LocateSortedArgs) => LocateSorted<K, V>;
     /// The rank kernel.
     rank(RankArgs) => Rank<K, V>;
     /// The rank kernel for sorted queries.

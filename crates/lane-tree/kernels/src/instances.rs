@@ -3,9 +3,9 @@
 
 use crate::{
     Aggregate, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes,
-    Locate, MovePairs, Neighbor, NeighborSorted, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, RankSorted, Ranks,
-    Relocate, Scan, ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts,
-    WriteUpper,
+    Locate, LocateSorted, MovePairs, Neighbor, NeighborSorted, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank,
+    RankSorted, Ranks, Relocate, Scan, ScanSorted, ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes,
+    WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -40,6 +40,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __neighbor_sorted>], [<lane_tree_ $k _ $name>], NeighborSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan>], [<lane_tree_ $k _ $name>], Scan<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __scan_sorted>], [<lane_tree_ $k _ $name>], ScanSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_wide>], [<lane_tree_ $k _ $name>], ScanWide<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write>], [<lane_tree_ $k _ $name>], Write<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write_lines>], [<lane_tree_ $k _ $name>], WriteLines<$k, $v>);
@@ -67,6 +68,7 @@ macro_rules! lines {
         pastey::paste! {$(
             instance!([<$module __ends>], $module, Ends<$k, $v>);
             instance!([<$module __locate>], $module, Locate<$k, $v>);
+            instance!([<$module __locate_sorted>], $module, LocateSorted<$k, $v>);
             instance!([<$module __plan_shifts>], $module, PlanShifts<$k, $v>);
             instance!([<$module __rank>], $module, Rank<$k, $v>);
             instance!([<$module __rank_sorted>], $module, RankSorted<$k, $v>);

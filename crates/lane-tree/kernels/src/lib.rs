@@ -48,8 +48,9 @@ pub use scan::{Scan, ScanArgs, is_short_scan};
 pub use scan_wide::{ScanWide, scan_wide_threads};
 pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{
-    Asked, Beside, Bound, GetSorted, GetSortedArgs, NeighborSorted, NeighborSortedArgs, RankSorted, RankSortedArgs,
-    SORTED_BYTES, SORTED_ROWS, Sorted, SortedArgs, Windowed, sorted_threads, sorted_tile,
+    Asked, Bound, GetSorted, GetSortedArgs, LocateSorted, LocateSortedArgs, NeighborSorted, NeighborSortedArgs, Place,
+    RankSorted, RankSortedArgs, SORTED_BLOCKS, SORTED_ROWS, ScanSorted, ScanSortedArgs, Sorted, SortedArgs, Window,
+    Windowed, sorted_shared, sorted_threads, sorted_tile, window_pairs,
 };
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
@@ -60,4 +61,3 @@ pub use update::{
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,
 };
-pub use walk::Walk;

@@ -2,7 +2,7 @@
 
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, has_keys_alone, line_slots, pairs_of};
 use crate::quads::{QUAD, byte_of, own, sum_bytes};
-use crate::search::{TABLE_BYTES, TreeRef, load_top};
+use crate::search::{Above, TABLE_BYTES, TreeRef, load_top};
 use crate::values::{self, SharedValues};
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -224,7 +224,7 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let tree = &args.tree;
-        let predecessor = args.predecessor != 0;
+        let (predecessor, top) = (args.predecessor != 0, tree.first_top());
         // What the lane that finds a neighbour hands over to the lane that asked.
         let of_warp = WARP * (K::BYTES + V::BYTES) as u32;
         let found = Staged::<K, V>::at(found_at(tree.top_count) + simt.warp() * of_warp);
@@ -233,7 +233,7 @@ impl<K: KeyWord, V: Value> Kernel for Neighbor<K, V> {
             for_each_tile(simt, tree, args.queries, args.count, |at, word| {
                 let mut neighbor = None;
                 if tree.height > 0 {
-                    neighbor = tree.neighbor(simt, args.near.sought(word, predecessor), predecessor, found);
+                    neighbor = tree.neighbor(simt, top, args.near.sought(word, predecessor), predecessor, found);
                 }
                 let mut verdict = Verdict::Missed;
                 if at < args.count {
@@ -288,6 +288,7 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn neighbor<S: Simt, V: Value>(
         &self,
         simt: S,
+        top: impl Above,
         word: K,
         predecessor: bool,
         found: Staged<K, V>,
@@ -297,7 +298,7 @@ impl<K: KeyWord> TreeRef<K> {
         let (slots, in_line) = (chunk_slots::<K, V>(), line_slots::<K, V>());
         // SAFETY: nodes, buckets and slots of the tree.
         unsafe {
-            let (descent, node) = self.descend_any::<S, V>(simt, word);
+            let (descent, node) = self.descend_any::<S, V>(simt, top, word);
             let lines = descent.children.numbers();
             let line = own(simt, lines);
             let is_first_line = byte_of(descent.children.before, within) == 0;

@@ -4,7 +4,7 @@
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, last_node, pairs_of};
 use crate::quads::quad;
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{Start, TABLE_BYTES, TreeRef};
+use crate::search::{Above, Start, TABLE_BYTES, TreeRef};
 use crate::values;
 use crate::walk::Walk;
 use core::marker::PhantomData;
@@ -29,59 +29,87 @@ impl<K: KeyWord, V: Value> Kernel for Locate<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let tree = &args.tree;
+        let QueryArgs { tree, batch } = args;
         // SAFETY: there are as many ranges, and the tree is valid.
         unsafe {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(start) = tiles.word(simt) {
-                let index = tiles.at;
-                let store_cursor = |cursor: u64| {
-                    if !args.cursors.is_null() && simt.opaque(index) < args.count {
-                        simt.store(args.cursors, index, cursor, Hint::Default);
-                    }
-                };
-                let mut pairs = 0;
-                if tree.height > 0 {
-                    // The start, then the end: one loop, as the code of a descent is long.
-                    let (mut word, mut is_end, mut is_far) = (start, false, true);
-                    let (mut rank, mut node) = (0, 0);
-                    // Without, these spill for some architectures.
-                    let late = K::BITS == 128 || !V::IS_SOME;
-                    loop {
-                        let from = if is_far {
-                            tree.start(simt, tree.first_top(), word)
-                        } else {
-                            Start { numbers: quad(simt, node), level: 0, rough: K::MIN }
-                        };
-                        let position = tree.find::<S, V>(simt, from, word, (is_end, late), |own| node = own);
-                        if simt.opaque(u32::from(is_end)) != 0 {
-                            pairs = position.rank.saturating_sub(rank);
-                            break;
-                        }
-                        store_cursor(Slot { node, line: position.line, slot: position.slot }.cursor());
-                        rank = position.rank;
-                        (word, is_end) = (tree.load(simt, args.ends, index, args.count), true);
-                        // Whether the end is in a node or after it.
-                        let is_from =
-                            |number: u32| number < tree.leaf_nodes && tree.first_of::<S, V>(simt, number) <= word;
-                        let is_next = is_from(node + 1);
-                        // The same for all lanes.
-                        is_far = simt.any(FULL_MASK, is_next && is_from(node + 2));
-                        node += u32::from(is_next);
-                    }
-                } else {
-                    store_cursor(0);
-                }
-                if simt.opaque(index) < args.count {
-                    let mut limit = args.limit;
-                    if !args.limits.is_null() {
-                        limit = limit.min(simt.load(args.limits, index, Hint::Streaming));
-                    }
-                    simt.store(args.counts, index, pairs.min(limit), Hint::Default);
-                }
+                locate_row::<S, K, V>(simt, (tree, tree.first_top()), batch, (tiles.at, start));
                 tiles.advance(simt);
             }
         }
+    }
+}
+
+/// Warp collective (all lanes). Locates the ranges that begin with each lane's word, of which the lane's own has the place `at`; none past
+/// the last.
+///
+/// # Safety
+/// The tree is valid and its table is there; the outputs have the ranges' places.
+#[inline(always)]
+pub(crate) unsafe fn locate_row<S: Simt, K: KeyWord, V: Value>(
+    simt: S,
+    (tree, top): (&TreeRef<K>, impl Above),
+    batch: &LocateBatch<K>,
+    (at, start): (u64, K),
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let store_cursor = |cursor: u64| {
+            if !batch.cursors.is_null() && simt.opaque(at) < batch.count {
+                simt.store(batch.cursors, at, cursor, Hint::Default);
+            }
+        };
+        let mut pairs = 0;
+        if tree.height > 0 {
+            // The start, then the end: one loop, as the code of a descent is long.
+            let (mut word, mut is_end, mut is_far) = (start, false, true);
+            let (mut rank, mut node) = (0, 0);
+            // Without, these spill for some architectures.
+            let late = K::BITS == 128 || !V::IS_SOME;
+            loop {
+                let from = if is_far {
+                    tree.start(simt, top, word)
+                } else {
+                    Start { numbers: quad(simt, node), level: 0, rough: K::MIN }
+                };
+                let position = tree.find::<S, V>(simt, from, word, (is_end, late), |own| node = own);
+                if simt.opaque(u32::from(is_end)) != 0 {
+                    pairs = position.rank.saturating_sub(rank);
+                    break;
+                }
+                store_cursor(Slot { node, line: position.line, slot: position.slot }.cursor());
+                rank = position.rank;
+                (word, is_end) = (tree.load(simt, batch.ends, at, batch.count), true);
+                // Whether the end is in a node or after it.
+                let is_from = |number: u32| number < tree.leaf_nodes && tree.first_of::<S, V>(simt, number) <= word;
+                let is_next = is_from(node + 1);
+                // The same for all lanes.
+                is_far = simt.any(FULL_MASK, is_next && is_from(node + 2));
+                node += u32::from(is_next);
+            }
+        } else {
+            store_cursor(0);
+        }
+        if simt.opaque(at) < batch.count {
+            store_count(simt, batch, at, pairs);
+        }
+    }
+}
+
+/// Per thread. Writes how many pairs a range has, of `pairs` without a limit.
+///
+/// # Safety
+/// There is such a range.
+#[inline(always)]
+pub(crate) unsafe fn store_count<S: Simt, K: KeyWord>(simt: S, batch: &LocateBatch<K>, at: u64, pairs: u64) {
+    let mut limit = batch.limit;
+    // SAFETY: the caller's.
+    unsafe {
+        if !batch.limits.is_null() {
+            limit = limit.min(simt.load(batch.limits, at, Hint::Streaming));
+        }
+        simt.store(batch.counts, at, pairs.min(limit), Hint::Default);
     }
 }
 
@@ -90,11 +118,11 @@ pub type GatherArgs<K, V> = QueryArgs<TreeRef<K>, GatherBatch<K, V>>;
 
 /// A slot of a bucket of a node.
 #[derive(Clone, Copy)]
-struct Slot {
-    node: u32,
-    line: u32,
+pub(crate) struct Slot {
+    pub(crate) node: u32,
+    pub(crate) line: u32,
     /// Slots of the bucket before it; if all are, it is the first one of the next bucket.
-    slot: u32,
+    pub(crate) slot: u32,
 }
 
 /// Bits of a cursor for the slot, between the bits for the bucket and the bits for the node.
@@ -103,7 +131,7 @@ const SLOT_BITS: u32 = 5;
 impl Slot {
     /// In a word, which has no more than the low bits of the node's number.
     #[inline(always)]
-    fn cursor(self) -> u64 {
+    pub(crate) fn cursor(self) -> u64 {
         u64::from(self.line) | u64::from(self.node << SLOT_BITS | self.slot) << 32
     }
 

@@ -4,7 +4,7 @@
 use crate::layout::{MOST_CHUNK_SLOTS, chunk_slots, line_slots, pairs_of};
 use crate::quads::{QUAD, own};
 use crate::queries::{Tiles, ordered_bounds};
-use crate::search::{TABLE_BYTES, TreeRef};
+use crate::search::{Above, TABLE_BYTES, TreeRef};
 use crate::values;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -40,40 +40,57 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let (tree, limit) = (&args.tree, args.limit as u32);
-        let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+        let QueryArgs { tree, batch } = args;
         // SAFETY: there are as many scans, and the tree is valid.
         unsafe {
             let mut tiles = Tiles::new(simt, tree, args.starts, args.count);
             while let Some(word) = tiles.word(simt) {
-                // Scans that want no pairs, and those past the last one, have no buckets.
-                let (mut node, mut line) = (tree.leaf_nodes, 0);
-                if tree.height > 0 && limit > 0 {
-                    let (descent, own_node) = tree.descend_any::<S, V>(simt, word);
-                    if tiles.at < args.count {
-                        (node, line) = (own_node, own(simt, descent.children.numbers()));
-                    }
-                }
-                let first = tiles.at - u64::from(within);
-                let mut own_pairs = 0;
-                let mut next = 0;
-                // Not unrolled: the copy is long, and waits for its loads.
-                while next < QUAD {
-                    let scan = simt.opaque(next);
-                    let source = leader + scan;
-                    let of_source = |word: u32| simt.shuffle(FULL_MASK, word, source);
-                    let start = (simt.shuffle(FULL_MASK, word, source), of_source(node), of_source(line));
-                    let pairs = copy::<S, K, V>(simt, args, first + u64::from(scan), start);
-                    if within == scan {
-                        own_pairs = pairs;
-                    }
-                    next += 1;
-                }
-                if simt.opaque(tiles.at) < args.count {
-                    simt.store(args.counts, tiles.at, own_pairs, Hint::Streaming);
-                }
+                scan_row(simt, (tree, tree.first_top()), batch, (tiles.at, word));
                 tiles.advance(simt);
             }
+        }
+    }
+}
+
+/// Warp collective (all lanes). Makes the scans from each lane's word on, of which the lane's own has the place `at`; none past the last.
+///
+/// # Safety
+/// The tree is valid and its table is there; the outputs have the scans' places.
+#[inline(always)]
+pub(crate) unsafe fn scan_row<S: Simt, K: KeyWord, V: Value>(
+    simt: S,
+    (tree, top): (&TreeRef<K>, impl Above),
+    batch: &ScanBatch<K, V>,
+    (at, word): (u64, K),
+) {
+    let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
+    // SAFETY: the caller's.
+    unsafe {
+        // Scans that want no pairs, and those past the last one, have no buckets.
+        let (mut node, mut line) = (tree.leaf_nodes, 0);
+        if tree.height > 0 && batch.limit > 0 {
+            let (descent, own_node) = tree.descend_any::<S, V>(simt, top, word);
+            if at < batch.count {
+                (node, line) = (own_node, own(simt, descent.children.numbers()));
+            }
+        }
+        let first = at - u64::from(within);
+        let mut own_pairs = 0;
+        let mut next = 0;
+        // Not unrolled: the copy is long, and waits for its loads.
+        while next < QUAD {
+            let scan = simt.opaque(next);
+            let source = leader + scan;
+            let of_source = |word: u32| simt.shuffle(FULL_MASK, word, source);
+            let start = (simt.shuffle(FULL_MASK, word, source), of_source(node), of_source(line));
+            let pairs = copy::<S, K, V>(simt, (tree, batch), first + u64::from(scan), start);
+            if within == scan {
+                own_pairs = pairs;
+            }
+            next += 1;
+        }
+        if simt.opaque(at) < batch.count {
+            simt.store(batch.counts, at, own_pairs, Hint::Streaming);
         }
     }
 }
@@ -86,14 +103,14 @@ impl<K: KeyWord, V: Value> Kernel for Scan<K, V> {
 #[inline(always)]
 unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
     simt: S,
-    args: &ScanArgs<K, V>,
+    (tree, batch): (&TreeRef<K>, &ScanBatch<K, V>),
     number: u64,
     (mut from, mut node, mut line): (K, u32, u32),
 ) -> u32 {
-    let (tree, limit) = (&args.tree, args.limit as u32);
+    let limit = batch.limit as u32;
     let (within, leader) = (simt.lane() % QUAD, simt.lane() / QUAD * QUAD);
     let slots = chunk_slots::<K, V>();
-    let (mut to, mut left) = (number * args.limit, limit);
+    let (mut to, mut left) = (number * batch.limit, limit);
     let mut is_first = true;
     // SAFETY: the caller's.
     unsafe {
@@ -138,8 +155,8 @@ unsafe fn copy<S: Simt, K: KeyWord, V: Value>(
                     place += u32::from(new[slot]);
                     if new[slot] && own < left {
                         let value = tree.value(simt, line + round as u32, within, value);
-                        simt.store(args.keys, to + u64::from(own), key.xor(tree.flip), Hint::Streaming);
-                        values::store(simt, args.values, to + u64::from(own), value, Hint::Streaming);
+                        simt.store(batch.keys, to + u64::from(own), key.xor(tree.flip), Hint::Streaming);
+                        values::store(simt, batch.values, to + u64::from(own), value, Hint::Streaming);
                     }
                 }
                 let last = simt.shuffle(FULL_MASK, last, leader + QUAD - 1);

@@ -47,7 +47,7 @@ impl<K: KeyWord, V: Value> Kernel for ScanWide<K, V> {
                 // Scans that want no pairs, and those past the last one, have no buckets.
                 let mut lines = tree.no_lines();
                 if tree.height > 0 && limit > 0 {
-                    let of_word = tree.walk_of_any::<S, V>(simt, word);
+                    let of_word = tree.walk_of_any::<S, V>(simt, tree.first_top(), word);
                     lines = if tiles.at < args.count { of_word } else { lines };
                 }
                 let mut own_pairs = 0;

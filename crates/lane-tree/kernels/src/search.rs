@@ -102,6 +102,56 @@ impl Top {
     }
 }
 
+/// What is above the nodes, wherever it is.
+pub(crate) trait Above: Copy {
+    /// Per thread. An element of [`TreeRef::table`].
+    ///
+    /// # Safety
+    /// There is such a bucket.
+    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32;
+
+    /// Per thread. An element of [`TreeRef::prefixes`].
+    ///
+    /// # Safety
+    /// There is such a node.
+    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32;
+}
+
+impl Above for Top {
+    #[inline(always)]
+    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { simt.shared_load(self.table, bucket) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { simt.shared_load(self.prefixes, node) }
+    }
+}
+
+/// What is above the nodes, in global memory: for few descents, for which a copy in shared memory is not worth it.
+#[derive(Clone, Copy)]
+pub(crate) struct InMemory {
+    table: Global<u32>,
+    prefixes: Global<u32>,
+}
+
+impl Above for InMemory {
+    #[inline(always)]
+    unsafe fn bounds<S: Simt>(self, simt: S, bucket: u32) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.table, u64::from(bucket), Hint::ReadOnly) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefix<S: Simt>(self, simt: S, node: u32) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.prefixes, u64::from(node), Hint::ReadOnly) }
+    }
+}
+
 /// The end of a descent.
 pub(crate) struct Descent {
     /// The nodes of the lowest level for the words of four lanes, in all of these lanes.
@@ -221,6 +271,12 @@ impl<K: KeyWord> TreeRef<K> {
         Top::at(0, self.top_count)
     }
 
+    /// What is above the nodes where every kernel finds it.
+    #[inline(always)]
+    pub(crate) const fn in_memory(&self) -> InMemory {
+        InMemory { table: self.table, prefixes: self.prefixes }
+    }
+
     /// Block collective. Copies the table to shared memory.
     ///
     /// # Safety
@@ -260,9 +316,9 @@ impl<K: KeyWord> TreeRef<K> {
     /// 2^`prefix_shift`. The word is below the first key only if it is below all keys, and then it is below this one, too.
     ///
     /// # Safety
-    /// The table is in shared memory.
+    /// The table is there.
     #[inline(always)]
-    unsafe fn top<S: Simt>(&self, simt: S, top: Top, word: K) -> (u32, K) {
+    unsafe fn top<S: Simt>(&self, simt: S, top: impl Above, word: K) -> (u32, K) {
         let Self { origin, split, gap, prefix_shift: shift, .. } = *self;
         let prefixes = Prefixes { origin, split, gap, shift };
         let prefix = prefixes.of(word);
@@ -270,20 +326,20 @@ impl<K: KeyWord> TreeRef<K> {
         let bucket = if bucket < TOP_BUCKETS { bucket } else { TOP_BUCKETS - 1 };
         // SAFETY: inside the table: its nodes are below their number.
         unsafe {
-            let bounds = simt.shared_load(top.table, bucket);
+            let bounds = top.bounds(simt, bucket);
             let mut base = bounds & 0xffff;
             let mut left = (bounds >> 16) - base;
             // The last one whose prefix is not above.
             while left > 0 {
                 let half = left.div_ceil(2);
-                if simt.shared_load(top.prefixes, base + half) <= prefix {
+                if top.prefix(simt, base + half) <= prefix {
                     base += half;
                     left -= half;
                 } else {
                     left = half - 1;
                 }
             }
-            if self.prefix_shift > 0 && simt.shared_load(top.prefixes, base) == prefix {
+            if self.prefix_shift > 0 && top.prefix(simt, base) == prefix {
                 // Rare, unless keys are in clusters that 32 bits do not tell apart: the keys themselves decide.
                 left = base;
                 base = 0;
@@ -297,7 +353,7 @@ impl<K: KeyWord> TreeRef<K> {
                     }
                 }
             }
-            (self.top_first + base, prefixes.first(simt.shared_load(top.prefixes, base)))
+            (self.top_first + base, prefixes.first(top.prefix(simt, base)))
         }
     }
 
@@ -375,9 +431,9 @@ impl<K: KeyWord> TreeRef<K> {
     /// Warp collective (all lanes). Where a descent for each lane's word begins at the top.
     ///
     /// # Safety
-    /// The tree is valid and has pairs; its table is in shared memory.
+    /// The tree is valid and has pairs; its table is there.
     #[inline(always)]
-    pub(crate) unsafe fn start<S: Simt>(&self, simt: S, top: Top, word: K) -> Start<K> {
+    pub(crate) unsafe fn start<S: Simt>(&self, simt: S, top: impl Above, word: K) -> Start<K> {
         let leader = simt.lane() / QUAD * QUAD;
         // SAFETY: the same contract.
         let (number, rough) = unsafe { self.top(simt, top, word) };
@@ -459,6 +515,18 @@ impl<K: KeyWord> TreeRef<K> {
         Record::of::<V>(words)
     }
 
+    /// Per thread. The pairs in all nodes before one of the lowest level.
+    ///
+    /// # Safety
+    /// There is such a node.
+    #[inline(always)]
+    pub(crate) unsafe fn rank<S: Simt, V: Value>(&self, simt: S, number: u32) -> u64 {
+        let at = record_at::<K, V>(number) + u64::from(Record::<K>::RANK_WORD);
+        // SAFETY: the node's record.
+        let word = unsafe { simt.load(self.records, at, Hint::ReadOnly) };
+        if K::BITS == 32 { word >> 32 } else { word }
+    }
+
     /// Per thread. At most the first key of a node of the lowest level: the first word of its record.
     ///
     /// # Safety
@@ -503,11 +571,11 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    pub(crate) unsafe fn descend_any<S: Simt, V: Value>(&self, simt: S, word: K) -> (Descent, u32) {
+    pub(crate) unsafe fn descend_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> (Descent, u32) {
         let mut node = 0;
         // SAFETY: the same contract.
         unsafe {
-            let start = self.start(simt, self.first_top(), word);
+            let start = self.start(simt, top, word);
             let descent = self.descend::<S, true>(simt, start, word, |number| {
                 node = number;
                 self.first_of::<S, V>(simt, number)
@@ -521,9 +589,9 @@ impl<K: KeyWord> TreeRef<K> {
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> u32 {
+    pub(crate) unsafe fn line_of_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> u32 {
         // SAFETY: the same contract.
-        own(simt, unsafe { self.descend_any::<S, V>(simt, word) }.0.children.numbers())
+        own(simt, unsafe { self.descend_any::<S, V>(simt, top, word) }.0.children.numbers())
     }
 
     /// Per thread. The lane's part of four buckets.

@@ -1,13 +1,13 @@
 //! Walks along buckets: from node to node, since the buckets of the next one may be anywhere.
 
 use crate::quads::own;
-use crate::search::TreeRef;
+use crate::search::{Above, TreeRef};
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Hint, KeyWord, Simt};
 
 /// Buckets in the order of their keys: a node's buckets follow one another; the next node's may be anywhere.
-#[derive(Clone, Copy, Debug)]
-pub struct Walk {
+#[derive(Clone, Copy)]
+pub(crate) struct Walk {
     /// A node of the lowest level.
     pub(crate) node: u32,
     /// One of its buckets, or the one after the last.
@@ -66,15 +66,34 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { self.walk(simt, node, self.first_line(simt, node)) }
     }
 
+    /// Per thread. The bucket so many further on, or the last one of the next node if that is nearer.
+    ///
+    /// # Safety
+    /// As [`TreeRef::next_node`].
+    #[inline(always)]
+    pub(crate) unsafe fn reach<S: Simt>(&self, simt: S, walk: Walk, lines: u32) -> Walk {
+        let in_node = walk.end - 1 - walk.line;
+        if lines <= in_node {
+            return Walk { line: walk.line + lines, ..walk };
+        }
+        // SAFETY: the caller's.
+        let next = unsafe { self.next_node(simt, walk) };
+        if next.line == next.end {
+            return Walk { line: walk.end - 1, ..walk };
+        }
+        let last = (next.line + (lines - in_node - 1)).min(next.end - 1);
+        Walk { line: last, ..next }
+    }
+
     /// Warp collective (all lanes). The buckets from the bucket of each lane's word on. The word may be absent.
     ///
     /// # Safety
     /// As [`TreeRef::start`].
     #[inline(always)]
-    pub(crate) unsafe fn walk_of_any<S: Simt, V: Value>(&self, simt: S, word: K) -> Walk {
+    pub(crate) unsafe fn walk_of_any<S: Simt, V: Value>(&self, simt: S, top: impl Above, word: K) -> Walk {
         // SAFETY: the same contract; a node of the tree.
         unsafe {
-            let (descent, node) = self.descend_any::<S, V>(simt, word);
+            let (descent, node) = self.descend_any::<S, V>(simt, top, word);
             self.walk(simt, node, own(simt, descent.children.numbers()))
         }
     }

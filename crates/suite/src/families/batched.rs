@@ -1,7 +1,8 @@
 //! Indexes that are built, and changed, in device form, too: Harmonia, CUBPT and LaneTree.
 
+use crate::fixed::check_orders;
 use crate::lent::Lender;
-use crate::memory::{self, Memory, hits};
+use crate::memory::{Memory, hits};
 use crate::operations::Columns;
 use crate::{Answer, Change, Counts, Form, Hooks, Numbered, Question, fixed};
 use core::fmt::Debug;
@@ -180,40 +181,28 @@ impl<K: AnyKey, V: Word> Batched for LaneTree<K, V> {
         self.check_structure();
     }
 
-    /// Every other batch of look-ups as if it were sorted, which it mostly is not; and scans.
+    /// Scans.
     fn ask(&self, stream: &Stream, question: &Question<K>) -> Option<Result<Answer<K>>> {
-        let keys = match question {
-            Question::Get(keys) => keys,
-            Question::Scan(starts, limit) => return Some(scan(self, stream, starts, *limit)),
-            _ => return None,
-        };
-        let get = || {
-            let lender = Lender::new(self.device());
-            let (queries, mut values) = (lender.upload(keys)?, lender.alloc(keys.len())?);
-            let mut hits = lender.alloc::<u32>(keys.len().div_ceil(32))?;
-            let on = || self.on(stream).order(BatchOrder::Sorted);
-            on().hits(&mut hits).get(&queries, &mut values)?;
-            let (values, hits) = (values.to_vec()?, hits.to_vec()?);
-            // So many that they are sparse: sorted batches have a way for these, too.
-            let sparse = self.stats().buckets as usize * 3 / 4;
-            let mut order: Vec<usize> = (0..keys.len()).cycle().take(sparse).collect();
-            order.sort_by_key(|&i| keys[i]);
-            let queries = lender.upload(&order.iter().map(|&i| keys[i]).collect::<Vec<_>>())?;
-            let mut again = lender.alloc(order.len())?;
-            on().get(&queries, &mut again)?;
-            assert!(again.to_vec()?.into_iter().eq(order.iter().map(|&i| values[i])), "{sparse} sorted queries");
-            Ok(Answer::Values(memory::hits(values.into_iter().map(Word::widen), &hits)))
-        };
-        keys.len().is_multiple_of(2).then(get)
+        match question {
+            Question::Scan(..) => Some(scans(self, stream, question)),
+            _ => None,
+        }
     }
 }
 
-fn scan<K: AnyKey, V: Word>(tree: &LaneTree<K, V>, stream: &Stream, starts: &[K], limit: u32) -> Result<Answer<K>> {
-    let memory = Memory::new(stream);
-    let queries = memory.lender.upload(starts)?;
-    memory.scan(starts.len(), limit, |keys, values: &mut Buffer<V>, counts| {
-        tree.on(stream).scan(&queries, limit, keys, values, counts)
-    })
+/// Scans, whatever order they are said to be in.
+fn scans<K: AnyKey, V: Word>(tree: &LaneTree<K, V>, stream: &Stream, question: &Question<K>) -> Result<Answer<K>> {
+    let scan = |question: &Question<K>, order: BatchOrder| {
+        let Question::Scan(starts, limit) = question else { unreachable!("scans are asked") };
+        let memory = Memory::new(stream);
+        let queries = memory.lender.upload(starts)?;
+        memory.scan(starts.len(), *limit, |keys, values: &mut Buffer<V>, counts| {
+            tree.on(stream).order(order).scan(&queries, *limit, keys, values, counts)
+        })
+    };
+    let answer = scan(question, BatchOrder::default())?;
+    check_orders(tree.len() as u64, question, &answer, |question, order| scan(question, order).map(Some))?;
+    Ok(answer)
 }
 
 /// Which call builds.

@@ -8,7 +8,6 @@ use crate::{
 };
 use lanetree::lane_tree::{BuildScratch, LaneSet, SetBuilder, UpdateScratch};
 use lanetree::{AnyKey, Batch, Buffer, Device, DeviceKind, JoinKind, LaneTree, Op, Result, Stream};
-use lanetree_frame::BatchOrder;
 use lanetree_frame::fixed::{CombineScratch, Sorted};
 
 /// Room of the scratch memory that all batches of a set in device form share.
@@ -156,27 +155,12 @@ macro_rules! set_in_buffers {
 pub(super) use set_in_buffers;
 
 impl<K: AnyKey> SetSubject<K> {
-    /// Every other batch as if it were sorted, which it mostly is not.
     fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let (device, set) = (self.set.device(), &self.set);
-        let on = |order: BatchOrder, keys: &[K]| -> Result<Vec<bool>> {
-            let lender = Lender::new(device);
-            let mut mask = lender.alloc(keys.len().div_ceil(32))?;
-            set.on(&self.stream).order(order).contains(&lender.upload(keys)?, &mut mask)?;
-            let mask = mask.to_vec()?;
-            Ok((0..keys.len()).map(|i| mask[i / 32] >> (i % 32) & 1 != 0).collect())
-        };
-        if !keys.len().is_multiple_of(2) {
-            return on(BatchOrder::default(), keys);
-        }
-        let found = on(BatchOrder::Sorted, keys)?;
-        // So many that they are sparse: sorted batches have a way for these, too.
-        let sparse = set.stats().buckets as usize * 3 / 4;
-        let mut order: Vec<usize> = (0..keys.len()).cycle().take(sparse).collect();
-        order.sort_by_key(|&i| keys[i]);
-        let again = on(BatchOrder::Sorted, &order.iter().map(|&i| keys[i]).collect::<Vec<_>>())?;
-        assert!(again.into_iter().eq(order.iter().map(|&i| found[i])), "{sparse} sorted queries");
-        Ok(found)
+        let lender = Lender::new(self.set.device());
+        let mut mask = lender.alloc(keys.len().div_ceil(32))?;
+        self.set.on(&self.stream).contains(&lender.upload(keys)?, &mut mask)?;
+        let mask = mask.to_vec()?;
+        Ok((0..keys.len()).map(|i| mask[i / 32] >> (i % 32) & 1 != 0).collect())
     }
 
     fn combine(&self, how: Combination, pairs: &[(K, u64)], form: Form) -> Result<Pairs<K>> {
@@ -268,6 +252,14 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
             (Form::Device, _) => (|| set_in_buffers!(question, stream, || set.on(stream)))(),
             (Form::Host, _) => Ok(None),
         };
+        let own = own.and_then(|own| {
+            let ask = |question: &Question<K>, order| match question {
+                Question::Scan(..) => (|| set_in_buffers!(question, stream, || set.on(stream).order(order)))(),
+                _ => fixed::in_order(set.as_tree(), stream, question, order),
+            };
+            own.iter().try_for_each(|answer| fixed::check_orders(set.len() as u64, question, answer, ask))?;
+            Ok(own)
+        });
         let own = own.and_then(|own| if own.is_some() { Ok(own) } else { set_on_host!(question, set) });
         own.transpose().or_else(|| match question {
             Question::Combine(how, pairs) => Some(self.combine(*how, pairs, form).map(Answer::Pairs)),

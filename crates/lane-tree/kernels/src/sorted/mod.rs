@@ -1,35 +1,40 @@
-//! Batches of sorted queries: neighbours share buckets, so a warp copies the buckets between two queries to shared memory, once,
+//! Batches of sorted queries: neighbours share buckets, so a block copies the pairs between two queries to shared memory, once,
 //! and searches there. An order that is only claimed costs speed, not answers.
 
 mod queries;
 mod window;
 
 pub use queries::{
-    Asked, Beside, Bound, GetSorted, GetSortedArgs, NeighborSorted, NeighborSortedArgs, RankSorted, RankSortedArgs,
-    Windowed,
+    Asked, Bound, GetSorted, GetSortedArgs, LocateSorted, LocateSortedArgs, NeighborSorted, NeighborSortedArgs, Place,
+    RankSorted, RankSortedArgs, ScanSorted, ScanSortedArgs, Windowed,
 };
-pub use window::SORTED_BYTES;
+pub use window::{Window, sorted_shared, window_pairs};
 
-use crate::search::{TABLE_BYTES, TreeRef, load_top};
+use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Kernel, KeyWord, LaunchBounds, QueryArgs, Simt, WARP, kernel_args};
-use window::{Lines, Part, Span};
+use window::{EDGE_BYTES, find_edges};
 
-/// Parts of a tile: a bound for each, and one after the last.
-const PARTS: u32 = WARP - 1;
+/// Tiles whose edges are found together: a lane each, and one for the end of the last.
+const GROUP: u32 = WARP - 1;
 
-/// The most rows of 32 queries that a part has. Where few queries share a bucket it has one, or its buckets would not fit in a window.
-pub const SORTED_ROWS: u32 = 2;
-
-/// Queries of a warp's tile, if a part has so many rows.
-pub const fn sorted_tile(rows: u32) -> u32 {
-    PARTS * rows * WARP
+/// Threads of a block of [`Sorted`], of which a multiprocessor is to have two: registers are few with keys of 128 bits, and for
+/// neighbours and ranges.
+pub const fn sorted_threads<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
+    if K::BITS == 128 || Q::SCRATCH > 0 || Q::LOCATES { 256 } else { 320 }
 }
 
-/// Most threads of a block of [`Sorted`]: pairs, and keys of 128 bits, take more registers.
-pub const fn sorted_threads<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    if K::BITS == 128 || Q::FINDS_PAIRS { 512 } else { 640 }
+/// The blocks that a multiprocessor is to have at a time.
+pub const SORTED_BLOCKS: u32 = 2;
+
+/// The rows of 32 queries that each warp may have of a tile: the fewer queries share a bucket, the fewer, so that a tile's pairs fit in a
+/// window.
+pub const SORTED_ROWS: [u32; 4] = [8, 4, 2, 1];
+
+/// Queries of a block's tile, if each warp has so many rows.
+pub const fn sorted_tile<K: KeyWord, V: Value, Q: Windowed<K, V>>(rows: u32) -> u32 {
+    rows * sorted_threads::<K, V, Q>()
 }
 
 kernel_args! {
@@ -37,83 +42,105 @@ kernel_args! {
     pub struct SortedArgs<T, Q> {
         /// The tree and the batch.
         pub query: QueryArgs<T, Q>,
-        /// Rows of a part, 1 to [`SORTED_ROWS`].
+        /// Rows of a warp, one of [`SORTED_ROWS`].
         pub rows: u32,
-        #[doc(hidden)]
-        pub padding: u32,
+        /// How many buckets windows have after that of the next tile's first query.
+        pub reach: u32,
+        /// Tiles.
+        pub tiles: u32,
+        /// Tiles of a block.
+        pub share: u32,
     }
 }
 
-/// Answers a batch of sorted queries. One warp per [`sorted_tile`] queries; any grid of blocks of at most [`sorted_threads`] threads, with
-/// shared memory for the table and [`SORTED_BYTES`] for each thread.
+/// Answers a batch of sorted queries. Blocks of [`sorted_threads`] threads, with [`sorted_shared`] bytes of shared memory, and enough of
+/// them for all tiles.
 #[derive(Debug)]
 pub struct Sorted<K, V, Q>(PhantomData<(K, V, Q)>);
 
 impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for Sorted<K, V, Q> {
     type Args = SortedArgs<TreeRef<K>, Q>;
-    const STATIC_SHARED: u32 = TABLE_BYTES;
-    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: sorted_threads::<K, V, Q>(), blocks: 1 });
+    const STATIC_SHARED: u32 = EDGE_BYTES;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> =
+        Some(LaunchBounds { threads: sorted_threads::<K, V, Q>(), blocks: SORTED_BLOCKS });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let SortedArgs { query: QueryArgs { tree, batch }, rows, .. } = args;
-        let (queries, count) = (batch.queries(), batch.count());
-        let of_part = u64::from(rows * WARP);
-        let warp = simt.block_index() * (simt.block_dim() / WARP) + simt.warp();
-        let mut tile = u64::from(warp) * u64::from(sorted_tile(*rows));
+        let SortedArgs { query: QueryArgs { tree, batch }, rows, reach, tiles, share } = args;
+        let of_tile = sorted_tile::<K, V, Q>(*rows).max(WARP);
+        let mut tile = simt.block_index() * share;
+        let is_left = |tile: u32| tile < *tiles && tile < simt.block_index() * share + share;
         // SAFETY: there are as many queries; the tree is valid and has pairs.
         unsafe {
-            load_top(simt, tree);
-            while tile < count {
-                // The first query of each part, and of the part after the last one.
-                let index = tile + u64::from(simt.lane()) * of_part;
-                let index = if index < count { index } else { count - 1 };
-                let bound = tree.load(simt, queries, index, count);
-                // Of the part that begins in the lane; of the last lane, none.
-                let walk = tree.walk_of_any::<S, V>(simt, bound);
-                let lines = Lines::between(simt, tree, walk);
-                let around = batch.around(simt, tree, walk);
-                let span = |part: u32| Span {
-                    first: simt.shuffle(FULL_MASK, bound, part),
-                    last: simt.shuffle(FULL_MASK, bound, part + 1),
-                    lines: lines.of_lane(simt, part),
-                };
-                let part_at = |part: u32| Part { start: tile + u64::from(part) * of_part, rows: *rows };
-                let mut of_next = span(0);
-                let mut next = part_at(0).load::<S, K, V, Q>(simt, &args.query, of_next);
-                // The parts that are not sorted, or whose buckets are not in a window.
-                let mut others = 0_u32;
-                let mut part = 0;
-                while part < PARTS && part_at(part).start < count {
-                    let (now, of_now) = (next.ordered(tree), of_next);
-                    let is_near = now.is_near(simt, of_now);
-                    let mut len = 0;
-                    if is_near {
-                        len = now.stage::<S, V, Q>(simt, tree, of_now);
-                    } else {
-                        others |= 1 << part;
-                    }
-                    simt.sync_warp(FULL_MASK);
-                    // Its loads are on their way while this part is searched.
-                    let after = part + 1;
-                    of_next = span(after.min(PARTS - 1));
-                    if after < PARTS && part_at(after).start < count {
-                        next = part_at(after).load::<S, K, V, Q>(simt, &args.query, of_next);
-                    }
-                    let around = Q::of_lane(simt, around, part);
-                    if is_near {
-                        now.search(simt, &args.query, (of_now.lines, len), around);
-                    }
-                    simt.sync_warp(FULL_MASK);
-                    part = after;
+            while is_left(tile) {
+                if simt.warp() == 0 {
+                    find_edges::<S, K, V, Q>(simt, (tree, batch), (tile, of_tile), *reach);
                 }
-                while others > 0 {
-                    part_at(others.trailing_zeros()).descend::<S, K, V, Q>(simt, &args.query);
-                    others &= others - 1;
+                simt.barrier();
+                let mut in_group = 0;
+                while in_group < GROUP && is_left(tile) {
+                    let window = Window::<K, V, Q>::of(in_group);
+                    window.stage(simt, tree);
+                    simt.barrier();
+                    search(simt, (tree, batch), window, tile, *rows);
+                    simt.barrier();
+                    in_group += 1;
+                    tile += 1;
                 }
-                let warps = simt.grid_dim() * (simt.block_dim() / WARP);
-                tile += u64::from(warps) * u64::from(sorted_tile(*rows));
             }
         }
+    }
+}
+
+/// Warp collective (all lanes). Answers the `rows` rows of queries that the warp has of a tile; none past the last one.
+///
+/// # Safety
+/// As for the kernel; the window is that of their tile.
+#[inline(always)]
+unsafe fn search<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(
+    simt: S,
+    (tree, batch): (&TreeRef<K>, &Q),
+    window: Window<K, V, Q>,
+    tile: u32,
+    rows: u32,
+) {
+    let count = batch.count();
+    let first = |row: u32| {
+        let of_tile = (simt.warp() * rows + row) * WARP;
+        u64::from(tile) * u64::from(sorted_tile::<K, V, Q>(rows)) + u64::from(of_tile)
+    };
+    let place = |row: u32| first(row) + u64::from(simt.lane());
+    // Past the last query, the last query is repeated.
+    let load = |row: u32| {
+        let at = if place(row) < count { place(row) } else { count - 1 };
+        // SAFETY: a query.
+        unsafe { batch.load(simt, at) }
+    };
+    // The next row is on its way while one is searched.
+    let mut next = load(0);
+    let (mut row, mut from) = (0, 0);
+    while row < rows && first(row) < count {
+        let own = next;
+        next = load(row + 1);
+        let (word, end) = (own.0.xor(tree.flip), own.1.xor(tree.flip));
+        let bound = batch.bound(word);
+        // SAFETY: pairs of the window; queries.
+        unsafe {
+            let below = match window.near(simt, from, bound) {
+                Some(below) => below,
+                None if window.has(simt, word) => window.below(simt, bound),
+                // The query is somewhere else.
+                None => {
+                    batch.descend(simt, tree, (place(row), word));
+                    // Nothing is kept meanwhile, as a descent takes many registers.
+                    row = simt.opaque(row) + 1;
+                    (next, from) = (load(row), 0);
+                    continue;
+                }
+            };
+            from = simt.shuffle(FULL_MASK, below, WARP - 1);
+            batch.answer(simt, tree, Asked { window, at: place(row), word, end, below });
+        }
+        row += 1;
     }
 }
