@@ -174,15 +174,18 @@ fn ordered<W: BenchWord>(
         row.set("hit_rate", 0.5);
         session.push(row);
     };
-    let on = || subject.tree.on(&session.stream).order(batch_order(order));
-    let (timing, checksum) = queries::lower_bounds(session, &what, batch, |ranks| on().lower_bound(queries, ranks))?;
+    let known = batch_order(order);
+    let on = subject.tree.on(&session.stream).order(known);
+    let (timing, checksum) = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
     let row = subject.row(session, "lower_bound", count, timing, checksum);
     push(session, row);
     let mut out = (session.device.alloc::<W>(count)?, session.device.alloc::<W>(count)?);
     let timing = session.time_on_stream(
         &mut out,
         |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-        |(keys, values)| Ok(on().miss(miss()).predecessor(queries, keys, values)?),
+        |(keys, values)| {
+            Ok(subject.tree.on(&session.stream).order(known).miss(miss()).predecessor(queries, keys, values)?)
+        },
     )?;
     let (keys, values) = out;
     let by_key = session.check(&what, "keys", &keys, count, miss(), |i| subject.data.keys[batch.origins[i].rank()])?;
