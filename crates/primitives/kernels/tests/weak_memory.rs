@@ -50,7 +50,6 @@ fn a_scan_looks_back_right_in_weak_memory() {
         let args = ScanArgs {
             input: input.pointer().as_const(),
             count: Count::host(count),
-            mask: u64::MAX,
             state: state.pointer(),
             output: output.pointer(),
         };
