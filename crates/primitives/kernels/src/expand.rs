@@ -6,7 +6,7 @@
 //! lane reads where one of these begins. The sum of the bits of those rows tells each lane how many spans have begun up to its row.
 //! Nothing is searched for, but the span in which a warp's stretch begins.
 //!
-//! The block of a tile with many rows writes the first [`PART`] of them and puts the tile on a list. When there are no more tiles,
+//! The block of a tile with many rows writes the first part of them and puts the tile on a list. When there are no more tiles,
 //! all blocks take further parts from that list, so one span of 2^28 values takes no longer than many short ones.
 
 use crate::lookback::{self, Compacted, state_words};
@@ -121,9 +121,9 @@ const FIRST_ROW: Shared<u64> = Shared::at(SUMS.end(), 1);
 const TICKET: Shared<u32> = Shared::at(FIRST_ROW.end(), 1);
 
 /// Copies the values of spans one after the other, and writes the number of each value's span. Blocks of [`THREADS`], any number:
-/// each takes tiles until there are no more.
+/// each takes tiles until there are no more, and then parts of [`PART`] rows, a multiple of a warp.
 #[derive(Debug)]
-pub struct Expand<V>(PhantomData<V>);
+pub struct Expand<V, const PART: u64>(PhantomData<V>);
 
 /// What a block does next.
 #[derive(Clone, Copy)]
@@ -347,7 +347,7 @@ unsafe fn begun_before<S: Simt>(simt: S, spans: u32, row: i64) -> u32 {
     base
 }
 
-impl<V: Word> Kernel for Expand<V> {
+impl<V: Word, const PART: u64> Kernel for Expand<V, PART> {
     type Args = ExpandArgs<V>;
     const STATIC_SHARED: u32 = TICKET.end();
     const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: THREADS, blocks: BLOCKS });
