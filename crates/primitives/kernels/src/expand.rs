@@ -136,7 +136,7 @@ struct Work {
 }
 
 impl<V: Word> ExpandArgs<V> {
-    /// Per thread. Puts a tile of `parts` parts on the list, if all of them are to be written by others but the first one.
+    /// Per thread. Puts a tile on the list if it has more parts than the first, which its own block writes.
     ///
     /// # Safety
     /// By one thread of each tile, once.
