@@ -5,7 +5,7 @@ use crate::places::pack;
 use lanetree_frame::{Buffer, Device, Error, Result, Stream};
 use lanetree_lane_tree::{BuildScratch, LaneTree};
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, exclusive_scan, run_lengths};
+use lanetree_primitives::{Keys, PairsMut, RunScratch, ScanScratch, SpanValues, exclusive_scan, run_lengths};
 
 /// A map's memory.
 #[derive(Debug)]
@@ -134,6 +134,11 @@ impl<K: AnyKey, V: Word> Contents<K, V> {
     /// [`Error::NotCompact`] where keys and values are in different orders.
     pub(crate) fn check_order(&self, query: &'static str) -> Result<()> {
         if self.is_ordered() { Ok(()) } else { Err(Error::NotCompact { query, restore: "restore_order" }) }
+    }
+
+    /// The values as those of spans; `miss` is the value at a position past them.
+    pub(crate) fn spanned(&self, miss: V) -> SpanValues<'_, V> {
+        SpanValues { values: &self.values, more: None, miss }
     }
 
     /// All keys in ascending order, and the place of each: in the stream's order.

@@ -1,13 +1,14 @@
 //! All pairs in order, a block at a time.
 
 use crate::contents::Contents;
-use crate::gather::{RowsOf, gather_values};
+use crate::on_stream::values_only;
 use core::ops::Bound;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::room::{make_room, push};
 use lanetree_frame::{KeyRange, Ranges, Result};
 use lanetree_kernels_multimap::layout;
 use lanetree_layout::{AnyKey, Word};
+use lanetree_primitives::{ExpandScratch, Spans, expand};
 
 /// Keys, and values, that are fetched from the device at a time.
 const BLOCK: usize = 1 << 16;
@@ -93,15 +94,14 @@ impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
             let Some(&last) = self.keys.keys.last() else { return Ok(false) };
             self.start = Bound::Excluded(last);
         }
-        // Where the next values are, a row for each key.
-        let (mut begins, mut offsets, mut total) = (Vec::new(), vec![0], 0);
+        // Where the next values are, a span for each key.
+        let (mut spans, mut total) = (Vec::new(), 0);
         let most = self.left.min(BLOCK as u64);
         while let Some(&place) = self.keys.values.get(self.keys_fetched) {
             let left = layout::count(place) - self.of_next;
             let taken = left.min(most - total);
-            push(&mut begins, layout::begin(place) + self.of_next)?;
+            push(&mut spans, layout::place(layout::begin(place) + self.of_next, taken))?;
             total += taken;
-            push(&mut offsets, total)?;
             if taken < left {
                 self.of_next += taken;
                 break;
@@ -115,14 +115,15 @@ impl<'a, K: AnyKey, V: Word> Iter<'a, K, V> {
         let values = &self.contents.values;
         if self.contents.is_ordered() {
             // They are adjacent.
-            values.copy_range_to(begins[0] as usize, &mut self.values)?;
+            values.copy_range_to(layout::begin(spans[0]) as usize, &mut self.values)?;
             return Ok(true);
         }
         let device = self.contents.keys.device();
-        let (stream, rows, mut gathered) = (device.stream()?, begins.len(), device.alloc(total)?);
-        let (begins, offsets) = (device.upload(&begins)?, device.upload(&offsets)?);
-        let rows = RowsOf { begins: &begins, are_places: false, offsets: &offsets, rows };
-        gather_values(&stream, (values, None), rows, (&mut gathered, None))?;
+        let (stream, count, mut gathered) = (device.stream()?, spans.len(), device.alloc(total)?);
+        let begins = device.upload(&spans)?;
+        let spans = Spans { begins: &begins, shift: layout::COUNT_BITS, lengths: None, count };
+        let mut scratch = ExpandScratch::new(device, count)?;
+        expand(&stream, spans, self.contents.spanned(V::MIN), values_only(&mut gathered), &mut scratch)?;
         gathered.copy_to(&mut self.values)?;
         Ok(true)
     }

@@ -51,7 +51,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             join,
             &mut scratch,
             |on, piece, scratch, offsets| on.locate_join(&self.device.upload(&probes[piece])?, scratch, offsets),
-            |on, count, scratch, found| on.copy_join(count, scratch, &found.offsets, (&mut found.values, None)),
+            |on, count, scratch, rows| on.copy_join(count, scratch, rows),
         )
     }
 
@@ -99,7 +99,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
                 let bounds = (self.device.upload(&lows[piece.clone()])?, self.device.upload(&highs[piece])?);
                 on.locate_range_join((&bounds.0, &bounds.1), how, scratch, offsets)
             },
-            |on, count, scratch, found| on.copy_range_join(count, scratch, &found.offsets, (&mut found.values, None)),
+            |on, count, scratch, rows| on.copy_range_join(count, scratch, rows),
         )
     }
 
@@ -111,7 +111,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         join: &Join<'_>,
         scratch: &mut S,
         mut locate: impl FnMut(&OnStream<'_, K, V>, Range<usize>, &mut S, &mut Buffer<u64>) -> Result<()>,
-        mut copy: impl FnMut(&OnStream<'_, K, V>, usize, &mut S, &mut DeviceRows<V>) -> Result<()>,
+        copy: impl Fn(&OnStream<'_, K, V>, usize, &mut S, &mut Buffer<V>) -> Result<()>,
     ) -> Result<JoinRows<V>> {
         let (device, kind) = (&self.device, join.kind());
         let stream = device.stream()?;
@@ -147,7 +147,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             }
             let (rows, first) = (total(rows), all.rows.len());
             found.values = device.alloc(rows)?;
-            copy(&on, count, scratch, &mut found)?;
+            copy(&on, count, scratch, &mut found.values)?;
             make_room(&mut all.rows, rows)?;
             all.rows.resize(first + rows, V::MIN);
             found.values.copy_to(&mut all.rows[first..])?;

@@ -7,22 +7,22 @@ pub use joins::{DeviceJoin, JoinScratch};
 pub use range_joins::RangeJoinScratch;
 
 use crate::contents::Contents;
-use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, gather_values, scan_pairs};
+use crate::gather::{KeysOf, KeysOfScans, RowsOf, gather_pairs, scan_pairs};
 use crate::places::{Which, count_values, one_value, spans};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
 use lanetree_frame::{Buffer, Device, Result, Stream};
-use lanetree_kernels_multimap::layout::{MOST_VALUES, place};
+use lanetree_kernels_multimap::layout::{COUNT_BITS, place};
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{ScanScratch, exclusive_scan, exclusive_scan_masked};
+use lanetree_primitives::{ExpandScratch, Expanded, Spans, expand};
 
 /// Scratch memory of look-ups in device form: 8 bytes per query, reusable for the next batch.
 #[derive(Debug)]
 pub struct Scratch {
     pub(crate) places: Buffer<u64>,
-    scan: ScanScratch,
+    expand: ExpandScratch,
 }
 
 impl Scratch {
@@ -31,17 +31,12 @@ impl Scratch {
     /// # Errors
     /// [`Error::Runtime`] if the device has no room.
     pub fn new(device: &Device, queries: usize) -> Result<Self> {
-        Ok(Self { places: device.alloc(queries)?, scan: ScanScratch::new(device, queries)? })
+        Ok(Self { places: device.alloc(queries)?, expand: ExpandScratch::new(device, queries)? })
     }
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.places.bytes() + self.scan.bytes()
-    }
-
-    /// The prefix sums of the numbers of values of its first places.
-    pub(crate) fn scan_counts(&mut self, stream: &Stream, count: usize, offsets: &mut Buffer<u64>) -> Result<()> {
-        exclusive_scan_masked(stream, &self.places, MOST_VALUES, count, offsets, &mut self.scan)
+        self.places.bytes() + self.expand.bytes()
     }
 }
 
@@ -56,7 +51,7 @@ pub struct RangeScratch<K: AnyKey> {
     counts: Buffer<u64>,
     /// How many distinct keys each scan has.
     key_counts: Buffer<u32>,
-    scan: ScanScratch,
+    expand: ExpandScratch,
     /// The distinct keys of the ranges, and their places.
     keys: DeviceRanges<K, u64>,
     key_scratch: fixed::RangeScratch,
@@ -75,7 +70,7 @@ impl<K: AnyKey> RangeScratch<K> {
             begins: device.alloc(ranges)?,
             counts: device.alloc(ranges)?,
             key_counts: device.alloc(ranges)?,
-            scan: ScanScratch::new(device, ranges)?,
+            expand: ExpandScratch::new(device, ranges)?,
             keys: DeviceRanges::new(device, ranges, capacity)?,
             key_scratch: fixed::RangeScratch::new(device, ranges)?,
         })
@@ -96,9 +91,19 @@ impl<K: AnyKey> RangeScratch<K> {
             + self.neighbors.bytes()
             + self.key_counts.bytes()
             + self.keys.keys.bytes()
-            + self.scan.bytes()
+            + self.expand.bytes()
             + self.key_scratch.bytes()
     }
+}
+
+/// Of rows only their offsets.
+pub(crate) fn offsets_only<V>(offsets: &mut Buffer<u64>) -> Expanded<'_, V> {
+    Expanded { offsets: Some(offsets), count: None, values: None, numbers: None }
+}
+
+/// Of rows only their values.
+pub(crate) fn values_only<V>(values: &mut Buffer<V>) -> Expanded<'_, V> {
+    Expanded { offsets: None, count: None, values: Some(values), numbers: None }
 }
 
 /// The values of a batch of keys on the device, as [`ValueRows`](crate::ValueRows) on the host.
@@ -155,36 +160,41 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     }
 
     /// Finds all values of each of `queries`: the values of `queries[i]` go to `out.values` from `out.offsets[i]` to
-    /// `out.offsets[i + 1]`, in the order in which they were inserted. Three steps, one after another on the stream:
-    /// look-up, prefix sums, copy.
+    /// `out.offsets[i + 1]`, in the order in which they were inserted. Two steps, one after another on the stream:
+    /// look-up, copy.
     ///
     /// # Errors
     /// [`Error::OutputLength`] for a buffer that is too small (but not for too small a capacity: that shows in the last
     /// offset), [`Error::BatchTooLarge`]; [`Error::UnusedOption`]; [`Error::Runtime`] for buffers of another device, and from the launches.
     pub fn get_all(&self, queries: &Buffer<K>, scratch: &mut Scratch, out: &mut DeviceRows<V>) -> Result<()> {
         self.options.check("get_all", Uses::Nothing)?;
-        self.locate_all(queries, scratch, &mut out.offsets)?;
-        self.copy_all(queries.len(), scratch, out)
-    }
-
-    /// The first two steps of [`OnStream::get_all`].
-    pub(crate) fn locate_all(
-        &self,
-        queries: &Buffer<K>,
-        scratch: &mut Scratch,
-        offsets: &mut Buffer<u64>,
-    ) -> Result<()> {
-        let count = queries.len();
+        let (count, DeviceRows { offsets, values }) = (queries.len(), out);
         self.check("the offsets' buffer", count + 1, offsets)?;
+        self.check("the values' buffer", 0, values)?;
         self.places(queries, scratch)?;
-        scratch.scan_counts(self.stream, count, offsets)
+        self.copy_places(count, scratch, Expanded { values: Some(values), ..offsets_only(offsets) })
     }
 
-    /// The last step.
-    pub(crate) fn copy_all(&self, count: usize, scratch: &Scratch, out: &mut DeviceRows<V>) -> Result<()> {
-        self.check("the values' buffer", 0, &out.values)?;
-        let rows = RowsOf { begins: &scratch.places, are_places: true, offsets: &out.offsets, rows: count };
-        gather_values(self.stream, (&self.contents.values, None), rows, (&mut out.values, None))
+    /// Copies the values of the first `count` places, or counts them.
+    pub(crate) fn copy_places<N: Word>(
+        &self,
+        count: usize,
+        scratch: &mut Scratch,
+        out: Expanded<'_, V, N>,
+    ) -> Result<()> {
+        let spans = Spans { begins: &scratch.places, shift: COUNT_BITS, lengths: None, count };
+        expand(self.stream, spans, self.contents.spanned(self.options.miss()), out, &mut scratch.expand)
+    }
+
+    /// Copies the values of the first `count` ranges, or counts them.
+    pub(crate) fn copy_spans<N: Word>(
+        &self,
+        count: usize,
+        scratch: &mut RangeScratch<K>,
+        out: Expanded<'_, V, N>,
+    ) -> Result<()> {
+        let spans = Spans { begins: &scratch.begins, shift: 0, lengths: Some(&scratch.counts), count };
+        expand(self.stream, spans, self.contents.spanned(self.options.miss()), out, &mut scratch.expand)
     }
 
     /// Counts the values of each of `queries` into `counts[i]`; an absent key has 0.
@@ -372,7 +382,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the scratch memory", count, &scratch.counts)?;
         let found = (&scratch.firsts, &scratch.lasts);
         spans(self.stream, found, limits, count, Some(&mut scratch.begins), &mut scratch.counts)?;
-        exclusive_scan(self.stream, &scratch.counts, count, offsets, &mut scratch.scan)
+        self.copy_spans(count, scratch, offsets_only(offsets))
     }
 
     /// Copies the pairs of ranges that were located.
@@ -386,10 +396,10 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let capacity = out.keys.len();
         self.check("the keys' buffer", 0, &out.keys)?;
         self.check("the values' buffer", capacity, &out.values)?;
-        let rows = RowsOf { begins: &scratch.begins, are_places: false, offsets: &out.offsets, rows: starts.len() };
         if capacity == 0 {
-            return gather_values(self.stream, (&self.contents.values, None), rows, (&mut out.values, None));
+            return self.copy_spans(starts.len(), scratch, values_only(&mut out.values));
         }
+        let rows = RowsOf { begins: &scratch.begins, shift: 0, offsets: &out.offsets, rows: starts.len() };
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;

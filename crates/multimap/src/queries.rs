@@ -2,7 +2,7 @@
 
 use crate::MultiMap;
 use crate::contents::read;
-use crate::on_stream::{DeviceRows, Scratch};
+use crate::on_stream::{DeviceRows, Scratch, values_only};
 use crate::places::Which;
 use lanetree_frame::fixed::Side;
 use lanetree_frame::parallel::*;
@@ -59,9 +59,10 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let queries = self.device.upload(keys)?;
         let mut scratch = Scratch::new(&self.device, keys.len())?;
         let mut rows = DeviceRows::new(&self.device, keys.len(), 0)?;
-        self.on(&stream).locate_all(&queries, &mut scratch, &mut rows.offsets)?;
+        // With room for none they are counted.
+        self.on(&stream).get_all(&queries, &mut scratch, &mut rows)?;
         rows.values = self.device.alloc(total(read(&rows.offsets, keys.len())?))?;
-        self.on(&stream).copy_all(keys.len(), &scratch, &mut rows)?;
+        self.on(&stream).copy_places(keys.len(), &mut scratch, values_only(&mut rows.values))?;
         Ok(ValueRows { offsets: rows.offsets.to_vec()?, values: rows.values.to_vec()? })
     }
 

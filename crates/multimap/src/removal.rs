@@ -85,7 +85,7 @@ pub(crate) fn match_values<V: Word>(
     total: usize,
     wanted: &WantedValues<V>,
 ) -> Result<Matches> {
-    assert!(rows.are_places && rows.begins.len() >= rows.rows && rows.offsets.len() > rows.rows);
+    assert!(rows.shift == layout::COUNT_BITS && rows.begins.len() >= rows.rows && rows.offsets.len() > rows.rows);
     assert!(wanted.offsets.len() > rows.rows);
     let device = stream.device();
     let mut found = Matches {

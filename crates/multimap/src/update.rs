@@ -3,7 +3,8 @@
 use crate::MultiMap;
 use crate::build::{Builder, check_len, sorted};
 use crate::contents::{Contents, Counted, Found, offsets_of, read};
-use crate::gather::{RowsOf, gather_values};
+use crate::gather::RowsOf;
+use crate::on_stream::values_only;
 use crate::places::count_values;
 use crate::removal::{WantedValues, compact, keep, mark_keys, match_values, remove_pairs};
 use crate::wanted::Wanted;
@@ -11,9 +12,11 @@ use lanetree_frame::error::same_device;
 use lanetree_frame::fixed::FixedIndex;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::{Buffer, Error, Result, Stream, UpdatePath, UpdateReport};
+use lanetree_kernels_multimap::layout::COUNT_BITS;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{
-    MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, merge, radix_sort, select, sum_by_key,
+    ExpandScratch, Expanded, MergeRule, MergeScratch, Pairs, RadixSortScratch, RunScratch, SelectScratch, SpanValues,
+    Spans, expand, merge, radix_sort, select, sum_by_key,
 };
 
 /// Keys and numbers on a device.
@@ -81,7 +84,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let merged = merged.read()?;
         let mut counts = device.alloc(both)?;
         count_values(stream, &merged.counts, both, &mut counts)?;
-        let values = self.copied(stream, &merged.counts, (&counts, both), Some(&batch_values))?;
+        let values = self.copied(stream, &merged.counts, both, Some(&batch_values))?;
         let mut sums = Found::new(device, both)?;
         let pairs = Pairs { keys: &merged.keys, values: &counts, count: both.into() };
         sum_by_key(stream, pairs, sums.output(), &mut RunScratch::new(device, both)?)?;
@@ -126,7 +129,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         }
         drop((listed, listed_places));
         count_values(stream, &kept.counts, kept.len, &mut counts)?;
-        let values = self.copied(stream, &kept.counts, (&counts, kept.len), None)?;
+        let values = self.copied(stream, &kept.counts, kept.len, None)?;
         kept.counts = counts;
         report.removed = self.len() - values.1;
         report.path = UpdatePath::Rebuilt;
@@ -169,7 +172,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
             return Ok(unchanged);
         }
         // The matches in the order of wanted values; the matches of one value in the order of positions.
-        let rows = RowsOf { begins: &places, are_places: true, offsets: &offsets, rows };
+        let rows = RowsOf { begins: &places, shift: COUNT_BITS, offsets: &offsets, rows };
         let matches = match_values(&stream, &self.contents.values, rows, total, &wanted)?;
         let mut selected = Found::<u64>::new(device, total)?;
         let all = Pairs { keys: &matches.wanted, values: &matches.positions, count: total.into() };
@@ -249,7 +252,7 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         let len = keys.len();
         let mut counts = self.device.alloc(len)?;
         count_values(stream, &places, len, &mut counts)?;
-        let values = self.copied(stream, &places, (&counts, len), None)?;
+        let values = self.copied(stream, &places, len, None)?;
         Contents::of(stream, &Counted { keys, counts, len }, values, &self.options)
     }
 
@@ -278,21 +281,23 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
         kept.read()
     }
 
-    /// The values of the first `rows` value spans, `counts[i]` of each, one after another, in a buffer with room for
-    /// more; and how many values they are. Positions past the map's values are positions in `more`. Waits for the
+    /// The values of the first `rows` value spans, one after another, in a buffer with room for more; and how many values they are. Positions past the map's values are positions in `more`. Waits for the
     /// stream.
     fn copied(
         &self,
         stream: &Stream,
         places: &Buffer<u64>,
-        (counts, rows): (&Buffer<u64>, usize),
+        rows: usize,
         more: Option<&Buffer<V>>,
     ) -> Result<(Buffer<V>, u64)> {
-        let offsets = offsets_of(stream, counts, rows)?;
-        let len = read(&offsets, rows)?;
+        let spans = Spans { begins: places, shift: COUNT_BITS, lengths: None, count: rows };
+        let of = SpanValues { more, ..self.contents.spanned(V::MIN) };
+        let (mut len, mut scratch) = (self.device.alloc(1)?, ExpandScratch::new(&self.device, rows)?);
+        let counted = Expanded::<V> { offsets: None, count: Some(&mut len), values: None, numbers: None };
+        expand(stream, spans, of, counted, &mut scratch)?;
+        let len = read(&len, 0)?;
         let mut values = self.device.alloc(self.options.positions(len as usize))?;
-        let rows = RowsOf { begins: places, are_places: true, offsets: &offsets, rows };
-        gather_values(stream, (&self.contents.values, more), rows, (&mut values, None))?;
+        expand(stream, spans, of, values_only(&mut values), &mut scratch)?;
         Ok((values, len))
     }
 }

@@ -1,10 +1,11 @@
 //! Device-wide operations that the indexes are built from, for callers who need them too.
 //!
-//! * [`exclusive_scan`], [`exclusive_scan_masked`], [`inclusive_max_scan`]: prefix sums, running maxima;
+//! * [`exclusive_scan`], [`inclusive_max_scan`]: prefix sums, running maxima;
 //! * [`select`], [`partition`]: elements whose bit is set, alone or followed by the others;
 //! * [`unique_keys`], [`last_by_key`], [`run_lengths`], [`sum_by_key`]: runs of equal keys to one pair each;
 //! * [`merge`]: two sorted sequences into one, keeping both of equal keys or replacing the first one; [`subtract`]: one
 //!   without the keys of the other;
+//! * [`expand`]: spans of values one after the other, with the number of each value's span;
 //! * [`radix_sort`], [`radix_sort_in_place`], [`radix_argsort`]: sorting by any range of the keys' bits;
 //! * [`local_sort_pairs`]: the rest of a sort that used only the upper bits;
 //! * [`OperationSort`]: batches of updates, sorted, and folded by key; [`BuildScratch`], [`build_from`]: pairs for a bulk
@@ -44,6 +45,7 @@
 mod ahead;
 mod build;
 mod check;
+mod expand;
 mod input;
 mod launch;
 mod local_sort;
@@ -64,6 +66,7 @@ pub use ahead::{kernel_of_scans, kernels_of_builds, kernels_of_operations};
 #[doc(hidden)]
 pub use build::check_order;
 pub use build::{BuildScratch, DevicePairs, build_from, check_pairs, sort_by_likely_bits};
+pub use expand::{ExpandScratch, Expanded, SpanValues, Spans, expand};
 pub use input::{Count, Elements, Keys, KeysMut, Pairs, PairsMut};
 #[doc(hidden)]
 pub use lanetree_kernels_primitives::modules::MODULES;
@@ -73,7 +76,7 @@ pub use merge::{MergeRule, MergeScratch, merge, subtract};
 pub use operations::{MOST_OPERATIONS, OPERATION_FINDINGS, OperationSort, UploadedOperations};
 pub use radix_sort::{RadixSortScratch, SortInput, SortOutput, radix_argsort, radix_sort, radix_sort_in_place};
 pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};
-pub use scan::{ScanScratch, exclusive_scan, exclusive_scan_masked, inclusive_max_scan};
+pub use scan::{ScanScratch, exclusive_scan, inclusive_max_scan};
 pub use select::{SelectScratch, partition, select};
 
 /// Elements of a task of the CPU's own path: enough to outweigh its dispatch.

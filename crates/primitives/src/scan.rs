@@ -54,21 +54,6 @@ pub fn exclusive_scan<'a, T: Word>(
     offsets: &mut Buffer<u64>,
     scratch: &mut ScanScratch,
 ) -> Result<()> {
-    exclusive_scan_masked(stream, counts, T::MAX, count, offsets, scratch)
-}
-
-/// [`exclusive_scan`] of the bits of each count that are set in `mask`: counts may have something else in the others.
-///
-/// # Errors
-/// As [`exclusive_scan`].
-pub fn exclusive_scan_masked<'a, T: Word>(
-    stream: &Stream,
-    counts: &Buffer<T>,
-    mask: T,
-    count: impl Into<Count<'a>>,
-    offsets: &mut Buffer<u64>,
-    scratch: &mut ScanScratch,
-) -> Result<()> {
     let count = count.into();
     check::count(stream, count)?;
     check::buffer(stream, "the counts' buffer", count.at_most(), counts)?;
@@ -76,20 +61,20 @@ pub fn exclusive_scan_masked<'a, T: Word>(
     if check::is_host(stream) {
         let len = count.reached();
         let (counts, offsets) = (counts.as_slice().unwrap_or(&[]), offsets.as_mut_slice().unwrap_or(&mut []));
-        let total = |counts: &[T]| counts.iter().fold(0, |sum: u64, count| sum.wrapping_add(count.and(mask).widen()));
+        let total = |counts: &[T]| counts.iter().fold(0, |sum: u64, count| sum.wrapping_add(count.widen()));
         let scan = |before: u64, counts: &[T], offsets: &mut [u64]| {
             let mut sum = before;
             for (offset, count) in offsets.iter_mut().zip(counts) {
                 *offset = sum;
                 // Overflows like the kernels do.
-                sum = sum.wrapping_add(count.and(mask).widen());
+                sum = sum.wrapping_add(count.widen());
             }
             sum
         };
         offsets[len] = in_parts(&counts[..len], &mut offsets[..len], total, u64::wrapping_add, scan);
         return Ok(());
     }
-    run(stream, (counts, mask), count, offsets, scratch, calls::exclusive_sum)
+    run(stream, counts, count, offsets, scratch, calls::exclusive_sum)
 }
 
 /// Running maxima: `maxima[i]` becomes the largest of `words[..=i]`, for `i` below `count`. If `words[i]` is `i + 1`
@@ -126,12 +111,12 @@ pub fn inclusive_max_scan<'a, T: Word>(
         in_parts(&words[..len], &mut maxima[..len], largest, T::max, scan);
         return Ok(());
     }
-    run(stream, (words, T::MAX), count, maxima, scratch, calls::inclusive_max)
+    run(stream, words, count, maxima, scratch, calls::inclusive_max)
 }
 
 /// Scans in parts, if there is enough for two: first the total of each part, then each part with the totals before it.
 /// Returns the overall total.
-fn in_parts<I: Sync, O: Copy + Default + Send + Sync>(
+pub(super) fn in_parts<I: Sync, O: Copy + Default + Send + Sync>(
     input: &[I],
     output: &mut [O],
     total: impl Fn(&[I]) -> O + Sync,
@@ -156,7 +141,7 @@ fn in_parts<I: Sync, O: Copy + Default + Send + Sync>(
 
 fn run<I: Word, O: Word>(
     stream: &Stream,
-    (input, mask): (&Buffer<I>, I),
+    input: &Buffer<I>,
     count: Count<'_>,
     output: &mut Buffer<O>,
     scratch: &mut ScanScratch,
@@ -168,7 +153,6 @@ fn run<I: Word, O: Word>(
     let args = ScanArgs {
         input: input.read_on(stream)?,
         count: count.argument(stream)?,
-        mask: mask.widen(),
         state: scratch.state.write_on(stream)?,
         output: output.write_on(stream)?,
     };
@@ -207,25 +191,6 @@ mod tests {
     fn prefix_sums_of_any_length_on_every_device() {
         prefix_sums::<u32>(0);
         prefix_sums::<u64>(24);
-    }
-
-    #[test]
-    fn prefix_sums_of_masked_counts() {
-        for device in devices() {
-            let stream = stream(&device);
-            let mut scratch = ScanScratch::new(&device, 9000).unwrap();
-            let mut rng = rng(1);
-            let words: Vec<u64> = (0..9000).map(|_| rng.next_u64()).collect();
-            let (mut offsets, mask) = (poisoned(&device, 9001), 0xfff);
-            let counts = device.upload(&words).unwrap();
-            exclusive_scan_masked(&stream, &counts, mask, words.len(), &mut offsets, &mut scratch).unwrap();
-            let mut expected = vec![0];
-            expected.extend(words.iter().scan(0, |sum: &mut u64, word| {
-                *sum += word & mask;
-                Some(*sum)
-            }));
-            assert!(written(&offsets, 9001) == expected, "on {device}");
-        }
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use crate::{
     Compact, CompactArgs, CopyRuns, CopyRunsArgs, CountArgs, CountKept, CountKeptArgs, CountValues, First, FirstArgs,
-    Gather, GatherArgs, GatherPairs, GatherPairsArgs, Keep, KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack,
-    PackArgs, PlaceRuns, PlaceRunsArgs, PlanRuns, PlanRunsArgs, RemovePairs, RemovePairsArgs, Scan, ScanArgs, SpanArgs,
-    Spans,
+    GatherPairs, GatherPairsArgs, Keep, KeepArgs, MarkKeys, MarkKeysArgs, Match, MatchArgs, Pack, PackArgs, PlaceRuns,
+    PlaceRunsArgs, PlanRuns, PlanRunsArgs, RemovePairs, RemovePairsArgs, Scan, ScanArgs, SpanArgs, Spans,
 };
 use lanetree_simt::{Call, KeyWord, Word, entry_by_words};
 
@@ -40,11 +39,6 @@ without_words! {
 /// The kernel that reads first values.
 pub fn first<V: Word>(args: &FirstArgs<V>) -> Call<'_> {
     Call::new(entry_by_words!(V => First<V>), args)
-}
-
-/// The kernel that copies the values of rows.
-pub fn gather_values<V: Word>(args: &GatherArgs<V>) -> Call<'_> {
-    Call::new(entry_by_words!(V => Gather<V>), args)
 }
 
 /// The kernel that copies the pairs of rows.

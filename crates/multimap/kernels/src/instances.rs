@@ -2,8 +2,8 @@
 //! chooses among them.
 
 use crate::{
-    Compact, CopyRuns, CountKept, CountValues, First, Gather, GatherPairs, Keep, MarkKeys, Match, Pack, PlaceRuns,
-    PlanRuns, RemovePairs, Scan, Spans,
+    Compact, CopyRuns, CountKept, CountValues, First, GatherPairs, Keep, MarkKeys, Match, Pack, PlaceRuns, PlanRuns,
+    RemovePairs, Scan, Spans,
 };
 use lanetree_simt::instance;
 
@@ -21,7 +21,6 @@ macro_rules! words {
     ($($word:ident)*) => {
         pastey::paste! {$(
             instance!([<multimap_ $word __first>], [<multimap_ $word>], First<$word>);
-            instance!([<multimap_ $word __gather_values>], [<multimap_ $word>], Gather<$word>);
             instance!([<multimap_ $word __copy_runs>], [<multimap_ $word>], CopyRuns<$word>);
             instance!([<multimap_ $word __match>], [<multimap_ $word>], Match<$word>);
             instance!([<multimap_ $word __compact>], [<multimap_ $word>], Compact<$word>);

@@ -18,7 +18,7 @@ mod removal;
 mod rows;
 mod scan;
 
-pub use gather::{Gather, GatherArgs, GatherPairs, GatherPairsArgs, Values};
+pub use gather::{GatherPairs, GatherPairsArgs};
 pub use in_place::{CopyRuns, CopyRunsArgs, PlaceRuns, PlaceRunsArgs, PlanRuns, PlanRunsArgs};
 pub use places::{CountArgs, CountValues, First, FirstArgs, Pack, PackArgs, SpanArgs, Spans};
 pub use removal::{

@@ -1,27 +1,24 @@
 //! Equi-joins in device form.
 
-use super::{OnStream, Scratch};
-use crate::gather::{RowsOf, gather_values};
-use crate::places::{Which, one_value};
+use super::{OnStream, Scratch, offsets_only, values_only};
+use core::marker::PhantomData;
 use lanetree_frame::fixed::{self, Uses};
 use lanetree_frame::join_steps::{DeviceValidity, check_validity, put_misses, settle_hits};
 use lanetree_frame::{Buffer, Device, JoinKind, Result};
 use lanetree_kernels_multimap::layout::place;
 use lanetree_layout::{AnyKey, Word};
+use lanetree_primitives::Expanded;
 
 /// Scratch memory of joins in device form: 25 bytes per probe, reusable for the next batch.
 #[derive(Debug)]
 pub struct JoinScratch<V> {
-    pub(crate) lookups: Scratch,
+    lookups: Scratch,
     /// Of semi- and anti-joins.
     keys: fixed::JoinScratch,
     hits: Buffer<u32>,
     /// Whether the last join was a semi- or an anti-join.
     is_of_probes: bool,
-    /// The row of a probe without a match.
-    miss: Buffer<V>,
-    /// A place of no values.
-    nowhere: Buffer<u64>,
+    values: PhantomData<V>,
 }
 
 impl<V: Word> JoinScratch<V> {
@@ -35,8 +32,7 @@ impl<V: Word> JoinScratch<V> {
             keys: fixed::JoinScratch::new(device, probes)?,
             hits: device.alloc(probes.div_ceil(32))?,
             is_of_probes: false,
-            miss: device.alloc(1)?,
-            nowhere: device.alloc_zeroed(1)?,
+            values: PhantomData,
         })
     }
 
@@ -48,8 +44,7 @@ impl<V: Word> JoinScratch<V> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let own = self.hits.bytes() + self.miss.bytes() + self.nowhere.bytes();
-        self.lookups.bytes() + self.keys.bytes() + own
+        self.lookups.bytes() + self.keys.bytes() + self.hits.bytes()
     }
 }
 
@@ -97,7 +92,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
     /// Joins `probes` with the map: a row for each value of each probe's key, in the order of the probes, and of a key in the order in
     /// which its values were inserted. Uses [`kind`](Self::kind), of which [`JoinKind`] says what other rows there are,
     /// [`valid`](Self::valid), and [`miss`](Self::miss): the row of a probe without a match in a left join. [`JoinScratch::hits`] says
-    /// which probes have one. Up to six steps, one after another on the stream. With room for no rows it counts them.
+    /// which probes have one. Up to four steps, one after another on the stream. With room for no rows it counts them.
     ///
     /// ```
     /// use lanetree::multimap::{DeviceJoin, JoinScratch};
@@ -131,22 +126,17 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
             };
             return keys.join_probes(probes, &mut scratch.keys, &mut out.count, &mut out.probes);
         }
-        let count = probes.len();
-        self.check("the buffer of the rows", out.probes.len(), &out.rows)?;
-        self.locate_join(probes, scratch, &mut out.offsets)?;
-        out.count.copy_from_buffer(self.stream, 0, &out.offsets, count..count + 1)?;
-        self.copy_join(count, scratch, &out.offsets, (&mut out.rows, Some(&mut out.probes)))
+        let DeviceJoin { count, offsets, probes: numbers, rows } = out;
+        self.check("the buffer of the rows", numbers.len(), rows)?;
+        self.check("the offsets' buffer", probes.len().saturating_add(1), offsets)?;
+        self.find_join(probes, scratch)?;
+        let out = Expanded { offsets: Some(offsets), count: Some(count), values: Some(rows), numbers: Some(numbers) };
+        self.copy_places(probes.len(), &mut scratch.lookups, out)
     }
 
-    /// Finds where the rows of each probe are, and their offsets.
-    pub(crate) fn locate_join(
-        &self,
-        probes: &Buffer<K>,
-        scratch: &mut JoinScratch<V>,
-        offsets: &mut Buffer<u64>,
-    ) -> Result<()> {
+    /// Finds the value span of each probe.
+    fn find_join(&self, probes: &Buffer<K>, scratch: &mut JoinScratch<V>) -> Result<()> {
         let (count, stream) = (probes.len(), self.stream);
-        self.check("the offsets' buffer", count + 1, offsets)?;
         self.check("the scratch memory", count, &scratch.lookups.places)?;
         check_validity(stream, self.options.valid, count)?;
         scratch.is_of_probes = false;
@@ -159,24 +149,22 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
             settle_hits(stream, self.options.valid, count, false, hits)?;
             put_misses(stream, hits, count, None, places, miss)?;
         }
-        scratch.lookups.scan_counts(stream, count, offsets)
+        Ok(())
     }
 
-    /// Copies the rows of probes that were located, and writes the number of the probe of each if that is wanted.
-    pub(crate) fn copy_join(
+    /// Finds where the rows of each probe are, and their offsets.
+    pub(crate) fn locate_join(
         &self,
-        count: usize,
+        probes: &Buffer<K>,
         scratch: &mut JoinScratch<V>,
-        offsets: &Buffer<u64>,
-        (rows, probes): (&mut Buffer<V>, Option<&mut Buffer<u64>>),
+        offsets: &mut Buffer<u64>,
     ) -> Result<()> {
-        let (values, Scratch { places, .. }) = (&self.contents.values, &scratch.lookups);
-        let found = RowsOf { begins: places, are_places: true, offsets, rows: count };
-        if self.options.kind != JoinKind::Left {
-            return gather_values(self.stream, (values, None), found, (rows, probes));
-        }
-        let miss = (&mut scratch.miss, None);
-        one_value(self.stream, &scratch.nowhere, 1, (values, Which::First), miss, self.options.miss())?;
-        gather_values(self.stream, (values, Some(&scratch.miss)), found, (rows, probes))
+        self.find_join(probes, scratch)?;
+        self.copy_places(probes.len(), &mut scratch.lookups, offsets_only(offsets))
+    }
+
+    /// Copies the rows of probes that were located.
+    pub(crate) fn copy_join(&self, count: usize, scratch: &mut JoinScratch<V>, rows: &mut Buffer<V>) -> Result<()> {
+        self.copy_places(count, &mut scratch.lookups, values_only(rows))
     }
 }

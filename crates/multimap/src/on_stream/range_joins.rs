@@ -1,13 +1,13 @@
 //! Joins by ranges in device form.
 
-use super::{DeviceJoin, OnStream, RangeScratch};
-use crate::gather::{RowsOf, gather_values};
+use super::{DeviceJoin, OnStream, RangeScratch, offsets_only, values_only};
 use crate::places::spans;
+use core::marker::PhantomData;
 use lanetree_frame::fixed::{Side, Uses, numbers};
-use lanetree_frame::join_steps::{Settled, check_validity, put_misses, settle, settle_hits};
+use lanetree_frame::join_steps::{Settled, check_validity, settle, settle_hits};
 use lanetree_frame::{Buffer, Closed, Device, JoinBounds, JoinKind, Result};
 use lanetree_layout::{AnyKey, Word};
-use lanetree_primitives::{Keys, KeysMut, SelectScratch, exclusive_scan, select};
+use lanetree_primitives::{Expanded, Keys, KeysMut, SelectScratch, select};
 
 /// Scratch memory of joins by ranges in device form: 65 bytes and three keys per probe, reusable for the next batch.
 #[derive(Debug)]
@@ -18,10 +18,9 @@ pub struct RangeJoinScratch<K: AnyKey, V> {
     numbers: Buffer<u64>,
     hits: Buffer<u32>,
     select: SelectScratch,
-    /// The row of a probe without a match, and its position: past all values.
-    miss: (Buffer<V>, Buffer<u64>),
-    /// A hit mask of no hits.
-    no_hits: Buffer<u32>,
+    /// The position of the row of a probe without a match: past all values.
+    nowhere: Buffer<u64>,
+    values: PhantomData<V>,
 }
 
 impl<K: AnyKey, V: Word> RangeJoinScratch<K, V> {
@@ -37,8 +36,8 @@ impl<K: AnyKey, V: Word> RangeJoinScratch<K, V> {
             numbers: numbers(device, probes)?,
             hits: device.alloc(probes.div_ceil(32))?,
             select: SelectScratch::new(device, probes)?,
-            miss: (device.alloc(1)?, device.alloc(1)?),
-            no_hits: device.alloc_zeroed(1)?,
+            nowhere: device.upload(&[u64::MAX])?,
+            values: PhantomData,
         })
     }
 
@@ -50,9 +49,8 @@ impl<K: AnyKey, V: Word> RangeJoinScratch<K, V> {
 
     /// Its bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = self.hits.bytes() + self.no_hits.bytes() + self.numbers.bytes() + self.miss.1.bytes();
-        let own = self.lows.bytes() + self.highs.bytes() + self.miss.0.bytes() + words;
-        self.ranges.bytes() + self.select.bytes() + own
+        let own = self.hits.bytes() + self.numbers.bytes() + self.nowhere.bytes();
+        self.ranges.bytes() + self.select.bytes() + self.lows.bytes() + self.highs.bytes() + own
     }
 }
 
@@ -110,10 +108,12 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
             let numbers = Keys { keys: &scratch.numbers, count: count.into() };
             return select(stream, numbers, &scratch.hits, output, &mut scratch.select);
         }
-        self.check("the buffer of the rows", out.probes.len(), &out.rows)?;
-        self.locate_range_join(bounds, how, scratch, &mut out.offsets)?;
-        out.count.copy_from_buffer(stream, 0, &out.offsets, count..count + 1)?;
-        self.copy_range_join(count, scratch, &out.offsets, (&mut out.rows, Some(&mut out.probes)))
+        let DeviceJoin { count: total, offsets, probes, rows } = out;
+        self.check("the buffer of the rows", probes.len(), rows)?;
+        self.check("the offsets' buffer", count.saturating_add(1), offsets)?;
+        self.settle_ranges(bounds, how, scratch)?;
+        let out = Expanded { offsets: Some(offsets), count: Some(total), values: Some(rows), numbers: Some(probes) };
+        self.copy_spans(count, &mut scratch.ranges, out)
     }
 
     /// Finds where the rows of each probe are, and their offsets.
@@ -124,10 +124,8 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         scratch: &mut RangeJoinScratch<K, V>,
         offsets: &mut Buffer<u64>,
     ) -> Result<()> {
-        let count = bounds.0.len();
-        self.check("the offsets' buffer", count.saturating_add(1), offsets)?;
         self.settle_ranges(bounds, how, scratch)?;
-        exclusive_scan(self.stream, &scratch.ranges.counts, count, offsets, &mut scratch.ranges.scan)
+        self.copy_spans(bounds.0.len(), &mut scratch.ranges, offsets_only(offsets))
     }
 
     /// Finds the rows of each probe, and which have a match.
@@ -142,7 +140,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         self.check("the lows' buffer", count, lows)?;
         self.check("the scratch memory", count, &scratch.lows)?;
         check_validity(stream, valid, count)?;
-        let RangeJoinScratch { lows: firsts, highs: lasts, ranges, hits, miss, no_hits, .. } = scratch;
+        let RangeJoinScratch { lows: firsts, highs: lasts, ranges, hits, nowhere, .. } = scratch;
         how.on_stream(stream, lows, highs, &mut *firsts, &mut *lasts)?;
         let RangeScratch { firsts: from, lasts: to, neighbors, begins, counts, .. } = ranges;
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
@@ -151,24 +149,17 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         keys.on(stream).miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
         spans(stream, (from, to), (None, u64::MAX), count, Some(&mut *begins), counts)?;
         let is_left = self.options.kind == JoinKind::Left;
-        if is_left {
-            put_misses(stream, no_hits, 1, None, &mut miss.0, self.options.miss())?;
-            put_misses(stream, no_hits, 1, None, &mut miss.1, self.contents.values.len() as u64)?;
-        }
-        let cursors = is_left.then_some((begins, &miss.1));
+        let cursors = is_left.then_some((begins, &*nowhere));
         settle(stream, valid, count, Settled { counts, is_left, cursors, hits: Some(hits) })
     }
 
-    /// Copies the rows of probes that were located, and writes the number of the probe of each if that is wanted.
+    /// Copies the rows of probes that were located.
     pub(crate) fn copy_range_join(
         &self,
         count: usize,
-        scratch: &RangeJoinScratch<K, V>,
-        offsets: &Buffer<u64>,
-        (rows, probes): (&mut Buffer<V>, Option<&mut Buffer<u64>>),
+        scratch: &mut RangeJoinScratch<K, V>,
+        rows: &mut Buffer<V>,
     ) -> Result<()> {
-        let found = RowsOf { begins: &scratch.ranges.begins, are_places: false, offsets, rows: count };
-        let miss = (self.options.kind == JoinKind::Left).then_some(&scratch.miss.0);
-        gather_values(self.stream, (&self.contents.values, miss), found, (rows, probes))
+        self.copy_spans(count, &mut scratch.ranges, values_only(rows))
     }
 }

@@ -2,6 +2,7 @@
 //! Without values `V` is `u32`, and does not matter. Next to a call whose kernel indexes load ahead is a function that
 //! returns its entry.
 
+use crate::expand::{Expand, ExpandArgs, PART};
 use crate::instances::{runs, select};
 use crate::local_sort::{LocalSort, LocalSortArgs};
 use crate::merge::{KEEP, Merge, MergeArgs, REPLACE, SUBTRACT, Splits};
@@ -114,6 +115,11 @@ pub const fn exclusive_sum_entry<T: Word>() -> &'static Entry {
 /// Exclusive prefix sums of counts.
 pub fn exclusive_sum<T: Word>(args: &ScanArgs<T, u64>) -> Call<'_> {
     Call::new(exclusive_sum_entry::<T>(), args)
+}
+
+/// Spans of values, one after the other.
+pub fn expand<V: Word>(args: &ExpandArgs<V>) -> Call<'_> {
+    Call::new(entry_by_words!(V => Expand<V, { PART }>), args)
 }
 
 /// Running maxima.

@@ -1,6 +1,7 @@
-//! The instances that are compiled. Scans have a PTX module of their own; everything else has one per key
+//! The instances that are compiled. Scans and spans have PTX modules of their own; everything else has one per key
 //! and value word, with `primitives_u64` for keys without values.
 
+use crate::expand::{Expand, PART};
 use crate::merge::{KEEP, Merge, REPLACE, SUBTRACT, Splits};
 use crate::operations::{CheckOrder, FoldKinds, MarkBases};
 use crate::runs::{Last, Lengths, Reduction, Runs, Sums, Unique};
@@ -13,6 +14,9 @@ instance!(primitives_scan__exclusive_sum_u32, primitives_scan, Scan<ExclusiveSum
 instance!(primitives_scan__exclusive_sum_u64, primitives_scan, Scan<ExclusiveSum<u64>>);
 instance!(primitives_scan__inclusive_max_u32, primitives_scan, Scan<InclusiveMax<u32>>);
 instance!(primitives_scan__inclusive_max_u64, primitives_scan, Scan<InclusiveMax<u64>>);
+
+instance!(primitives_expand__expand_u32, primitives_expand, Expand<u32, { PART }>);
+instance!(primitives_expand__expand_u64, primitives_expand, Expand<u64, { PART }>);
 
 instance!(primitives_operations__check_order_u32, primitives_operations, CheckOrder<u32>);
 instance!(primitives_operations__check_order_u64, primitives_operations, CheckOrder<u64>);

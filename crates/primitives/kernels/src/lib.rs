@@ -4,6 +4,7 @@
 //! * [`select`]: elements whose bit is set, followed by the others or alone;
 //! * [`runs`]: reduces each run of equal neighbouring keys to one element;
 //! * [`merge`]: two sorted sequences into one;
+//! * [`expand`]: spans of values, copied one after the other;
 //! * [`radix_sort`]: a least-significant-digit radix sort;
 //! * [`local_sort`]: the rest of a sort that used only the upper bits;
 //! * [`operations`]: operations of a batch of updates, folded by key; whether keys ascend.
@@ -16,6 +17,7 @@
 #[cfg(not(target_os = "cuda"))]
 pub mod calls;
 mod count;
+pub mod expand;
 pub mod instances;
 pub mod local_sort;
 pub mod lookback;

@@ -118,10 +118,11 @@ impl<const OPEN: usize> Carry for Compacted<OPEN> {
 }
 
 /// Block collective. The tile of the calling block, the same in all threads: blocks get theirs in the order
-/// in which they start.
+/// in which they start, and take further ones in the order in which they ask.
 ///
 /// # Safety
-/// `state` begins with a ticket that was 0 before the launch, and `slot` is not used for anything else.
+/// `state` begins with a ticket that was 0 before the launch, and `slot` is not used for anything else. There is a barrier between
+/// two calls.
 #[inline(always)]
 pub(crate) unsafe fn next_tile<S: Simt>(simt: S, state: GlobalMut<u64>, slot: Shared<u32>) -> u64 {
     // SAFETY: the caller's; the barrier separates the store from the loads.
@@ -138,8 +139,8 @@ pub(crate) unsafe fn next_tile<S: Simt>(simt: S, state: GlobalMut<u64>, slot: Sh
 /// Per thread, by one thread of the block, before anything else. Publishes the carry of the block's tile alone.
 ///
 /// # Safety
-/// `state` is [`state_words`] for the grid's blocks as tiles, zeroed before the launch; `tile` is the block's,
-/// from [`next_tile`].
+/// `state` is [`state_words`] for the grid's blocks as tiles, or of carries of one word for any number of tiles, zeroed before
+/// the launch; `tile` is the block's, from [`next_tile`].
 #[inline(always)]
 pub(crate) unsafe fn publish<S: Simt, C: Carry>(simt: S, state: GlobalMut<u64>, tile: u64, own: C) {
     let flag = if tile == 0 { INCLUSIVE } else { AGGREGATE };

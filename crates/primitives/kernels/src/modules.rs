@@ -2,6 +2,7 @@
 
 lanetree_simt::modules! {
     primitives,
+    primitives_expand,
     primitives_operations,
     primitives_scan,
     primitives_sort_u128,

@@ -25,8 +25,6 @@ kernel_args! {
         pub input: Global<I>,
         /// How many.
         pub count: Count,
-        /// Bits of an input that count; the others are taken for 0.
-        pub mask: u64,
         /// Scratch: [`state_words`](lookback::state_words) for the blocks of the launch and [`CARRY_WORDS`], zeroed.
         pub state: GlobalMut<u64>,
         /// Out: `[count]`, and for [`ExclusiveSum`] one more, the total.
@@ -192,9 +190,7 @@ impl<O: Operator> Kernel for Scan<O> {
         }
         let first = tile * TILE + u64::from(simt.warp()) * SEGMENT;
         // SAFETY: `count` inputs.
-        let mut values: Pairs<O::In, STEPS> = unsafe { tile::load(simt, args.input, first, count) };
-        let mask = O::In::truncate(args.mask);
-        unroll::<STEPS>(|step| values[step] = values[step].map(|value| value.and(mask)));
+        let values: Pairs<O::In, STEPS> = unsafe { tile::load(simt, args.input, first, count) };
         // The total first, so that later tiles need not wait for the scan.
         let mut segment = O::Out::MIN;
         unroll::<STEPS>(|step| {

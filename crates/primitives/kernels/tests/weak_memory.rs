@@ -1,6 +1,7 @@
 //! The look-back where memory is as weak as a GPU's, over many schedules. It asks for no order: each of its words says
-//! itself what it is worth. So it must hold also where releases and acquires count for nothing.
+//! itself what it is worth. So it must hold also where releases and acquires count for nothing. The list of tiles that are divided asks for it.
 
+use lanetree_kernels_primitives::expand::{self, Expand, ExpandArgs};
 use lanetree_kernels_primitives::lookback::state_words;
 use lanetree_kernels_primitives::radix_sort::{Digit, Onesweep, OnesweepArgs, RADIX};
 use lanetree_kernels_primitives::scan::{CARRY_WORDS, ExclusiveSum, Scan, ScanArgs, TILE};
@@ -50,7 +51,6 @@ fn a_scan_looks_back_right_in_weak_memory() {
         let args = ScanArgs {
             input: input.pointer().as_const(),
             count: Count::host(count),
-            mask: u64::MAX,
             state: state.pointer(),
             output: output.pointer(),
         };
@@ -145,4 +145,50 @@ fn a_flag_on_one_word_would_not_do_for_both() {
     };
     assert!((1..100).any(|seed| wrong(MemoryModel::Weak, seed)));
     assert!(!(1..100).any(|seed| wrong(MemoryModel::Cpu, seed)));
+}
+
+/// Two tiles that are cut into parts, which any block takes from a list.
+#[test]
+fn spans_look_back_and_are_divided_right_in_weak_memory() {
+    const PART: u64 = 1 << 9;
+    let lengths: Vec<u64> = (0..4 * expand::TILE + 33)
+        .map(|i| match i {
+            1500 | 4100 => 3 * PART + 50,
+            _ => u64::from(i % 9 == 0),
+        })
+        .collect();
+    let (count, rows) = (lengths.len() as u64, lengths.iter().sum::<u64>() as usize);
+    let mut expected = Vec::with_capacity(rows);
+    for (&length, span) in lengths.iter().zip(0_u32..) {
+        expected.extend((0..length).map(|_| span));
+    }
+    for seed in 1..5 {
+        let mut spans = Memory(lengths.clone());
+        let mut numbers = Memory(vec![u32::MAX; rows]);
+        let mut total = Memory(vec![0_u64]);
+        let (words, _) = expand::scratch_words(count);
+        let mut state = Memory(vec![0_u64; words as usize]);
+        let args = ExpandArgs::<u32> {
+            begins: spans.pointer().as_const(),
+            lengths: spans.pointer().as_const(),
+            count,
+            mask: u64::MAX >> 24,
+            shift: 0,
+            is_narrow: 1,
+            values: Global::null(),
+            values_len: 0,
+            more: Global::null(),
+            more_len: 0,
+            capacity: rows as u64,
+            state: state.pointer(),
+            offsets: GlobalMut::null(),
+            total: total.pointer(),
+            out_values: GlobalMut::null(),
+            numbers: numbers.pointer().cast(),
+            miss: 0,
+        };
+        let regions = [spans.region(), numbers.region(), total.region(), state.region()];
+        run::<Expand<u32, PART>>(MemoryModel::Weak, seed, (4, THREADS), &args, &regions);
+        assert!(total.0 == [rows as u64] && numbers.0 == expected, "seed {seed}");
+    }
 }

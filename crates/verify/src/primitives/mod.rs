@@ -2,6 +2,7 @@
 
 mod batches;
 mod columns;
+mod expand;
 mod local_sort;
 mod merge;
 mod runs;
@@ -53,6 +54,8 @@ pub(crate) fn operations(kind: DeviceKind) -> Vec<Operation> {
         Operation { name: "exclusive_scan", words: "u32", run: scan::sums::<u32> },
         Operation { name: "inclusive_max_scan", words: "u64", run: scan::maxima::<u64> },
         Operation { name: "inclusive_max_scan", words: "u32", run: scan::maxima::<u32> },
+        Operation { name: "spans of values", words: "u32", run: expand::spans::<u32, u64> },
+        Operation { name: "spans of values", words: "u64", run: expand::spans::<u64, u32> },
         Operation { name: "composite keys", words: "u32-i32", run: columns::compose::<u32, i32> },
         Operation { name: "composite keys", words: "i32-u64", run: columns::compose::<i32, u64> },
         Operation { name: "composite keys", words: "i64-u32", run: columns::compose::<i64, u32> },
