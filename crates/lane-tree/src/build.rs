@@ -1,12 +1,13 @@
 //! The options of a tree, and its build from pairs in main memory.
 
 use crate::bulk::build_on;
-use crate::node::{Filling, Plan, boundary, divide};
+use crate::node::{Filling, Lines, Plan, boundary, divide};
 use crate::options::{Options, TABLE_NODES};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Table, Upper};
 use crate::{LaneTree, ahead};
 use core::marker::PhantomData;
+use core::ops::Range;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
@@ -284,15 +285,12 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     Ok(built.expect("pairs that ascend strictly"))
 }
 
-/// The tree in main memory, for a device.
-pub(crate) fn layout<K: KeyWord, V: Value>(
-    device: &Device,
-    pairs: &SortedPairs<K, V>,
-    options: Options,
-) -> Result<HostParts<K>> {
-    let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
-    let filling = Filling::new::<K, V>(options.fill);
-    let (count, reach) = (filling.parts(len), filling.reach());
+/// Part of the pairs of a tree, and the node that they become.
+pub(crate) type Planned = (Range<usize>, Plan);
+
+/// Plans nodes for strictly ascending keys, in order.
+pub(crate) fn plan_nodes<K: KeyWord>(keys: &[K], filling: Filling) -> Result<Vec<Planned>> {
+    let (len, count, reach) = (keys.len(), filling.parts(keys.len()), filling.reach());
     let cut = |part: usize| match part {
         0 => 0,
         _ if part == count => len,
@@ -306,54 +304,82 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
                 room = make_room(&mut plans, 1);
             }
             if room.is_ok() {
-                plans.push((start + from, start + to, plan));
+                plans.push((start + from..start + to, plan));
             }
         });
         room.map(|()| plans)
     });
-    let plans = plans.collect().into_iter().collect::<Result<Vec<Vec<(usize, usize, Plan)>>>>()?;
-    let plans = collected(plans.into_iter().flatten())?;
+    let plans = plans.collect().into_iter().collect::<Result<Vec<Vec<Planned>>>>()?;
+    collected(plans.into_iter().flatten())
+}
+
+impl<K: KeyWord> HostParts<K> {
+    /// Adds what is above the nodes of the lowest level, which are the children and have these formats.
+    ///
+    /// # Errors
+    /// As [`Options::on`]; [`Error::Runtime`] where main memory has no room.
+    pub(crate) fn finish(
+        &mut self,
+        device: &Device,
+        options: Options,
+        children: Vec<Child<K>>,
+        formats: u32,
+    ) -> Result<()> {
+        self.shape.leaf_nodes = children.len() as u32;
+        let options = options.on::<K>(device, self.shape.len, children.len())?;
+        let upper = Upper::new(children, formats, options.table_nodes);
+        let top_start = upper.firsts.len() - upper.top_count as usize;
+        let table = Table::new(&upper.firsts[top_start..]);
+        make_room(&mut self.nodes, upper.nodes.len())?;
+        self.nodes.extend(upper.nodes);
+        self.shape = Shape {
+            top_count: upper.top_count,
+            top_first: upper.top_first,
+            prefixes: table.prefixes,
+            bucket_shift: table.bucket_shift,
+            height: if self.shape.len == 0 { 0 } else { upper.height },
+            formats: upper.formats,
+            ..self.shape
+        };
+        (self.firsts, self.prefixes, self.table) = (upper.firsts, table.of_nodes, table.buckets);
+        Ok(())
+    }
+}
+
+/// The tree in main memory, for a device.
+pub(crate) fn layout<K: KeyWord, V: Value>(
+    device: &Device,
+    pairs: &SortedPairs<K, V>,
+    options: Options,
+) -> Result<HostParts<K>> {
+    let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
+    let filling = Filling::new::<K, V>(options.fill);
+    let plans = plan_nodes(keys, filling)?;
     let spare = |plan: &Plan| spare_lines(filling.is_full(), plan.starts.len() as u32) as usize;
-    let lines: usize = plans.iter().map(|(_, _, plan)| plan.starts.len() + spare(plan)).sum();
+    let lines: usize = plans.iter().map(|(_, plan)| plan.starts.len() + spare(plan)).sum();
     let Ok(line_count) = u32::try_from(lines) else {
         return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
     };
-    let words = words_of_lines::<K, V>(u64::from(line_count)) as usize;
+    let words = words_of_lines::<K, V>(line_count.saturating_add(filling.reserved(line_count)).into()) as usize;
     let mut parts = HostParts { lines: zeroed(words)?, ..HostParts::default() };
     let (mut formats, mut first_line) = (0, 0);
     let mut children = with_room(plans.len())?;
     make_room(&mut parts.nodes, plans.len() * lanetree_kernels_lane_tree::layout::NODE_WORDS as usize)?;
     make_room(&mut parts.records, plans.len() * record_words::<K, V>() as usize)?;
     make_room(&mut parts.ends, plans.len())?;
-    for (start, end, plan) in &plans {
-        let keys = &keys[*start..*end];
+    let to = Lines::new(&mut parts.lines);
+    for (own, plan) in &plans {
+        let keys = &keys[own.clone()];
         parts.nodes.extend(plan.node(keys, first_line));
-        parts.records.extend(&plan.record(keys, *start as u64).words::<V>()[..record_words::<K, V>() as usize]);
-        plan.lines(keys, &values[*start..*end], first_line, spare(plan), &mut parts.lines);
+        parts.records.extend(&plan.record(keys, own.start as u64).words::<V>()[..record_words::<K, V>() as usize]);
+        // SAFETY: this is the only thread.
+        unsafe { plan.lines(keys, &values[own.clone()], first_line, spare(plan), &to) };
         formats |= plan.quantiser.format() as u32;
         first_line += (plan.starts.len() + spare(plan)) as u32;
         parts.ends.push(first_line);
         children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
     }
-    let leaf_nodes = children.len() as u32;
-    let options = options.on::<K>(device, len as u64, children.len())?;
-    let upper = Upper::new(children, formats, options.table_nodes);
-    let top_start = upper.firsts.len() - upper.top_count as usize;
-    let table = Table::new(&upper.firsts[top_start..]);
-    make_room(&mut parts.nodes, upper.nodes.len())?;
-    parts.nodes.extend(upper.nodes);
-    parts.shape = Shape {
-        len: len as u64,
-        lines: line_count,
-        unused: 0,
-        leaf_nodes,
-        top_count: upper.top_count,
-        top_first: upper.top_first,
-        prefixes: table.prefixes,
-        bucket_shift: table.bucket_shift,
-        height: if len == 0 { 0 } else { upper.height },
-        formats: upper.formats,
-    };
-    (parts.firsts, parts.prefixes, parts.table) = (upper.firsts, table.of_nodes, table.buckets);
+    parts.shape = Shape { len: len as u64, lines: line_count, ..Shape::default() };
+    parts.finish(device, options, children, formats)?;
     Ok(parts)
 }
