@@ -40,7 +40,7 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
     }
 
     /// Changes both, and compares what the tree says of it, and how its nodes lie.
-    fn change(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
+    pub(super) fn change(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
         let report = self.tree.apply_each(ops.len(), |i| ops[i]).unwrap();
         let expected = apply_to_map(&mut self.map, ops);
         assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
@@ -79,7 +79,7 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn
     [Device::host(), Device::emulated()].iter().for_each(|device| batches_on::<K, V>(device, trees, &key));
 }
 
-fn batches_on<K: AnyKey, V: Value>(device: &Device, trees: &[(f64, u32)], key: impl Fn(u64) -> K::Bits) {
+pub(super) fn batches_on<K: AnyKey, V: Value>(device: &Device, trees: &[(f64, u32)], key: impl Fn(u64) -> K::Bits) {
     let mut state = 77_u64;
     let mut random = move || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
