@@ -13,7 +13,7 @@ use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{Buffer, Device, DeviceBuilder, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
-use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
+use lanetree_kernels_lane_tree::layout::{NODE_WORDS, record_words, words_of_lines};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs, build_from};
 use lanetree_runtime::Simd;
@@ -276,7 +276,7 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     options: Options,
 ) -> Result<Parts<K::Bits>> {
     if device.kind() == DeviceKind::Host || pairs.keys.is_empty() {
-        return layout(device, pairs, options)?.upload(device);
+        return layout(device, pairs, options);
     }
     let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
     let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
@@ -346,40 +346,40 @@ impl<K: KeyWord> HostParts<K> {
     }
 }
 
-/// The tree in main memory, for a device.
-pub(crate) fn layout<K: KeyWord, V: Value>(
-    device: &Device,
-    pairs: &SortedPairs<K, V>,
-    options: Options,
-) -> Result<HostParts<K>> {
+/// The tree on the host; of no pairs, on any device.
+fn layout<K: KeyWord, V: Value>(device: &Device, pairs: &SortedPairs<K, V>, options: Options) -> Result<Parts<K>> {
     let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
     let filling = Filling::new::<K, V>(options.fill);
     let plans = plan_nodes(keys, filling)?;
-    let spare = |plan: &Plan| spare_lines(filling.is_full(), plan.starts.len() as u32) as usize;
-    let lines: usize = plans.iter().map(|(_, plan)| plan.starts.len() + spare(plan)).sum();
-    let Ok(line_count) = u32::try_from(lines) else {
-        return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
-    };
-    let words = words_of_lines::<K, V>(line_count.saturating_add(filling.reserved(line_count)).into()) as usize;
-    let mut parts = HostParts { lines: zeroed(words)?, ..HostParts::default() };
-    let (mut formats, mut first_line) = (0, 0);
-    let mut children = with_room(plans.len())?;
-    make_room(&mut parts.nodes, plans.len() * lanetree_kernels_lane_tree::layout::NODE_WORDS as usize)?;
-    make_room(&mut parts.records, plans.len() * record_words::<K, V>() as usize)?;
-    make_room(&mut parts.ends, plans.len())?;
-    let to = Lines::new(&mut parts.lines);
-    for (own, plan) in &plans {
-        let keys = &keys[own.clone()];
-        parts.nodes.extend(plan.node(keys, first_line));
-        parts.records.extend(&plan.record(keys, own.start as u64).words::<V>()[..record_words::<K, V>() as usize]);
-        // SAFETY: this is the only thread.
-        unsafe { plan.lines(keys, &values[own.clone()], first_line, spare(plan), &to) };
-        formats |= plan.quantiser.format() as u32;
-        first_line += (plan.starts.len() + spare(plan)) as u32;
-        parts.ends.push(first_line);
-        children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
+    let most = u64::from(u32::MAX);
+    let line_count: u64 = plans.iter().map(|(_, plan)| u64::from(plan.lines_with_spare(filling))).sum();
+    if line_count > most {
+        return Err(Error::TooManyLeaves { pairs: len as u64, most });
     }
-    parts.shape = Shape { len: len as u64, lines: line_count, ..Shape::default() };
+    let reserved = line_count.saturating_add(filling.reserved(line_count as u32).into()).min(most);
+    let mut lines = device.alloc_zeroed(words_of_lines::<K, V>(reserved) as usize)?;
+    let shape = Shape { len: len as u64, lines: line_count as u32, ..Shape::default() };
+    let (node_words, record_words) = (NODE_WORDS as usize, record_words::<K, V>() as usize);
+    let (nodes, records) = (zeroed(plans.len() * node_words)?, zeroed(plans.len() * record_words)?);
+    let mut parts = HostParts { shape, nodes, records, ends: with_room(plans.len())?, ..HostParts::default() };
+    let (mut formats, mut end) = (0, 0);
+    for (_, plan) in &plans {
+        formats |= plan.quantiser.format() as u32;
+        end += plan.lines_with_spare(filling);
+        parts.ends.push(end);
+    }
+    if !plans.is_empty() {
+        let lines = &Lines::new(lines.as_mut_slice().expect("a tree on the host is in main memory"));
+        let nodes = parts.nodes.par_chunks_mut(node_words).zip(parts.records.par_chunks_mut(record_words));
+        nodes.zip(&plans).zip(&parts.ends).for_each(|(((node, record), (own, plan)), &end)| {
+            let (keys, values, count) = (&keys[own.clone()], &values[own.clone()], plan.lines_with_spare(filling));
+            // SAFETY: no other node has these buckets.
+            let made = unsafe { plan.write(keys, values, own.start as u64, end - count..end, node, lines) };
+            record.copy_from_slice(&made.words::<V>()[..record_words]);
+        });
+    }
+    let child = |(own, _): &Planned| Child { first: keys[own.start], last: keys[own.end - 1] };
+    let children = plans.par_iter().map(child).try_collect()?;
     parts.finish(device, options, children, formats)?;
-    Ok(parts)
+    parts.upload(lines)
 }

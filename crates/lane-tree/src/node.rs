@@ -1,11 +1,12 @@
 //! Nodes of the lowest level over pairs in main memory: where buckets begin, and how the node knows.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_PLANES, MOST_SLOTS, NODE_WORDS, OfChunk,
     QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
-    has_values_beside, line_at, line_slots, pairs_of, value_at, words_of_lines,
+    has_values_beside, line_at, line_slots, pairs_of, spare_lines, value_at, words_of_lines,
 };
 use lanetree_layout::{KeyWord, Value};
 
@@ -117,40 +118,39 @@ impl Plan {
         [Quantiser::halves(first, last), Quantiser::EXACT].into_iter().find_map(|quantiser| plan(quantiser).ok())
     }
 
-    /// The node, whose first bucket has this number.
-    pub(crate) fn node<K: KeyWord>(&self, keys: &[K], first_line: u32) -> [u32; NODE_WORDS as usize] {
-        let firsts = self.starts[1..].iter().map(|&start| keys[start]);
-        node(self.quantiser, first_line, firsts)
+    /// The node's buckets, with those that a build gives it beyond them.
+    pub(crate) fn lines_with_spare(&self, filling: Filling) -> u32 {
+        let lines = self.starts.len() as u32;
+        lines + spare_lines(filling.is_full(), lines)
     }
 
-    /// The node's record.
-    pub(crate) fn record<K: KeyWord>(&self, keys: &[K], rank: u64) -> Record<K> {
-        let mut planes = [0; MOST_PLANES];
-        for line in 0..self.starts.len() {
-            put_len(&mut planes, line, self.end(line, keys.len()) - self.starts[line]);
-        }
-        Record { first: keys[0], rank, planes }
-    }
-
-    /// Writes the node's buckets, from this one on, and some that are free.
+    /// Writes the node, whose first pair has this rank, and its buckets, of which the last ones may be free. Returns its record.
     ///
     /// # Safety
     /// Nobody else accesses these buckets meanwhile.
-    pub(crate) unsafe fn lines<K: KeyWord, V: Value>(
+    pub(crate) unsafe fn write<K: KeyWord, V: Value>(
         &self,
         keys: &[K],
         values: &[V],
-        first_line: u32,
-        spare: usize,
+        rank: u64,
+        own: Range<u32>,
+        to: &mut [u32],
         lines: &Lines<'_>,
-    ) {
-        for line in 0..self.starts.len() + spare {
+    ) -> Record<K> {
+        let firsts = self.starts[1..].iter().map(|&start| keys[start]);
+        to.copy_from_slice(&node(self.quantiser, own.start, firsts));
+        let mut record = Record { first: keys[0], rank, planes: [0; MOST_PLANES] };
+        for (line, number) in own.enumerate() {
             // A free bucket repeats the last pair.
             let start = self.starts.get(line).copied().unwrap_or(keys.len() - 1);
-            let own = start..self.end(line, keys.len());
+            let pairs = start..self.end(line, keys.len());
+            if line < self.starts.len() {
+                put_len(&mut record.planes, line, pairs.len());
+            }
             // SAFETY: the caller's.
-            unsafe { lines.write(first_line + line as u32, &keys[own.clone()], &values[own]) };
+            unsafe { lines.write(number, &keys[pairs.clone()], &values[pairs]) };
         }
+        record
     }
 
     fn end(&self, line: usize, len: usize) -> usize {

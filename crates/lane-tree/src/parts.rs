@@ -1,7 +1,7 @@
 //! What a tree consists of, in its device's memory.
 
 use lanetree_frame::room::zeroed;
-use lanetree_frame::{Device, Result, Stream};
+use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
 use lanetree_kernels_lane_tree::layout::{NODE_WORDS, Prefixes};
 use lanetree_layout::KeyWord;
@@ -57,11 +57,10 @@ pub(crate) struct Parts<K> {
 /// of 2^18 nodes.
 pub(crate) const RANK_BLOCK: usize = 512;
 
-/// The same in main memory, as a build makes it.
+/// The same without buckets in main memory, as a build makes it.
 #[derive(Debug, Default)]
 pub(crate) struct HostParts<K> {
     pub(crate) shape: Shape<K>,
-    pub(crate) lines: Vec<u64>,
     pub(crate) nodes: Vec<u32>,
     pub(crate) records: Vec<u64>,
     pub(crate) ends: Vec<u32>,
@@ -71,11 +70,12 @@ pub(crate) struct HostParts<K> {
 }
 
 impl<K: KeyWord> HostParts<K> {
-    /// Copies them to a device.
-    pub(crate) fn upload(&self, device: &Device) -> Result<Parts<K>> {
+    /// Copies them to the device of these buckets.
+    pub(crate) fn upload(&self, lines: Buffer<u64>) -> Result<Parts<K>> {
+        let device = lines.device().clone();
         Ok(Parts {
             shape: self.shape,
-            lines: device.upload(&self.lines)?,
+            lines,
             nodes: device.upload(&self.nodes)?,
             records: device.upload(&self.records)?,
             ends: device.upload(&self.ends)?,

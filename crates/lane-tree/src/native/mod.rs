@@ -203,6 +203,36 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         }
         (node, self.lines_of(node).start + line as usize, left as usize)
     }
+
+    /// Copies the pairs from a rank on, with keys that a function makes of their words.
+    pub(crate) fn copy_pairs<K>(&self, rank: u64, keys: &mut [K], values: &mut [V], of_word: impl Fn(W) -> K) {
+        if keys.is_empty() {
+            return;
+        }
+        let slots = line_slots::<W, V>() as usize;
+        let (mut node, mut line, mut slot) = self.at_rank(rank);
+        let mut end = self.ends[node] as usize;
+        let mut before = None;
+        for (key, value) in keys.iter_mut().zip(values) {
+            // Free slots and buckets repeat the pair before.
+            let pair = loop {
+                if slot == slots {
+                    (line, slot) = (line + 1, 0);
+                    if line == end {
+                        node += 1;
+                        Range { start: line, end } = self.lines_of(node);
+                    }
+                }
+                let pair = self.pair(line, slot);
+                slot += 1;
+                if before.is_none_or(|before| pair.0 > before) {
+                    break pair;
+                }
+            };
+            before = Some(pair.0);
+            (*key, *value) = (of_word(pair.0), pair.1);
+        }
+    }
 }
 
 /// Words of a bucket that are keys, if pairs take two each.
@@ -354,31 +384,6 @@ impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K::Bits, V> {
     }
 
     fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]) {
-        if keys.is_empty() {
-            return;
-        }
-        let slots = line_slots::<K::Bits, V>() as usize;
-        let (mut node, mut line, mut slot) = self.at_rank(rank);
-        let mut end = self.ends[node] as usize;
-        let mut before = None;
-        for (key, value) in keys.iter_mut().zip(values) {
-            // Free slots and buckets repeat the pair before.
-            let pair = loop {
-                if slot == slots {
-                    (line, slot) = (line + 1, 0);
-                    if line == end {
-                        node += 1;
-                        Range { start: line, end } = self.lines_of(node);
-                    }
-                }
-                let pair = self.pair(line, slot);
-                slot += 1;
-                if before.is_none_or(|before| pair.0 > before) {
-                    break pair;
-                }
-            };
-            before = Some(pair.0);
-            (*key, *value) = (K::decode(pair.0), pair.1);
-        }
+        self.copy_pairs(rank, keys, values, K::decode);
     }
 }

@@ -18,10 +18,10 @@ use core::ops::Range;
 use lanetree_frame::fixed::SortedPairs;
 use lanetree_frame::fixed::pairs::walk;
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::{collected, make_room, with_room};
+use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, FORMAT_BITS, MOST_SLOTS, NODE_WORDS, Record, line_slots, record_words, spare_lines,
+    BITMAP_CHILDREN, FORMAT_BITS, MOST_SLOTS, NODE_WORDS, Record, line_slots, record_words,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 
@@ -30,6 +30,9 @@ const TASK: usize = 1 << 12;
 
 /// Nodes that a thread plans at a time: fewer take less time than to wake it.
 const NODES: usize = 32;
+
+/// What holds of every buffer here.
+const REACHED: &str = "a tree on the host is in main memory";
 
 /// Words of a node in memory.
 const NODE: usize = NODE_WORDS as usize;
@@ -231,10 +234,9 @@ impl<W: KeyWord, V: Value> Rewritten<W, V> {
                 }
             }
         }
-        let lines = |plan: &Plan| plan.starts.len() as u32 + spare_lines(filling.is_full(), plan.starts.len() as u32);
         let planned = if len == 0 { Vec::new() } else { plan_nodes(keys, filling)? };
         let nodes = collected(planned.into_iter().map(|planned| {
-            let lines = lines(&planned.1);
+            let lines = planned.1.lines_with_spare(filling);
             (planned, lines)
         }))?;
         Ok(Self { pairs, nodes, old_lines, is_new: true })
@@ -259,7 +261,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         if old.len == 0 {
             return self.rebuild_on_host(changes);
         }
-        let view = View::new(parts, self.simd).expect("a tree on the host is in main memory");
+        let view = View::new(parts, self.simd).expect(REACHED);
         let batch = Batch::<K::Bits, V>::new(&view, changes)?;
         let mut touched = batch.touched(&view)?;
         let mut report = touched.iter().fold(UpdateReport::default(), |sum, node| sum.plus(&node.report));
@@ -294,7 +296,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             let children = moved_aside(&view, &batch, (&touched, &rewritten), &mut made)?;
             let formats = old.formats & ((1 << FORMAT_BITS) - 1) | formats;
             made.finish(&self.device, self.options, children, formats)?;
-            moved = Some(made.upload(&self.device)?);
+            moved = Some(made.upload(self.device.alloc(0)?)?);
         }
         if new_lines.new + new_lines.old > 0 && !self.reserve_lines(&self.device.stream()?, new_lines)? {
             return self.rebuild_on_host(changes);
@@ -319,10 +321,17 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 
     /// Rebuilds a tree on the host from the pairs that there are after a batch. After an error the tree is what it was.
     fn rebuild_on_host(&mut self, changes: &[(K::Bits, NetChange<V>)]) -> Result<UpdateReport> {
-        let old = self.sorted_pairs()?;
+        let parts = self.parts.get()?;
+        let len = parts.shape.len as usize;
+        let mut old = SortedPairs::<K::Bits, V> { keys: zeroed(len)?, values: zeroed(len)? };
+        if len > 0 {
+            let view = View::new(parts, self.simd).expect(REACHED);
+            let pieces = old.keys.par_chunks_mut(TASK).zip(old.values.par_chunks_mut(TASK)).enumerate();
+            pieces.for_each(|(at, (keys, values))| view.copy_pairs((at * TASK) as u64, keys, values, |word| word));
+        }
         let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), changes)?;
         if report.path != UpdatePath::Unchanged {
-            let options = self.rebuilt_options(old.keys.len() as u64);
+            let options = self.rebuilt_options(len as u64);
             drop(old);
             self.parts.replace(build::<K, V>(&self.device, &pairs, options)?);
         }
@@ -415,7 +424,6 @@ fn write<W: KeyWord, V: Value>(
     works: &[Work<'_, W, V>],
     growths: &[u64],
 ) {
-    const REACHED: &str = "a tree on the host is in main memory";
     let words = record_words::<W, V>() as usize;
     let nodes = &mut parts.nodes.as_mut_slice().expect(REACHED)[..parts.shape.leaf_nodes as usize * NODE];
     let records = parts.records.as_mut_slice().expect(REACHED).par_chunks_mut(RANK_BLOCK * words);
@@ -452,12 +460,11 @@ fn write<W: KeyWord, V: Value>(
                     What::Buckets(changes) => unsafe { batch.write_buckets(changes.clone(), lines, &mut record) },
                     What::Node { pairs, planned: (range, plan), first_line, lines: count } => {
                         let (keys, values) = (&pairs.keys[range.clone()], &pairs.values[range.clone()]);
-                        record = plan.record(keys, record.rank.wrapping_add(range.start as u64));
-                        nodes[at * NODE..][..NODE].copy_from_slice(&plan.node(keys, *first_line));
-                        ends[at] = first_line + count;
-                        let spare = *count as usize - plan.starts.len();
+                        let rank = record.rank.wrapping_add(range.start as u64);
+                        let (own, node) = (*first_line..first_line + count, &mut nodes[at * NODE..][..NODE]);
+                        ends[at] = own.end;
                         // SAFETY: the buckets are the node's own, or new.
-                        unsafe { plan.lines(keys, values, *first_line, spare, lines) };
+                        record = unsafe { plan.write(keys, values, rank, own, node, lines) };
                     }
                 }
             }

@@ -15,9 +15,8 @@ use crate::device::over_queries;
 use crate::node::Filling;
 use crate::options::Options;
 use crate::tuning::TUNING;
-use lanetree_frame::fixed::{SortedPairs, copied};
+use lanetree_frame::fixed::SortedPairs;
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::parallel::*;
 use lanetree_frame::{Batch, Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
@@ -401,11 +400,5 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return self.apply_on(&device.stream()?, ops.batch(), &mut scratch);
         }
         self.change_on_host(&fold(count, op)?)
-    }
-
-    /// All pairs of a tree on the host.
-    fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
-        let (keys, values) = copied(self)?;
-        Ok(SortedPairs { keys: keys.into_par_iter().map(AnyKey::encode).try_collect()?, values })
     }
 }
