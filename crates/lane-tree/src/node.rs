@@ -6,7 +6,7 @@ use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
     BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_PLANES, MOST_SLOTS, NODE_WORDS, OfChunk,
     QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
-    has_values_beside, line_at, line_slots, pairs_of, spare_lines, value_at, words_of_lines,
+    has_values_beside, line_at, line_slots, pairs_of, planes, spare_lines, value_at, words_of_lines,
 };
 use lanetree_layout::{KeyWord, Value};
 
@@ -145,7 +145,7 @@ impl Plan {
             let start = self.starts.get(line).copied().unwrap_or(keys.len() - 1);
             let pairs = start..self.end(line, keys.len());
             if line < self.starts.len() {
-                put_len(&mut record.planes, line, pairs.len());
+                put_len::<K, V>(&mut record, line, pairs.len());
             }
             // SAFETY: the caller's.
             unsafe { lines.write(number, &keys[pairs.clone()], &values[pairs]) };
@@ -158,9 +158,9 @@ impl Plan {
     }
 }
 
-/// Notes in a record's planes that a bucket of the node has so many pairs.
-pub(crate) fn put_len(planes: &mut [u64; MOST_PLANES], line: usize, len: usize) {
-    for (bit, plane) in planes.iter_mut().enumerate() {
+/// Notes in a node's record that a bucket has so many pairs.
+pub(crate) fn put_len<K: KeyWord, V: Value>(record: &mut Record<K>, line: usize, len: usize) {
+    for (bit, plane) in record.planes.iter_mut().enumerate().take(planes::<K, V>() as usize) {
         *plane = *plane & !(1 << line) | ((len as u64 - 1) >> bit & 1) << line;
     }
 }

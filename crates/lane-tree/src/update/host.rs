@@ -201,7 +201,7 @@ impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
             if has_effect::<V>(&report) {
                 // SAFETY: the caller's.
                 unsafe { lines.write(line, &keys[..to], &values[..to]) };
-                put_len(&mut record.planes, within as usize, to);
+                put_len::<W, V>(record, within as usize, to);
             }
             at = own.end;
         }
