@@ -346,8 +346,12 @@ impl<K: KeyWord> HostParts<K> {
     }
 }
 
-/// The tree on the host; of no pairs, on any device.
-fn layout<K: KeyWord, V: Value>(device: &Device, pairs: &SortedPairs<K, V>, options: Options) -> Result<Parts<K>> {
+/// The tree as the CPU lays it out, on a device whose memory the CPU reaches; of no pairs, on any device.
+pub(crate) fn layout<K: KeyWord, V: Value>(
+    device: &Device,
+    pairs: &SortedPairs<K, V>,
+    options: Options,
+) -> Result<Parts<K>> {
     let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
     let filling = Filling::new::<K, V>(options.fill);
     let plans = plan_nodes(keys, filling)?;

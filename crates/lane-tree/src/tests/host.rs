@@ -129,7 +129,7 @@ fn keys_that_are_close_split_nodes() {
             let ops: Vec<_> = (0..600)
                 .map(|i| match batch % 3 {
                     0 => Op::Insert(at + i, 1),
-                    1 => Op::Insert(at + (i / 6 << 36) + i % 6, 2),
+                    1 => Op::Insert(at + ((i / 6) << 36) + i % 6, 2),
                     _ => Op::Insert(at ^ (1 << (i % 44)) ^ (i / 44), 3),
                 })
                 .collect();
