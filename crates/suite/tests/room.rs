@@ -297,7 +297,7 @@ fn batches_of_lane_tree_on_the_host_find_no_memory() {
         for (what, fill, new, path) in [
             ("in place", 0.4, spread(len / 4), UpdatePath::InPlace),
             ("with splits", 0.7, dense, UpdatePath::Moved),
-            ("with new buckets", 1.0, spread(64), UpdatePath::InPlace),
+            ("with new buckets", 1.0, spread(16), UpdatePath::InPlace),
         ] {
             let build = || LaneTree::builder().fill(fill).build(&device, &keys, &keys).unwrap();
             let tree = RefCell::new(build());
