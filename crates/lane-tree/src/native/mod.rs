@@ -90,7 +90,9 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
     /// The pairs before a node of the lowest level.
     #[inline(always)]
     fn rank(&self, number: usize) -> u64 {
-        self.record(number).rank.wrapping_add(self.rank_steps[number / RANK_BLOCK])
+        let rank = self.record(number).rank.wrapping_add(self.rank_steps[number / RANK_BLOCK]);
+        // With such keys a record has as many bits of it.
+        if W::BITS == 32 { rank & u64::from(u32::MAX) } else { rank }
     }
 
     /// The pairs in a node of the lowest level.
