@@ -1,18 +1,19 @@
 //! The options of a tree, and its build from pairs in main memory.
 
 use crate::bulk::build_on;
-use crate::node::{Filling, Plan, boundary, divide};
+use crate::node::{Filling, Lines, Plan, boundary, divide};
 use crate::options::{Options, TABLE_NODES};
 use crate::parts::{HostParts, Parts, Shape};
 use crate::upper::{Child, Table, Upper};
 use crate::{LaneTree, ahead};
 use core::marker::PhantomData;
+use core::ops::Range;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::fixed::{SortedPairs, Staging};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, make_room, with_room, zeroed};
 use lanetree_frame::{Buffer, Device, DeviceBuilder, DeviceKind, Error, Guarded, IndexBuilder, Result, Stream};
-use lanetree_kernels_lane_tree::layout::{record_words, spare_lines, words_of_lines};
+use lanetree_kernels_lane_tree::layout::{NODE_WORDS, record_words, words_of_lines};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_primitives::{BuildScratch, DevicePairs, build_from};
 use lanetree_runtime::Simd;
@@ -275,7 +276,7 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     options: Options,
 ) -> Result<Parts<K::Bits>> {
     if device.kind() == DeviceKind::Host || pairs.keys.is_empty() {
-        return layout(device, pairs, options)?.upload(device);
+        return layout(device, pairs, options);
     }
     let keys = pairs.keys.par_iter().map(|&word| K::decode(word)).try_collect()?;
     let (keys, values) = (device.upload(&keys)?, device.upload(&pairs.values)?);
@@ -284,15 +285,12 @@ pub(crate) fn build<K: AnyKey, V: Value>(
     Ok(built.expect("pairs that ascend strictly"))
 }
 
-/// The tree in main memory, for a device.
-pub(crate) fn layout<K: KeyWord, V: Value>(
-    device: &Device,
-    pairs: &SortedPairs<K, V>,
-    options: Options,
-) -> Result<HostParts<K>> {
-    let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
-    let filling = Filling::new::<K, V>(options.fill);
-    let (count, reach) = (filling.parts(len), filling.reach());
+/// Part of the pairs of a tree, and the node that they become.
+pub(crate) type Planned = (Range<usize>, Plan);
+
+/// Plans nodes for strictly ascending keys, in order.
+pub(crate) fn plan_nodes<K: KeyWord>(keys: &[K], filling: Filling) -> Result<Vec<Planned>> {
+    let (len, count, reach) = (keys.len(), filling.parts(keys.len()), filling.reach());
     let cut = |part: usize| match part {
         0 => 0,
         _ if part == count => len,
@@ -306,54 +304,86 @@ pub(crate) fn layout<K: KeyWord, V: Value>(
                 room = make_room(&mut plans, 1);
             }
             if room.is_ok() {
-                plans.push((start + from, start + to, plan));
+                plans.push((start + from..start + to, plan));
             }
         });
         room.map(|()| plans)
     });
-    let plans = plans.collect().into_iter().collect::<Result<Vec<Vec<(usize, usize, Plan)>>>>()?;
-    let plans = collected(plans.into_iter().flatten())?;
-    let spare = |plan: &Plan| spare_lines(filling.is_full(), plan.starts.len() as u32) as usize;
-    let lines: usize = plans.iter().map(|(_, _, plan)| plan.starts.len() + spare(plan)).sum();
-    let Ok(line_count) = u32::try_from(lines) else {
-        return Err(Error::TooManyLeaves { pairs: len as u64, most: u64::from(u32::MAX) });
-    };
-    let words = words_of_lines::<K, V>(u64::from(line_count)) as usize;
-    let mut parts = HostParts { lines: zeroed(words)?, ..HostParts::default() };
-    let (mut formats, mut first_line) = (0, 0);
-    let mut children = with_room(plans.len())?;
-    make_room(&mut parts.nodes, plans.len() * lanetree_kernels_lane_tree::layout::NODE_WORDS as usize)?;
-    make_room(&mut parts.records, plans.len() * record_words::<K, V>() as usize)?;
-    make_room(&mut parts.ends, plans.len())?;
-    for (start, end, plan) in &plans {
-        let keys = &keys[*start..*end];
-        parts.nodes.extend(plan.node(keys, first_line));
-        parts.records.extend(&plan.record(keys, *start as u64).words::<V>()[..record_words::<K, V>() as usize]);
-        plan.lines(keys, &values[*start..*end], first_line, spare(plan), &mut parts.lines);
-        formats |= plan.quantiser.format() as u32;
-        first_line += (plan.starts.len() + spare(plan)) as u32;
-        parts.ends.push(first_line);
-        children.push(Child { first: keys[0], last: keys[keys.len() - 1] });
+    let plans = plans.collect().into_iter().collect::<Result<Vec<Vec<Planned>>>>()?;
+    collected(plans.into_iter().flatten())
+}
+
+impl<K: KeyWord> HostParts<K> {
+    /// Adds what is above the nodes of the lowest level, which are the children and have these formats.
+    ///
+    /// # Errors
+    /// As [`Options::on`]; [`Error::Runtime`] where main memory has no room.
+    pub(crate) fn finish(
+        &mut self,
+        device: &Device,
+        options: Options,
+        children: Vec<Child<K>>,
+        formats: u32,
+    ) -> Result<()> {
+        self.shape.leaf_nodes = children.len() as u32;
+        let options = options.on::<K>(device, self.shape.len, children.len())?;
+        let upper = Upper::new(children, formats, options.table_nodes);
+        let top_start = upper.firsts.len() - upper.top_count as usize;
+        let table = Table::new(&upper.firsts[top_start..]);
+        make_room(&mut self.nodes, upper.nodes.len())?;
+        self.nodes.extend(upper.nodes);
+        self.shape = Shape {
+            top_count: upper.top_count,
+            top_first: upper.top_first,
+            prefixes: table.prefixes,
+            bucket_shift: table.bucket_shift,
+            height: if self.shape.len == 0 { 0 } else { upper.height },
+            formats: upper.formats,
+            ..self.shape
+        };
+        (self.firsts, self.prefixes, self.table) = (upper.firsts, table.of_nodes, table.buckets);
+        Ok(())
     }
-    let leaf_nodes = children.len() as u32;
-    let options = options.on::<K>(device, len as u64, children.len())?;
-    let upper = Upper::new(children, formats, options.table_nodes);
-    let top_start = upper.firsts.len() - upper.top_count as usize;
-    let table = Table::new(&upper.firsts[top_start..]);
-    make_room(&mut parts.nodes, upper.nodes.len())?;
-    parts.nodes.extend(upper.nodes);
-    parts.shape = Shape {
-        len: len as u64,
-        lines: line_count,
-        unused: 0,
-        leaf_nodes,
-        top_count: upper.top_count,
-        top_first: upper.top_first,
-        prefixes: table.prefixes,
-        bucket_shift: table.bucket_shift,
-        height: if len == 0 { 0 } else { upper.height },
-        formats: upper.formats,
-    };
-    (parts.firsts, parts.prefixes, parts.table) = (upper.firsts, table.of_nodes, table.buckets);
-    Ok(parts)
+}
+
+/// The tree as the CPU lays it out, on a device whose memory the CPU reaches; of no pairs, on any device.
+pub(crate) fn layout<K: KeyWord, V: Value>(
+    device: &Device,
+    pairs: &SortedPairs<K, V>,
+    options: Options,
+) -> Result<Parts<K>> {
+    let (keys, values, len) = (&pairs.keys[..], &pairs.values[..], pairs.keys.len());
+    let filling = Filling::new::<K, V>(options.fill);
+    let plans = plan_nodes(keys, filling)?;
+    let most = u64::from(u32::MAX);
+    let line_count: u64 = plans.iter().map(|(_, plan)| u64::from(plan.lines_with_spare(filling))).sum();
+    if line_count > most {
+        return Err(Error::TooManyLeaves { pairs: len as u64, most });
+    }
+    let reserved = line_count.saturating_add(filling.reserved(line_count as u32).into()).min(most);
+    let mut lines = device.alloc_zeroed(words_of_lines::<K, V>(reserved) as usize)?;
+    let shape = Shape { len: len as u64, lines: line_count as u32, ..Shape::default() };
+    let (node_words, record_words) = (NODE_WORDS as usize, record_words::<K, V>() as usize);
+    let (nodes, records) = (zeroed(plans.len() * node_words)?, zeroed(plans.len() * record_words)?);
+    let mut parts = HostParts { shape, nodes, records, ends: with_room(plans.len())?, ..HostParts::default() };
+    let (mut formats, mut end) = (0, 0);
+    for (_, plan) in &plans {
+        formats |= plan.quantiser.format() as u32;
+        end += plan.lines_with_spare(filling);
+        parts.ends.push(end);
+    }
+    if !plans.is_empty() {
+        let lines = &Lines::new(lines.as_mut_slice().expect("a tree on the host is in main memory"));
+        let nodes = parts.nodes.par_chunks_mut(node_words).zip(parts.records.par_chunks_mut(record_words));
+        nodes.zip(&plans).zip(&parts.ends).for_each(|(((node, record), (own, plan)), &end)| {
+            let (keys, values, count) = (&keys[own.clone()], &values[own.clone()], plan.lines_with_spare(filling));
+            // SAFETY: no other node has these buckets.
+            let made = unsafe { plan.write(keys, values, own.start as u64, end - count..end, node, lines) };
+            record.copy_from_slice(&made.words::<V>()[..record_words]);
+        });
+    }
+    let child = |(own, _): &Planned| Child { first: keys[own.start], last: keys[own.end - 1] };
+    let children = plans.par_iter().map(child).try_collect()?;
+    parts.finish(device, options, children, formats)?;
+    parts.upload(lines)
 }

@@ -22,9 +22,6 @@ use lanetree_simt::{Global, GlobalMut, WARP};
 /// Warps for parts that are not one node, where there are not fewer parts: enough for all multiprocessors.
 const OTHERS_WARPS: usize = 1 << 13;
 
-/// A tree that is not full has spare buckets, one for each `MORE` buckets, for nodes that need others.
-const MORE: u32 = 16;
-
 /// No nodes that are split: parts are of all pairs.
 pub(crate) const NOTHING_DIVIDED: Divided = Divided { words: Global::null(), count: 0 };
 
@@ -229,8 +226,7 @@ pub(crate) fn build_on<K: AnyKey, V: Value>(
     let lines = line_count(lines, len as u64)?;
     let options = options.on::<K::Bits>(device, len as u64, leaf_nodes)?;
     let mut upper = UpperScratch::new(device, leaf_nodes, options)?;
-    let more = if filling.is_full() { 0 } else { lines / MORE };
-    let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(more) as usize)?;
+    let mut built = room::<_, V>(device, options, leaf_nodes, lines.saturating_add(filling.reserved(lines)) as usize)?;
     built.shape = Shape { len: len as u64, lines, leaf_nodes: leaf_nodes as u32, ..Shape::default() };
     let Parts { nodes, records, ends, lines, .. } = &mut built;
     let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
@@ -258,6 +254,7 @@ pub(crate) fn room<K: KeyWord, V: Value>(
         firsts: device.alloc(most)?,
         prefixes: device.alloc(most.min(table_nodes))?,
         table: device.alloc(TOP_BUCKETS as usize)?,
+        rank_steps: Vec::new(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The rules that a tree keeps, for tests.
 
 use crate::LaneTree;
-use crate::parts::Parts;
+use crate::parts::{Parts, RANK_BLOCK};
 use lanetree_kernels_lane_tree::layout::{
     FIRST_CHILD, Format, LINE_WORDS, NODE_WORDS, QUANTISER, Quantiser, Record, SEPARATORS, chunk_at, line_slots,
     pairs_of, record_words, words_of_lines,
@@ -72,8 +72,12 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
         let words = &nodes[node * NODE_WORDS as usize..(node + 1) * NODE_WORDS as usize];
         let record_of =
             |node: usize| Record::<K>::of_slice::<V>(&records[node * words_of_record..(node + 1) * words_of_record]);
+        // On a device, records have the whole rank.
+        let rank_of = |node: usize| {
+            record_of(node).rank.wrapping_add(parts.rank_steps.get(node / RANK_BLOCK).copied().unwrap_or(0))
+        };
         let record = record_of(node);
-        assert_eq!(record.rank, rank, "{what}: node {node}");
+        assert_eq!(rank_of(node), rank, "{what}: node {node}");
         let first = words[FIRST_CHILD as usize] as usize;
         let end = line_ends[node] as usize;
         for (line, has_node) in has_node.iter_mut().enumerate().take(end).skip(first) {
@@ -81,7 +85,7 @@ pub(crate) fn validate<K: KeyWord, V: Value>(parts: &Parts<K>, what: &str) {
         }
         let quantiser = Quantiser(words[QUANTISER as usize]);
         let next_rank = match node + 1 < shape.leaf_nodes as usize {
-            true => record_of(node + 1).rank,
+            true => rank_of(node + 1),
             false => shape.len,
         };
         for line in first..end {

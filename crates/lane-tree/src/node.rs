@@ -1,10 +1,12 @@
 //! Nodes of the lowest level over pairs in main memory: where buckets begin, and how the node knows.
 
+use core::marker::PhantomData;
+use core::ops::Range;
 use lanetree_kernels_lane_tree::MOST_REACH;
 use lanetree_kernels_lane_tree::layout::{
-    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, NODE_WORDS,
+    BITMAP_CHILDREN, FIRST_CHILD, Format, HALVES_CHILDREN, LINE_WORDS, MOST_PLANES, MOST_SLOTS, NODE_WORDS, OfChunk,
     QUANTISER, Quantiser, Record, SEPARATORS, SHIFTS, UNUSED_HALF, chunk_at, chunk_of, chunk_slots, exact_children,
-    has_values_beside, line_slots, value_at,
+    has_values_beside, line_at, line_slots, pairs_of, planes, spare_lines, value_at, words_of_lines,
 };
 use lanetree_layout::{KeyWord, Value};
 
@@ -28,6 +30,16 @@ impl Filling {
         let full = if slots == 4 { 208 } else { 400 };
         let node = (full * line / (slots * 256)) as usize;
         Self { line, node, slots: slots as usize }
+    }
+
+    /// The same with other buckets: pairs of one, in units of 1/256.
+    pub(crate) fn with_line(self, line: u32) -> Self {
+        Self { line: line.clamp(256, self.slots as u32 * 256), ..self }
+    }
+
+    /// Buckets to reserve after so many, for nodes that need others: a tree that is not full has one in 16.
+    pub(crate) fn reserved(self, lines: u32) -> u32 {
+        if self.is_full() { 0 } else { lines / 16 }
     }
 
     /// Whether buckets are to be filled whole.
@@ -64,81 +76,159 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// A plan for one node with all the keys; `None` if they need more.
-    pub(crate) fn of<K: KeyWord>(keys: &[K], filling: Filling) -> Option<Self> {
+    /// A plan for one node of at most `most` buckets with all the keys; `None` if they need more. Its buckets are filled by the
+    /// first filling that takes no more of them.
+    pub(crate) fn of<K: KeyWord>(keys: &[K], fillings: &[Filling], most: usize) -> Option<Self> {
         let (&first, &last) = (keys.first()?, keys.last()?);
-        let bitmap = Quantiser::bitmap(first, last, 0);
-        // If keys of which one more than a bucket has slots are too close for all bitmaps, one is enough to fail.
-        let may_part = keys.windows(filling.slots + 1).all(|keys| bitmap.may_part(keys[0], keys[filling.slots]));
-        let ways = if may_part { SHIFTS } else { 1 };
-        let bitmaps = (0..ways).map(|shift| Quantiser::bitmap(first, last, shift));
-        bitmaps.chain([Quantiser::halves(first, last), Quantiser::EXACT]).find_map(|quantiser| {
-            let most = match quantiser.format() {
+        let (slots, is_full) = (fillings[0].slots, fillings.last()?.is_full());
+        let plan = |quantiser: Quantiser| {
+            let children = match quantiser.format() {
                 Format::Bitmap => BITMAP_CHILDREN,
                 Format::Halves => HALVES_CHILDREN,
                 Format::Exact => exact_children::<K>(),
             } as usize;
-            if keys.len() > most * filling.slots {
-                return None;
-            }
+            let most = most.min(children);
             let begins =
                 |at: usize| quantiser == Quantiser::EXACT || quantiser.place(keys[at]) != quantiser.place(keys[at - 1]);
-            let starts = cut(keys.len(), filling, most, begins)?;
-            Some(Self { quantiser, starts })
-        })
-    }
-
-    /// The node, whose first bucket has this number.
-    pub(crate) fn node<K: KeyWord>(&self, keys: &[K], first_line: u32) -> [u32; NODE_WORDS as usize] {
-        let firsts = self.starts[1..].iter().map(|&start| keys[start]);
-        node(self.quantiser, first_line, firsts)
-    }
-
-    /// The node's record.
-    pub(crate) fn record<K: KeyWord>(&self, keys: &[K], rank: u64) -> Record<K> {
-        let mut planes = [0; MOST_PLANES];
-        for line in 0..self.starts.len() {
-            let beyond = self.end(line, keys.len()) - self.starts[line] - 1;
-            for (bit, plane) in planes.iter_mut().enumerate() {
-                *plane |= (beyond as u64 >> bit & 1) << line;
+            let mut cuts = fillings.iter().map(|&filling| match keys.len() > most * slots {
+                true => Cut::TooMany,
+                false => cut(keys.len(), filling, most, begins),
+            });
+            cuts.find(|cut| !matches!(cut, Cut::TooMany)).map_or(Err(Cut::TooMany), |cut| match cut {
+                Cut::Into(starts) => Ok(Self { quantiser, starts }),
+                failed => Err(failed),
+            })
+        };
+        let (mut shift, mut ways) = (0, 1);
+        while shift < ways {
+            let bitmap = Quantiser::bitmap(first, last, shift);
+            match plan(bitmap) {
+                Ok(plan) => return Some(plan),
+                // Cells that lie elsewhere would take as many.
+                Err(Cut::TooMany) if is_full => break,
+                // If keys of which one more than a bucket has slots are too close for all bitmaps, one is enough to fail.
+                Err(_) if shift == 0 => {
+                    let mut near = keys.windows(slots + 1);
+                    ways = if near.all(|keys| bitmap.may_part(keys[0], keys[slots])) { SHIFTS } else { 1 };
+                }
+                Err(_) => {}
             }
+            shift += 1;
         }
-        Record { first: keys[0], rank, planes }
+        [Quantiser::halves(first, last), Quantiser::EXACT].into_iter().find_map(|quantiser| plan(quantiser).ok())
     }
 
-    /// Writes the node's buckets, from this one on, and some that are free.
-    pub(crate) fn lines<K: KeyWord, V: Value>(
+    /// The node's buckets, with those that a build gives it beyond them.
+    pub(crate) fn lines_with_spare(&self, filling: Filling) -> u32 {
+        let lines = self.starts.len() as u32;
+        lines + spare_lines(filling.is_full(), lines)
+    }
+
+    /// Writes the node, whose first pair has this rank, and its buckets, of which the last ones may be free. Returns its record.
+    ///
+    /// # Safety
+    /// Nobody else accesses these buckets meanwhile.
+    pub(crate) unsafe fn write<K: KeyWord, V: Value>(
         &self,
         keys: &[K],
         values: &[V],
-        first_line: u32,
-        spare: usize,
-        lines: &mut [u64],
-    ) {
-        let slots = chunk_slots::<K, V>() as usize;
-        for line in 0..self.starts.len() + spare {
+        rank: u64,
+        own: Range<u32>,
+        to: &mut [u32],
+        lines: &Lines<'_>,
+    ) -> Record<K> {
+        let firsts = self.starts[1..].iter().map(|&start| keys[start]);
+        to.copy_from_slice(&node(self.quantiser, own.start, firsts));
+        let mut record = Record { first: keys[0], rank, planes: [0; MOST_PLANES] };
+        for (line, number) in own.enumerate() {
             // A free bucket repeats the last pair.
-            let start = self.starts.get(line).copied().unwrap_or(keys.len());
-            let last = self.end(line, keys.len()) - 1;
-            let number = first_line + line as u32;
-            for chunk in 0..LINE_WORDS / 2 {
-                let pairs: [_; MOST_CHUNK_SLOTS] = core::array::from_fn(|i| {
-                    // A free slot repeats the pair before it.
-                    let at = (start + chunk as usize * slots + i.min(slots - 1)).min(last);
-                    (keys[at], values[at])
-                });
-                let to = chunk_at::<K, V>(u64::from(number) * u64::from(LINE_WORDS / 2) + u64::from(chunk)) as usize;
-                lines[to..to + 2].copy_from_slice(&chunk_of(pairs));
-                if has_values_beside::<K, V>() {
-                    let all: &mut [V] = bytemuck::cast_slice_mut(lines);
-                    all[value_at::<K, V>(number, chunk) as usize] = pairs[0].1;
-                }
+            let start = self.starts.get(line).copied().unwrap_or(keys.len() - 1);
+            let pairs = start..self.end(line, keys.len());
+            if line < self.starts.len() {
+                put_len::<K, V>(&mut record, line, pairs.len());
             }
+            // SAFETY: the caller's.
+            unsafe { lines.write(number, &keys[pairs.clone()], &values[pairs]) };
         }
+        record
     }
 
     fn end(&self, line: usize, len: usize) -> usize {
         self.starts.get(line + 1).copied().unwrap_or(len)
+    }
+}
+
+/// Notes in a node's record that a bucket has so many pairs.
+pub(crate) fn put_len<K: KeyWord, V: Value>(record: &mut Record<K>, line: usize, len: usize) {
+    for (bit, plane) in record.planes.iter_mut().enumerate().take(planes::<K, V>() as usize) {
+        *plane = *plane & !(1 << line) | ((len as u64 - 1) >> bit & 1) << line;
+    }
+}
+
+/// The pairs in the slots of a bucket, of which a word, and a value that is beside keys, are where these functions say.
+pub(crate) fn slots_of<K: KeyWord, V: Value>(
+    number: u32,
+    word: impl Fn(usize) -> u64,
+    beside: impl Fn(usize) -> V,
+) -> ([K; MOST_SLOTS], [V; MOST_SLOTS]) {
+    let (mut keys, mut values) = ([K::MIN; MOST_SLOTS], [V::default(); MOST_SLOTS]);
+    let slots = chunk_slots::<K, V>() as usize;
+    for slot in 0..line_slots::<K, V>() as usize {
+        let at = line_at::<K, V>(number) as usize + slot / slots * 2;
+        (keys[slot], values[slot]) = pairs_of([word(at), word(at + 1)])[slot % slots];
+        if has_values_beside::<K, V>() {
+            values[slot] = beside(value_at::<K, V>(number, slot as u32) as usize);
+        }
+    }
+    (keys, values)
+}
+
+/// The buckets of a tree in main memory, each for one thread at a time.
+pub(crate) struct Lines<'a> {
+    words: *mut u64,
+    len: usize,
+    borrow: PhantomData<&'a mut [u64]>,
+}
+
+// SAFETY: the words are borrowed mutably, and only the thread that has a bucket accesses it.
+unsafe impl Sync for Lines<'_> {}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(words: &'a mut [u64]) -> Self {
+        Self { words: words.as_mut_ptr(), len: words.len(), borrow: PhantomData }
+    }
+
+    /// The pairs in a bucket's slots.
+    ///
+    /// # Safety
+    /// Nobody else writes the bucket meanwhile.
+    pub(crate) unsafe fn read<K: KeyWord, V: Value>(&self, number: u32) -> ([K; MOST_SLOTS], [V; MOST_SLOTS]) {
+        assert!(words_of_lines::<K, V>(u64::from(number) + 1) <= self.len as u64, "bucket {number}");
+        // SAFETY: of the bucket, which is within the words, as are its values; words are aligned for values.
+        unsafe { slots_of(number, |at| self.words.add(at).read(), |at| self.words.cast::<V>().add(at).read()) }
+    }
+
+    /// Writes a bucket with these pairs, at least one. A free slot repeats the pair before it.
+    ///
+    /// # Safety
+    /// Nobody else accesses the bucket meanwhile.
+    pub(crate) unsafe fn write<K: KeyWord, V: Value>(&self, number: u32, keys: &[K], values: &[V]) {
+        assert!(words_of_lines::<K, V>(u64::from(number) + 1) <= self.len as u64, "bucket {number}");
+        let (slots, last) = (chunk_slots::<K, V>(), keys.len() - 1);
+        for chunk in 0..LINE_WORDS / 2 {
+            let pairs: OfChunk<_> = core::array::from_fn(|i| {
+                let at = ((chunk * slots) as usize + i.min(slots as usize - 1)).min(last);
+                (keys[at], values[at])
+            });
+            let to = chunk_at::<K, V>(u64::from(number) * u64::from(LINE_WORDS / 2) + u64::from(chunk)) as usize;
+            // SAFETY: of the bucket, which is within the words, as are its values; words are aligned for values.
+            unsafe {
+                self.words.add(to).cast::<[u64; 2]>().write(chunk_of(pairs));
+                if has_values_beside::<K, V>() {
+                    self.words.cast::<V>().add(value_at::<K, V>(number, chunk) as usize).write(pairs[0].1);
+                }
+            }
+        }
     }
 }
 
@@ -180,24 +270,33 @@ pub(crate) fn node<K: KeyWord>(
     words
 }
 
+/// What comes of cutting pairs into buckets.
+enum Cut {
+    /// The first pair of each.
+    Into(Vec<usize>),
+    /// More than there may be.
+    TooMany,
+    /// Pairs, one more than a bucket has slots, between which none may begin.
+    Crowded,
+}
+
 /// Cuts `len` pairs into at most `most` buckets, each as long as it is to be or, if it may not end there, as near as can be.
-fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
-    let mut starts = vec![0];
-    loop {
-        let start = *starts.last().expect("one at least");
+fn cut(len: usize, filling: Filling, most: usize, begins: impl Fn(usize) -> bool) -> Cut {
+    let mut starts = Vec::with_capacity(most);
+    let mut start = 0;
+    while starts.len() < most {
+        starts.push(start);
         let wanted = filling.end_of_line(start).min(len);
         let longest = (start + filling.slots).min(len);
         let may_end = |end: &usize| *end == len || begins(*end);
         let down = (start + 1..=wanted).rev().find(may_end);
-        let end = down.or_else(|| (wanted + 1..=longest).find(may_end))?;
-        if end == len {
-            return Some(starts);
-        }
-        starts.push(end);
-        if starts.len() > most {
-            return None;
+        match down.or_else(|| (wanted + 1..=longest).find(may_end)) {
+            Some(end) if end == len => return Cut::Into(starts),
+            Some(end) => start = end,
+            None => return Cut::Crowded,
         }
     }
+    Cut::TooMany
 }
 
 /// Splits keys into as few nodes as go: calls `each` with the first key's position and a plan of each.
@@ -206,7 +305,7 @@ pub(crate) fn divide<K: KeyWord>(keys: &[K], filling: Filling, mut each: impl Fn
     while start < keys.len() {
         let mut end = keys.len();
         loop {
-            if let Some(plan) = Plan::of(&keys[start..end], filling) {
+            if let Some(plan) = Plan::of(&keys[start..end], &[filling], BITMAP_CHILDREN as usize) {
                 each(start, end, plan);
                 break;
             }

@@ -1,6 +1,7 @@
 //! What a tree consists of, in its device's memory.
 
-use lanetree_frame::{Device, Result, Stream};
+use lanetree_frame::room::zeroed;
+use lanetree_frame::{Result, Stream};
 use lanetree_kernels_lane_tree::TreeRef;
 use lanetree_kernels_lane_tree::layout::{NODE_WORDS, Prefixes};
 use lanetree_layout::KeyWord;
@@ -47,13 +48,19 @@ pub(crate) struct Parts<K> {
     pub(crate) firsts: Buffer<K>,
     pub(crate) prefixes: Buffer<u32>,
     pub(crate) table: Buffer<u32>,
+    /// On the host: by how much, wrapping, the ranks of each [`RANK_BLOCK`] nodes are more than their records say. So a batch of few
+    /// changes does not write the records of all nodes.
+    pub(crate) rank_steps: Vec<u64>,
 }
 
-/// The same in main memory, as a build makes it.
+/// Nodes of the lowest level for each of [`Parts::rank_steps`]: a change writes up to this many records, and as many steps in a tree
+/// of 2^18 nodes.
+pub(crate) const RANK_BLOCK: usize = 512;
+
+/// The same without buckets in main memory, as a build makes it.
 #[derive(Debug, Default)]
 pub(crate) struct HostParts<K> {
     pub(crate) shape: Shape<K>,
-    pub(crate) lines: Vec<u64>,
     pub(crate) nodes: Vec<u32>,
     pub(crate) records: Vec<u64>,
     pub(crate) ends: Vec<u32>,
@@ -63,17 +70,19 @@ pub(crate) struct HostParts<K> {
 }
 
 impl<K: KeyWord> HostParts<K> {
-    /// Copies them to a device.
-    pub(crate) fn upload(&self, device: &Device) -> Result<Parts<K>> {
+    /// Copies them to the device of these buckets.
+    pub(crate) fn upload(&self, lines: Buffer<u64>) -> Result<Parts<K>> {
+        let device = lines.device().clone();
         Ok(Parts {
             shape: self.shape,
-            lines: device.upload(&self.lines)?,
+            lines,
             nodes: device.upload(&self.nodes)?,
             records: device.upload(&self.records)?,
             ends: device.upload(&self.ends)?,
             firsts: device.upload(&self.firsts)?,
             prefixes: device.upload(&self.prefixes)?,
             table: device.upload(&self.table)?,
+            rank_steps: zeroed((self.shape.leaf_nodes as usize).div_ceil(RANK_BLOCK))?,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod cards;
+mod host;
 mod range_joins;
 mod ranges;
 mod sets;

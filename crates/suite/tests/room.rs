@@ -7,7 +7,8 @@ use lanetree::cuart::HybridBuilder;
 use lanetree::hbtree::{self, HarmoniaAbove, HbTree, Over, Regular};
 use lanetree::{
     BatchOf, BuildRules, Closed, Cuart, Cubpt, Device, DeviceKind, Domain, Duplicates, Error, Harmonia, IndexBuilder,
-    IntervalIndex, KeyOf, LaneSet, LaneTree, MultiMap, Nulls, Op, OrderedIndex, Result, SortedArray, Validity,
+    IntervalIndex, KeyOf, LaneSet, LaneTree, MultiMap, Nulls, Op, OrderedIndex, Result, SortedArray, UpdatePath,
+    Validity,
 };
 use lanetree_suite::families::sharded_builders;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -281,6 +282,39 @@ fn calls_of_the_set_find_no_memory() {
         each_refusal((&device, "union"), || set.union(&set), |_| {});
         each_refusal((&device, "insert_many"), || set.insert_many(&others), |_| {});
         assert!(set.contains_many(&others).unwrap().into_iter().all(|is_there| is_there));
+    });
+}
+
+/// A tree with room that takes a batch in place, one that splits nodes, and a full one, whose nodes get new buckets.
+#[test]
+fn batches_of_lane_tree_on_the_host_find_no_memory() {
+    alone(|| {
+        let device = Device::host();
+        let len = keys_on(&device);
+        let keys: Vec<u64> = (0..len).map(|i| word(2 * i)).collect();
+        let spread = |count: u64| (0..count).map(|i| word(2 * (i * (len / count)) + 1)).collect::<Vec<_>>();
+        let dense: Vec<u64> = (1..=len / 4).map(|i| word(2000) + i).collect();
+        for (what, fill, new, path) in [
+            ("in place", 0.4, spread(len / 4), UpdatePath::InPlace),
+            ("with splits", 0.7, dense, UpdatePath::Moved),
+            ("with new buckets", 1.0, spread(16), UpdatePath::InPlace),
+        ] {
+            let build = || LaneTree::builder().fill(fill).build(&device, &keys, &keys).unwrap();
+            let tree = RefCell::new(build());
+            each_refusal(
+                (&device, what),
+                || tree.borrow_mut().insert_many(&new, &new).map(|report| assert_eq!(report.path, path, "{what}")),
+                |has_changed| {
+                    let mut tree = tree.borrow_mut();
+                    tree.check_structure();
+                    let found = tree.get_many(&new).unwrap();
+                    assert!(found.iter().all(|value| value.is_some() == has_changed), "{what}");
+                    if has_changed {
+                        *tree = build();
+                    }
+                },
+            );
+        }
     });
 }
 

@@ -88,7 +88,7 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
                 values: &values[start.0..end.0],
                 changes: &changes[start.1..end.1],
             };
-            (part.walk(|_, _| ()), part)
+            (walk(part.keys, part.changes, |_, _| ()), part)
         };
         let parts = (0..count).into_par_iter().map(part).try_collect()?;
         let mut report = parts.iter().fold(UpdateReport::default(), |sum, part| sum.plus(&part.0));
@@ -108,7 +108,7 @@ impl<B: KeyWord, V: Value> SortedPairs<B, V> {
         }
         outputs.into_par_iter().for_each(|(part, keys, values)| {
             let mut to = 0;
-            part.walk(|kept, put| {
+            walk(part.keys, part.changes, |kept, put| {
                 let end = to + kept.len();
                 keys[to..end].copy_from_slice(&part.keys[kept.clone()]);
                 values[to..end].copy_from_slice(&part.values[kept]);
@@ -130,29 +130,31 @@ struct Part<'a, B, V> {
     changes: &'a [(B, NetChange<V>)],
 }
 
-impl<B: KeyWord, V: Value> Part<'_, B, V> {
-    /// Calls a function with the places of pairs that stay and the pair that comes after them, if one does, in ascending order.
-    /// Returns what the changes do, without a path.
-    fn walk(&self, mut each: impl FnMut(Range<usize>, Option<(B, V)>)) -> UpdateReport {
-        let (mut report, mut from) = (UpdateReport::default(), 0);
-        for &(key, change) in self.changes {
-            let at = from + self.keys[from..].partition_point(|&other| other < key);
-            let is_there = self.keys.get(at) == Some(&key);
-            let (count, put) = match change {
-                NetChange::Put(value) | NetChange::PutIfPresent(value) if is_there => {
-                    (&mut report.replaced, Some((key, value)))
-                }
-                NetChange::Put(value) => (&mut report.inserted, Some((key, value))),
-                NetChange::Remove if is_there => (&mut report.removed, None),
-                NetChange::Remove | NetChange::PutIfPresent(_) => (&mut report.unmatched, None),
-            };
-            *count += 1;
-            each(from..at, put);
-            from = at + usize::from(is_there);
-        }
-        each(from..self.keys.len(), None);
-        report
+/// Merges ascending keys with net changes of their batch: calls a function with the places of keys that stay and the pair that comes
+/// after them, if one does, in ascending order. Returns what the changes do, without a path.
+pub fn walk<B: KeyWord, V: Value>(
+    keys: &[B],
+    changes: &[(B, NetChange<V>)],
+    mut each: impl FnMut(Range<usize>, Option<(B, V)>),
+) -> UpdateReport {
+    let (mut report, mut from) = (UpdateReport::default(), 0);
+    for &(key, change) in changes {
+        let at = from + keys[from..].partition_point(|&other| other < key);
+        let is_there = keys.get(at) == Some(&key);
+        let (count, put) = match change {
+            NetChange::Put(value) | NetChange::PutIfPresent(value) if is_there => {
+                (&mut report.replaced, Some((key, value)))
+            }
+            NetChange::Put(value) => (&mut report.inserted, Some((key, value))),
+            NetChange::Remove if is_there => (&mut report.removed, None),
+            NetChange::Remove | NetChange::PutIfPresent(_) => (&mut report.unmatched, None),
+        };
+        *count += 1;
+        each(from..at, put);
+        from = at + usize::from(is_there);
     }
+    each(from..keys.len(), None);
+    report
 }
 
 /// Pairs in strictly ascending order of their encoded keys. Of equal keys, the last one's value is kept.

@@ -14,7 +14,7 @@ use lanetree_runtime::{Avx2, Avx512};
 use lanetree_runtime::{Line, Portable, SimdTask, prefetch};
 
 /// Queries of a group.
-pub(super) const GROUP: usize = 32;
+pub(crate) const GROUP: usize = 32;
 
 /// Groups that are under way: in the levels above the lowest, in the lowest, in the buckets.
 const UNDER_WAY: usize = 3;
@@ -32,12 +32,12 @@ pub(super) trait Finish<W: KeyWord, V>: Copy {
 
 /// The bucket of a word.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The node of the lowest level.
-    pub(super) node: u32,
+    pub(crate) node: u32,
     /// Its buckets before.
-    pub(super) within: u32,
-    pub(super) line: u32,
+    pub(crate) within: u32,
+    pub(crate) line: u32,
 }
 
 /// Writes the words of the queries from a number on. Past the last query they may be any.

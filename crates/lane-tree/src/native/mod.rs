@@ -3,14 +3,20 @@
 mod descent;
 mod node;
 
-use self::descent::{Batch, Each, Finish, GROUP, Place, Words};
+pub(crate) use self::descent::{GROUP, Place};
+
+use self::descent::{Batch, Each, Finish, Words};
 use self::node::Count;
-use crate::parts::{Parts, Shape};
+use crate::node::slots_of;
+use crate::parts::{Parts, RANK_BLOCK, Shape};
 use core::marker::PhantomData;
-use lanetree_frame::fixed;
+use core::ops::Range;
+use lanetree_frame::Result;
+use lanetree_frame::fixed::{self, SortedPairs};
+use lanetree_frame::room::with_room;
 use lanetree_kernels_lane_tree::layout::{
-    FIRST_CHILD, LINE_WORDS, Record, chunk_slots, has_keys_alone, has_values_beside, last_node, line_at, line_slots,
-    pairs_of, record_words, value_at,
+    FIRST_CHILD, LINE_WORDS, MOST_SLOTS, Record, chunk_slots, has_keys_alone, has_values_beside, last_node, line_at,
+    line_slots, pairs_of, record_words, value_at,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Line, Simd};
@@ -22,6 +28,8 @@ pub struct View<'a, W: KeyWord, V> {
     lines: &'a [Line],
     nodes: &'a [Line],
     records: &'a [u64],
+    rank_steps: &'a [u64],
+    ends: &'a [u32],
     firsts: &'a [W],
     top: &'a [W],
     table: &'a [u32],
@@ -34,15 +42,6 @@ impl<W: KeyWord, V> Clone for View<'_, W, V> {
     }
 }
 impl<W: KeyWord, V> Copy for View<'_, W, V> {}
-
-/// Where a query ends: in a bucket, after some of its pairs.
-#[derive(Clone, Copy, Default)]
-struct Position {
-    line: usize,
-    slot: usize,
-    len: usize,
-    rank: u64,
-}
 
 /// A buffer's words, a cache line at a time. Buffers begin at multiples of 256 bytes, but for those without elements.
 fn in_lines<T: Word, L: bytemuck::AnyBitPattern>(words: &[T]) -> &[L] {
@@ -58,6 +57,8 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
             lines: in_lines(parts.lines.as_slice()?),
             nodes: in_lines(parts.nodes.as_slice()?),
             records: parts.records.as_slice()?,
+            rank_steps: &parts.rank_steps,
+            ends: parts.ends.as_slice()?,
             firsts: parts.firsts.as_slice()?,
             top: parts.firsts.as_slice()?.get(parts.shape.top_start()..)?,
             table: parts.table.as_slice()?,
@@ -65,13 +66,75 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         })
     }
 
-    fn record(&self, number: usize) -> Record<W> {
+    /// Nodes of the lowest level.
+    pub(crate) fn leaf_nodes(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// A node's words.
+    pub(crate) fn node_words(&self, number: usize) -> &[u32; 16] {
+        self.nodes[number].array()
+    }
+
+    /// The record of a node of the lowest level, with its [rank](View::rank).
+    pub(crate) fn whole_record(&self, number: usize) -> Record<W> {
+        Record { rank: self.rank(number), ..self.record(number) }
+    }
+
+    /// The record of a node of the lowest level as it is stored: a step is missing from its rank.
+    pub(crate) fn record(&self, number: usize) -> Record<W> {
         let words = record_words::<W, V>() as usize;
         Record::of_slice::<V>(&self.records[number * words..(number + 1) * words])
     }
 
-    fn first_line(&self, number: usize) -> usize {
-        self.nodes[number].array::<u32, 16>()[FIRST_CHILD as usize] as usize
+    /// The pairs before a node of the lowest level.
+    #[inline(always)]
+    fn rank(&self, number: usize) -> u64 {
+        let rank = self.record(number).rank.wrapping_add(self.rank_steps[number / RANK_BLOCK]);
+        // With such keys a record has as many bits of it.
+        if W::BITS == 32 { rank & u64::from(u32::MAX) } else { rank }
+    }
+
+    /// The pairs in a node of the lowest level.
+    pub(crate) fn len_of(&self, number: usize) -> usize {
+        let end = if number + 1 < self.ends.len() { self.rank(number + 1) } else { self.shape.len };
+        (end - self.rank(number)) as usize
+    }
+
+    /// The buckets of a node of the lowest level.
+    pub(crate) fn lines_of(&self, number: usize) -> Range<usize> {
+        let first = self.node_words(number)[FIRST_CHILD as usize];
+        first as usize..self.ends[number] as usize
+    }
+
+    /// The last key of a node of the lowest level.
+    pub(crate) fn last_key(&self, number: usize) -> W {
+        // The last slot has the last pair, whether or not it is free.
+        self.pair(self.ends[number] as usize - 1, line_slots::<W, V>() as usize - 1).0
+    }
+
+    /// The pairs in a bucket's slots.
+    pub(crate) fn slots(&self, line: usize) -> ([W; MOST_SLOTS], [V; MOST_SLOTS]) {
+        slots_of(
+            line as u32,
+            |at| bytemuck::cast_slice::<_, u64>(self.lines)[at],
+            |at| bytemuck::cast_slice::<_, V>(self.lines)[at],
+        )
+    }
+
+    /// The pairs of a node of the lowest level.
+    pub(crate) fn pairs_of(&self, number: usize) -> Result<SortedPairs<W, V>> {
+        let (record, len) = (self.record(number), self.len_of(number));
+        let mut pairs = SortedPairs { keys: with_room(len)?, values: with_room(len)? };
+        for (within, line) in self.lines_of(number).enumerate() {
+            // Buckets that are free come last.
+            if pairs.keys.len() < len {
+                let (own, (keys, values)) = (record.len(within as u32) as usize, self.slots(line));
+                pairs.keys.extend_from_slice(&keys[..own]);
+                pairs.values.extend_from_slice(&values[..own]);
+            }
+        }
+        Ok(pairs)
     }
 
     /// The place of a bucket among [`View::lines`].
@@ -100,8 +163,8 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         self.simd.run(Batch { view: *self, count, words, finish: Values, each });
     }
 
-    /// Calls `each` with the positions of queries: after the keys below them or, with `upper`, not above them.
-    fn positions(&self, count: usize, words: &Words<'_, W>, upper: bool, each: &mut Each<'_, Position>) {
+    /// Calls `each` with the ranks of queries: after the keys below them or, with `upper`, not above them.
+    fn positions(&self, count: usize, words: &Words<'_, W>, upper: bool, each: &mut Each<'_, u64>) {
         self.simd.run(Batch { view: *self, count, words, finish: Positions { upper }, each });
     }
 
@@ -110,43 +173,67 @@ impl<'a, W: KeyWord, V: Value> View<'a, W, V> {
         self.simd.run(Batch { view: *self, count, words, finish: Neighbors { predecessor }, each });
     }
 
-    /// The position in a bucket after so many of its slots.
-    #[inline(always)]
-    fn position(&self, place: Place, before: u32) -> Position {
-        let record = self.record(place.node as usize);
-        let len = record.len(place.within);
-        let slot = before.min(len);
-        let rank = record.rank + u64::from(record.before::<V>(place.within) + slot);
-        Position { line: place.line as usize, slot: slot as usize, len: len as usize, rank }
+    /// Calls `each` with the buckets of queries, which are at or before them. Look-ups do not ask how far a key is from others: what is
+    /// absent may be looked for elsewhere, which is the bucket without `ORDERED`.
+    pub(crate) fn places<const ORDERED: bool>(&self, count: usize, words: &Words<'_, W>, each: &mut Each<'_, Place>) {
+        self.simd.run(Batch { view: *self, count, words, finish: Places::<ORDERED>, each });
     }
 
-    /// The pair before a position, or the pair at or after it.
-    fn next_to(&self, Position { line, slot, len, rank }: Position, before: bool) -> Option<(W, V)> {
-        match before {
-            true if rank == 0 => None,
-            true if slot > 0 => Some(self.pair(line, slot - 1)),
+    /// The last pair before a bucket, or the first one after it.
+    fn next_to(&self, Place { node, line, .. }: Place, before: bool) -> Option<(W, V)> {
+        let (node, line, last_slot) = (node as usize, line as usize, line_slots::<W, V>() as usize - 1);
+        let own = self.lines_of(node);
+        if before {
             // The last slot of a bucket has its last pair, whether or not it is free.
-            true => Some(self.pair(line - 1, line_slots::<W, V>() as usize - 1)),
-            false if rank == self.shape.len => None,
-            false if slot < len => Some(self.pair(line, slot)),
-            // Buckets that are free repeat the pair before.
-            false => {
-                let last = self.pair(line, len - 1).0;
-                (line + 1..).map(|line| self.pair(line, 0)).find(|pair| pair.0 > last)
-            }
+            let line = if line > own.start { line - 1 } else { self.ends[node.checked_sub(1)?] as usize - 1 };
+            return Some(self.pair(line, last_slot));
         }
+        let last = self.pair(line, last_slot).0;
+        // Buckets that are free repeat the pair before.
+        let after = (line + 1..own.end).map(|line| self.pair(line, 0)).find(|pair| pair.0 > last);
+        after.or_else(|| (node + 1 < self.ends.len()).then(|| self.pair(self.lines_of(node + 1).start, 0)))
     }
 
-    /// The position of the pair of a rank; past the last pair, that after it.
-    fn at_rank(&self, rank: u64) -> (usize, usize) {
-        let node = last_node(self.shape.leaf_nodes, |number| self.record(number as usize).rank <= rank) as usize;
+    /// The node, the bucket and the slot of the pair of a rank.
+    fn at_rank(&self, rank: u64) -> (usize, usize, usize) {
+        let node = last_node(self.shape.leaf_nodes, |number| self.rank(number as usize) <= rank) as usize;
         let (record, mut line) = (self.record(node), 0);
-        let mut left = (rank - record.rank) as u32;
-        while left >= record.len(line) && self.first_line(node) + (line as usize) + 1 < self.shape.lines as usize {
+        let mut left = (rank - self.rank(node)) as u32;
+        while left >= record.len(line) {
             left -= record.len(line);
             line += 1;
         }
-        (self.first_line(node) + line as usize, left as usize)
+        (node, self.lines_of(node).start + line as usize, left as usize)
+    }
+
+    /// Copies the pairs from a rank on, with keys that a function makes of their words.
+    pub(crate) fn copy_pairs<K>(&self, rank: u64, keys: &mut [K], values: &mut [V], of_word: impl Fn(W) -> K) {
+        if keys.is_empty() {
+            return;
+        }
+        let slots = line_slots::<W, V>() as usize;
+        let (mut node, mut line, mut slot) = self.at_rank(rank);
+        let mut end = self.ends[node] as usize;
+        let mut before = None;
+        for (key, value) in keys.iter_mut().zip(values) {
+            // Free slots and buckets repeat the pair before.
+            let pair = loop {
+                if slot == slots {
+                    (line, slot) = (line + 1, 0);
+                    if line == end {
+                        node += 1;
+                        Range { start: line, end } = self.lines_of(node);
+                    }
+                }
+                let pair = self.pair(line, slot);
+                slot += 1;
+                if before.is_none_or(|before| pair.0 > before) {
+                    break pair;
+                }
+            };
+            before = Some(pair.0);
+            (*key, *value) = (of_word(pair.0), pair.1);
+        }
     }
 }
 
@@ -201,20 +288,37 @@ fn slots_before<W: KeyWord, V: Value>(simd: impl Count, line: &Line, word: W, up
     before.count_ones()
 }
 
-/// Finds the positions of words.
+/// Finds the ranks of words.
 #[derive(Clone, Copy)]
 struct Positions {
     upper: bool,
 }
 
 impl<W: KeyWord, V: Value> Finish<W, V> for Positions {
-    type Out = Position;
+    type Out = u64;
     const ORDERED: bool = true;
 
     #[inline(always)]
     fn finish<S: Count>(self, simd: S, view: &View<'_, W, V>, word: W, place: Place) -> Self::Out {
         let line = &view.lines[View::<W, V>::place(place.line as usize)];
-        view.position(place, slots_before::<W, V>(simd, line, word, self.upper))
+        let record = view.record(place.node as usize);
+        // Free slots count no more than the last pair.
+        let before = slots_before::<W, V>(simd, line, word, self.upper).min(record.len(place.within));
+        view.rank(place.node as usize) + u64::from(record.before::<V>(place.within) + before)
+    }
+}
+
+/// Finds the buckets of words.
+#[derive(Clone, Copy)]
+struct Places<const ORDERED: bool>;
+
+impl<W: KeyWord, V: Value, const IS_ORDERED: bool> Finish<W, V> for Places<IS_ORDERED> {
+    type Out = Place;
+    const ORDERED: bool = IS_ORDERED;
+
+    #[inline(always)]
+    fn finish<S: Count>(self, _: S, _: &View<'_, W, V>, _: W, place: Place) -> Self::Out {
+        place
     }
 }
 
@@ -236,7 +340,7 @@ impl<W: KeyWord, V: Value> Finish<W, V> for Neighbors {
         match self.predecessor {
             true if before > 0 => Some(view.pair(line, before as usize - 1)),
             false if before < line_slots::<W, V>() => Some(view.pair(line, before as usize)),
-            _ => view.next_to(view.position(place, before), self.predecessor),
+            _ => view.next_to(place, self.predecessor),
         }
     }
 }
@@ -266,8 +370,8 @@ impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K::Bits, V> {
         if self.shape.len == 0 {
             return (0..queries.len()).for_each(|i| each(i, 0));
         }
-        self.positions(queries.len(), &encoded(queries), upper, &mut |first, positions| {
-            positions.iter().enumerate().for_each(|(i, position)| each(first + i, position.rank));
+        self.positions(queries.len(), &encoded(queries), upper, &mut |first, ranks| {
+            ranks.iter().enumerate().for_each(|(i, &rank)| each(first + i, rank));
         });
     }
 
@@ -282,26 +386,6 @@ impl<K: AnyKey, V: Value> fixed::View<K, V> for View<'_, K::Bits, V> {
     }
 
     fn copy(&self, rank: u64, keys: &mut [K], values: &mut [V]) {
-        if keys.is_empty() {
-            return;
-        }
-        let slots = line_slots::<K::Bits, V>() as usize;
-        let (mut line, mut slot) = self.at_rank(rank);
-        let mut before = None;
-        for (key, value) in keys.iter_mut().zip(values) {
-            // Free slots and buckets repeat the pair before.
-            let pair = loop {
-                if slot == slots {
-                    (line, slot) = (line + 1, 0);
-                }
-                let pair = self.pair(line, slot);
-                slot += 1;
-                if before.is_none_or(|before| pair.0 > before) {
-                    break pair;
-                }
-            };
-            before = Some(pair.0);
-            (*key, *value) = (K::decode(pair.0), pair.1);
-        }
+        self.copy_pairs(rank, keys, values, K::decode);
     }
 }

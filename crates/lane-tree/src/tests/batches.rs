@@ -40,7 +40,7 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
     }
 
     /// Changes both, and compares what the tree says of it, and how its nodes lie.
-    fn change(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
+    pub(super) fn change(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
         let report = self.tree.apply_each(ops.len(), |i| ops[i]).unwrap();
         let expected = apply_to_map(&mut self.map, ops);
         assert_eq!(UpdateReport { path: report.path, ..expected }, report, "{what}");
@@ -76,7 +76,10 @@ impl<K: AnyKey, V: Value> Pair<K, V> {
 const TREES: [(f64, u32); 3] = [(0.6, 16384), (0.7, 2), (1.0, 3)];
 
 pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn(u64) -> K::Bits) {
-    let device = Device::emulated();
+    [Device::host(), Device::emulated()].iter().for_each(|device| batches_on::<K, V>(device, trees, &key));
+}
+
+pub(super) fn batches_on<K: AnyKey, V: Value>(device: &Device, trees: &[(f64, u32)], key: impl Fn(u64) -> K::Bits) {
     let mut state = 77_u64;
     let mut random = move || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -84,7 +87,7 @@ pub(super) fn batches_of<K: AnyKey, V: Value>(trees: &[(f64, u32)], key: impl Fn
     };
     for &(fill, table) in trees {
         let keys: Vec<K> = (0..6000).map(|_| K::decode(key(random()))).collect();
-        let mut both = Pair::<K, V>::new(&device, &keys, fill, table);
+        let mut both = Pair::<K, V>::new(device, &keys, fill, table);
         let mut paths = Vec::new();
         for batch in 0..6 {
             let ops: Vec<Op<K, V>> = (0..400)
@@ -156,10 +159,11 @@ fn batches_have_the_same_effect_on_pairs_with_keys_of_128_bits() {
 
 /// Every second key, and then the others in some batches, with removals between: appended, in order or out of it.
 pub(super) fn batches_into<K: AnyKey, V: Value>(distributions: Vec<(&'static str, Vec<K>)>) {
-    let device = Device::emulated();
     let mix = |key: &K| key.encode().parts().iter().fold(0, |mixed: u64, &part| (mixed ^ part).wrapping_mul(0x9e37));
-    for (what, keys) in distributions {
-        let keys: Vec<K> = keys.into_iter().step_by(3).collect();
+    let on_both = [Device::host(), Device::emulated()].into_iter();
+    for (device, (what, keys)) in on_both.flat_map(|device| distributions.iter().map(move |all| (device.clone(), all)))
+    {
+        let keys: Vec<K> = keys.iter().copied().step_by(3).collect();
         let (half, others): (Vec<K>, Vec<K>) = keys.iter().copied().partition(|key| mix(key) >> 8 & 1 == 0);
         let mut both = Pair::<K, V>::new(&device, &half, 0.7, 5);
         let batches = 3;

@@ -70,7 +70,7 @@ fn a_tree_whose_table_would_not_fit_is_queried_and_changed_on_the_smallest_card(
     let options = Options { fill: THIN, table_nodes: TABLE_NODES };
     // The layout of a build, which the emulator would take long to make.
     let pairs = SortedPairs { keys: keys.clone(), values: keys.clone() };
-    let parts = layout::<u64, u64>(&device, &pairs, options).unwrap().upload(&device).unwrap();
+    let parts = layout::<u64, u64>(&device, &pairs, options).unwrap();
     // A table of as many and a warp would take more than there is.
     assert!((14_273..=TABLE_NODES).contains(&parts.shape.leaf_nodes), "{:?}", parts.shape);
     let mut tree = Builder::of(options).tree(&device, parts);
@@ -87,7 +87,7 @@ fn a_tree_that_grows_beyond_its_table_gets_a_level() {
     let (before, after) = keys.split_at(13 * 5600);
     let options = Options { fill: THIN, table_nodes: TABLE_NODES };
     let pairs = SortedPairs { keys: before.to_vec(), values: before.to_vec() };
-    let parts = layout::<u64, u64>(&device, &pairs, options).unwrap().upload(&device).unwrap();
+    let parts = layout::<u64, u64>(&device, &pairs, options).unwrap();
     assert!(parts.shape.height == 1 && parts.shape.leaf_nodes <= most, "{:?}", parts.shape);
     let mut tree = Builder::of(options).tree(&device, parts);
     let report = tree.apply_each(after.len(), |i| Op::Insert(after[i], after[i])).unwrap();
@@ -190,7 +190,7 @@ fn a_tree_has_no_more_levels_than_there_are_formats_of() {
     let device = Device::emulated();
     let options = Options { fill: THIN, table_nodes: 1 };
     let pairs = SortedPairs { keys: keys.clone(), values: vec![7_u64; keys.len()] };
-    let parts = layout::<u128, u64>(&device, &pairs, options).unwrap().upload(&device).unwrap();
+    let parts = layout::<u128, u64>(&device, &pairs, options).unwrap();
     assert!(parts.shape.height == 8 && parts.shape.leaf_nodes > 4_u32.pow(7), "{:?}", parts.shape);
     let mut tree = Builder::<u128, u64>::of(options).tree(&device, parts);
     // So many next to each other that a node is split.

@@ -1,6 +1,7 @@
 //! Batches of changes.
 
 mod divide;
+mod host;
 mod new_lines;
 mod scratch;
 
@@ -14,9 +15,8 @@ use crate::device::over_queries;
 use crate::node::Filling;
 use crate::options::Options;
 use crate::tuning::TUNING;
-use lanetree_frame::fixed::{SortedPairs, copied};
+use lanetree_frame::fixed::SortedPairs;
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::parallel::*;
 use lanetree_frame::{Batch, Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
@@ -347,6 +347,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Filling::new::<K::Bits, V>(self.divided_fill())
     }
 
+    /// The options of a tree that is rebuilt from one with so many pairs: nobody has filled an empty one.
+    fn rebuilt_options(&self, old_len: u64) -> Options {
+        let fill = if old_len > 0 { self.divided_fill() } else { self.options.fill };
+        Options { fill, ..self.options }
+    }
+
     /// Rebuilds the tree from the `len` pairs that there are after a batch. After an error the tree is what it was.
     fn rebuild(
         &mut self,
@@ -373,8 +379,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         };
         // SAFETY: there is room for all pairs after the batch.
         unsafe { Self::move_pairs(stream, &args, u64::from(old.leaf_nodes.max(1)))? };
-        let fill = if old.len > 0 { self.divided_fill() } else { self.options.fill };
-        let options = Options { fill, ..self.options };
+        let options = self.rebuilt_options(old.len);
         // From the tree's device, which may be a pool's, as opposed to the stream's.
         let built = build_on(stream, &self.device, options, DevicePairs { keys: &keys, values: &values, len })?;
         ready()?;
@@ -394,17 +399,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             let ops = UploadedOperations::new(&device, count, op)?;
             return self.apply_on(&device.stream()?, ops.batch(), &mut scratch);
         }
-        let old = self.sorted_pairs()?;
-        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;
-        if report.path != UpdatePath::Unchanged {
-            self.parts.replace(build::<K, V>(&self.device, &pairs, self.options)?);
-        }
-        Ok(report)
-    }
-
-    /// All pairs of a tree on the host.
-    fn sorted_pairs(&self) -> Result<SortedPairs<K::Bits, V>> {
-        let (keys, values) = copied(self)?;
-        Ok(SortedPairs { keys: keys.into_par_iter().map(AnyKey::encode).try_collect()?, values })
+        self.change_on_host(&fold(count, op)?)
     }
 }

@@ -1,0 +1,171 @@
+//! Batches on the host, in place: every query right after each.
+
+use super::batches::{Pair, batches_on};
+use lanetree_frame::fixed::{FixedIndex, HostForm};
+use lanetree_frame::{Device, F64, KeyRange, Op, UpdatePath};
+use lanetree_layout::{AnyKey, KeyWord, Value};
+
+/// A tree of `len` pairs, and its map.
+fn tree<K: AnyKey, V: Value>(keys: impl IntoIterator<Item = K>, fill: f64, table: u32) -> Pair<K, V> {
+    Pair::new(&Device::host(), &keys.into_iter().collect::<Vec<_>>(), fill, table)
+}
+
+/// Numbers that look random, of 64 bits.
+fn mix(number: u64) -> u64 {
+    let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+impl<K: AnyKey, V: Value> Pair<K, V> {
+    /// [`Pair::apply`], and what is asked about keys all over, those of the batch, and the words next to them.
+    fn answer(&mut self, ops: &[Op<K, V>], what: &str) -> UpdatePath {
+        let path = self.apply(ops, what);
+        let own = ops.iter().step_by(ops.len().div_ceil(300)).map(|op| *op.key());
+        let all = self.map.keys().copied().step_by(self.map.len().div_ceil(300).max(1)).chain(own);
+        let near = |key: K| [0, 1, u64::MAX].map(|by| K::decode(key.encode().wrapping_add(K::Bits::truncate(by))));
+        let queries: Vec<K> = all.flat_map(near).chain([K::MIN, K::MAX]).collect();
+        let keys: Vec<K> = self.map.keys().copied().collect();
+        let pair = |at: usize| keys.get(at).map(|key| (*key, self.map[key]));
+        let bounds = |query: &K| [keys.partition_point(|key| key < query), keys.partition_point(|key| key <= query)];
+        let tree = &self.tree;
+        let found = tree.get_many(&queries).unwrap();
+        let ranks = [tree.lower_bound_many(&queries).unwrap(), tree.upper_bound_many(&queries).unwrap()];
+        let next = [tree.predecessor_many(&queries).unwrap(), tree.successor_many(&queries).unwrap()];
+        let ranges = queries.iter().map(|&query| KeyRange::new(query..).limit(40));
+        let rows = tree.range_many(ranges).unwrap();
+        for (i, query) in queries.iter().enumerate() {
+            let [lower, upper] = bounds(query);
+            assert_eq!(found[i], self.map.get(query).copied(), "{what}: {query}");
+            assert_eq!([ranks[0][i], ranks[1][i]], [lower as u64, upper as u64], "{what}: {query}");
+            assert_eq!([next[0][i], next[1][i]], [pair(upper.wrapping_sub(1)), pair(lower)], "{what}: {query}");
+            assert_eq!(rows.get(i).0, &keys[lower..(lower + 40).min(keys.len())], "{what}: from {query}");
+        }
+        path
+    }
+}
+
+#[test]
+fn one_change_after_another_is_made_in_place() {
+    // Blocks of nodes whose ranks are changed together, and levels.
+    for (fill, table) in [(0.7, 16384), (1.0, 9)] {
+        let mut both = tree::<u64, u32>((0..150_000).map(mix), fill, table);
+        assert!(both.tree.stats().leaf_nodes > 600);
+        for i in 0..3 {
+            let key = mix(i * 50_001);
+            let path = both.answer(&[Op::Insert(mix(1 << 40 | i), 7)], "an insert");
+            assert_eq!(path, UpdatePath::InPlace);
+            assert_eq!(both.answer(&[Op::Update(key, 9)], "an update"), UpdatePath::InPlace);
+            assert_eq!(both.answer(&[Op::Remove(key)], "a removal"), UpdatePath::InPlace);
+            assert_eq!(both.answer(&[Op::Remove(key)], "nothing"), UpdatePath::Unchanged);
+            assert_eq!(both.answer(&[Op::Update(key, 1)], "nothing"), UpdatePath::Unchanged);
+        }
+        // One batch over all blocks, one for some of them, and one that splits nodes.
+        let ops: Vec<_> = (0..400).map(|i| Op::Insert(mix(1 << 50 | i), 5)).collect();
+        assert_eq!(both.answer(&ops, "many"), UpdatePath::InPlace);
+        let ops: Vec<_> = (0..300).map(|i| Op::Insert((1 << 63) + i, 5)).collect();
+        assert_eq!(both.answer(&ops, "split"), UpdatePath::Moved);
+        let ops: Vec<_> = (0..300).map(|i| Op::Remove(mix(450 * i + 1))).collect();
+        both.answer(&ops, "removals");
+    }
+}
+
+#[test]
+fn a_batch_may_be_larger_than_the_tree_and_remove_all_of_it() {
+    let mut both = tree::<i64, u64>((0..3000).map(|i| i * 77 - 99_999), 0.7, 5);
+    let ops: Vec<_> = (0..30_000).map(|i| Op::Insert(i * 9 - 150_000, i as u64)).collect();
+    assert_eq!(both.answer(&ops, "larger"), UpdatePath::Rebuilt);
+    let ops: Vec<_> = both.map.keys().copied().map(Op::Remove).collect();
+    assert_eq!(both.answer(&ops, "all of it"), UpdatePath::Rebuilt);
+    assert_eq!(both.answer(&ops, "none are left"), UpdatePath::Unchanged);
+    assert_eq!(both.answer(&[Op::Insert(7, 8)], "the first"), UpdatePath::Rebuilt);
+    assert_eq!(both.answer(&[Op::Insert(5, 8), Op::Insert(9, 9)], "around it"), UpdatePath::InPlace);
+    assert_eq!(both.answer(&[Op::Remove(7), Op::Remove(5), Op::Remove(9)], "the last"), UpdatePath::Rebuilt);
+}
+
+#[test]
+fn the_last_operation_of_a_key_wins() {
+    let mut both = tree::<u64, u32>((0..5000).map(|i| i << 30), 0.7, 16384);
+    let ops: Vec<_> = (0..1 << 16).map(|i| Op::Insert(77 << 20, i)).collect();
+    assert_eq!(both.answer(&ops, "one key"), UpdatePath::InPlace);
+    let ops: Vec<_> = ops.iter().copied().chain([Op::Remove(77 << 20)]).collect();
+    assert_eq!(both.answer(&ops, "and removed"), UpdatePath::InPlace);
+}
+
+#[test]
+fn batches_go_into_one_node_and_to_either_end() {
+    for fill in [0.7, 1.0] {
+        let keys = || (0..40_000_u64).map(|i| (1 << 60) + (i << 34 | mix(i) >> 31));
+        for table in [16384, 2] {
+            let mut both = tree::<u64, u64>(keys(), fill, table);
+            for batch in 1..5 {
+                let at = (1 << 60) + (20_000 << 34);
+                let ops: Vec<_> = (0..700).map(|i| Op::Insert(at + i * 5 + (batch << 20), i)).collect();
+                both.answer(&ops, "one node");
+                let after = *both.map.keys().next_back().unwrap();
+                let ops: Vec<_> = (1..500).map(|i| Op::Insert(after + i * (1 << batch), i)).collect();
+                both.answer(&ops, "appended");
+                let ops: Vec<_> = (1..500).map(|i| Op::Insert((1 << 60) - (batch << 40) - i, i)).collect();
+                both.answer(&ops, "prepended");
+                both.answer(&[Op::Insert(after + (1 << 50), 1), Op::Insert(batch, 2)], "far off");
+            }
+            // Nodes without pairs, at both ends and between.
+            let all: Vec<u64> = both.map.keys().copied().collect();
+            let (middle, end) = (all.len() / 2, all.len());
+            for part in [0..400, middle..middle + 1000, end - 400..end] {
+                let ops: Vec<_> = all[part].iter().map(|&key| Op::Remove(key)).collect();
+                assert_eq!(both.answer(&ops, "without some nodes"), UpdatePath::Moved);
+            }
+        }
+    }
+}
+
+/// Keys in a row, keys of a cell, and keys that differ in their last bits only, among others that are far apart.
+#[test]
+fn keys_that_are_close_split_nodes() {
+    for table in [16384, 3] {
+        let mut both = tree::<u64, u32>((0..20_000).map(|i| i << 44), 0.7, table);
+        for batch in 0..6_u64 {
+            let at = (3000 * (batch + 1)) << 44;
+            let ops: Vec<_> = (0..600)
+                .map(|i| match batch % 3 {
+                    0 => Op::Insert(at + i, 1),
+                    1 => Op::Insert(at + ((i / 6) << 36) + i % 6, 2),
+                    _ => Op::Insert(at ^ (1 << (i % 44)) ^ (i / 44), 3),
+                })
+                .collect();
+            both.answer(&ops, &format!("close, {batch}"));
+            let ops: Vec<_> = (0..600).step_by(2).map(|i| Op::Remove(at + i)).collect();
+            both.answer(&ops, &format!("without some, {batch}"));
+        }
+    }
+}
+
+#[test]
+fn one_change_at_a_time_ends_with_the_pairs_of_all() {
+    let mut both = tree::<u32, u32>((0..2000).map(|i| mix(i) as u32 >> 12), 1.0, 2);
+    for i in 0..3000_u64 {
+        let key = mix(i ^ 99) as u32 >> 12;
+        let op = match i % 7 {
+            0 => Op::Remove(*both.map.range(key..).next().map_or(&key, |pair| pair.0)),
+            1 => Op::Update(*both.map.range(key..).next().map_or(&key, |pair| pair.0), i as u32),
+            _ => Op::Insert(key, i as u32),
+        };
+        both.change(&[op], "one at a time");
+    }
+    both.answer(&[Op::Insert(1, 1)], "at last");
+    assert!(FixedIndex::pairs(&both.tree).unwrap().into_iter().eq(both.map));
+}
+
+#[test]
+fn batches_have_the_effect_of_one_change_after_another_for_every_kind_of_key_and_value() {
+    let trees = [(0.6, 16384), (0.7, 2), (1.0, 3)];
+    let host = Device::host();
+    let wide = |number: u64| u128::from(number) << 64 | u128::from(number.wrapping_mul(0x9e37_79b9));
+    batches_on::<u32, u64>(&host, &trees, |number| (number >> 32) as u32);
+    batches_on::<i64, u32>(&host, &trees, |number| number);
+    batches_on::<F64, u64>(&host, &trees, |number| number);
+    batches_on::<u128, u32>(&host, &trees, wide);
+    batches_on::<i128, u64>(&host, &trees, wide);
+    batches_on::<i64, ()>(&host, &trees, |number| number);
+    batches_on::<u128, ()>(&host, &trees, wide);
+}

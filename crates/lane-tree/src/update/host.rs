@@ -1,0 +1,474 @@
+//! Batches of changes on the CPU, in place, after the rules of the device's kernels.
+//!
+//! A bucket that has room for its changes is changed alone. A node with another one is planned anew with its changes, by the code of
+//! a build: in its own buckets, or in new ones after all others; if it needs more than a node has, or its keys are too close, as
+//! several nodes. Only then are the arrays of nodes and the levels above made anew. All is planned, and all memory allocated, while
+//! the tree is only read.
+
+use super::new_lines::NewLines;
+use crate::LaneTree;
+use crate::build::{Planned, build, plan_nodes};
+use crate::native::{GROUP, Place, View};
+use crate::node::{Filling, Lines, Plan, put_len};
+use crate::parts::{HostParts, Parts, RANK_BLOCK, Shape};
+use crate::tuning::TUNING;
+use crate::upper::Child;
+use core::iter::repeat_n;
+use core::ops::Range;
+use lanetree_frame::fixed::SortedPairs;
+use lanetree_frame::fixed::pairs::walk;
+use lanetree_frame::parallel::*;
+use lanetree_frame::room::{collected, make_room, with_room, zeroed};
+use lanetree_frame::{NetChange, Result, UpdatePath, UpdateReport};
+use lanetree_kernels_lane_tree::layout::{
+    BITMAP_CHILDREN, FORMAT_BITS, MOST_SLOTS, NODE_WORDS, Record, line_slots, record_words,
+};
+use lanetree_layout::{AnyKey, KeyWord, Value};
+
+/// Changes that a thread looks for at a time.
+const TASK: usize = 1 << 12;
+
+/// Nodes that a thread plans at a time: fewer take less time than to wake it.
+const NODES: usize = 32;
+
+/// What holds of every buffer here.
+const REACHED: &str = "a tree on the host is in main memory";
+
+/// Words of a node in memory.
+const NODE: usize = NODE_WORDS as usize;
+
+/// Where a change goes.
+#[derive(Clone, Copy, Default)]
+struct Target {
+    place: Place,
+    /// Whether look-ups come to this node. They do not ask how far a key is from others.
+    reaches_node: bool,
+    /// Whether they come to this bucket.
+    reaches_line: bool,
+}
+
+/// A sorted batch, one change per key, whose changes have found their buckets.
+struct Batch<'a, W, V> {
+    changes: &'a [(W, NetChange<V>)],
+    targets: Vec<Target>,
+}
+
+/// A node of the lowest level with changes.
+struct Touched {
+    node: usize,
+    changes: Range<usize>,
+    report: UpdateReport,
+    /// Whether each bucket has room for its own.
+    fits: bool,
+    /// Whether a key is inserted to which the levels above do not lead.
+    is_unreached: bool,
+}
+
+/// A node that is written anew.
+struct Rewritten<W, V> {
+    pairs: SortedPairs<W, V>,
+    /// The nodes that it becomes, with the buckets of each: one, or several, or none if no pair is left.
+    nodes: Vec<(Planned, u32)>,
+    /// Its buckets until now.
+    old_lines: Range<usize>,
+    /// Whether it gets new ones.
+    is_new: bool,
+}
+
+/// What is written at a place among the nodes.
+struct Work<'a, W, V> {
+    at: usize,
+    /// By how much, wrapping, the ranks of all nodes after it grow.
+    growth: u64,
+    what: What<'a, W, V>,
+}
+
+enum What<'a, W, V> {
+    /// A node, which was there, is not: the growth begins with the node that is there now.
+    Gone,
+    /// These changes, each in its bucket.
+    Buckets(Range<usize>),
+    /// A node with these of the pairs.
+    Node { pairs: &'a SortedPairs<W, V>, planned: &'a Planned, first_line: u32, lines: u32 },
+}
+
+/// Whether anything changes. A set's key that is there stays as it is.
+fn has_effect<V: Value>(report: &UpdateReport) -> bool {
+    report.inserted + report.removed > 0 || report.replaced > 0 && V::IS_SOME
+}
+
+fn growth(report: &UpdateReport) -> u64 {
+    report.inserted.wrapping_sub(report.removed)
+}
+
+impl<'a, W: KeyWord, V: Value> Batch<'a, W, V> {
+    fn new(view: &View<'_, W, V>, changes: &'a [(W, NetChange<V>)]) -> Result<Self> {
+        let mut targets = filled(Target::default(), changes.len())?;
+        targets.par_chunks_mut(TASK).zip(changes.par_chunks(TASK)).for_each(|(targets, changes)| {
+            let last = changes.len() - 1;
+            let words = |first: usize, words: &mut [W; GROUP]| {
+                words.iter_mut().enumerate().for_each(|(i, word)| *word = changes[(first + i).min(last)].0);
+            };
+            view.places::<true>(changes.len(), &words, &mut |first, places| {
+                targets[first..].iter_mut().zip(places).for_each(|(target, &place)| target.place = place);
+            });
+            view.places::<false>(changes.len(), &words, &mut |first, places| {
+                for (target, place) in targets[first..].iter_mut().zip(places) {
+                    target.reaches_node = place.node == target.place.node;
+                    target.reaches_line = place.line == target.place.line;
+                }
+            });
+        });
+        Ok(Self { changes, targets })
+    }
+
+    /// The changes of each node, in order.
+    fn touched(&self, view: &View<'_, W, V>) -> Result<Vec<Touched>> {
+        let node = |at: usize| self.targets[at].place.node;
+        let is_first = |&at: &usize| at == 0 || node(at - 1) != node(at);
+        let firsts = (0..self.targets.len()).into_par_iter().with_min_len(TASK).filter_collect(is_first)?;
+        let end = |index: usize| firsts.get(index + 1).copied().unwrap_or(self.targets.len());
+        let of_node = |(index, &first): (usize, &usize)| self.of_node(view, first..end(index));
+        firsts.par_iter().enumerate().with_min_len(NODES).map(of_node).try_collect()
+    }
+
+    /// The changes in a range that are of the same bucket as its first one.
+    fn of_bucket(&self, changes: Range<usize>) -> Range<usize> {
+        let line = self.targets[changes.start].place.line;
+        let count = self.targets[changes.clone()].iter().take_while(|target| target.place.line == line).count();
+        changes.start..changes.start + count
+    }
+
+    /// What the changes of a node do.
+    fn of_node(&self, view: &View<'_, W, V>, changes: Range<usize>) -> Touched {
+        let node = self.targets[changes.start].place.node as usize;
+        let (record, len, end) = (view.record(node), view.len_of(node), view.lines_of(node).end);
+        let mut touched = Touched {
+            node,
+            changes: changes.clone(),
+            report: UpdateReport::default(),
+            fits: true,
+            is_unreached: false,
+        };
+        let mut at = changes.start;
+        while at < changes.end {
+            let own = self.of_bucket(at..changes.end);
+            let Place { within, line, .. } = self.targets[at].place;
+            let (keys, of_line) = (view.slots(line as usize).0, record.len(within) as usize);
+            let report = walk(&keys[..of_line], &self.changes[own.clone()], |_, _| ());
+            // Look-ups come to all keys that are there. So what they do not come to is inserted, if it is put.
+            let inserted = || {
+                let all = self.targets[own.clone()].iter().zip(&self.changes[own.clone()]);
+                all.filter(|(_, (_, change))| matches!(change, NetChange::Put(_)))
+                    .map(|(target, change)| (target, change.0))
+            };
+            touched.is_unreached |= inserted().any(|(target, _)| !target.reaches_node);
+            // A record has at most the node's first key. The node's last pair is repeated in buckets that are free.
+            let has_repeats = record.before::<V>(within) as usize + of_line == len && line as usize + 1 < end;
+            let new_len = (of_line as u64).wrapping_add(growth(&report));
+            touched.fits &= !has_effect::<V>(&report)
+                || (1..=u64::from(line_slots::<W, V>())).contains(&new_len)
+                    && !has_repeats
+                    && inserted().all(|(target, key)| target.reaches_line && key >= record.first);
+            touched.report = touched.report.plus(&report);
+            at = own.end;
+        }
+        touched
+    }
+
+    /// Changes the buckets of a node that have changes, and their lengths in its record.
+    ///
+    /// # Safety
+    /// They have room. Nobody else accesses the node's buckets meanwhile.
+    unsafe fn write_buckets(&self, changes: Range<usize>, lines: &Lines<'_>, record: &mut Record<W>) {
+        let mut at = changes.start;
+        while at < changes.end {
+            let own = self.of_bucket(at..changes.end);
+            let Place { within, line, .. } = self.targets[at].place;
+            // SAFETY: the caller's.
+            let (old_keys, old_values) = unsafe { lines.read::<W, V>(line) };
+            let (mut keys, mut values, mut to) = ([W::MIN; MOST_SLOTS], [V::default(); MOST_SLOTS], 0);
+            let report = walk(&old_keys[..record.len(within) as usize], &self.changes[own.clone()], |kept, put| {
+                let end = to + kept.len();
+                keys[to..end].copy_from_slice(&old_keys[kept.clone()]);
+                values[to..end].copy_from_slice(&old_values[kept]);
+                to = end;
+                if let Some((key, value)) = put {
+                    (keys[to], values[to]) = (key, value);
+                    to += 1;
+                }
+            });
+            if has_effect::<V>(&report) {
+                // SAFETY: the caller's.
+                unsafe { lines.write(line, &keys[..to], &values[..to]) };
+                put_len::<W, V>(record, within as usize, to);
+            }
+            at = own.end;
+        }
+    }
+}
+
+impl<W: KeyWord, V: Value> Rewritten<W, V> {
+    /// Plans a node anew with its changes. If it is split, the nodes are filled like this.
+    fn new(view: &View<'_, W, V>, batch: &Batch<'_, W, V>, touched: &Touched, filling: Filling) -> Result<Self> {
+        /// New buckets for each pair and slot, in units of 1/256, so that they are filled to 0.7.
+        const MORE: usize = 366;
+        /// Of even buckets, in units of 1/256: one in five or six will be shorter than it is to be.
+        const EVEN: usize = 304;
+        let old = view.pairs_of(touched.node)?;
+        let (pairs, _) = SortedPairs::merge((&old.keys, &old.values), &batch.changes[touched.changes.clone()])?;
+        let (keys, old_lines) = (&pairs.keys, view.lines_of(touched.node));
+        let (len, room, slots) = (keys.len(), old_lines.len(), line_slots::<W, V>() as usize);
+        if len > 0 && len <= BITMAP_CHILDREN as usize * slots {
+            let more = (len * MORE).div_ceil(slots * 256).min(BITMAP_CHILDREN as usize);
+            for lines in [room, more] {
+                let (even, full) =
+                    (filling.with_line((len * EVEN).div_ceil(lines) as u32), filling.with_line(u32::MAX));
+                let fillings = if even.is_full() { &[full][..] } else { &[even, full] };
+                if let Some(plan) = Plan::of(keys, fillings, lines) {
+                    let nodes = vec![((0..len, plan), lines as u32)];
+                    return Ok(Self { pairs, nodes, old_lines, is_new: lines > room });
+                }
+                if more <= room {
+                    break;
+                }
+            }
+        }
+        let planned = if len == 0 { Vec::new() } else { plan_nodes(keys, filling)? };
+        let nodes = collected(planned.into_iter().map(|planned| {
+            let lines = planned.1.lines_with_spare(filling);
+            (planned, lines)
+        }))?;
+        Ok(Self { pairs, nodes, old_lines, is_new: true })
+    }
+
+    fn new_lines(&self) -> NewLines {
+        match self.is_new {
+            false => NewLines { new: 0, old: 0 },
+            true => NewLines {
+                new: self.nodes.iter().map(|node| u64::from(node.1)).sum(),
+                old: self.old_lines.len() as u64,
+            },
+        }
+    }
+}
+
+impl<K: AnyKey, V: Value> LaneTree<K, V> {
+    /// Applies net changes, in strictly ascending order of their keys, to a tree on the host.
+    pub(super) fn change_on_host(&mut self, changes: &[(K::Bits, NetChange<V>)]) -> Result<UpdateReport> {
+        let parts = self.parts.get()?;
+        let old = parts.shape;
+        if old.len == 0 {
+            return self.rebuild_on_host(changes);
+        }
+        let view = View::new(parts, self.simd).expect(REACHED);
+        let batch = Batch::<K::Bits, V>::new(&view, changes)?;
+        let mut touched = batch.touched(&view)?;
+        let mut report = touched.iter().fold(UpdateReport::default(), |sum, node| sum.plus(&node.report));
+        touched.retain(|node| has_effect::<V>(&node.report));
+        if touched.is_empty() {
+            return Ok(report);
+        }
+        let (tuning, leaf_nodes) = (TUNING.on(&self.device)?, u64::from(old.leaf_nodes));
+        let new_len = old.len.wrapping_add(growth(&report));
+        let listed = touched.par_iter().with_min_len(TASK).filter_collect(|node| !node.fits)?;
+        if new_len == 0 || listed.len() as u64 > tuning.most_listed(leaf_nodes) {
+            return self.rebuild_on_host(changes);
+        }
+        let filling = self.divided_filling();
+        let rewritten = listed
+            .into_par_iter()
+            .with_min_len(NODES)
+            .try_map_collect(|node| Rewritten::new(&view, &batch, node, filling))?;
+        let split = rewritten.iter().filter(|node| node.nodes.len() != 1).count() as u64;
+        if split > tuning.most_split(leaf_nodes) {
+            return self.rebuild_on_host(changes);
+        }
+        let new_lines = rewritten.iter().map(Rewritten::new_lines).fold(NewLines { new: 0, old: 0 }, |sum, node| {
+            NewLines { new: sum.new + node.new, old: sum.old + node.old }
+        });
+        let plans = rewritten.iter().flat_map(|node| &node.nodes).map(|((_, plan), _)| plan);
+        let formats = plans.fold(0, |formats, plan| formats | plan.quantiser.format() as u32);
+        let mut moved = None;
+        if split > 0 || touched.iter().any(|node| node.is_unreached) {
+            let shape = Shape { len: new_len, lines: old.lines, unused: old.unused, ..Shape::default() };
+            let mut made = HostParts { shape, ..HostParts::default() };
+            let children = moved_aside(&view, &batch, (&touched, &rewritten), &mut made)?;
+            let formats = old.formats & ((1 << FORMAT_BITS) - 1) | formats;
+            made.finish(&self.device, self.options, children, formats)?;
+            moved = Some(made.upload(self.device.alloc(0)?)?);
+        }
+        if new_lines.new + new_lines.old > 0 && !self.reserve_lines(&self.device.stream()?, new_lines)? {
+            return self.rebuild_on_host(changes);
+        }
+        let works = works(&touched, &rewritten, old.lines)?;
+        let mut growths = with_room(works.len() + 1)?;
+        growths.push(0_u64);
+        works.iter().for_each(|work| growths.push(growths[growths.len() - 1].wrapping_add(work.growth)));
+        report.path = if moved.is_some() { UpdatePath::Moved } else { UpdatePath::InPlace };
+        self.parts.change(|parts| {
+            if let Some(mut moved) = moved {
+                core::mem::swap(&mut moved.lines, &mut parts.lines);
+                *parts = moved;
+            }
+            write(parts, &batch, &works, &growths);
+            parts.shape.len = new_len;
+            new_lines.add_to(&mut parts.shape);
+            parts.shape.formats |= formats;
+            Ok(report)
+        })
+    }
+
+    /// Rebuilds a tree on the host from the pairs that there are after a batch. After an error the tree is what it was.
+    fn rebuild_on_host(&mut self, changes: &[(K::Bits, NetChange<V>)]) -> Result<UpdateReport> {
+        let parts = self.parts.get()?;
+        let len = parts.shape.len as usize;
+        let mut old = SortedPairs::<K::Bits, V> { keys: zeroed(len)?, values: zeroed(len)? };
+        if len > 0 {
+            let view = View::new(parts, self.simd).expect(REACHED);
+            let pieces = old.keys.par_chunks_mut(TASK).zip(old.values.par_chunks_mut(TASK)).enumerate();
+            pieces.for_each(|(at, (keys, values))| view.copy_pairs((at * TASK) as u64, keys, values, |word| word));
+        }
+        let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), changes)?;
+        if report.path != UpdatePath::Unchanged {
+            let options = self.rebuilt_options(len as u64);
+            drop(old);
+            self.parts.replace(build::<K, V>(&self.device, &pairs, options)?);
+        }
+        Ok(report)
+    }
+}
+
+/// Copies nodes, records, with whole ranks, and ends to where they are to be: those of a node that is split as often as there will be
+/// nodes instead of it. Returns all of them as the levels above will see them.
+fn moved_aside<W: KeyWord, V: Value>(
+    view: &View<'_, W, V>,
+    batch: &Batch<'_, W, V>,
+    (touched, rewritten): (&[Touched], &[Rewritten<W, V>]),
+    to: &mut HostParts<W>,
+) -> Result<Vec<Child<W>>> {
+    let child = |node: usize| Child { first: view.record(node).first, last: view.last_key(node) };
+    let old = (0..view.leaf_nodes()).into_par_iter().with_min_len(TASK).map(child).try_collect()?;
+    let split: usize = rewritten.iter().map(|node| node.nodes.len()).sum();
+    let (most, words) = (old.len() + split, record_words::<W, V>() as usize);
+    make_room(&mut to.nodes, most * NODE)?;
+    make_room(&mut to.records, most * words)?;
+    make_room(&mut to.ends, most)?;
+    let mut children = with_room(most)?;
+    let (mut touched, mut rewritten) = (touched.iter().peekable(), rewritten.iter());
+    for (node, mut child) in old.into_iter().enumerate() {
+        let own = touched.next_if(|touched| touched.node == node);
+        let new = own.filter(|own| !own.fits).and_then(|_| rewritten.next());
+        let count = new.map_or(1, |new| new.nodes.len());
+        match (own, new) {
+            (_, Some(Rewritten { pairs, nodes, .. })) => children.extend(
+                nodes
+                    .iter()
+                    .map(|((range, _), _)| Child { first: pairs.keys[range.start], last: pairs.keys[range.end - 1] }),
+            ),
+            (own, None) => {
+                // No key of another node is between the last one and its changes'.
+                child.last = own.map_or(child.last, |own| child.last.max(batch.changes[own.changes.end - 1].0));
+                children.push(child);
+            }
+        }
+        for _ in 0..count {
+            to.nodes.extend(view.node_words(node));
+            to.records.extend(&view.whole_record(node).words::<V>()[..words]);
+        }
+        to.ends.extend(repeat_n(view.lines_of(node).end as u32, count));
+    }
+    Ok(children)
+}
+
+/// What is to be written, in the order of the nodes. New buckets begin with this one.
+fn works<'a, W, V>(
+    touched: &[Touched],
+    rewritten: &'a [Rewritten<W, V>],
+    mut new_line: u32,
+) -> Result<Vec<Work<'a, W, V>>> {
+    let nodes: usize = rewritten.iter().map(|node| node.nodes.len()).sum();
+    let mut works = with_room(touched.len() + nodes)?;
+    let mut rewritten = rewritten.iter();
+    // By how much nodes move, wrapping.
+    let mut by = 0_usize;
+    for own in touched {
+        let (at, growth) = (own.node.wrapping_add(by), growth(&own.report));
+        let Some(new) = (if own.fits { None } else { rewritten.next() }) else {
+            works.push(Work { at, growth, what: What::Buckets(own.changes.clone()) });
+            continue;
+        };
+        let Rewritten { pairs, nodes, old_lines, is_new } = new;
+        let mut first_line = if *is_new { new_line } else { old_lines.start as u32 };
+        for (i, (planned, lines)) in nodes.iter().enumerate() {
+            let what = What::Node { pairs, planned, first_line, lines: *lines };
+            let growth = if i + 1 == nodes.len() { growth } else { 0 };
+            works.push(Work { at: at + i, growth, what });
+            first_line += lines;
+        }
+        if nodes.is_empty() {
+            works.push(Work { at, growth, what: What::Gone });
+        }
+        if *is_new {
+            new_line = first_line;
+        }
+        by = by.wrapping_add(nodes.len()).wrapping_sub(1);
+    }
+    Ok(works)
+}
+
+/// Writes what was planned. `growths` are the sums of the works' growths before each, and of all.
+fn write<W: KeyWord, V: Value>(
+    parts: &mut Parts<W>,
+    batch: &Batch<'_, W, V>,
+    works: &[Work<'_, W, V>],
+    growths: &[u64],
+) {
+    let words = record_words::<W, V>() as usize;
+    let nodes = &mut parts.nodes.as_mut_slice().expect(REACHED)[..parts.shape.leaf_nodes as usize * NODE];
+    let records = parts.records.as_mut_slice().expect(REACHED).par_chunks_mut(RANK_BLOCK * words);
+    let ends = parts.ends.as_mut_slice().expect(REACHED).par_chunks_mut(RANK_BLOCK);
+    let lines = &Lines::new(parts.lines.as_mut_slice().expect(REACHED));
+    let nodes = nodes.par_chunks_mut(RANK_BLOCK * NODE);
+    let steps = parts.rank_steps.par_iter_mut();
+    // Blocks without changes take no time that is worth another thread.
+    let min_len = steps.items().div_ceil(works.len());
+    let blocks = steps.zip(nodes).zip(records).zip(ends).enumerate().with_min_len(min_len);
+    blocks.for_each(|(block, (((step, nodes), records), ends))| {
+        let start = block * RANK_BLOCK;
+        let before = |node: usize| works.partition_point(|work| work.at < node);
+        let (from, to) = (before(start), before(start + ends.len()));
+        *step = step.wrapping_add(growths[from]);
+        let (mut works, mut growth) = (works[from..to].iter().peekable(), 0_u64);
+        let Some(first) = works.peek() else { return };
+        for at in first.at - start..ends.len() {
+            while let Some(gone) = works.next_if(|work| work.at == start + at && matches!(work.what, What::Gone)) {
+                growth = growth.wrapping_add(gone.growth);
+            }
+            let own = works.next_if(|work| work.at == start + at);
+            let to_record = &mut records[at * words..][..words];
+            if own.is_none() && growth == 0 {
+                continue;
+            }
+            let mut record = Record::<W>::of_slice::<V>(to_record);
+            record.rank = record.rank.wrapping_add(growth);
+            if let Some(work) = own {
+                growth = growth.wrapping_add(work.growth);
+                match &work.what {
+                    What::Gone => {}
+                    // SAFETY: the buckets are the node's, which no other thread has, and have room.
+                    What::Buckets(changes) => unsafe { batch.write_buckets(changes.clone(), lines, &mut record) },
+                    What::Node { pairs, planned: (range, plan), first_line, lines: count } => {
+                        let (keys, values) = (&pairs.keys[range.clone()], &pairs.values[range.clone()]);
+                        let rank = record.rank.wrapping_add(range.start as u64);
+                        let (own, node) = (*first_line..first_line + count, &mut nodes[at * NODE..][..NODE]);
+                        ends[at] = own.end;
+                        // SAFETY: the buckets are the node's own, or new.
+                        record = unsafe { plan.write(keys, values, rank, own, node, lines) };
+                    }
+                }
+            }
+            to_record.copy_from_slice(&record.words::<V>()[..words]);
+        }
+    });
+}
