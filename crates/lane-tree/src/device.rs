@@ -10,9 +10,10 @@ use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups,
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    GATHER_WIDTHS, SORTED_BLOCKS, SORTED_ROWS, SortedArgs, TABLE_BYTES, TreeRef, Windowed, calls, found_bytes,
-    found_pair_bytes, is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_shared,
-    sorted_threads, sorted_tile, window_pairs,
+    GATHER_WIDTHS, GetArgs, InWindowsArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef,
+    WINDOW_BLOCKS, WINDOW_ROWS, Windowed, calls, found_bytes, found_pair_bytes, is_short_scan, ordered_threads,
+    query_shared, query_threads, scan_wide_threads, sorted_tile, window_pairs, window_shared, window_threads,
+    window_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::DevicePairs;
@@ -23,6 +24,9 @@ use lanetree_simt::{AllPairs, LaunchShape, NeighborBatch, QueryArgs, ScanBatch, 
 /// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
 const SHORT_PAIRS: u64 = 128;
 
+/// A launch over windows, and its arguments.
+type OverWindows<'s, K, Q> = (Launch<'s>, InWindowsArgs<TreeRef<K>, Q>);
+
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
     pub(super) fn tree_ref(&self, stream: &Stream) -> Result<TreeRef<K::Bits>> {
@@ -31,6 +35,35 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
+    /// Launches look-ups.
+    ///
+    /// # Safety
+    /// As [`FixedIndex::launch`]; the tree is this one.
+    unsafe fn launch_get(&self, stream: &Stream, order: BatchOrder, args: &GetArgs<K::Bits, V>) -> Result<()> {
+        let own = if order == BatchOrder::Sorted { self.sorted_own(args.count) } else { None };
+        let (launch, call) = match own {
+            Some(own) => {
+                let tiles = args.count.div_ceil(sorted_tile(own).into()) * u64::from(WARP);
+                let call = if own == SORTED_OWN[0] { calls::get_sorted_dense } else { calls::get_sorted_sparse };
+                (over_queries(stream, tiles, SORTED_THREADS, SORTED_BYTES, &args.tree)?, call(args))
+            }
+            None => {
+                let (most, bytes) = (query_threads::<K::Bits>(), found_bytes::<K::Bits, V>());
+                (over_queries(stream, args.count, most, bytes, &args.tree)?, calls::get(args))
+            }
+        };
+        // SAFETY: the caller's contract.
+        Ok(unsafe { launch.run(call) }?)
+    }
+
+    /// How many sorted queries each lane is to have at a time. `None` if the queries are too few for each bucket: the buckets of a part
+    /// of them would not fit in a window, and copying whole buckets to shared memory would not be worth it.
+    fn sorted_own(&self, count: u64) -> Option<usize> {
+        let shape = self.parts.known().shape;
+        let lines = u64::from(shape.lines - shape.unused);
+        SORTED_OWN.into_iter().find(|&own| lines > 0 && count * 16 >= lines * 9 * own as u64)
+    }
+
     /// The rows of 32 queries that each warp of a block is to have, of `count` sorted ones whose answers reach over so many pairs after
     /// them. `None` if they are not sorted, or so few that the pairs of a tile of them would not fit in a window.
     fn rows_of_sorted<Q: Windowed<K::Bits, V>>(&self, order: BatchOrder, count: u64, reach: u64) -> Option<u32> {
@@ -40,9 +73,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let has_window = |&rows: &u32| {
             len > 0
                 && u128::from(count) * u128::from(room)
-                    >= u128::from(len) * u128::from(sorted_tile::<K::Bits, V, Q>(rows))
+                    >= u128::from(len) * u128::from(window_tile::<K::Bits, V, Q>(rows))
         };
-        SORTED_ROWS.into_iter().filter(|_| order == BatchOrder::Sorted).find(has_window)
+        WINDOW_ROWS.into_iter().filter(|_| order == BatchOrder::Sorted).find(has_window)
     }
 
     /// A launch for a batch of sorted queries whose answers reach over so many pairs after them, and its arguments. `None` if they go the way
@@ -53,17 +86,17 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         order: BatchOrder,
         query: &QueryArgs<TreeRef<K::Bits>, Q>,
         pairs: u64,
-    ) -> Result<Option<(Launch<'s>, SortedArgs<TreeRef<K::Bits>, Q>)>> {
+    ) -> Result<Option<OverWindows<'s, K::Bits, Q>>> {
         let Some(rows) = self.rows_of_sorted::<Q>(order, query.batch.count(), pairs) else { return Ok(None) };
         let properties = stream.device().properties()?;
-        let tiles = query.batch.count().div_ceil(u64::from(sorted_tile::<K::Bits, V, Q>(rows)));
-        let most = u64::from(properties.multiprocessors.max(1)) * u64::from(SORTED_BLOCKS);
+        let tiles = query.batch.count().div_ceil(u64::from(window_tile::<K::Bits, V, Q>(rows)));
+        let most = u64::from(properties.multiprocessors.max(1)) * u64::from(WINDOW_BLOCKS);
         let share = tiles.div_ceil(most);
-        let (blocks, dynamic_shared) = (tiles.div_ceil(share) as u32, sorted_shared::<K::Bits, V, Q>());
+        let (blocks, dynamic_shared) = (tiles.div_ceil(share) as u32, window_shared::<K::Bits, V, Q>());
         let launch =
-            Launch::new(stream, LaunchShape { blocks, threads: sorted_threads::<K::Bits, V, Q>(), dynamic_shared });
+            Launch::new(stream, LaunchShape { blocks, threads: window_threads::<K::Bits, V, Q>(), dynamic_shared });
         let (reach, tiles, share) = (self.reach(pairs) as u32, tiles as u32, share as u32);
-        Ok(Some((launch, SortedArgs { query: *query, rows, reach, tiles, share })))
+        Ok(Some((launch, InWindowsArgs { query: *query, rows, reach, tiles, share })))
     }
 
     /// How many buckets after a key's have `pairs` pairs, or a few more: about, since buckets are not equally full.
@@ -180,13 +213,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         // SAFETY: the caller's contract; the tree is valid, and borrowed.
         Ok(unsafe {
             match *query {
-                Query::Get(batch) => {
-                    let (args, most) = (QueryArgs { tree, batch }, query_threads::<K::Bits>());
-                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
-                        return Ok(launch.run(calls::get_sorted(&args))?);
-                    }
-                    over_queries(stream, batch.count, most, found_bytes::<K::Bits, V>(), &tree)?.run(calls::get(&args))
-                }
+                Query::Get(batch) => return self.launch_get(stream, *order, &QueryArgs { tree, batch }),
                 Query::Rank(batch) => {
                     let args = QueryArgs { tree, batch };
                     if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {

@@ -65,7 +65,7 @@ pub(crate) fn in_order<I: FixedIndex>(
     in_buffers!(question, stream, on, ranges, |keys: &[I::Key]| HostForm::get_many(index, keys))
 }
 
-/// Whether queries of single keys get the same answers if they are said to be sorted, which they mostly are not; or if they are, with few
+/// Whether queries get the same answers if they are said to be sorted, which they mostly are not; or if they are, with few
 /// for each bucket of the index, or with many.
 pub(crate) fn check_orders<K: AnyKey>(
     len: u64,
@@ -85,7 +85,7 @@ pub(crate) fn check_orders<K: AnyKey>(
     };
     let mut order: Vec<usize> = (0..keys.len()).cycle().take(count.clamp(1, 1 << 12) as usize).collect();
     order.sort_by_key(|&i| keys[i]);
-    let sorted = question.of_keys(order.iter().map(|&i| keys[i]).collect());
+    let sorted = question.picked(&order);
     let answer = ask(&sorted, BatchOrder::Sorted)?;
     assert_eq!(answer, Some(expected.picked(&order)), "{sorted:?}, sorted, of {len} pairs");
     Ok(())

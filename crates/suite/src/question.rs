@@ -53,43 +53,51 @@ pub enum Answer<K> {
 impl<K: Clone> Answer<K> {
     /// Those of these queries, of answers with one for each.
     pub(crate) fn picked(&self, queries: &[usize]) -> Self {
-        fn of<T: Clone>(all: &[T], queries: &[usize]) -> Vec<T> {
-            queries.iter().map(|&i| all[i].clone()).collect()
-        }
         match self {
-            Self::Values(values) => Self::Values(of(values, queries)),
-            Self::Numbers(numbers) => Self::Numbers(of(numbers, queries)),
-            Self::Neighbors(pairs) => Self::Neighbors(of(pairs, queries)),
-            Self::Rows(rows) => Self::Rows(of(rows, queries)),
+            Self::Values(values) => Self::Values(picked(values, queries)),
+            Self::Numbers(numbers) => Self::Numbers(picked(numbers, queries)),
+            Self::Neighbors(pairs) => Self::Neighbors(picked(pairs, queries)),
+            Self::Rows(rows) => Self::Rows(picked(rows, queries)),
             Self::Pairs(_) | Self::Joined { .. } => unreachable!("not one for each query"),
         }
     }
 }
 
-impl<K> Question<K> {
-    /// Its keys, if it asks something of each by itself.
-    pub(crate) fn keys(&self) -> Option<&[K]> {
+impl<K: Copy> Question<K> {
+    /// The keys by which its queries can be in order, if each query's answer is its own.
+    pub(crate) fn keys(&self) -> Option<Vec<K>> {
+        let start = |(start, ..): &Range<K>| match start {
+            Bound::Included(start) => Some(*start),
+            _ => None,
+        };
         match self {
             Self::Get(keys)
             | Self::Rank(keys, _)
             | Self::Neighbor(keys, _)
             | Self::AsOf(keys, _)
-            | Self::Scan(keys, _) => Some(keys),
+            | Self::Scan(keys, _) => Some(keys.clone()),
+            // Of the pairs of ranges there would be too many.
+            Self::Count(ranges) => ranges.iter().map(start).collect(),
             _ => None,
         }
     }
 
-    /// The same of other keys.
-    pub(crate) fn of_keys(&self, keys: Vec<K>) -> Self {
+    /// Those of its queries, if it has [`Question::keys`].
+    pub(crate) fn picked(&self, queries: &[usize]) -> Self {
         match self {
-            Self::Get(_) => Self::Get(keys),
-            Self::Rank(_, side) => Self::Rank(keys, *side),
-            Self::Neighbor(_, side) => Self::Neighbor(keys, *side),
-            Self::AsOf(_, near) => Self::AsOf(keys, *near),
-            Self::Scan(_, limit) => Self::Scan(keys, *limit),
-            _ => unreachable!("of no single keys"),
+            Self::Get(keys) => Self::Get(picked(keys, queries)),
+            Self::Rank(keys, side) => Self::Rank(picked(keys, queries), *side),
+            Self::Neighbor(keys, side) => Self::Neighbor(picked(keys, queries), *side),
+            Self::AsOf(keys, near) => Self::AsOf(picked(keys, queries), *near),
+            Self::Scan(keys, limit) => Self::Scan(picked(keys, queries), *limit),
+            Self::Count(ranges) => Self::Count(picked(ranges, queries)),
+            _ => unreachable!("queries without an order"),
         }
     }
+}
+
+fn picked<T: Clone>(all: &[T], queries: &[usize]) -> Vec<T> {
+    queries.iter().map(|&i| all[i].clone()).collect()
 }
 
 impl<K: Numbered> Question<K> {

@@ -155,16 +155,17 @@ fn ordered<W: BenchWord>(
     let what = format!("ordered queries, {}, {}", subject.data.source, order.name());
     let count = queries.len();
     let Subject { set, tree: of_values, data } = subject;
-    let on = set.on(&session.stream);
+    let known = batch_order(order);
+    let on = set.on(&session.stream).order(known);
     let timed = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
-    let on = of_values.on(&session.stream);
+    let on = of_values.on(&session.stream).order(known);
     let (tree, _) = queries::lower_bounds(session, &what, batch, |ranks| on.lower_bound(queries, ranks))?;
     subject.push(session, Call { operation: "lower_bound", order, misses: true, count }, timed, &tree);
     let mut keys = session.device.alloc::<W>(count)?;
     let timing = session.time_on_stream(
         &mut keys,
         |keys| session.poison(keys),
-        |keys| Ok(set.on(&session.stream).predecessor(queries, keys)?),
+        |keys| Ok(set.on(&session.stream).order(known).predecessor(queries, keys)?),
     )?;
     let expected = |i: usize| data.keys[batch.origins[i].rank()];
     let checksum = session.check(&what, "keys", &keys, count, miss(), expected)?;
@@ -172,7 +173,9 @@ fn ordered<W: BenchWord>(
     let tree = session.time_on_stream(
         &mut out,
         |(keys, values)| session.poison(keys).and_then(|()| session.poison(values)),
-        |(keys, values)| Ok(of_values.on(&session.stream).miss(miss()).predecessor(queries, keys, values)?),
+        |(keys, values)| {
+            Ok(of_values.on(&session.stream).order(known).miss(miss()).predecessor(queries, keys, values)?)
+        },
     )?;
     subject.push(session, Call { operation: "predecessor", order, misses: true, count }, (timing, checksum), &tree);
     Ok(())

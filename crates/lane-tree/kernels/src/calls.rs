@@ -3,12 +3,12 @@
 
 use crate::{
     Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends,
-    EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, GetSortedArgs, LineChangesArgs, ListDivided,
-    ListDividedArgs, ListNodes, ListNodesArgs, Locate, LocateArgs, LocateSorted, LocateSortedArgs, MovePairs, Neighbor,
-    NeighborArgs, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs,
-    PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, RankSorted, RankSortedArgs, Ranks, RanksArgs, Relocate,
-    RelocateArgs, Scan, ScanArgs, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeDivided,
-    SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
+    ListNodesArgs, Locate, LocateArgs, LocateSorted, LocateSortedArgs, MovePairs, Neighbor, NeighborArgs,
+    NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes,
+    PlanShifts, Rank, RankArgs, RankSorted, RankSortedArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs,
+    ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs,
+    UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -43,8 +43,10 @@ by_words! {
     gather_narrow(GatherArgs<K, V>) => Gather<K, V, 8>;
     /// The kernel that copies ranges, with a warp per range.
     gather_wide(GatherArgs<K, V>) => Gather<K, V, 32>;
-    /// The look-up of sorted queries.
-    get_sorted(GetSortedArgs<K, V>) => GetSorted<K, V>;
+    /// The look-up of sorted queries of which many share a bucket.
+    get_sorted_dense(GetArgs<K, V>) => GetSorted<K, V, 2>;
+    /// The look-up of sorted queries of which few share a bucket.
+    get_sorted_sparse(GetArgs<K, V>) => GetSorted<K, V, 1>;
     /// The kernel that copies the pairs of nodes that are split, and those that a batch inserts into them.
     move_pairs(DivideArgs<K, V>) => MovePairs<K, V>;
     /// The neighbour kernel.

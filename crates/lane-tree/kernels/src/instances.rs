@@ -34,7 +34,8 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __get>], [<lane_tree_ $k _ $name>], Get<$k, $v>);
             instance!([<lane_tree_ $k _ $name __gather_g8>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 8>);
             instance!([<lane_tree_ $k _ $name __gather_g32>], [<lane_tree_ $k _ $name>], Gather<$k, $v, 32>);
-            instance!([<lane_tree_ $k _ $name __get_sorted>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __get_sorted_1>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 1>);
+            instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
             instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor>], [<lane_tree_ $k _ $name>], Neighbor<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor_sorted>], [<lane_tree_ $k _ $name>], NeighborSorted<$k, $v>);

@@ -30,6 +30,7 @@ mod update;
 mod upper;
 mod values;
 mod walk;
+mod windows;
 
 pub use build::{
     BUILD_WARPS, Count, CountOthers, Cut, CutArgs, FOUND_WORDS, MOST_REACH, NodesArgs, Write, WriteOthers,
@@ -47,11 +48,7 @@ pub use range::{
 pub use scan::{Scan, ScanArgs, is_short_scan};
 pub use scan_wide::{ScanWide, scan_wide_threads};
 pub use search::{TABLE_BYTES, TreeRef};
-pub use sorted::{
-    Asked, Bound, GetSorted, GetSortedArgs, LocateSorted, LocateSortedArgs, NeighborSorted, NeighborSortedArgs, Place,
-    RankSorted, RankSortedArgs, SORTED_BLOCKS, SORTED_ROWS, ScanSorted, ScanSortedArgs, Sorted, SortedArgs, Window,
-    Windowed, sorted_shared, sorted_threads, sorted_tile, window_pairs,
-};
+pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
     ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
@@ -60,4 +57,9 @@ pub use update::{
 };
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,
+};
+pub use windows::{
+    Asked, Bound, InWindows, InWindowsArgs, LocateSorted, LocateSortedArgs, NeighborSorted, NeighborSortedArgs, Place,
+    RankSorted, RankSortedArgs, ScanSorted, ScanSortedArgs, WINDOW_BLOCKS, WINDOW_ROWS, Window, Windowed, window_pairs,
+    window_shared, window_threads, window_tile,
 };

@@ -201,7 +201,7 @@ fn scans<K: AnyKey, V: Word>(tree: &LaneTree<K, V>, stream: &Stream, question: &
         })
     };
     let answer = scan(question, BatchOrder::default())?;
-    check_orders(tree.len() as u64, question, &answer, |question, order| scan(question, order).map(Some))?;
+    check_orders(tree.len(), question, &answer, |question, order| scan(question, order).map(Some))?;
     Ok(answer)
 }
 

@@ -257,7 +257,7 @@ impl<K: AnyKey + Numbered> Subject for SetSubject<K> {
                 Question::Scan(..) => (|| set_in_buffers!(question, stream, || set.on(stream).order(order)))(),
                 _ => fixed::in_order(set.as_tree(), stream, question, order),
             };
-            own.iter().try_for_each(|answer| fixed::check_orders(set.len() as u64, question, answer, ask))?;
+            own.iter().try_for_each(|answer| fixed::check_orders(set.len(), question, answer, ask))?;
             Ok(own)
         });
         let own = own.and_then(|own| if own.is_some() { Ok(own) } else { set_on_host!(question, set) });

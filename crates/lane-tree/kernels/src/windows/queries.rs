@@ -1,8 +1,7 @@
-//! What windows are asked: look-ups, ranks, neighbours, the bounds of ranges, and scans.
+//! What windows are asked: ranks, neighbours, the bounds of ranges, and scans.
 
 use super::window::{Window, staging_at};
-use super::{Sorted, SortedArgs};
-use crate::layout::line_slots;
+use super::{InWindows, InWindowsArgs};
 use crate::queries::{Staged, store_hits};
 use crate::range::{Slot, locate_row, store_count};
 use crate::scan::scan_row;
@@ -10,34 +9,29 @@ use crate::search::TreeRef;
 use crate::values;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, GetBatch, Hint, KernelArgs, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch,
-    Simt, Verdict, WARP,
+    FULL_MASK, Hint, KernelArgs, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch, Simt,
+    Verdict, WARP,
 };
 
-/// Arguments of [`GetSorted`].
-pub type GetSortedArgs<K, V> = SortedArgs<TreeRef<K>, GetBatch<K, V>>;
-/// Looks sorted keys up.
-pub type GetSorted<K, V> = Sorted<K, V, GetBatch<K, V>>;
-
 /// Arguments of [`RankSorted`].
-pub type RankSortedArgs<K> = SortedArgs<TreeRef<K>, RankBatch<K>>;
+pub type RankSortedArgs<K> = InWindowsArgs<TreeRef<K>, RankBatch<K>>;
 /// Ranks sorted keys.
-pub type RankSorted<K, V> = Sorted<K, V, RankBatch<K>>;
+pub type RankSorted<K, V> = InWindows<K, V, RankBatch<K>>;
 
 /// Arguments of [`NeighborSorted`].
-pub type NeighborSortedArgs<K, V> = SortedArgs<TreeRef<K>, NeighborBatch<K, V>>;
+pub type NeighborSortedArgs<K, V> = InWindowsArgs<TreeRef<K>, NeighborBatch<K, V>>;
 /// Finds the predecessors or successors of sorted keys, or the nearer ones of both.
-pub type NeighborSorted<K, V> = Sorted<K, V, NeighborBatch<K, V>>;
+pub type NeighborSorted<K, V> = InWindows<K, V, NeighborBatch<K, V>>;
 
 /// Arguments of [`LocateSorted`].
-pub type LocateSortedArgs<K> = SortedArgs<TreeRef<K>, LocateBatch<K>>;
+pub type LocateSortedArgs<K> = InWindowsArgs<TreeRef<K>, LocateBatch<K>>;
 /// Locates ranges from sorted keys on.
-pub type LocateSorted<K, V> = Sorted<K, V, LocateBatch<K>>;
+pub type LocateSorted<K, V> = InWindows<K, V, LocateBatch<K>>;
 
 /// Arguments of [`ScanSorted`].
-pub type ScanSortedArgs<K, V> = SortedArgs<TreeRef<K>, ScanBatch<K, V>>;
+pub type ScanSortedArgs<K, V> = InWindowsArgs<TreeRef<K>, ScanBatch<K, V>>;
 /// Makes scans from sorted keys on.
-pub type ScanSorted<K, V> = Sorted<K, V, ScanBatch<K, V>>;
+pub type ScanSorted<K, V> = InWindows<K, V, ScanBatch<K, V>>;
 
 /// What a query is searched by: the number of keys below `key` or, if no key is above it, of all.
 #[derive(Clone, Copy, Debug)]
@@ -106,11 +100,12 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     /// The pair is there.
     unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> Self::Payload;
 
-    /// Warp collective (all lanes). Writes the answers of the lanes' queries; none past the last one.
+    /// Warp collective (all lanes). Writes the answers of the lanes' queries; none past the last one. Returns false in all lanes if some
+    /// are not in the window.
     ///
     /// # Safety
     /// The outputs have places for all queries.
-    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>);
+    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool;
 
     /// Warp collective (all lanes). The same of words that do not end in a window, and of which the lane's own has this place.
     ///
@@ -127,68 +122,6 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
 unsafe fn value_at<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> V {
     // SAFETY: the caller's.
     unsafe { tree.value(simt, place.line, place.slot, value) }
-}
-
-impl<K: KeyWord, V: Value> Windowed<K, V> for GetBatch<K, V> {
-    type Payload = V;
-
-    #[inline(always)]
-    fn count(&self) -> u64 {
-        self.count
-    }
-
-    #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K) {
-        // SAFETY: the caller's.
-        (unsafe { simt.load(self.queries, at, Hint::Streaming) }, K::MIN)
-    }
-
-    #[inline(always)]
-    fn bound(&self, word: K) -> Bound<K> {
-        Bound::below(word)
-    }
-
-    #[inline(always)]
-    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> V {
-        // SAFETY: the caller's.
-        unsafe { value_at(simt, tree, place, value) }
-    }
-
-    #[inline(always)]
-    unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) {
-        let Asked { window, at, word, below, .. } = asked;
-        // SAFETY: a pair of the window; an output for each query.
-        unsafe {
-            let pair = if below < window.len(simt) { below } else { window.len(simt) - 1 };
-            let is_hit = window.key(simt, pair) == word && at < self.count;
-            let value = if is_hit { window.payload(simt, pair) } else { self.miss };
-            if at < self.count {
-                values::store(simt, self.values, at, value, Hint::Streaming);
-            }
-            store_hits(simt, self.hits, at, is_hit, self.count);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn descend<S: Simt>(&self, simt: S, tree: &TreeRef<K>, (at, word): (u64, K)) {
-        // SAFETY: buckets of the tree; an output for each query.
-        unsafe {
-            let line = tree.line_of_any::<S, V>(simt, tree.in_memory(), word);
-            let (mut value, mut is_hit) = (self.miss, false);
-            let mut slot = 0;
-            while slot < line_slots::<K, V>() {
-                let (other, of_other) = tree.pair::<S, V>(simt, line, slot);
-                if other == word {
-                    (value, is_hit) = (of_other, at < self.count);
-                }
-                slot += 1;
-            }
-            if at < self.count {
-                values::store(simt, self.values, at, value, Hint::Streaming);
-            }
-            store_hits(simt, self.hits, at, is_hit, self.count);
-        }
-    }
 }
 
 impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
@@ -214,12 +147,13 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     unsafe fn payload<S: Simt>(_: S, _: &TreeRef<K>, _: Place, _: V) {}
 
     #[inline(always)]
-    unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) {
+    unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
         if asked.at < self.count {
             let rank = asked.window.rank(simt) + u64::from(asked.below);
             // SAFETY: an output for each query.
             unsafe { simt.store(self.ranks, asked.at, rank, Hint::Streaming) };
         }
+        true
     }
 
     #[inline(always)]
@@ -315,7 +249,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) {
+    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
         let Asked { window, at, word, below, .. } = asked;
         let (near, sides) = (&self.near, Sides::of(self));
         // SAFETY: pairs of the window; an output for each query.
@@ -328,7 +262,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
             // Few queries end at a border.
             let is_in = (!sides.below || below > 0) && (!sides.above || above < window.len(simt));
             if !simt.all(FULL_MASK, is_in) {
-                return self.descend(simt, tree, (at, word));
+                return false;
             }
             let pair = |pair: u32| (window.key(simt, pair), window.payload(simt, pair));
             if !near.is_on() {
@@ -337,7 +271,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
                     simt.store(self.keys, at, key.xor(tree.flip), Hint::Streaming);
                     values::store(simt, self.values, at, value, Hint::Streaming);
                 }
-                return store_hits(simt, self.hits, at, at < self.count, self.count);
+                store_hits(simt, self.hits, at, at < self.count, self.count);
+                return true;
             }
             let mut neighbor = Some(if self.predecessor != 0 { pair(below - 1) } else { pair(above) });
             if near.is_of_both() {
@@ -351,6 +286,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
             }
             settle(simt, (self, near), tree.flip, (at, word), neighbor);
         }
+        true
     }
 
     #[inline(always)]
@@ -404,15 +340,15 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) {
-        let Asked { window, at, word, below, .. } = asked;
+    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
+        let Asked { window, at, below, .. } = asked;
         // It is not 0, which the compiler does not know.
         let limit = (self.limit as u32).max(1);
         // SAFETY: pairs of the window; places of the outputs.
         unsafe {
             if simt.any(FULL_MASK, at < self.count && below + limit > window.len(simt)) {
                 // The window ends before the scan, or the tree does.
-                return self.descend(simt, tree, (at, word));
+                return false;
             }
             if simt.opaque(at) < self.count {
                 simt.store(self.counts, at, limit, Hint::Streaming);
@@ -436,6 +372,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
                 round += 1;
             }
         }
+        true
     }
 
     #[inline(always)]
@@ -473,27 +410,27 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) {
-        let Asked { window, at, word, end, below } = asked;
+    unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
+        let Asked { window, at, end, below, .. } = asked;
         // SAFETY: pairs of the window; places of the outputs.
         unsafe {
             if simt.any(FULL_MASK, at < self.count && end > window.last(simt)) {
-                return Windowed::<K, V>::descend(self, simt, tree, (at, word));
+                return false;
             }
             let pairs = window.below(simt, Bound::upto(end)).saturating_sub(below);
-            if simt.opaque(at) >= self.count {
-                return;
+            if simt.opaque(at) < self.count {
+                if !self.cursors.is_null() {
+                    let cursor = match below < window.len(simt) {
+                        true => window.payload(simt, below),
+                        // The slot after the last pair.
+                        false => window.payload(simt, window.len(simt) - 1) + (1 << 32),
+                    };
+                    simt.store(self.cursors, at, cursor, Hint::Default);
+                }
+                store_count(simt, self, at, pairs.into());
             }
-            if !self.cursors.is_null() {
-                let cursor = match below < window.len(simt) {
-                    true => window.payload(simt, below),
-                    // The slot after the last pair.
-                    false => window.payload(simt, window.len(simt) - 1) + (1 << 32),
-                };
-                simt.store(self.cursors, at, cursor, Hint::Default);
-            }
-            store_count(simt, self, at, pairs.into());
         }
+        true
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The window of a tile of sorted queries: the pairs that they lie between, in shared memory, without those of free slots.
 
 use super::queries::{Bound, Place, Windowed};
-use super::{GROUP, sorted_threads};
+use super::{GROUP, window_threads};
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
 use crate::search::TreeRef;
 use crate::values::SharedValues;
@@ -13,13 +13,16 @@ use lanetree_simt::{FULL_MASK, KeyWord, Shared, Simt, WARP, unroll};
 /// Bytes of a window.
 const WINDOW_BYTES: u32 = 48 << 10;
 
-/// Most pairs of a window.
+/// Most pairs of a window. After them come keys that are above all.
 pub const fn window_pairs<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    WINDOW_BYTES / (K::BYTES + <Q::Payload as Value>::BYTES) as u32 / WARP * WARP
+    WINDOW_BYTES / (K::BYTES + <Q::Payload as Value>::BYTES) as u32 / WARP * WARP - REACH
 }
 
+/// A row's search begins where it is known that its queries end less than so many pairs further on.
+const REACH: u32 = 64;
+
 /// Bytes of shared memory beyond those that the kernel has by itself.
-pub const fn sorted_shared<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
+pub const fn window_shared<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
     WINDOW_BYTES + Q::SCRATCH
 }
 
@@ -190,6 +193,9 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
             let (node, line) = (simt.shared_load(NODES, self.tile), simt.shared_load(LINES, self.tile));
             let (to_node, to_line) = (simt.shared_load(TO_NODES, self.tile), simt.shared_load(TO_LINES, self.tile));
             let nodes = if len > 0 { to_node - node + 1 } else { 0 };
+            if simt.thread_index() < REACH {
+                simt.shared_store(Self::keys(), len + simt.thread_index(), K::MAX);
+            }
             let mut group = 0;
             while group < nodes {
                 // Where the node of each lane begins and ends, all at once.
@@ -203,7 +209,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
                     let of = |word| simt.shuffle(FULL_MASK, word, of_group);
                     let lines = Lines { node: of(own), begin: of(begin), end: of(end) };
                     self.fill(simt, tree, lines, of(at));
-                    of_group += sorted_threads::<K, V, Q>() / WARP;
+                    of_group += window_threads::<K, V, Q>() / WARP;
                 }
                 group += WARP;
             }
@@ -213,14 +219,13 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
     /// Wider elements come first.
     #[inline(always)]
     fn keys() -> Shared<K> {
-        let pairs = window_pairs::<K, V, Q>();
         let before = if K::BYTES >= <Q::Payload as Value>::BYTES { EDGE_BYTES } else { Self::payloads().end() };
-        Shared::at(before, pairs)
+        Shared::at(before, window_pairs::<K, V, Q>() + REACH)
     }
 
     #[inline(always)]
     fn payloads() -> SharedValues<Q::Payload> {
-        let pairs = window_pairs::<K, V, Q>();
+        let pairs = window_pairs::<K, V, Q>() + REACH;
         let keys = Shared::<K>::at(EDGE_BYTES, pairs);
         SharedValues::at(if K::BYTES >= <Q::Payload as Value>::BYTES { keys.end() } else { EDGE_BYTES }, pairs)
     }
@@ -312,32 +317,46 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
         simt.all(FULL_MASK, self.len(simt) > 0 && word >= first && word <= self.last(simt))
     }
 
-    /// Warp collective (all lanes). How many keys are below each lane's bound, if all of these numbers are between `from` and
-    /// `from + 63`, and the pairs there tell so.
+    /// Per thread. Whether the number of keys below a word's bound is from `from` to `from + 63`.
     ///
     /// # Safety
-    /// There are so many pairs.
+    /// There are as many pairs as `from`.
     #[inline(always)]
-    pub(super) unsafe fn near<S: Simt>(&self, simt: S, from: u32, bound: Bound<K>) -> Option<u32> {
-        const REACH: u32 = 64;
+    pub(super) unsafe fn is_near<S: Simt>(&self, simt: S, from: u32, word: K, bound: Bound<K>) -> bool {
         let last = from + REACH - 1;
-        // The same for all lanes.
-        if from == 0 || last >= self.len(simt) {
-            return None;
-        }
-        // SAFETY: pairs of the window.
+        // SAFETY: pairs of the window, or keys after them.
         unsafe {
-            let is_within = self.key(simt, from - 1) < bound.key && self.key(simt, last) >= bound.key;
-            if !simt.all(FULL_MASK, is_within) {
-                return None;
+            let is_above = match from {
+                0 => word >= simt.shared_load(firsts::<K>(), self.tile),
+                _ => self.key(simt, from - 1) < bound.key,
+            };
+            let is_below = match last < self.len(simt) {
+                true => self.key(simt, last) >= bound.key,
+                false => word <= self.last(simt),
+            };
+            is_above && is_below && !bound.is_past_all
+        }
+    }
+
+    /// Per thread. Advances each number to that of the keys below a bound.
+    ///
+    /// # Safety
+    /// They are near.
+    #[inline(always)]
+    pub(super) unsafe fn advance<S: Simt, const N: usize>(
+        &self,
+        simt: S,
+        below: &mut [u32; N],
+        bounds: &[Bound<K>; N],
+    ) {
+        let mut half = REACH / 2;
+        while half > 0 {
+            // SAFETY: pairs of the window, or keys after them.
+            let probes: [K; N] = core::array::from_fn(|i| unsafe { self.key(simt, below[i] + half - 1) });
+            for i in 0..N {
+                below[i] += if probes[i] < bounds[i].key { half } else { 0 };
             }
-            let mut below = from;
-            unroll!(REACH.ilog2() as usize, i => {
-                // In turn 32, 16, 8, 4, 2 and 1.
-                let half = (REACH / 2) >> (i % 8);
-                below += if self.key(simt, below + half - 1) < bound.key { half } else { 0 };
-            });
-            Some(below)
+            half /= 2;
         }
     }
 
