@@ -75,7 +75,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 && u128::from(count) * u128::from(room)
                     >= u128::from(len) * u128::from(window_tile::<K::Bits, V, Q>(rows))
         };
-        WINDOW_ROWS.into_iter().filter(|_| order == BatchOrder::Sorted).find(has_window)
+        // Of scans, what is written outweighs whole buckets for few queries.
+        let few: &[u32] = if reach > 0 { &[2, 1] } else { &[] };
+        let rows = WINDOW_ROWS.iter().chain(few).filter(|_| order == BatchOrder::Sorted);
+        rows.copied().find(has_window)
     }
 
     /// A launch for a batch of sorted queries whose answers reach over so many pairs after them, and its arguments. `None` if they go the way

@@ -5,10 +5,10 @@ mod queries;
 mod window;
 
 pub use queries::{
-    Asked, Bound, LocateSorted, LocateSortedArgs, NeighborSorted, NeighborSortedArgs, Place, RankSorted,
-    RankSortedArgs, ScanSorted, ScanSortedArgs, Windowed,
+    LocateSorted, LocateSortedArgs, NeighborSorted, NeighborSortedArgs, RankSorted, RankSortedArgs, ScanSorted,
+    ScanSortedArgs,
 };
-pub use window::{Window, window_pairs, window_shared};
+pub use window::{Asked, Bound, Place, Window, Windowed, window_pairs, window_shared};
 
 use crate::search::TreeRef;
 use core::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! What windows are asked: ranks, neighbours, the bounds of ranges, and scans.
 
-use super::window::{Window, staging_at};
+use super::window::{Asked, Bound, Place, Windowed, staging_at};
 use super::{InWindows, InWindowsArgs};
 use crate::queries::{Staged, store_hits};
 use crate::range::{Slot, locate_row, store_count};
@@ -9,8 +9,7 @@ use crate::search::TreeRef;
 use crate::values;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Hint, KernelArgs, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch, Simt,
-    Verdict, WARP,
+    FULL_MASK, Hint, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch, Simt, Verdict, WARP,
 };
 
 /// Arguments of [`RankSorted`].
@@ -32,87 +31,6 @@ pub type LocateSorted<K, V> = InWindows<K, V, LocateBatch<K>>;
 pub type ScanSortedArgs<K, V> = InWindowsArgs<TreeRef<K>, ScanBatch<K, V>>;
 /// Makes scans from sorted keys on.
 pub type ScanSorted<K, V> = InWindows<K, V, ScanBatch<K, V>>;
-
-/// What a query is searched by: the number of keys below `key` or, if no key is above it, of all.
-#[derive(Clone, Copy, Debug)]
-pub struct Bound<K> {
-    pub(super) key: K,
-    pub(super) is_past_all: bool,
-}
-
-impl<K: KeyWord> Bound<K> {
-    #[inline(always)]
-    fn below(key: K) -> Self {
-        Self { key, is_past_all: false }
-    }
-
-    /// Keys not above this one are those below the next; all are, if there is none.
-    #[inline(always)]
-    fn upto(key: K) -> Self {
-        Self { key: key.wrapping_add(K::truncate(1)), is_past_all: key == K::MAX }
-    }
-}
-
-/// Where a pair is: in which slot of which bucket of which node.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    pub(super) node: u32,
-    pub(super) line: u32,
-    pub(super) slot: u32,
-}
-
-/// A query, and where it ended in its window.
-pub struct Asked<K, V, Q> {
-    pub(super) window: Window<K, V, Q>,
-    /// The place of the query.
-    pub(super) at: u64,
-    pub(super) word: K,
-    /// The end, of a range.
-    pub(super) end: K,
-    /// Pairs of the window below its bound.
-    pub(super) below: u32,
-}
-
-/// A batch of queries that are answered from windows.
-pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
-    /// What a window has of a pair beside its key.
-    type Payload: Value;
-    /// Whether queries are ranges, which have ends.
-    const LOCATES: bool = false;
-    /// Bytes of shared memory that [`Windowed::descend`] needs.
-    const SCRATCH: u32 = 0;
-
-    /// How many queries there are.
-    fn count(&self) -> u64;
-
-    /// Per thread. A query, as the caller has it, and its end.
-    ///
-    /// # Safety
-    /// There is such a query.
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K);
-
-    /// What a word is searched by.
-    fn bound(&self, word: K) -> Bound<K>;
-
-    /// Per thread. What a window is to have of a pair with this value, unless values are beside the buckets.
-    ///
-    /// # Safety
-    /// The pair is there.
-    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> Self::Payload;
-
-    /// Warp collective (all lanes). Writes the answers of the lanes' queries; none past the last one. Returns false in all lanes if some
-    /// are not in the window.
-    ///
-    /// # Safety
-    /// The outputs have places for all queries.
-    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool;
-
-    /// Warp collective (all lanes). The same of words that do not end in a window, and of which the lane's own has this place.
-    ///
-    /// # Safety
-    /// As [`Windowed::answer`]; the tree has pairs.
-    unsafe fn descend<S: Simt>(&self, simt: S, tree: &TreeRef<K>, query: (u64, K));
-}
 
 /// Per thread. The value of a pair.
 ///

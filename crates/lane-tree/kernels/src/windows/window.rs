@@ -1,6 +1,5 @@
 //! The window of a tile of sorted queries: the pairs that they lie between, in shared memory, without those of free slots.
 
-use super::queries::{Bound, Place, Windowed};
 use super::{GROUP, window_threads};
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
 use crate::search::TreeRef;
@@ -8,7 +7,88 @@ use crate::values::SharedValues;
 use crate::walk::Walk;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, KeyWord, Shared, Simt, WARP, unroll};
+use lanetree_simt::{FULL_MASK, KernelArgs, KeyWord, Shared, Simt, WARP, unroll};
+
+/// What a query is searched by: the number of keys below `key` or, if no key is above it, of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound<K> {
+    pub(super) key: K,
+    pub(super) is_past_all: bool,
+}
+
+impl<K: KeyWord> Bound<K> {
+    #[inline(always)]
+    pub(super) fn below(key: K) -> Self {
+        Self { key, is_past_all: false }
+    }
+
+    /// Keys not above this one are those below the next; all are, if there is none.
+    #[inline(always)]
+    pub(super) fn upto(key: K) -> Self {
+        Self { key: key.wrapping_add(K::truncate(1)), is_past_all: key == K::MAX }
+    }
+}
+
+/// Where a pair is: in which slot of which bucket of which node.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub(super) node: u32,
+    pub(super) line: u32,
+    pub(super) slot: u32,
+}
+
+/// A query, and where it ended in its window.
+pub struct Asked<K, V, Q> {
+    pub(super) window: Window<K, V, Q>,
+    /// The place of the query.
+    pub(super) at: u64,
+    pub(super) word: K,
+    /// The end, of a range.
+    pub(super) end: K,
+    /// Pairs of the window below its bound.
+    pub(super) below: u32,
+}
+
+/// A batch of queries that are answered from windows.
+pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
+    /// What a window has of a pair beside its key.
+    type Payload: Value;
+    /// Whether queries are ranges, which have ends.
+    const LOCATES: bool = false;
+    /// Bytes of shared memory that [`Windowed::descend`] needs.
+    const SCRATCH: u32 = 0;
+
+    /// How many queries there are.
+    fn count(&self) -> u64;
+
+    /// Per thread. A query, as the caller has it, and its end.
+    ///
+    /// # Safety
+    /// There is such a query.
+    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K);
+
+    /// What a word is searched by.
+    fn bound(&self, word: K) -> Bound<K>;
+
+    /// Per thread. What a window is to have of a pair with this value, unless values are beside the buckets.
+    ///
+    /// # Safety
+    /// The pair is there.
+    unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> Self::Payload;
+
+    /// Warp collective (all lanes). Writes the answers of the lanes' queries; none past the last one. Returns false in all lanes if some
+    /// are not in the window.
+    ///
+    /// # Safety
+    /// The outputs have places for all queries.
+    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool;
+
+    /// Warp collective (all lanes). The same of words that do not end in a window, and of which the lane's own has this place.
+    ///
+    /// # Safety
+    /// As [`Windowed::answer`]; the tree has pairs.
+    unsafe fn descend<S: Simt>(&self, simt: S, tree: &TreeRef<K>, query: (u64, K));
+}
 
 /// Bytes of a window.
 const WINDOW_BYTES: u32 = 48 << 10;
