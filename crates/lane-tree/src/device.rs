@@ -10,7 +10,7 @@ use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups,
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    GATHER_WIDTHS, GetArgs, InWindowsArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef,
+    GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef,
     WINDOW_BLOCKS, WINDOW_ROWS, Windowed, calls, found_bytes, found_pair_bytes, is_short_scan, ordered_threads,
     query_shared, query_threads, scan_wide_threads, sorted_tile, window_pairs, window_shared, window_threads,
     window_tile,
@@ -18,7 +18,7 @@ use lanetree_kernels_lane_tree::{
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Launch;
-use lanetree_simt::{AllPairs, LaunchShape, NeighborBatch, QueryArgs, ScanBatch, WARP};
+use lanetree_simt::{AllPairs, Kernel, LaunchShape, NeighborBatch, QueryArgs, ScanBatch, WARP};
 
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
 /// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
@@ -77,8 +77,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         };
         // Of scans, what is written outweighs whole buckets for few queries.
         let few: &[u32] = if reach > 0 { &[2, 1] } else { &[] };
-        let rows = WINDOW_ROWS.iter().chain(few).filter(|_| order == BatchOrder::Sorted);
-        rows.copied().find(has_window)
+        if order != BatchOrder::Sorted || !self.has_windows::<Q>() {
+            return None;
+        }
+        WINDOW_ROWS.iter().chain(few).copied().find(has_window)
+    }
+
+    /// Whether a block on the device has shared memory for a window.
+    fn has_windows<Q: Windowed<K::Bits, V>>(&self) -> bool {
+        let needed = InWindows::<K::Bits, V, Q>::STATIC_SHARED + window_shared::<K::Bits, V, Q>();
+        self.device.properties().is_ok_and(|properties| needed <= shared_bytes_per_block(&properties))
     }
 
     /// A launch for a batch of sorted queries whose answers reach over so many pairs after them, and its arguments. `None` if they go the way

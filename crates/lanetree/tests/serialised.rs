@@ -18,7 +18,7 @@ fn reports_statistics_and_options_are_read_as_they_were_written() {
     assert_eq!(same(builder)["options"]["fill"], 0.7);
     let mut tree = builder.build(&device, &[1, 2, 3], &[10, 20, 30]).unwrap();
     let report = tree.apply(&[Op::Insert(4, 40), Op::Remove(1)]).unwrap();
-    assert_eq!((same(report)["inserted"].as_u64(), same(report)["path"].as_str()), (Some(1), Some("Rebuilt")));
+    assert_eq!((same(report)["inserted"].as_u64(), same(report)["path"].as_str()), (Some(1), Some("InPlace")));
     assert_eq!(from_value::<UpdateReport>(to_value(report).unwrap()).unwrap(), report);
     assert_eq!(same(tree.stats())["len"], 3);
     same(HbTree::<u64, u64>::build(&device, &[1, 2], &[3, 4]).unwrap().stats());
