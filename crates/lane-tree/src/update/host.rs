@@ -2,8 +2,8 @@
 //!
 //! A bucket that has room for its changes is changed alone. A node with another one is planned anew with its changes, by the code of
 //! a build: in its own buckets, or in new ones after all others; if it needs more than a node has, or its keys are too close, as
-//! several nodes. Only then are the arrays of nodes and the levels above made anew. All is planned, and all memory allocated, while
-//! the tree is only read.
+//! several nodes. Only then are the arrays of nodes and the levels above rebuilt. Everything is planned, and all memory is allocated,
+//! while the tree is only read.
 
 use super::new_lines::NewLines;
 use crate::LaneTree;

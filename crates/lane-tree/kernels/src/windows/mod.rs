@@ -42,7 +42,7 @@ kernel_args! {
     pub struct InWindowsArgs<T, Q> {
         /// The tree and the batch.
         pub query: QueryArgs<T, Q>,
-        /// Rows of a warp, one of [`WINDOW_ROWS`].
+        /// Rows of a warp, at least one: those of [`WINDOW_ROWS`], or fewer.
         pub rows: u32,
         /// How many buckets windows have after that of the next tile's first query.
         pub reach: u32,

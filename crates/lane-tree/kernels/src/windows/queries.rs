@@ -9,7 +9,8 @@ use crate::search::TreeRef;
 use crate::values;
 use lanetree_layout::Value;
 use lanetree_simt::{
-    FULL_MASK, Hint, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch, Simt, Verdict, WARP,
+    FULL_MASK, Global, Hint, KeyWord, LocateBatch, Near, NearArrays, NeighborBatch, RankBatch, ScanBatch, Simt,
+    Verdict, WARP,
 };
 
 /// Arguments of [`RankSorted`].
@@ -51,9 +52,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K) {
-        // SAFETY: the caller's.
-        (unsafe { simt.load(self.queries, at, Hint::Streaming) }, K::MIN)
+    fn queries(&self) -> Global<K> {
+        self.queries
     }
 
     #[inline(always)]
@@ -144,9 +144,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K) {
-        // SAFETY: the caller's.
-        (unsafe { simt.load(self.queries, at, Hint::Streaming) }, K::MIN)
+    fn queries(&self) -> Global<K> {
+        self.queries
     }
 
     #[inline(always)]
@@ -241,9 +240,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K) {
-        // SAFETY: the caller's.
-        (unsafe { simt.load(self.starts, at, Hint::Streaming) }, K::MIN)
+    fn queries(&self) -> Global<K> {
+        self.starts
     }
 
     #[inline(always)]
@@ -308,6 +306,11 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     #[inline(always)]
     fn count(&self) -> u64 {
         self.count
+    }
+
+    #[inline(always)]
+    fn queries(&self) -> Global<K> {
+        self.starts
     }
 
     #[inline(always)]

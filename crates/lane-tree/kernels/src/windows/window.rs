@@ -7,7 +7,7 @@ use crate::values::SharedValues;
 use crate::walk::Walk;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, KernelArgs, KeyWord, Shared, Simt, WARP, unroll};
+use lanetree_simt::{FULL_MASK, Global, Hint, KernelArgs, KeyWord, Shared, Simt, WARP, unroll};
 
 /// What a query is searched by: the number of keys below `key` or, if no key is above it, of all.
 #[derive(Clone, Copy, Debug)]
@@ -61,11 +61,18 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     /// How many queries there are.
     fn count(&self) -> u64;
 
-    /// Per thread. A query, as the caller has it, and its end.
+    /// The queries.
+    fn queries(&self) -> Global<K>;
+
+    /// Per thread. A query, as the caller has it, and the end of a range.
     ///
     /// # Safety
     /// There is such a query.
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K);
+    #[inline(always)]
+    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K) {
+        // SAFETY: the caller's.
+        (unsafe { simt.load(self.queries(), at, Hint::Streaming) }, K::MIN)
+    }
 
     /// What a word is searched by.
     fn bound(&self, word: K) -> Bound<K>;
