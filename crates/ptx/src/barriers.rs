@@ -1,11 +1,11 @@
 //! Barriers that a compiler has put on both sides of a branch. All threads of a warp must come to the same one, but the compiler does
 //! not know that: where a kernel branches by one thing before a barrier and after it, it may write the barrier twice, and a warp
-//! whose lanes part waits for itself. The emulator runs the kernel as it is written, so it cannot see it. In a loop, barriers can follow
-//! one another by the next iteration: there, this is not found.
+//! whose lanes part waits for itself. The emulator runs the kernel as it is written, so it cannot see it.
 
 use std::collections::BTreeMap;
 
-/// One line for each kernel that has two barriers of which neither can come after the other.
+/// One line for each kernel that has two barriers of which neither can come after the other, but by the next iteration of a loop that
+/// both are in.
 pub(crate) fn on_both_sides(text: &str) -> Vec<String> {
     let kernels = kernels(text).into_iter().filter(|(_, lines)| has_on_both_sides(lines));
     kernels
@@ -38,13 +38,44 @@ fn kernels(text: &str) -> Vec<(&str, Vec<&str>)> {
 fn has_on_both_sides(lines: &[&str]) -> bool {
     let is_barrier = |line: &str| line.contains("bar.sync") || line.contains("barrier.sync");
     let barriers: Vec<usize> = (0..lines.len()).filter(|&at| is_barrier(lines[at])).collect();
-    if barriers.len() < 2 {
-        return false;
+    barriers.len() > 1 && are_on_both_sides(&successors(lines), &barriers)
+}
+
+/// Whether there are two of these lines of which neither can come after the other in one iteration of the loops that both are in.
+fn are_on_both_sides(next: &[Vec<usize>], barriers: &[usize]) -> bool {
+    let reached: Vec<Vec<bool>> = barriers.iter().map(|&at| reached(next, at)).collect();
+    (0..barriers.len()).any(|a| {
+        let follows = |b: usize| (reached[a][barriers[b]], reached[b][barriers[a]]);
+        if (0..a).any(|b| follows(b) == (false, false)) {
+            return true;
+        }
+        // Those in a loop with this one, which is the first of them.
+        let in_loop: Vec<usize> = (a + 1..barriers.len()).filter(|&b| follows(b) == (true, true)).collect();
+        let is_first = (0..a).all(|b| follows(b) != (true, true));
+        is_first && !in_loop.is_empty() && {
+            let of_loop: Vec<usize> = [a].into_iter().chain(in_loop).map(|at| barriers[at]).collect();
+            are_on_both_sides(&iteration(next, &reached[a], barriers[a]), &of_loop)
+        }
+    })
+}
+
+/// The edges inside a loop, which a line is in from which `reached` are, without those that begin its next iteration.
+fn iteration(next: &[Vec<usize>], reached: &[bool], line: usize) -> Vec<Vec<usize>> {
+    let mut before = vec![Vec::new(); next.len()];
+    for (from, after) in next.iter().enumerate() {
+        for &to in after {
+            before[to].push(from);
+        }
     }
-    let next = successors(lines);
-    let reached: Vec<Vec<bool>> = barriers.iter().map(|&at| reached(&next, at)).collect();
-    let mut pairs = (0..barriers.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-    pairs.any(|(a, b)| !reached[a][barriers[b]] && !reached[b][barriers[a]])
+    let reaches = self::reached(&before, line);
+    let is_inside = |at: usize| reached[at] && reaches[at];
+    // The first line of the loop, or lines, if it is entered at several.
+    let is_entry = |at: usize| at == 0 || before[at].iter().any(|&from| !is_inside(from));
+    let inside = |(from, after): (usize, &Vec<usize>)| match is_inside(from) {
+        true => after.iter().copied().filter(|&to| is_inside(to) && !is_entry(to)).collect(),
+        false => Vec::new(),
+    };
+    next.iter().enumerate().map(inside).collect()
 }
 
 /// The lines that may follow each line.
@@ -108,11 +139,26 @@ mod tests {
     }
 
     #[test]
+    fn barriers_on_both_sides_are_found_in_loops() {
+        let both = "\t@%p1 bra $L1;\n\tbar.sync \t0;\n\tbra.uni $L2;\n$L1:\n\tbar.sync \t0;\n$L2:";
+        let in_loop = format!("$L0:\n{both}\n\t@%p2 bra $L0;\n\tret;");
+        assert_eq!(on_both_sides(&kernel(&in_loop)).len(), 1);
+        let in_two = format!("$L0:\n\tbar.sync 0;\n$L9:\n{both}\n\t@%p2 bra $L9;\n\t@%p3 bra $L0;\n\tret;");
+        assert_eq!(on_both_sides(&kernel(&in_two)).len(), 1);
+    }
+
+    #[test]
     fn barriers_one_after_another_and_in_loops_are_as_written() {
         let line = "\tbar.sync 0;\n\t@%p1 bra $L1;\n\tst.shared.b32 [%r1], 0;\n$L1:\n\tbar.sync 0;\n\tret;";
         assert!(on_both_sides(&kernel(line)).is_empty());
         let in_loop = "$L1:\n\tbar.sync 0;\n\t@%p1 bra $L2;\n\tbar.sync 0;\n\tbra.uni $L1;\n$L2:\n\tret;";
         assert!(on_both_sides(&kernel(in_loop)).is_empty());
+        // The loop ends at its first line, and another barrier follows.
+        let after_loop = "$L1:\n\t@%p1 bra $L2;\n\tbar.sync 0;\n\tbra.uni $L1;\n$L2:\n\tbar.sync 0;\n\tret;";
+        assert!(on_both_sides(&kernel(after_loop)).is_empty());
+        // A loop in a loop, with a barrier in each.
+        let nested = format!("$L0:\n{}\n\t@%p3 bra $L0;\n\tret;", after_loop.trim_end_matches("\n\tret;"));
+        assert!(on_both_sides(&kernel(&nested)).is_empty());
         assert!(on_both_sides(&kernel("\tret;")).is_empty());
     }
 }

@@ -422,14 +422,8 @@ impl<V: Word, const PART: u64> Kernel for Expand<V, PART> {
                     simt.shared_store(FIRST_ROW, 0, work.first_row);
                     if is_first {
                         args.list(simt, tiles, work, (ahead(work.first_row) + room(work.first_row)).div_ceil(PART));
-                        if u64::from(work.tile) + 1 == tiles {
-                            let end = work.first_row + rows;
-                            if !args.offsets.is_null() {
-                                simt.store(args.offsets, args.count, end, Hint::Default);
-                            }
-                            if !args.total.is_null() {
-                                simt.store(args.total, 0, end, Hint::Default);
-                            }
+                        if u64::from(work.tile) + 1 == tiles && !args.total.is_null() {
+                            simt.store(args.total, 0, work.first_row + rows, Hint::Default);
                         }
                     }
                 }
@@ -437,9 +431,15 @@ impl<V: Word, const PART: u64> Kernel for Expand<V, PART> {
             simt.barrier();
             // SAFETY: stored before the barrier.
             work.first_row = unsafe { simt.shared_load(FIRST_ROW, 0) };
-            if is_first && !args.offsets.is_null() {
-                // SAFETY: a span has an offset.
-                unsafe { args.store_offsets(simt, first, work.first_row + (before >> SPANS_BITS), lengths) };
+            // The first thread has branched by this before the barrier: see `Simt::opaque`.
+            if simt.opaque(u32::from(is_first)) != 0 && !args.offsets.is_null() {
+                // SAFETY: a span has an offset, and so has the end.
+                unsafe {
+                    args.store_offsets(simt, first, work.first_row + (before >> SPANS_BITS), lengths);
+                    if u64::from(work.tile) + 1 == tiles && simt.thread_index() == 0 {
+                        simt.store(args.offsets, args.count, work.first_row + rows, Hint::Default);
+                    }
+                }
             }
             let (begin, ahead, room) = (u64::from(work.part) * PART, ahead(work.first_row), room(work.first_row));
             let left = if room > 0 { ahead + room - begin } else { 0 };
