@@ -10,22 +10,46 @@ use lanetree_frame::fixed::{FixedIndex, Query, Scans, Staging, aggregate_groups,
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{BatchOrder, Buffer, Device, Error, Op, Result, Stream, UpdateReport};
 use lanetree_kernels_lane_tree::{
-    GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES, TreeRef,
-    WINDOW_BLOCKS, WINDOW_ROWS, Windowed, calls, found_bytes, found_pair_bytes, is_short_scan, ordered_threads,
-    query_shared, query_threads, scan_wide_threads, sorted_tile, window_pairs, window_shared, window_threads,
-    window_tile,
+    GATHER_WIDTHS, GetArgs, InWindows, InWindowsArgs, MOST_HALF, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, TABLE_BYTES,
+    TreeRef, WINDOW_ROWS, WINDOW_THREADS, Windowed, beside_threads, calls, found_bytes, found_pair_bytes,
+    is_short_scan, ordered_threads, query_shared, query_threads, scan_wide_threads, sorted_tile, window_blocks,
+    window_pairs, window_shared, window_tile,
 };
 use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::DevicePairs;
 use lanetree_runtime::Launch;
-use lanetree_simt::{AllPairs, Kernel, LaunchShape, NeighborBatch, QueryArgs, ScanBatch, WARP};
+use lanetree_simt::{
+    AllPairs, Call, Kernel, LaunchShape, LocateBatch, NeighborBatch, QueryArgs, RankBatch, ScanBatch, WARP,
+};
 
 /// Average pairs of ranges up to which few lanes copy each. Instructions limit the copy: a warp has as many for a round of 8 slots of
 /// each of four ranges as for 32 slots of one, and beyond the last pair of a range fewer of them are in vain.
 const SHORT_PAIRS: u64 = 128;
 
-/// A launch over windows, and its arguments.
-type OverWindows<'s, K, Q> = (Launch<'s>, InWindowsArgs<TreeRef<K>, Q>);
+/// The launches over a batch of sorted queries: for those that end in a window, and for the others.
+struct OverWindows<'s, K, Q> {
+    args: InWindowsArgs<TreeRef<K>, Q>,
+    in_windows: Launch<'s>,
+    beside: Launch<'s>,
+}
+
+impl<K: KeyWord, Q> OverWindows<'_, K, Q> {
+    /// Launches both.
+    ///
+    /// # Safety
+    /// As [`FixedIndex::launch`], for the batch; the kernels are those of its queries.
+    unsafe fn run(
+        self,
+        in_windows: impl FnOnce(&InWindowsArgs<TreeRef<K>, Q>) -> Call<'_>,
+        beside: impl FnOnce(&InWindowsArgs<TreeRef<K>, Q>) -> Call<'_>,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.in_windows.run(in_windows(&self.args))?;
+            Ok(self.beside.run(beside(&self.args))?)
+        }
+    }
+}
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// What a kernel in a stream needs to know of the tree.
@@ -67,17 +91,18 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     /// The rows of 32 queries that each warp of a block is to have, of `count` sorted ones whose answers reach over so many pairs after
     /// them. `None` if they are not sorted, or so few that the pairs of a tile of them would not fit in a window.
     fn rows_of_sorted<Q: Windowed<K::Bits, V>>(&self, order: BatchOrder, count: u64, reach: u64) -> Option<u32> {
-        let len = self.parts.known().shape.len;
-        // In the mean: of those that have more than there is room for, there are then few.
-        let room = u64::from(window_pairs::<K::Bits, V, Q>() * 9 / 10).saturating_sub(reach);
+        let shape = self.parts.known().shape;
+        let len = shape.len;
+        // In the mean: of those that have more than there is room for, there are then few. A window begins and ends where nodes do.
+        let node = len / u64::from(shape.leaf_nodes.max(1)) + 1;
+        let room = (u64::from(window_pairs::<K::Bits, V, Q>()) * 15 / 16).saturating_sub(2 * node + reach);
         let has_window = |&rows: &u32| {
-            len > 0
-                && u128::from(count) * u128::from(room)
-                    >= u128::from(len) * u128::from(window_tile::<K::Bits, V, Q>(rows))
+            len > 0 && u128::from(count) * u128::from(room) >= u128::from(len) * u128::from(window_tile(rows))
         };
         // Of scans, what is written outweighs whole buckets for few queries.
         let few: &[u32] = if reach > 0 { &[2, 1] } else { &[] };
-        if order != BatchOrder::Sorted || !self.has_windows::<Q>() {
+        // There are 32-bit numbers for tiles.
+        if order != BatchOrder::Sorted || count >> 36 > 0 || !self.has_windows::<Q>() {
             return None;
         }
         WINDOW_ROWS.iter().chain(few).copied().find(has_window)
@@ -89,8 +114,8 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         self.device.properties().is_ok_and(|properties| needed <= shared_bytes_per_block(&properties))
     }
 
-    /// A launch for a batch of sorted queries whose answers reach over so many pairs after them, and its arguments. `None` if they go the way
-    /// of other queries.
+    /// The launches for a batch of sorted queries whose answers reach over so many pairs after them. `None` if they go the way of other
+    /// queries.
     fn over_sorted<'s, Q: Windowed<K::Bits, V>>(
         &self,
         stream: &'s Stream,
@@ -98,16 +123,31 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         query: &QueryArgs<TreeRef<K::Bits>, Q>,
         pairs: u64,
     ) -> Result<Option<OverWindows<'s, K::Bits, Q>>> {
-        let Some(rows) = self.rows_of_sorted::<Q>(order, query.batch.count(), pairs) else { return Ok(None) };
-        let properties = stream.device().properties()?;
-        let tiles = query.batch.count().div_ceil(u64::from(window_tile::<K::Bits, V, Q>(rows)));
-        let most = u64::from(properties.multiprocessors.max(1)) * u64::from(WINDOW_BLOCKS);
-        let share = tiles.div_ceil(most);
-        let (blocks, dynamic_shared) = (tiles.div_ceil(share) as u32, window_shared::<K::Bits, V, Q>());
-        let launch =
-            Launch::new(stream, LaunchShape { blocks, threads: window_threads::<K::Bits, V, Q>(), dynamic_shared });
-        let (reach, tiles, share) = (self.reach(pairs) as u32, tiles as u32, share as u32);
-        Ok(Some((launch, InWindowsArgs { query: *query, rows, reach, tiles, share })))
+        let count = query.batch.count();
+        let Some(rows) = self.rows_of_sorted::<Q>(order, count, pairs) else { return Ok(None) };
+        let multiprocessors = stream.device().properties()?.multiprocessors.max(1);
+        let tiles = count.div_ceil(u64::from(window_tile(rows)));
+        let share = tiles.div_ceil(u64::from(multiprocessors * window_blocks::<K::Bits>()));
+        // A row has so many pairs, and often more by a few times the square root of that.
+        let of_row = (self.parts.known().shape.len * u64::from(WARP)).div_ceil(count);
+        let half = ((of_row + 5 * of_row.isqrt()).next_power_of_two() / 2).clamp(1, u64::from(MOST_HALF));
+        let beside_threads = beside_threads::<K::Bits>();
+        let launch = |blocks: u64, threads, dynamic_shared| {
+            Launch::new(stream, LaunchShape { blocks: blocks as u32, threads, dynamic_shared })
+        };
+        Ok(Some(OverWindows {
+            args: InWindowsArgs {
+                query: *query,
+                rows,
+                half: half as u32,
+                reach: self.reach(pairs) as u32,
+                tiles: tiles as u32,
+                share: share as u32,
+                padding: 0,
+            },
+            in_windows: launch(tiles.div_ceil(share), WINDOW_THREADS, window_shared::<K::Bits, V, Q>()),
+            beside: launch(tiles.min(multiprocessors.into()), beside_threads, beside_threads * Q::SCRATCH),
+        }))
     }
 
     /// How many buckets after a key's have `pairs` pairs, or a few more: about, since buckets are not equally full.
@@ -227,22 +267,26 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
                 Query::Get(batch) => return self.launch_get(stream, *order, &QueryArgs { tree, batch }),
                 Query::Rank(batch) => {
                     let args = QueryArgs { tree, batch };
-                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
-                        return Ok(launch.run(calls::rank_sorted::<_, V>(&args))?);
+                    if let Some(windows) = self.over_sorted::<RankBatch<K::Bits>>(stream, *order, &args, 0)? {
+                        return windows.run(calls::rank_sorted::<_, V>, calls::rank_beside_windows::<_, V>);
                     }
                     over_queries(stream, batch.count, ordered, 0, &tree)?.run(calls::rank::<_, V>(&args))
                 }
                 Query::Neighbor(batch) => {
                     let (args, bytes) = (QueryArgs { tree, batch }, found_pair_bytes::<K::Bits, V>());
-                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
-                        return Ok(launch.run(calls::neighbor_sorted(&args))?);
+                    // What the outputs hold already, a mark would take the place of.
+                    if !batch.near.is_second()
+                        && let Some(windows) =
+                            self.over_sorted::<NeighborBatch<K::Bits, V>>(stream, *order, &args, 0)?
+                    {
+                        return windows.run(calls::neighbor_sorted::<_, V>, calls::neighbor_beside_windows::<_, V>);
                     }
                     over_queries(stream, batch.count, ordered, bytes, &tree)?.run(calls::neighbor(&args))
                 }
                 Query::Locate(batch) => {
                     let args = QueryArgs { tree, batch };
-                    if let Some((launch, args)) = self.over_sorted(stream, *order, &args, 0)? {
-                        return Ok(launch.run(calls::locate_sorted::<_, V>(&args))?);
+                    if let Some(windows) = self.over_sorted::<LocateBatch<K::Bits>>(stream, *order, &args, 0)? {
+                        return windows.run(calls::locate_sorted::<_, V>, calls::locate_beside_windows::<_, V>);
                     }
                     over_queries(stream, batch.count, ordered, 0, &tree)?.run(calls::locate::<_, V>(&args))
                 }
@@ -285,10 +329,11 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
 impl<K: AnyKey, V: Value> Scans for LaneTree<K, V> {
     unsafe fn launch_scan(&self, stream: &Stream, order: &BatchOrder, batch: ScanBatch<K::Bits, V>) -> Result<()> {
         let args = QueryArgs { tree: self.tree_ref(stream)?, batch };
-        if let Some((launch, args)) = self.over_sorted(stream, *order, &args, batch.limit)?.filter(|_| batch.limit > 0)
+        if batch.limit > 0
+            && let Some(windows) = self.over_sorted(stream, *order, &args, batch.limit)?
         {
             // SAFETY: the caller's contract; the tree is valid, and borrowed.
-            return Ok(unsafe { launch.run(calls::scan_sorted(&args)) }?);
+            return unsafe { windows.run(calls::scan_sorted, calls::scan_beside_windows) };
         }
         let (threads, call) = match is_short_scan::<K::Bits, V>(batch.limit as u32) {
             true => (ordered_threads::<K::Bits>(), calls::scan(&args)),

@@ -50,6 +50,12 @@ impl<K: KeyWord> Near<K> {
         self.has(Self::BOTH)
     }
 
+    /// Whether the outputs hold the neighbours on the other side.
+    #[inline(always)]
+    pub fn is_second(&self) -> bool {
+        self.has(Self::SECOND)
+    }
+
     /// Per thread. Whether a key that equals the query is no neighbour of it; the same for all threads.
     #[inline(always)]
     pub fn is_strict(&self) -> bool {

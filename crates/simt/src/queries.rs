@@ -61,7 +61,7 @@ kernel_args! {
         pub queries: Global<K>,
         /// How many.
         pub count: u64,
-        /// Out: `[count]`, the neighbour's key, in the caller's form; not written if there is none.
+        /// Out: `[count]`, the neighbour's key, in the caller's form; any key if there is none.
         pub keys: GlobalMut<K>,
         /// Out: `[count]`, its value, or `miss`.
         pub values: GlobalMut<V>,

@@ -4,11 +4,12 @@
 use crate::{
     Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends,
     EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
-    ListNodesArgs, Locate, LocateArgs, LocateSorted, LocateSortedArgs, MovePairs, Neighbor, NeighborArgs,
-    NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes,
-    PlanShifts, Rank, RankArgs, RankSorted, RankSortedArgs, Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs,
-    ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs,
-    UpperArgs, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts, WriteUpper,
+    ListNodesArgs, Locate, LocateArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MovePairs, Neighbor,
+    NeighborArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts,
+    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows, RankSorted, RankSortedArgs,
+    Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide,
+    Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
+    WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
 use lanetree_layout::Value;
@@ -53,12 +54,16 @@ by_words! {
     neighbor(NeighborArgs<K, V>) => Neighbor<K, V>;
     /// The neighbour kernel for sorted queries.
     neighbor_sorted(NeighborSortedArgs<K, V>) => NeighborSorted<K, V>;
+    /// The kernel for those neighbours of sorted queries that have no window.
+    neighbor_beside_windows(NeighborSortedArgs<K, V>) => NeighborBesideWindows<K, V>;
     /// The kernel that plans nodes that are rewritten.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
     /// The kernel that makes short scans.
     scan(ScanArgs<K, V>) => Scan<K, V>;
     /// The kernel that makes scans from sorted keys on.
     scan_sorted(ScanSortedArgs<K, V>) => ScanSorted<K, V>;
+    /// The kernel for those scans of sorted queries that have no window.
+    scan_beside_windows(ScanSortedArgs<K, V>) => ScanBesideWindows<K, V>;
     /// The kernel that makes longer ones.
     scan_wide(ScanArgs<K, V>) => ScanWide<K, V>;
     /// The kernel that changes buckets.
@@ -133,10 +138,14 @@ by_lines! {
     locate(LocateArgs) => Locate<K, V>;
     /// The kernel that locates ranges from sorted keys on.
     locate_sorted(LocateSortedArgs) => LocateSorted<K, V>;
+    /// The kernel for those ranges of sorted queries that have no window.
+    locate_beside_windows(LocateSortedArgs) => LocateBesideWindows<K, V>;
     /// The rank kernel.
     rank(RankArgs) => Rank<K, V>;
     /// The rank kernel for sorted queries.
     rank_sorted(RankSortedArgs) => RankSorted<K, V>;
+    /// The kernel for those ranks of sorted queries that have no window.
+    rank_beside_windows(RankSortedArgs) => RankBesideWindows<K, V>;
     /// The kernel that copies nodes to where they are to be.
     relocate(RelocateArgs) => Relocate<K, V>;
     /// The kernel that searches operations.

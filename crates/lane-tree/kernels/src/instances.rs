@@ -3,9 +3,10 @@
 
 use crate::{
     Aggregate, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes,
-    Locate, LocateSorted, MovePairs, Neighbor, NeighborSorted, PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank,
-    RankSorted, Ranks, Relocate, Scan, ScanSorted, ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes,
-    WriteOthers, WriteShifts, WriteUpper,
+    Locate, LocateBesideWindows, LocateSorted, MovePairs, Neighbor, NeighborBesideWindows, NeighborSorted, PlaceParts,
+    PlanLines, PlanNodes, PlanShifts, Rank, RankBesideWindows, RankSorted, Ranks, Relocate, Scan, ScanBesideWindows,
+    ScanSorted, ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts,
+    WriteUpper,
 };
 use lanetree_simt::instance;
 
@@ -38,9 +39,11 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __get_sorted_2>], [<lane_tree_ $k _ $name>], GetSorted<$k, $v, 2>);
             instance!([<lane_tree_ $k _ $name __move_pairs>], [<lane_tree_ $k _ $name>], MovePairs<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor>], [<lane_tree_ $k _ $name>], Neighbor<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __neighbor_beside_windows>], [<lane_tree_ $k _ $name>], NeighborBesideWindows<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor_sorted>], [<lane_tree_ $k _ $name>], NeighborSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan>], [<lane_tree_ $k _ $name>], Scan<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __scan_beside_windows>], [<lane_tree_ $k _ $name>], ScanBesideWindows<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_sorted>], [<lane_tree_ $k _ $name>], ScanSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_wide>], [<lane_tree_ $k _ $name>], ScanWide<$k, $v>);
             instance!([<lane_tree_ $k _ $name __write>], [<lane_tree_ $k _ $name>], Write<$k, $v>);
@@ -69,9 +72,11 @@ macro_rules! lines {
         pastey::paste! {$(
             instance!([<$module __ends>], $module, Ends<$k, $v>);
             instance!([<$module __locate>], $module, Locate<$k, $v>);
+            instance!([<$module __locate_beside_windows>], $module, LocateBesideWindows<$k, $v>);
             instance!([<$module __locate_sorted>], $module, LocateSorted<$k, $v>);
             instance!([<$module __plan_shifts>], $module, PlanShifts<$k, $v>);
             instance!([<$module __rank>], $module, Rank<$k, $v>);
+            instance!([<$module __rank_beside_windows>], $module, RankBesideWindows<$k, $v>);
             instance!([<$module __rank_sorted>], $module, RankSorted<$k, $v>);
             instance!([<$module __relocate>], $module, Relocate<$k, $v>);
             instance!([<$module __search>], $module, Search<$k, $v>);

@@ -663,6 +663,40 @@ impl<K: KeyWord> Record<K> {
     }
 }
 
+/// What a record says of 32 of its node's buckets.
+#[derive(Clone, Copy, Debug)]
+pub struct HalfRecord {
+    planes: [u32; MOST_PLANES],
+}
+
+impl<K: KeyWord> Record<K> {
+    /// The first 32 of the node's buckets, or the others.
+    #[inline(always)]
+    pub fn half(&self, is_upper: bool) -> HalfRecord {
+        HalfRecord { planes: self.planes.map(|plane| if is_upper { (plane >> 32) as u32 } else { plane as u32 }) }
+    }
+}
+
+impl HalfRecord {
+    /// Of one of the buckets: the pairs in those before it, and in it.
+    #[inline(always)]
+    pub fn of(&self, line: u32) -> (u32, u32) {
+        let (mut before, mut own) = (line, 1);
+        for (plane, &bits) in self.planes.iter().enumerate() {
+            before += (bits & ((1 << line) - 1)).count_ones() << plane;
+            own += (bits >> line & 1) << plane;
+        }
+        (before, own)
+    }
+
+    /// The pairs in all 32.
+    #[inline(always)]
+    pub fn all(&self) -> u32 {
+        let pairs = |(plane, &bits): (usize, &u32)| bits.count_ones() << plane;
+        32 + self.planes.iter().enumerate().map(pairs).sum::<u32>()
+    }
+}
+
 /// The last of `count` nodes for which something holds that holds for the first one.
 #[inline(always)]
 pub fn last_node(count: u32, holds: impl Fn(u32) -> bool) -> u32 {

@@ -66,25 +66,6 @@ impl<K: KeyWord> TreeRef<K> {
         unsafe { self.walk(simt, node, self.first_line(simt, node)) }
     }
 
-    /// Per thread. The bucket so many further on, or the last one of the next node if that is nearer.
-    ///
-    /// # Safety
-    /// As [`TreeRef::next_node`].
-    #[inline(always)]
-    pub(crate) unsafe fn reach<S: Simt>(&self, simt: S, walk: Walk, lines: u32) -> Walk {
-        let in_node = walk.end - 1 - walk.line;
-        if lines <= in_node {
-            return Walk { line: walk.line + lines, ..walk };
-        }
-        // SAFETY: the caller's.
-        let next = unsafe { self.next_node(simt, walk) };
-        if next.line == next.end {
-            return Walk { line: walk.end - 1, ..walk };
-        }
-        let last = (next.line + (lines - in_node - 1)).min(next.end - 1);
-        Walk { line: last, ..next }
-    }
-
     /// Warp collective (all lanes). The buckets from the bucket of each lane's word on. The word may be absent.
     ///
     /// # Safety

@@ -1,60 +1,81 @@
 //! Ordered queries of a sorted batch: neighbours share buckets, so a block copies the pairs between two queries to shared memory, once,
 //! and searches there. An order that is only claimed costs speed, not answers.
+//!
+//! Two kernels, one after the other. [`InWindows`] answers the queries that end in a window, and has no way down the tree, which takes as
+//! many registers as all else: the more warps fit on a multiprocessor, the more loads are on their way. Where it has no answer for all
+//! queries of a warp, it puts a mark in the place of an answer of the first one. [`BesideWindows`] looks for marks, and goes down the
+//! tree for those. An answer that looks like a mark is found again.
 
 mod queries;
 mod window;
 
 pub use queries::{
-    LocateSorted, LocateSortedArgs, NeighborSorted, NeighborSortedArgs, RankSorted, RankSortedArgs, ScanSorted,
-    ScanSortedArgs,
+    LocateBesideWindows, LocateSorted, LocateSortedArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs,
+    RankBesideWindows, RankSorted, RankSortedArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs,
 };
 pub use window::{Asked, Bound, Place, Window, Windowed, window_pairs, window_shared};
 
+use crate::layout::has_keys_alone;
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Kernel, KeyWord, LaunchBounds, QueryArgs, Simt, WARP, kernel_args, unroll};
-use window::{EDGE_BYTES, find_edges};
+use window::EDGE_BYTES;
 
-/// Tiles whose edges are found together: a lane each, and one for the end of the last.
-const GROUP: u32 = WARP - 1;
+/// Tiles whose edges are found together: between two edges each.
+const GROUP: u32 = EDGES - 1;
+/// Edges, and the lanes that look for one together.
+const EDGES: u32 = 32;
+const OF_EDGE: u32 = WINDOW_THREADS / EDGES;
 
-/// Threads of a block of [`InWindows`], of which a multiprocessor is to have two: registers are few with keys of 128 bits, and for
-/// neighbours and ranges.
-pub const fn window_threads<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    if K::BITS == 128 || Q::SCRATCH > 0 || Q::LOCATES { 256 } else { 320 }
+/// Threads of a block.
+pub const WINDOW_THREADS: u32 = 256;
+const WARPS: u32 = WINDOW_THREADS / WARP;
+
+/// Blocks that a multiprocessor is to have at a time: keys of 128 bits take more registers.
+pub const fn window_blocks<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 3 } else { 4 }
 }
 
-/// The blocks that a multiprocessor is to have at a time.
-pub const WINDOW_BLOCKS: u32 = 2;
+/// Most threads of a block of [`BesideWindows`], of which a multiprocessor is to have one.
+pub const fn beside_threads<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 512 } else { 640 }
+}
 
 /// The rows of 32 queries that each warp may have of a tile: so many that a tile's pairs fit in a window. Where there are fewer for each
 /// pair, copying whole buckets is not worth it.
 pub const WINDOW_ROWS: [u32; 2] = [8, 4];
 
 /// Queries of a block's tile, if each warp has so many rows.
-pub const fn window_tile<K: KeyWord, V: Value, Q: Windowed<K, V>>(rows: u32) -> u32 {
-    rows * window_threads::<K, V, Q>()
+pub const fn window_tile(rows: u32) -> u32 {
+    rows * WINDOW_THREADS
 }
 
 kernel_args! {
-    /// Arguments of [`InWindows`].
+    /// Arguments of [`InWindows`] and [`BesideWindows`].
     pub struct InWindowsArgs<T, Q> {
         /// The tree and the batch.
         pub query: QueryArgs<T, Q>,
-        /// Rows of a warp, at least one: those of [`WINDOW_ROWS`], or fewer.
+        /// Rows of a warp: those of [`WINDOW_ROWS`], or fewer; a power of two.
         pub rows: u32,
-        /// How many buckets windows have after that of the next tile's first query.
+        /// Where the pairs of a row are searched by halving, the first step: a power of two, at most [`MOST_HALF`].
+        pub half: u32,
+        /// How many buckets windows have of the node after the last one that has the end of a query.
         pub reach: u32,
         /// Tiles.
         pub tiles: u32,
         /// Tiles of a block.
         pub share: u32,
+        #[doc(hidden)]
+        pub padding: u32,
     }
 }
 
-/// Answers a batch of sorted queries. Blocks of [`window_threads`] threads, with [`window_shared`] bytes of shared memory, and enough of
-/// them for all tiles.
+/// Most pairs that a step may have.
+pub const MOST_HALF: u32 = 64;
+
+/// Answers a batch of sorted queries, or marks where it does not. Blocks of [`WINDOW_THREADS`] threads, with [`window_shared`] bytes of
+/// shared memory, and enough of them for all tiles.
 #[derive(Debug)]
 pub struct InWindows<K, V, Q>(PhantomData<(K, V, Q)>);
 
@@ -62,125 +83,148 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for InWindows<K, V, Q> {
     type Args = InWindowsArgs<TreeRef<K>, Q>;
     const STATIC_SHARED: u32 = EDGE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: window_threads::<K, V, Q>(), blocks: WINDOW_BLOCKS });
+        Some(LaunchBounds { threads: WINDOW_THREADS, blocks: window_blocks::<K>() });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let InWindowsArgs { query: QueryArgs { tree, batch }, rows, reach, tiles, share } = args;
-        let of_tile = window_tile::<K, V, Q>(*rows).max(WARP);
-        let mut tile = simt.block_index() * share;
-        let is_left = |tile: u32| tile < *tiles && tile < simt.block_index() * share + share;
+        let InWindowsArgs { query: QueryArgs { tree, batch }, rows, reach, tiles, share, .. } = args;
+        let begin = || simt.block_index() * share;
+        let is_left = |tile: u32| tile < *tiles && tile < begin() + share;
+        let mut tile = begin();
         // SAFETY: there are as many queries; the tree is valid and has pairs.
         unsafe {
             while is_left(tile) {
-                if simt.warp() == 0 {
-                    find_edges::<S, K, V, Q>(simt, (tree, batch), (tile, of_tile), *reach);
+                // Registers are few, so this is not counted.
+                let in_group = (tile - begin()) % GROUP;
+                if in_group == 0 {
+                    window::find_nodes::<S, K, V, Q>(simt, (tree, batch), tile, window_tile(*rows));
+                    simt.barrier();
+                    if simt.warp() == 0 {
+                        window::measure::<S, K, V, Q>(simt, tree, *reach);
+                    }
+                    simt.barrier();
+                }
+                let window = Window::<K, V, Q>::stage(simt, tree, in_group, *reach);
+                simt.barrier();
+                match has_keys_alone::<K, V>() || Q::LOCATES {
+                    true => search::<S, K, V, Q, 1>(simt, args, window, tile),
+                    false => search::<S, K, V, Q, 2>(simt, args, window, tile),
                 }
                 simt.barrier();
-                let mut in_group = 0;
-                while in_group < GROUP && is_left(tile) {
-                    let window = Window::<K, V, Q>::of(in_group);
-                    window.stage(simt, tree);
-                    simt.barrier();
-                    search(simt, (tree, batch), window, tile, *rows);
-                    simt.barrier();
-                    in_group += 1;
-                    tile += 1;
-                }
+                tile += 1;
             }
         }
     }
 }
 
-/// Rows that a warp searches at a time: each step waits for its load, and few warps fit on a multiprocessor.
-const AT_ONCE: usize = 4;
+/// Answers the queries that [`InWindows`] has left. Any grid of blocks of at most [`beside_threads`] threads, with
+/// [`Windowed::SCRATCH`] bytes of shared memory for each thread.
+#[derive(Debug)]
+pub struct BesideWindows<K, V, Q>(PhantomData<(K, V, Q)>);
 
-/// Something for each of these rows.
-type OfRows<T> = [T; AT_ONCE];
+impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for BesideWindows<K, V, Q> {
+    type Args = InWindowsArgs<TreeRef<K>, Q>;
+    const LAUNCH_BOUNDS: Option<LaunchBounds> = Some(LaunchBounds { threads: beside_threads::<K>(), blocks: 1 });
 
-/// Warp collective (all lanes). Answers the `rows` rows of queries that the warp has of a tile; none past the last one.
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let InWindowsArgs { query: QueryArgs { tree, batch }, rows, .. } = args;
+        // The queries that a warp of `InWindows` has are a warp's here, too; those next to them are other warps'.
+        let (of_unit, of_block) = (u64::from(rows * WARP), simt.block_dim() / WARP);
+        let stride = u64::from(simt.grid_dim() * of_block) * of_unit;
+        let mut at = u64::from(simt.block_index() * of_block + simt.warp()) * of_unit + u64::from(simt.lane());
+        // SAFETY: there are as many queries; the tree is valid and has pairs.
+        unsafe {
+            loop {
+                let first = at - u64::from(simt.lane());
+                if first >= batch.count() {
+                    return;
+                }
+                // Rows are a power of two.
+                if first & (of_unit - 1) == 0 {
+                    let own = first + u64::from(simt.lane()) * stride;
+                    let is_open = own < batch.count() && batch.is_marked(simt, own);
+                    let open = simt.ballot(FULL_MASK, is_open);
+                    if open == 0 {
+                        at += u64::from(WARP) * stride;
+                        continue;
+                    }
+                    at += u64::from(open.trailing_zeros()) * stride;
+                }
+                let place = if at < batch.count() { at } else { batch.count() - 1 };
+                let word = batch.load(simt, place).0.xor(tree.flip);
+                batch.descend(simt, tree, (at, word));
+                at += u64::from(WARP);
+                at += if (at - u64::from(simt.lane())) & (of_unit - 1) == 0 { stride - of_unit } else { 0 };
+            }
+        }
+    }
+}
+
+/// Warp collective (all lanes). Answers the warp's queries of a tile, or marks that not all of them end in the window; none past the last
+/// one. `N` rows at a time: each step waits for its load.
 ///
 /// # Safety
-/// As for the kernel; the window is that of their tile.
+/// As for the kernel; the window is the tile's.
 #[inline(always)]
-unsafe fn search<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(
+unsafe fn search<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>, const N: usize>(
     simt: S,
-    (tree, batch): (&TreeRef<K>, &Q),
+    args: &InWindowsArgs<TreeRef<K>, Q>,
     window: Window<K, V, Q>,
     tile: u32,
-    rows: u32,
 ) {
-    let count = batch.count();
+    let InWindowsArgs { query: QueryArgs { tree, batch }, rows, half, .. } = args;
+    // The first query of a row: found anew each time, as registers are few.
     let first = |row: u32| {
         let of_tile = (simt.warp() * rows + row) * WARP;
-        u64::from(tile) * u64::from(window_tile::<K, V, Q>(rows)) + u64::from(of_tile)
+        u64::from(simt.opaque(tile)) * u64::from(window_tile(*rows)) + u64::from(of_tile)
     };
-    let place = |row: u32| first(row) + u64::from(simt.lane());
     // Past the last query, the last query is repeated.
     let load = |at: u64| {
+        let at = if at < batch.count() { at } else { batch.count() - 1 };
         // SAFETY: a query.
-        let (word, end) = unsafe { batch.load(simt, if at < count { at } else { count - 1 }) };
+        let (word, end) = unsafe { batch.load(simt, at) };
         (word.xor(tree.flip), end.xor(tree.flip))
     };
+    let place = |row: u32| first(row) + u64::from(simt.lane());
     // SAFETY: pairs of the window; queries.
     unsafe {
         // Where the search of each row is to begin: each lane finds that of one.
         let lane = simt.lane();
-        let word = load(first(if lane < rows { lane } else { rows - 1 })).0;
-        let starts = if window.len(simt) > 0 { window.below(simt, batch.bound(word)) } else { 0 };
+        let word = load(first(if lane < *rows { lane } else { rows - 1 })).0;
+        let mut is_done = window.len(simt) > 0;
+        let starts = if is_done { window.below(simt, batch.bound(word)) } else { 0 };
         let mut row = 0;
-        while row < rows && first(row) < count {
-            let own: OfRows<(K, K)> = core::array::from_fn(|i| load(place((row + i as u32).min(rows - 1))));
-            let from: OfRows<u32> =
-                core::array::from_fn(|i| simt.shuffle(FULL_MASK, starts, (row + i as u32).min(rows - 1)));
+        while is_done && row < *rows && first(row) < batch.count() {
+            let own: [(K, K); N] = core::array::from_fn(|i| load(place((row + i as u32).min(rows - 1))));
             let bounds = own.map(|(word, _)| batch.bound(word));
-            let mut is_near = window.len(simt) > 0;
-            unroll!(AT_ONCE, i => {
-                is_near &= window.is_near(simt, from[i], own[i].0, bounds[i]);
+            let mut below: [u32; N] =
+                core::array::from_fn(|i| simt.shuffle(FULL_MASK, starts, (row + i as u32).min(rows - 1)));
+            window.advance(simt, &mut below, &bounds, *half);
+            let mut is_in = true;
+            unroll!(N, i => {
+                is_in &= window.is_in(simt, tree, below[i], bounds[i]);
             });
-            let mut below = from;
-            // The rows that go another way.
-            let mut others = 0_u32;
-            if simt.all(FULL_MASK, is_near) {
-                window.advance(simt, &mut below, &bounds);
-            } else {
-                let mut i = 0;
-                while i < AT_ONCE as u32 {
-                    let at = simt.opaque(i);
-                    let mut word = own[0].0;
-                    unroll!(AT_ONCE, j => {
-                        word = if at == j as u32 { own[j].0 } else { word };
-                    });
-                    let mut found = 0;
-                    if window.has(simt, word) {
-                        found = window.below(simt, batch.bound(word));
-                    } else {
-                        others |= 1 << i;
-                    }
-                    unroll!(AT_ONCE, j => {
-                        below[j] = if at == j as u32 { found } else { below[j] };
-                    });
-                    i += 1;
-                }
+            if !simt.all(FULL_MASK, is_in) {
+                is_in = true;
+                unroll!(N, i => {
+                    below[i] = window.below(simt, bounds[i]);
+                    is_in &= window.is_in(simt, tree, below[i], bounds[i]);
+                });
+                is_done = simt.all(FULL_MASK, is_in);
             }
-            unroll!(AT_ONCE, i => {
-                let (at, (word, end)) = (row + i as u32, own[i]);
+            unroll!(N, i => {
                 // The same for all lanes.
-                if at < rows && others >> i & 1 == 0 {
-                    let asked = Asked { window, at: place(at), word, end, below: below[i] };
-                    if !batch.answer(simt, tree, asked) {
-                        others |= 1 << i;
-                    }
+                if is_done && row + (i as u32) < *rows {
+                    let (word, end) = own[i];
+                    let asked = Asked { window, at: place(row + i as u32), word, end, below: below[i] };
+                    is_done = batch.answer(simt, tree, asked);
                 }
             });
-            while others > 0 {
-                let at = simt.opaque(row + others.trailing_zeros());
-                if at < rows {
-                    batch.descend(simt, tree, (place(at), load(place(at)).0));
-                }
-                others &= others - 1;
-            }
-            row += AT_ONCE as u32;
+            row += N as u32;
+        }
+        if !is_done && first(0) < batch.count() {
+            batch.mark(simt, first(0));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What windows are asked: ranks, neighbours, the bounds of ranges, and scans.
 
-use super::window::{Asked, Bound, Place, Windowed, staging_at};
-use super::{InWindows, InWindowsArgs};
+use super::window::{Asked, Bound, Place, Windowed};
+use super::{BesideWindows, InWindows, InWindowsArgs, MOST_HALF};
 use crate::queries::{Staged, store_hits};
 use crate::range::{Slot, locate_row, store_count};
 use crate::scan::scan_row;
@@ -17,21 +17,29 @@ use lanetree_simt::{
 pub type RankSortedArgs<K> = InWindowsArgs<TreeRef<K>, RankBatch<K>>;
 /// Ranks sorted keys.
 pub type RankSorted<K, V> = InWindows<K, V, RankBatch<K>>;
+/// Answers those of [`RankSorted`] that it has left.
+pub type RankBesideWindows<K, V> = BesideWindows<K, V, RankBatch<K>>;
 
 /// Arguments of [`NeighborSorted`].
 pub type NeighborSortedArgs<K, V> = InWindowsArgs<TreeRef<K>, NeighborBatch<K, V>>;
 /// Finds the predecessors or successors of sorted keys, or the nearer ones of both.
 pub type NeighborSorted<K, V> = InWindows<K, V, NeighborBatch<K, V>>;
+/// Answers those of [`NeighborSorted`] that it has left.
+pub type NeighborBesideWindows<K, V> = BesideWindows<K, V, NeighborBatch<K, V>>;
 
 /// Arguments of [`LocateSorted`].
 pub type LocateSortedArgs<K> = InWindowsArgs<TreeRef<K>, LocateBatch<K>>;
 /// Locates ranges from sorted keys on.
 pub type LocateSorted<K, V> = InWindows<K, V, LocateBatch<K>>;
+/// Answers those of [`LocateSorted`] that it has left.
+pub type LocateBesideWindows<K, V> = BesideWindows<K, V, LocateBatch<K>>;
 
 /// Arguments of [`ScanSorted`].
 pub type ScanSortedArgs<K, V> = InWindowsArgs<TreeRef<K>, ScanBatch<K, V>>;
 /// Makes scans from sorted keys on.
 pub type ScanSorted<K, V> = InWindows<K, V, ScanBatch<K, V>>;
+/// Answers those of [`ScanSorted`] that it has left.
+pub type ScanBesideWindows<K, V> = BesideWindows<K, V, ScanBatch<K, V>>;
 
 /// Per thread. The value of a pair.
 ///
@@ -75,6 +83,20 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     }
 
     #[inline(always)]
+    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
+        if simt.lane() == 0 {
+            // SAFETY: the caller's.
+            unsafe { simt.store(self.ranks, at, u64::MAX, Hint::Default) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.ranks.as_const(), at, Hint::Default) == u64::MAX }
+    }
+
+    #[inline(always)]
     unsafe fn descend<S: Simt>(&self, simt: S, tree: &TreeRef<K>, (at, word): (u64, K)) {
         // SAFETY: the tree has pairs; an output for each query.
         unsafe {
@@ -87,19 +109,10 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     }
 }
 
-/// Which neighbours a batch asks for.
-#[derive(Clone, Copy)]
-struct Sides {
-    below: bool,
-    above: bool,
-}
-
-impl Sides {
-    #[inline(always)]
-    fn of<K: KeyWord, V: Value>(batch: &NeighborBatch<K, V>) -> Self {
-        let (predecessor, both) = (batch.predecessor != 0, batch.near.is_of_both());
-        Self { below: predecessor || both, above: !predecessor || both }
-    }
+/// A key that is as good a mark as any other.
+#[inline(always)]
+fn mark_of<K: KeyWord>() -> K {
+    K::from_parts([0x5c3f_91a6_e7d2_084b; 2])
 }
 
 /// Warp collective (all lanes). Writes a query's neighbour, if it counts by a rule.
@@ -120,12 +133,13 @@ unsafe fn settle<S: Simt, K: KeyWord, V: Value>(
         if at < batch.count {
             let arrays = NearArrays { queries: batch.queries, keys: batch.keys, hits: batch.hits };
             let verdict = near.judge_word(simt, (at, word), flip, arrays, neighbor.map(|pair| pair.0));
-            let mut value = batch.miss;
-            if let (Some((key, of_key)), Verdict::Found) = (neighbor, verdict) {
-                simt.store(batch.keys, at, key.xor(flip), Hint::Streaming);
-                value = of_key;
-            }
+            // A mark may be looked for in the place of a key, so one is written if there is no neighbour, too.
+            let (key, value) = match verdict {
+                Verdict::Found => neighbor.unwrap_or((word, batch.miss)),
+                _ => (word, batch.miss),
+            };
             if verdict != Verdict::Kept {
+                simt.store(batch.keys, at, key.xor(flip), Hint::Streaming);
                 values::store(simt, batch.values, at, value, Hint::Streaming);
             }
             is_hit = verdict.is_hit();
@@ -136,7 +150,7 @@ unsafe fn settle<S: Simt, K: KeyWord, V: Value>(
 
 impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
     type Payload = V;
-    const SCRATCH: u32 = 256 * (K::BYTES + V::BYTES) as u32;
+    const SCRATCH: u32 = (K::BYTES + V::BYTES) as u32;
 
     #[inline(always)]
     fn count(&self) -> u64 {
@@ -168,64 +182,69 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
     #[inline(always)]
     unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
         let Asked { window, at, word, below, .. } = asked;
-        let (near, sides) = (&self.near, Sides::of(self));
+        // There is no code for what a search on the other side has found: such a batch has no windows.
+        let near = &Near { flags: self.near.flags & !Near::<K>::SECOND, ..self.near };
         // SAFETY: pairs of the window; an output for each query.
         unsafe {
-            let mut above = below;
-            if near.is_of_both() && near.is_strict() {
-                let is_equal = below < window.len(simt) && window.key(simt, below) == word;
-                above += u32::from(is_equal);
-            }
-            // Few queries end at a border.
-            let is_in = (!sides.below || below > 0) && (!sides.above || above < window.len(simt));
-            if !simt.all(FULL_MASK, is_in) {
-                return false;
-            }
-            let pair = |pair: u32| (window.key(simt, pair), window.payload(simt, pair));
-            if !near.is_on() {
-                let (key, value) = pair(if self.predecessor != 0 { below - 1 } else { above });
-                if simt.opaque(at) < self.count {
-                    simt.store(self.keys, at, key.xor(tree.flip), Hint::Streaming);
-                    values::store(simt, self.values, at, value, Hint::Streaming);
-                }
-                store_hits(simt, self.hits, at, at < self.count, self.count);
-                return true;
-            }
-            let mut neighbor = Some(if self.predecessor != 0 { pair(below - 1) } else { pair(above) });
+            let len = window.len(simt);
+            let key = |pair: u32| window.key(simt, pair);
+            // Which pair, and whether there is one: the first of all has no predecessor, and the last no successor.
+            let (mut chosen, mut is_there) = (below, below < len);
             if near.is_of_both() {
-                let counts = |pair: &(K, V)| near.accepts(word, pair.0);
-                let (first, second) = (Some(pair(below - 1)).filter(counts), Some(pair(above)).filter(counts));
-                neighbor = match (first, second) {
-                    (Some(first), Some(second)) if !near.keeps(word, first.0, second.0) => Some(second),
-                    (Some(first), _) => Some(first),
-                    _ => second,
-                };
+                let is_equal = near.is_strict() && is_there && key(below) == word;
+                let above = below + u32::from(is_equal);
+                // That one is in the window, unless the next one would be the first after it.
+                if simt.any(FULL_MASK, above == len && !window.has_last(simt, tree)) {
+                    return false;
+                }
+                let has_above = above < len && near.accepts(word, key(above));
+                let has_below = below > 0 && near.accepts(word, key(below - 1));
+                let is_above = has_above && !(has_below && near.keeps(word, key(below - 1), key(above)));
+                (chosen, is_there) = (if is_above { above } else { below.wrapping_sub(1) }, has_above || has_below);
+            } else if self.predecessor != 0 {
+                (chosen, is_there) = (below.wrapping_sub(1), below > 0);
             }
+            let neighbor = is_there.then(|| (key(chosen), window.payload(simt, chosen)));
             settle(simt, (self, near), tree.flip, (at, word), neighbor);
         }
         true
     }
 
     #[inline(always)]
+    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
+        if simt.lane() == 0 {
+            // SAFETY: the caller's.
+            unsafe { simt.store(self.keys, at, mark_of(), Hint::Default) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.keys.as_const(), at, Hint::Default) == mark_of() }
+    }
+
+    #[inline(always)]
     unsafe fn descend<S: Simt>(&self, simt: S, tree: &TreeRef<K>, (at, word): (u64, K)) {
-        let sides = Sides::of(self);
-        let found = Staged::<K, V>::at(staging_at::<S, K, V>(simt));
-        let mut near = Near { flags: self.near.flags & !Near::<K>::BOTH, ..self.near };
-        let mut predecessor = sides.below;
+        let found = Staged::<K, V>::at(simt.warp() * WARP * (K::BYTES + V::BYTES) as u32);
+        let mut predecessor = self.predecessor != 0 || self.near.is_of_both();
         // SAFETY: the tree has pairs; an output for each query.
         unsafe {
             // One loop, as the code of a descent is long. The second one keeps what the first has written if that is nearer.
             loop {
-                let sought = near.sought(word, predecessor);
-                let neighbor = tree.neighbor(simt, tree.in_memory(), sought, predecessor, found);
+                let neighbor = {
+                    let sought = self.near.sought(word, predecessor);
+                    tree.neighbor(simt, tree.in_memory(), sought, predecessor, found)
+                };
+                let second = if self.near.is_of_both() && !predecessor { Near::<K>::SECOND } else { 0 };
+                let near = Near { flags: self.near.flags & !Near::<K>::BOTH | second, ..self.near };
                 settle(simt, (self, &near), tree.flip, (at, word), neighbor);
-                if simt.opaque(u32::from(predecessor && sides.above)) == 0 {
+                if simt.opaque(u32::from(predecessor && self.near.is_of_both())) == 0 {
                     return;
                 }
                 // What a lane has written, others read.
                 simt.sync_warp(FULL_MASK);
                 predecessor = false;
-                near.flags |= Near::<K>::SECOND;
             }
         }
     }
@@ -262,12 +281,12 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
         let limit = (self.limit as u32).max(1);
         // SAFETY: pairs of the window; places of the outputs.
         unsafe {
-            if simt.any(FULL_MASK, at < self.count && below + limit > window.len(simt)) {
-                // The window ends before the scan, or the tree does.
+            let left = window.len(simt) - below;
+            if simt.any(FULL_MASK, left < limit) && !window.has_last(simt, tree) {
                 return false;
             }
             if simt.opaque(at) < self.count {
-                simt.store(self.counts, at, limit, Hint::Streaming);
+                simt.store(self.counts, at, left.min(limit), Hint::Streaming);
             }
             // All places of the warp's scans, one after another, so that lanes write side by side.
             let first = at - u64::from(simt.lane());
@@ -276,7 +295,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
             let mut round = 0;
             while round < limit {
                 let from = simt.shuffle(FULL_MASK, below, scan) + pair;
-                if first + u64::from(scan) < self.count {
+                if first + u64::from(scan) < self.count && from < window.len(simt) {
                     let to = first * self.limit + u64::from(round * WARP + simt.lane());
                     simt.store(self.keys, to, window.key(simt, from).xor(tree.flip), Hint::Streaming);
                     values::store(simt, self.values, to, window.payload(simt, from), Hint::Streaming);
@@ -289,6 +308,20 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
             }
         }
         true
+    }
+
+    #[inline(always)]
+    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
+        if simt.lane() == 0 {
+            // SAFETY: the caller's.
+            unsafe { simt.store(self.counts, at, u32::MAX, Hint::Default) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.counts.as_const(), at, Hint::Default) == u32::MAX }
     }
 
     #[inline(always)]
@@ -331,14 +364,26 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
-        let Asked { window, at, end, below, .. } = asked;
+    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
+        let Asked { window, at, word, end, below } = asked;
         // SAFETY: pairs of the window; places of the outputs.
         unsafe {
-            if simt.any(FULL_MASK, at < self.count && end > window.last(simt)) {
-                return false;
+            let bound = Bound::upto(end);
+            let mut after = [below];
+            // Ranges are mostly short.
+            window.advance(simt, &mut after, &[bound], MOST_HALF);
+            let [mut after] = after;
+            // Where a range ends before it begins does not matter.
+            let is_at_end = |after| end < word || window.is_in(simt, tree, after, bound);
+            if !simt.all(FULL_MASK, is_at_end(after)) {
+                after = window.below(simt, bound);
+                let is_all = bound.is_past_all && window.has_last(simt, tree);
+                after = if is_all { window.len(simt) } else { after };
+                if !simt.all(FULL_MASK, is_all || is_at_end(after)) {
+                    return false;
+                }
             }
-            let pairs = window.below(simt, Bound::upto(end)).saturating_sub(below);
+            let pairs = if end < word { 0 } else { after - below };
             if simt.opaque(at) < self.count {
                 if !self.cursors.is_null() {
                     let cursor = match below < window.len(simt) {
@@ -352,6 +397,20 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
             }
         }
         true
+    }
+
+    #[inline(always)]
+    unsafe fn mark<S: Simt>(&self, simt: S, at: u64) {
+        if simt.lane() == 0 {
+            // SAFETY: the caller's.
+            unsafe { simt.store(self.counts, at, u64::MAX, Hint::Default) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool {
+        // SAFETY: the caller's.
+        unsafe { simt.load(self.counts.as_const(), at, Hint::Default) == u64::MAX }
     }
 
     #[inline(always)]

@@ -1,10 +1,9 @@
 //! The window of a tile of sorted queries: the pairs that they lie between, in shared memory, without those of free slots.
 
-use super::{GROUP, window_threads};
+use super::{EDGES, GROUP, MOST_HALF, OF_EDGE, WARPS};
 use crate::layout::{LINE_WORDS, MOST_CHUNK_SLOTS, chunk_slots, pairs_of};
 use crate::search::TreeRef;
 use crate::values::SharedValues;
-use crate::walk::Walk;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Global, Hint, KernelArgs, KeyWord, Shared, Simt, WARP, unroll};
@@ -55,7 +54,7 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     type Payload: Value;
     /// Whether queries are ranges, which have ends.
     const LOCATES: bool = false;
-    /// Bytes of shared memory that [`Windowed::descend`] needs.
+    /// Bytes of shared memory that [`Windowed::descend`] needs, for each thread.
     const SCRATCH: u32 = 0;
 
     /// How many queries there are.
@@ -83,154 +82,169 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     /// The pair is there.
     unsafe fn payload<S: Simt>(simt: S, tree: &TreeRef<K>, place: Place, value: V) -> Self::Payload;
 
-    /// Warp collective (all lanes). Writes the answers of the lanes' queries; none past the last one. Returns false in all lanes if some
-    /// are not in the window.
+    /// Warp collective (all lanes). Writes the answers of the lanes' queries, which end in the window; none past the last one. Returns
+    /// false in all lanes if more than the window would be needed.
     ///
     /// # Safety
     /// The outputs have places for all queries.
     unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool;
 
-    /// Warp collective (all lanes). The same of words that do not end in a window, and of which the lane's own has this place.
+    /// Warp collective (all lanes). Marks that the queries from one on are not answered, in the place of an output that
+    /// [`Windowed::answer`] writes for every query.
     ///
     /// # Safety
-    /// As [`Windowed::answer`]; the tree has pairs.
+    /// There is such a query.
+    unsafe fn mark<S: Simt>(&self, simt: S, at: u64);
+
+    /// Per thread. Whether there is a mark, or what looks like one.
+    ///
+    /// # Safety
+    /// There is such a query, and it has been answered or marked.
+    unsafe fn is_marked<S: Simt>(&self, simt: S, at: u64) -> bool;
+
+    /// Warp collective (all lanes). Writes the answers of any words, of which the lane's own has this place; none past the last one.
+    ///
+    /// # Safety
+    /// The outputs have places for all queries; the tree has pairs; shared memory has [`Windowed::SCRATCH`] bytes.
     unsafe fn descend<S: Simt>(&self, simt: S, tree: &TreeRef<K>, query: (u64, K));
 }
 
-/// Bytes of a window.
-const WINDOW_BYTES: u32 = 48 << 10;
+/// Most bytes of a window.
+const WINDOW_BYTES: u32 = 40 << 10;
+/// Most pairs of a window, and of what is after them.
+const MOST_PAIRS: u32 = 2560;
+
+/// Places of a window.
+const fn places<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
+    let room = WINDOW_BYTES / (K::BYTES + <Q::Payload as Value>::BYTES) as u32 / WARP * WARP;
+    if room < MOST_PAIRS { room } else { MOST_PAIRS }
+}
 
 /// Most pairs of a window. After them come keys that are above all.
 pub const fn window_pairs<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    WINDOW_BYTES / (K::BYTES + <Q::Payload as Value>::BYTES) as u32 / WARP * WARP - REACH
+    places::<K, V, Q>() - REACH
 }
 
-/// A row's search begins where it is known that its queries end less than so many pairs further on.
-const REACH: u32 = 64;
+/// A search by halving looks at fewer places than these after the last pair.
+const REACH: u32 = 2 * MOST_HALF;
 
 /// Bytes of shared memory beyond those that the kernel has by itself.
 pub const fn window_shared<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    WINDOW_BYTES + Q::SCRATCH
+    places::<K, V, Q>() * (K::BYTES + <Q::Payload as Value>::BYTES) as u32
 }
 
-/// Most nodes that a window's pairs are in.
-const MOST_NODES: u32 = 512;
+/// A window has fewer nodes, of which those after many removals may have few pairs.
+const MOST_NODES: u32 = 256;
 
 /// Chunks that each lane loads at a time.
 const AT_ONCE: usize = 4;
 /// Chunks of a bucket.
 const CHUNKS: u32 = LINE_WORDS / 2;
+/// Buckets of these chunks. A node has as many, or twice as many.
+const LINES_AT_ONCE: u32 = WARP * AT_ONCE as u32 / CHUNKS;
 
-/// The node and the bucket of each window's first pair.
-const NODES: Shared<u32> = Shared::at(0, WARP);
-const LINES: Shared<u32> = Shared::at(NODES.end(), WARP);
-/// Those of its last one.
-const TO_NODES: Shared<u32> = Shared::at(LINES.end(), WARP);
-const TO_LINES: Shared<u32> = Shared::at(TO_NODES.end(), WARP);
+/// The first node of each window, and the last one that has the end of a query.
+const FROM: Shared<u32> = Shared::at(0, EDGES);
+const TO: Shared<u32> = Shared::at(FROM.end(), EDGES);
 /// How many pairs it has; 0 if there is no window.
-const LENS: Shared<u32> = Shared::at(TO_LINES.end(), WARP);
+const LENS: Shared<u32> = Shared::at(TO.end(), EDGES);
 /// The first one's rank.
-const RANKS: Shared<u64> = Shared::at(LENS.end(), WARP);
-/// Bytes of shared memory for the edges of a group of tiles, with words of 128 bits.
-pub(super) const EDGE_BYTES: u32 = RANKS.end() + 2 * 16 * WARP;
+const RANKS: Shared<u64> = Shared::at(LENS.end(), EDGES);
+/// Those of the tile that the block has.
+const RANK: Shared<u64> = Shared::at(RANKS.end(), 1);
+const LEN: Shared<u32> = Shared::at(RANK.end(), 1);
+/// Bytes of shared memory before the pairs of a window.
+pub(super) const EDGE_BYTES: u32 = LEN.end().next_multiple_of(16);
 
-/// The words that end in it: from the first to the last of these.
-const fn firsts<K: KeyWord>() -> Shared<K> {
-    Shared::at(RANKS.end(), WARP)
-}
-
-const fn lasts<K: KeyWord>() -> Shared<K> {
-    Shared::at(firsts::<K>().end(), WARP)
-}
-
-/// Warp collective (all lanes). Finds what the windows of a group of tiles, from `tile` on, consist of, and puts that in shared memory.
+/// Block collective, without a barrier. Finds the nodes where the windows of a group of tiles, from `tile` on, begin and end.
 ///
 /// # Safety
-/// As for the kernel; it is the warp that does so.
+/// As for the kernel; [`measure`] follows after a barrier.
 #[inline(always)]
-pub(super) unsafe fn find_edges<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(
+pub(super) unsafe fn find_nodes<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(
     simt: S,
     (tree, batch): (&TreeRef<K>, &Q),
-    (tile, of_tile): (u32, u32),
-    reach: u32,
+    tile: u32,
+    of_tile: u32,
 ) {
-    let (count, lane) = (batch.count(), simt.lane());
-    let clipped = |at: u64| if at < count { at } else { count - 1 };
-    let at = (u64::from(tile) + u64::from(lane)) * u64::from(of_tile);
-    // SAFETY: queries, nodes and buckets of the tree.
+    let (edge, is_leader) = (simt.thread_index() / OF_EDGE, simt.lane() % OF_EDGE == 0);
+    let clipped = |at: u64| if at < batch.count() { at } else { batch.count() - 1 };
+    let at = (u64::from(tile) + u64::from(edge)) * u64::from(of_tile);
+    // SAFETY: queries; each leader has elements of its own.
     unsafe {
-        let first = batch.load(simt, clipped(at)).0.xor(tree.flip);
-        let walk = tree.walk_of_any::<S, V>(simt, tree.in_memory(), first);
-        let next = simt.shuffle_down(FULL_MASK, first, 1);
-        let (mut last, mut to) = (next, walk);
+        let word = batch.load(simt, clipped(at)).0.xor(tree.flip);
+        let node = last_below::<S, K, V>(simt, tree, word);
+        if is_leader {
+            simt.shared_store(FROM, edge, node);
+            if !Q::LOCATES && edge > 0 {
+                simt.shared_store(TO, edge - 1, node);
+            }
+        }
         if Q::LOCATES {
             // The tile's last range may end after the next tile's first one begins.
             let end = batch.load(simt, clipped(at + u64::from(of_tile - 1))).1.xor(tree.flip);
-            last = if end < next { next } else { end };
-            to = tree.walk_of_any::<S, V>(simt, tree.in_memory(), last);
-        } else {
-            let reached = tree.reach(simt, walk, reach);
-            to.node = simt.shuffle_down(FULL_MASK, reached.node, 1);
-            to.line = simt.shuffle_down(FULL_MASK, reached.line, 1);
-        }
-        let from = tree.first_line(simt, walk.node);
-        // The pair before may be a predecessor.
-        let line = if walk.line > from { walk.line - 1 } else { walk.line };
-        let record = tree.record::<S, V>(simt, walk.node);
-        let rank = record.rank + u64::from(record.before::<V>(line - from));
-        let len = tree.rank_after::<S, V>(simt, to).wrapping_sub(rank);
-        let is_window = to.node.wrapping_sub(walk.node) < MOST_NODES
-            && len <= u64::from(window_pairs::<K, V, Q>())
-            && first <= next
-            && lane < GROUP;
-        simt.shared_store(NODES, lane, walk.node);
-        simt.shared_store(LINES, lane, line);
-        simt.shared_store(TO_NODES, lane, to.node);
-        simt.shared_store(TO_LINES, lane, to.line);
-        simt.shared_store(LENS, lane, if is_window { len as u32 } else { 0 });
-        simt.shared_store(RANKS, lane, rank);
-        simt.shared_store(firsts::<K>(), lane, first);
-        simt.shared_store(lasts::<K>(), lane, last);
-    }
-}
-
-impl<K: KeyWord> TreeRef<K> {
-    /// Per thread. How many pairs there are up to the end of a bucket.
-    ///
-    /// # Safety
-    /// A bucket of the tree.
-    #[inline(always)]
-    unsafe fn rank_after<S: Simt, V: Value>(&self, simt: S, walk: Walk) -> u64 {
-        // SAFETY: the caller's.
-        unsafe {
-            let record = self.record::<S, V>(simt, walk.node);
-            let lines = walk.line + 1 - self.first_line(simt, walk.node);
-            let rank = record.rank + u64::from(record.before::<V>(lines));
-            // Of buckets that are free, lengths say nothing.
-            let after = if walk.node + 1 < self.leaf_nodes { self.rank::<S, V>(simt, walk.node + 1) } else { self.len };
-            if rank < after { rank } else { after }
+            let node = last_below::<S, K, V>(simt, tree, end);
+            if is_leader {
+                simt.shared_store(TO, edge, node);
+            }
         }
     }
 }
 
-/// The byte offset of what a warp has for handing pairs over: after the window.
+/// Warp collective (all lanes), with [`OF_EDGE`] lanes for each word. The last node of the lowest level whose first key is below a word, or
+/// the first node.
+///
+/// # Safety
+/// The tree has pairs.
 #[inline(always)]
-pub(super) fn staging_at<S: Simt, K: KeyWord, V: Value>(simt: S) -> u32 {
-    EDGE_BYTES + WINDOW_BYTES + simt.warp() * WARP * (K::BYTES + V::BYTES) as u32
+unsafe fn last_below<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, word: K) -> u32 {
+    let (within, leader) = (simt.lane() % OF_EDGE, simt.lane() / OF_EDGE * OF_EDGE);
+    let (mut node, mut left) = (0, tree.leaf_nodes);
+    // The same for all lanes.
+    while left > 1 {
+        let step = left.div_ceil(OF_EDGE + 1);
+        let probe = u64::from(node) + u64::from(within + 1) * u64::from(step);
+        // SAFETY: a node.
+        let is_below = probe < tree.leaf_nodes.into() && unsafe { tree.first_of::<S, V>(simt, probe as u32) } < word;
+        let below = simt.ballot(FULL_MASK, is_below) >> leader & ((1 << OF_EDGE) - 1);
+        node += below.count_ones() * step;
+        left = step;
+    }
+    node
 }
 
-/// Buckets of a node.
-#[derive(Clone, Copy)]
-struct Lines {
-    node: u32,
-    begin: u32,
-    end: u32,
+/// Warp collective (all lanes), by one warp. Finds how many pairs the windows of a group of tiles have.
+///
+/// # Safety
+/// Their nodes are found.
+#[inline(always)]
+pub(super) unsafe fn measure<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(simt: S, tree: &TreeRef<K>, reach: u32) {
+    let own = if simt.lane() < GROUP { simt.lane() } else { GROUP - 1 };
+    // SAFETY: nodes of the tree.
+    unsafe {
+        let (node, mut to) = (simt.shared_load(FROM, own), simt.shared_load(TO, own));
+        if Q::LOCATES {
+            to = to.max(simt.shared_load(FROM, own + 1));
+        }
+        let rank = tree.rank::<S, V>(simt, node);
+        let mut after = tree.len;
+        if to + 1 < tree.leaf_nodes {
+            let next = tree.record::<S, V>(simt, to + 1);
+            let all = if to + 2 < tree.leaf_nodes { tree.rank::<S, V>(simt, to + 2) } else { tree.len };
+            after = next.rank + u64::from(next.before::<V>(reach));
+            // Of buckets that are free, or are no buckets of the node, lengths say nothing.
+            after = if after < all { after } else { all };
+        }
+        let len = after.wrapping_sub(rank);
+        let is_window = to.wrapping_sub(node) < MOST_NODES && len <= u64::from(window_pairs::<K, V, Q>());
+        simt.shared_store(TO, own, to);
+        simt.shared_store(LENS, own, if is_window { len as u32 } else { 0 });
+        simt.shared_store(RANKS, own, rank);
+    }
 }
 
-/// A tile's window. What it consists of stays in shared memory: registers are few.
+/// The window of the tile that a block has: all of it is in shared memory, as registers are few.
 pub struct Window<K, V, Q> {
-    /// The tile, in its group.
-    tile: u32,
     query: PhantomData<(K, V, Q)>,
 }
 
@@ -242,77 +256,66 @@ impl<K, V, Q> Clone for Window<K, V, Q> {
 impl<K, V, Q> Copy for Window<K, V, Q> {}
 
 impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
-    #[inline(always)]
-    pub(super) fn of(tile: u32) -> Self {
-        Self { tile, query: PhantomData }
-    }
-
     /// Per thread. How many pairs it has; 0 if there is no window.
     #[inline(always)]
     pub(super) fn len<S: Simt>(&self, simt: S) -> u32 {
-        // SAFETY: windows are found before they are used.
-        unsafe { simt.shared_load(LENS, self.tile) }
+        // SAFETY: stored before the barrier after which there is a window.
+        unsafe { simt.shared_load(LEN, 0) }
     }
 
     /// Per thread. The rank of its first pair.
     #[inline(always)]
     pub(super) fn rank<S: Simt>(&self, simt: S) -> u64 {
         // SAFETY: as above.
-        unsafe { simt.shared_load(RANKS, self.tile) }
+        unsafe { simt.shared_load(RANK, 0) }
     }
 
-    /// Per thread. Words up to this one end in it.
+    /// Per thread. Whether it ends with the last pair of the tree.
     #[inline(always)]
-    pub(super) fn last<S: Simt>(&self, simt: S) -> K {
-        // SAFETY: as above.
-        unsafe { simt.shared_load(lasts::<K>(), self.tile) }
+    pub(super) fn has_last<S: Simt>(&self, simt: S, tree: &TreeRef<K>) -> bool {
+        self.rank(simt) + u64::from(self.len(simt)) == tree.len
     }
 
-    /// Block collective, without a barrier. Copies the pairs to the window: each warp those of other nodes.
+    /// Block collective, without a barrier, which comes next. Copies the pairs of a tile of the group to the window: each warp those of
+    /// other nodes.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// As for the kernel; the group has been measured, and nobody uses the window before.
     #[inline(always)]
-    pub(super) unsafe fn stage<S: Simt>(&self, simt: S, tree: &TreeRef<K>) {
-        let (len, rank) = (self.len(simt), self.rank(simt));
+    pub(super) unsafe fn stage<S: Simt>(simt: S, tree: &TreeRef<K>, tile: u32, reach: u32) -> Self {
         // SAFETY: nodes and buckets of the tree; the window has room for its pairs.
         unsafe {
-            let (node, line) = (simt.shared_load(NODES, self.tile), simt.shared_load(LINES, self.tile));
-            let (to_node, to_line) = (simt.shared_load(TO_NODES, self.tile), simt.shared_load(TO_LINES, self.tile));
-            let nodes = if len > 0 { to_node - node + 1 } else { 0 };
-            if simt.thread_index() < REACH {
+            let (len, rank) = (simt.shared_load(LENS, tile), simt.shared_load(RANKS, tile));
+            if simt.thread_index() == 0 {
+                simt.shared_store(LEN, 0, len);
+                simt.shared_store(RANK, 0, rank);
+            }
+            let (mut node, to) = (simt.shared_load(FROM, tile) + simt.warp(), simt.shared_load(TO, tile));
+            if len > 0 && simt.thread_index() < REACH {
                 simt.shared_store(Self::keys(), len + simt.thread_index(), K::MAX);
             }
-            let mut group = 0;
-            while group < nodes {
-                // Where the node of each lane begins and ends, all at once.
-                let own = node + (group + simt.lane()).min(nodes - 1);
-                let (begin, end) = (tree.first_line(simt, own), tree.end_line(simt, own));
-                let begin = if own == node { line } else { begin };
-                let end = if own == to_node { to_line + 1 } else { end };
-                let at = if own == node { 0 } else { tree.rank::<S, V>(simt, own).wrapping_sub(rank) as u32 };
-                let mut of_group = simt.warp();
-                while of_group < WARP && group + of_group < nodes {
-                    let of = |word| simt.shuffle(FULL_MASK, word, of_group);
-                    let lines = Lines { node: of(own), begin: of(begin), end: of(end) };
-                    self.fill(simt, tree, lines, of(at));
-                    of_group += window_threads::<K, V, Q>() / WARP;
-                }
-                group += WARP;
+            // The next node has the pairs above the last ones.
+            while len > 0 && node <= to + 1 && node < tree.leaf_nodes {
+                let (begin, end) = (tree.first_line(simt, node), tree.end_line(simt, node));
+                let lines = end - begin;
+                let lines = if node > to && reach < lines { reach } else { lines };
+                Self::fill(simt, tree, tile, (node, begin, lines));
+                node += WARPS;
             }
         }
+        Self { query: PhantomData }
     }
 
     /// Wider elements come first.
     #[inline(always)]
     fn keys() -> Shared<K> {
         let before = if K::BYTES >= <Q::Payload as Value>::BYTES { EDGE_BYTES } else { Self::payloads().end() };
-        Shared::at(before, window_pairs::<K, V, Q>() + REACH)
+        Shared::at(before, places::<K, V, Q>())
     }
 
     #[inline(always)]
     fn payloads() -> SharedValues<Q::Payload> {
-        let pairs = window_pairs::<K, V, Q>() + REACH;
+        let pairs = places::<K, V, Q>();
         let keys = Shared::<K>::at(EDGE_BYTES, pairs);
         SharedValues::at(if K::BYTES >= <Q::Payload as Value>::BYTES { keys.end() } else { EDGE_BYTES }, pairs)
     }
@@ -337,106 +340,90 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
         unsafe { Self::payloads().load(simt, pair) }
     }
 
-    /// Warp collective (all lanes). Copies the pairs of buckets of a node to the places from `at` on.
+    /// Warp collective (all lanes). Copies the pairs of the first `lines` buckets of a node to their places.
     ///
     /// # Safety
     /// The window has these places, and nobody else writes them.
     #[inline(always)]
-    unsafe fn fill<S: Simt>(&self, simt: S, tree: &TreeRef<K>, lines: Lines, mut at: u32) {
+    unsafe fn fill<S: Simt>(simt: S, tree: &TreeRef<K>, tile: u32, (node, begin, lines): (u32, u32, u32)) {
         let slots = chunk_slots::<K, V>();
-        let chunks = (lines.end - lines.begin) * CHUNKS;
-        let first = u64::from(lines.begin) * u64::from(CHUNKS);
-        let mut last = K::MIN;
-        let mut round = 0;
+        let chunks = lines * CHUNKS;
+        let first = u64::from(begin) * u64::from(CHUNKS);
         // SAFETY: buckets of the tree.
         unsafe {
-            while round * WARP < chunks {
+            let record = tree.record::<S, V>(simt, node);
+            // Loaded for each node: registers are few.
+            let (rank, len) = (simt.shared_load(RANKS, tile), simt.shared_load(LENS, tile));
+            let mut at = record.rank.wrapping_sub(rank) as u32;
+            // Where the next node begins, or the window ends: free buckets are after that, and what is no bucket of the node.
+            let mut until = len;
+            if node + 1 < tree.leaf_nodes {
+                let next = tree.rank::<S, V>(simt, node + 1).wrapping_sub(rank);
+                until = if next < u64::from(len) { next as u32 } else { len };
+            }
+            let mut from = 0;
+            while from < lines {
                 let mut words = [[0; 2]; AT_ONCE];
                 unroll!(AT_ONCE, i => {
                     // Past the last chunk, that one again.
-                    let chunk = (round + i as u32) * WARP + simt.lane();
+                    let chunk = from * CHUNKS + i as u32 * WARP + simt.lane();
                     words[i] = tree.chunk::<S, V>(simt, first + u64::from(chunk.min(chunks - 1)));
                 });
+                let planes = record.half(from > 0);
                 unroll!(AT_ONCE, i => {
-                    // The same for all lanes.
-                    if (round + i as u32) * WARP < chunks {
-                        let chunk = (round + i as u32) * WARP + simt.lane();
-                        let pairs = pairs_of::<K, V>(words[i]);
-                        let own_last = pairs[MOST_CHUNK_SLOTS - 1].0;
-                        let of_left = simt.shuffle_up(FULL_MASK, own_last, 1);
-                        let left = if simt.lane() == 0 { last } else { of_left };
-                        let mut new = [false; MOST_CHUNK_SLOTS];
-                        let (mut place, mut count) = (at, 0);
-                        unroll!(MOST_CHUNK_SLOTS, slot => {
-                            if (slot as u32) < slots {
-                                let before = if slot == 0 { left } else { pairs[slot.saturating_sub(1)].0 };
-                                // Free slots repeat what is before them; the first bucket of a node is not free.
-                                let is_new = slot == 0 && chunk == 0 || pairs[slot].0 > before;
-                                new[slot] = chunk < chunks && is_new;
-                                let mask = simt.ballot(FULL_MASK, new[slot]);
-                                place += (mask & simt.lanes_below()).count_ones();
-                                count += mask.count_ones();
-                            }
-                        });
-                        unroll!(MOST_CHUNK_SLOTS, slot => {
-                            if (slot as u32) < slots && new[slot] {
-                                let within = chunk % CHUNKS * slots + slot as u32;
-                                let from = Place { node: lines.node, line: lines.begin + chunk / CHUNKS, slot: within };
-                                simt.shared_store(Self::keys(), place, pairs[slot].0);
-                                Self::payloads().store(simt, place, Q::payload(simt, tree, from, pairs[slot].1));
-                                place += 1;
-                            }
-                        });
-                        at += count;
-                        last = simt.shuffle(FULL_MASK, own_last, WARP - 1);
-                    }
+                    let line = (i as u32 * WARP + simt.lane()) / CHUNKS;
+                    let (before, own) = planes.of(line);
+                    let slot = simt.lane() % CHUNKS * slots;
+                    let pairs = pairs_of::<K, V>(words[i]);
+                    unroll!(MOST_CHUNK_SLOTS, other => {
+                        let slot = slot + other as u32;
+                        let place = at + before + slot;
+                        if (other as u32) < slots && slot < own && place < until {
+                            let from = Place { node, line: begin + from + line, slot };
+                            simt.shared_store(Self::keys(), place, pairs[other].0);
+                            Self::payloads().store(simt, place, Q::payload(simt, tree, from, pairs[other].1));
+                        }
+                    });
                 });
-                round += AT_ONCE as u32;
+                at += planes.all();
+                from += LINES_AT_ONCE;
             }
         }
     }
 
-    /// Warp collective (all lanes). Whether all lanes' words end in it.
-    #[inline(always)]
-    pub(super) fn has<S: Simt>(&self, simt: S, word: K) -> bool {
-        // SAFETY: windows are found before they are used.
-        let first = unsafe { simt.shared_load(firsts::<K>(), self.tile) };
-        simt.all(FULL_MASK, self.len(simt) > 0 && word >= first && word <= self.last(simt))
-    }
-
-    /// Per thread. Whether the number of keys below a word's bound is from `from` to `from + 63`.
+    /// Per thread. Whether so many keys are below a bound, and no more.
     ///
     /// # Safety
-    /// There are as many pairs as `from`.
+    /// There are as many pairs, or fewer by less than [`REACH`].
     #[inline(always)]
-    pub(super) unsafe fn is_near<S: Simt>(&self, simt: S, from: u32, word: K, bound: Bound<K>) -> bool {
-        let last = from + REACH - 1;
+    pub(super) unsafe fn is_in<S: Simt>(&self, simt: S, tree: &TreeRef<K>, below: u32, bound: Bound<K>) -> bool {
+        let len = self.len(simt);
         // SAFETY: pairs of the window, or keys after them.
         unsafe {
-            let is_above = match from {
-                0 => word >= simt.shared_load(firsts::<K>(), self.tile),
-                _ => self.key(simt, from - 1) < bound.key,
+            let is_above = match below {
+                0 => self.rank(simt) == 0,
+                _ => self.key(simt, below - 1) < bound.key,
             };
-            let is_below = match last < self.len(simt) {
-                true => self.key(simt, last) >= bound.key,
-                false => word <= self.last(simt),
+            let is_below = match below < len {
+                true => self.key(simt, below) >= bound.key,
+                false => below == len && self.has_last(simt, tree),
             };
             is_above && is_below && !bound.is_past_all
         }
     }
 
-    /// Per thread. Advances each number to that of the keys below a bound.
+    /// Per thread. Advances each number to that of the keys below a bound, if it is less than twice `half` further on.
     ///
     /// # Safety
-    /// They are near.
+    /// There are as many pairs.
     #[inline(always)]
     pub(super) unsafe fn advance<S: Simt, const N: usize>(
         &self,
         simt: S,
         below: &mut [u32; N],
         bounds: &[Bound<K>; N],
+        mut half: u32,
     ) {
-        let mut half = REACH / 2;
         while half > 0 {
             // SAFETY: pairs of the window, or keys after them.
             let probes: [K; N] = core::array::from_fn(|i| unsafe { self.key(simt, below[i] + half - 1) });
@@ -453,9 +440,6 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
     /// There is a pair.
     #[inline(always)]
     pub(super) unsafe fn below<S: Simt>(&self, simt: S, bound: Bound<K>) -> u32 {
-        if bound.is_past_all {
-            return self.len(simt);
-        }
         // Halving, always inside the window: it leaves one pair, or the one after it.
         let (mut below, mut left) = (0, self.len(simt));
         // SAFETY: pairs of the window.
