@@ -4,8 +4,9 @@ use crate::back::tiles;
 use crate::group::sum;
 use crate::sharded::Sharded;
 use crate::slots::{Table, reserve, with_spare};
+use crate::view::InShards;
 use core::fmt;
-use lanetree_frame::error::{check_buffer, same_device};
+use lanetree_frame::error::check_buffer;
 use lanetree_frame::{
     AnyKey, Batch, Buffer, Device, DeviceKind, Error, KeyWord, OpKind, Result, Stream, UpdateReport, Word,
 };
@@ -98,14 +99,14 @@ impl<K: AnyKey, V: Word> Divider<K, V> {
     /// How many operations each shard has; waits for it.
     fn sizes(&mut self, stream: &Stream, splitters: &[K], keys: &Buffer<K>) -> Result<Vec<usize>> {
         let (count, shards) = (keys.len(), splitters.len() + 1);
-        self.splitters.hold(splitters.iter().map(|key| key.encode()))?;
+        self.splitters.set(splitters.iter().map(|key| key.encode()))?;
         reserve(&mut self.owners, count)?;
         reserve(&mut self.sizes, shards)?;
         self.sizes.fill_zero(stream)?;
         let args = OwnersArgs {
             keys: keys.read_on(stream)?.cast::<K::Bits>(),
             count: count as u64,
-            splitters: self.splitters.there.read_on(stream)?,
+            splitters: self.splitters.device.read_on(stream)?,
             owners: self.owners.write_on(stream)?,
             sizes: self.sizes.write_on(stream)?,
             shards: shards as u32,
@@ -207,7 +208,7 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
             Some(divider) if divider.device == home => divider,
             other => other.insert(Divider::new(&home)?),
         };
-        let sizes = divider.sizes(stream, self.splitters(), batch.keys)?;
+        let sizes = divider.sizes(stream, &self.parts.splitters, batch.keys)?;
         scratch.shards.resize_with(shards, Mutex::default);
         for ((size, shard), place) in sizes.iter().zip(self.shards()?).zip(&mut scratch.shards) {
             let (place, device) = (place.get_mut().unwrap_or_else(PoisonError::into_inner), shard.device());
@@ -247,7 +248,7 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
             })
         };
         let has_part = |shard: usize| parts[shard].is_some();
-        let done = self.group_mut().change_when_ready(has_part, LaneTree::is_lost, apply);
+        let done = self.parts.group.change_when_ready(has_part, apply);
         self.count();
         let reports =
             done.map_err(|error| match (error, unknown.into_inner().unwrap_or_else(PoisonError::into_inner)) {
@@ -260,15 +261,10 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     }
 
     fn check_batch(&self, stream: &Stream, Batch { keys, values, kinds }: Batch<'_, K, &Buffer<V>>) -> Result<()> {
-        let (shards, home, count) = (self.shards()?, stream.device(), keys.len());
-        if shards.iter().all(|shard| shard.device() != home) {
-            same_device(shards[0].device(), home, "the stream")?;
-        }
+        let (home, count) = (stream.device(), keys.len());
+        self.check_stream(stream)?;
         if home.kind() == DeviceKind::Host {
             return Err(Error::NoUpdates { device: home.to_string() });
-        }
-        if self.routed()?.is_none() {
-            return Err(self.not_routed()?);
         }
         if count > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { operations: count });

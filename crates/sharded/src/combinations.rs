@@ -12,8 +12,8 @@ use lanetree_frame::{AnyKey, Device, KeyRange, OrderedIndex, Result, Word};
 #[cfg(feature = "lane-tree")]
 use lanetree_lane_tree::LaneSet;
 
-/// Makes a shard of each of an index's, and of what another index has of its keys: a shard, if both have the same borders and devices,
-/// else what `by_part` makes of all its shards.
+/// Combines each shard of an index with the other index's keys of its interval. If both indexes have the same borders and devices,
+/// `by_shard` combines two shards; otherwise `by_part` combines a shard with all of the other index's shards.
 ///
 /// # Errors
 /// [`Error::Lost`](lanetree_frame::Error::Lost); those of the functions.
@@ -91,7 +91,7 @@ where
         by_pairs: impl Fn(&I, Sorted<&[K], &[V]>) -> Result<I> + Sync,
     ) -> Result<Self> {
         let shards =
-            combine([self.parts(), other.parts()], OrderedIndex::device, by_shard, |shard, others, interval| {
+            combine([&self.parts, &other.parts], OrderedIndex::device, by_shard, |shard, others, interval| {
                 let (mut keys, mut values) = (Vec::new(), Vec::new());
                 for other in others {
                     let found = HostForm::range_many(other, [interval])?;
@@ -152,7 +152,7 @@ impl<K: AnyKey> ShardedSet<K> {
         by_shard: impl Fn(&LaneSet<K>, &LaneSet<K>) -> Result<LaneSet<K>> + Sync,
         by_keys: impl Fn(&LaneSet<K>, Sorted<&[K]>) -> Result<LaneSet<K>> + Sync,
     ) -> Result<Self> {
-        let shards = combine([self.parts(), other.parts()], LaneSet::device, by_shard, |shard, others, interval| {
+        let shards = combine([&self.parts, &other.parts], LaneSet::device, by_shard, |shard, others, interval| {
             let mut keys = Vec::new();
             for other in others {
                 let found = other.range_many([interval])?;

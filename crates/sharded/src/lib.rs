@@ -1,8 +1,8 @@
 //! Several GPUs of one host: [`Sharded`], one index over all of them, and [`Replicated`], a copy on each.
 //!
-//! Both are made of any index over keys of a fixed size, by its builder, and are an
-//! [`OrderedIndex`](lanetree_frame::OrderedIndex) themselves. Several shards or copies may be on one device, so that everything
-//! runs on one card, on the host, and on the emulator. A set in shards is a `ShardedSet`, a multi-map a `ShardedMultiMap`.
+//! Both wrap any index over fixed-size keys: pass its builder. Both implement [`OrderedIndex`](lanetree_frame::OrderedIndex). Several
+//! shards or copies may be on one device, so that everything runs on one card, on the host, and on the emulator. A set in shards is a
+//! `ShardedSet`, a multi-map a `ShardedMultiMap`.
 
 #[cfg(feature = "lane-tree")]
 mod apply_on;
@@ -12,8 +12,6 @@ mod group;
 mod host;
 mod host_staging;
 mod joins;
-#[cfg(feature = "lane-tree")]
-mod keys_only;
 #[cfg(feature = "multimap")]
 mod multi_map;
 mod on_devices;
@@ -22,7 +20,8 @@ mod on_set;
 mod ordered;
 mod parts;
 mod pieces;
-mod question;
+mod pool;
+mod query;
 mod range_router;
 mod ranges;
 mod replicated;
@@ -36,6 +35,7 @@ mod slots;
 mod splitters;
 #[cfg(test)]
 mod tests;
+mod view;
 
 #[cfg(feature = "lane-tree")]
 pub use apply_on::ShardedUpdateScratch;

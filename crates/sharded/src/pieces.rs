@@ -177,7 +177,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             Ok(index)
         };
         let members = shards.into_par_iter().enumerate().try_map_collect(build)?;
-        Ok(Self::of(Group::of(members), splitters, std::sync::Arc::new(builder), &devices))
+        Ok(Self::of(Group::new(members, I::is_lost), splitters, std::sync::Arc::new(builder)))
     }
 }
 

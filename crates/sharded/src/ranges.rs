@@ -1,7 +1,9 @@
-//! Ranges over several shards.
+//! Ranges in host form, over several shards.
 
 use crate::parts::Parts;
+use crate::range_router::Bounds;
 use crate::route::{Route, shard_of};
+use crate::view::first;
 use bytemuck::Pod;
 use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -10,16 +12,16 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::room::{check_free, collected, push, zeroed};
 use lanetree_frame::{AnyKey, Buffer, KeyRange, Ranges, Result, Value};
 
-/// A range that goes on in shards past its first one.
+/// A range that continues in shards past its first one.
 #[derive(Clone, Copy, Debug)]
 struct Beyond<K> {
-    /// Its place in the batch.
+    /// Its number in the batch.
     range: usize,
     start: K,
     end: K,
-    /// Pairs that are still wanted.
+    /// The most pairs still wanted.
     limit: u64,
-    /// Shards that it goes on to.
+    /// The shards in which it continues, from the first to the last.
     next: usize,
     last: usize,
 }
@@ -30,7 +32,7 @@ impl<K: AnyKey> Beyond<K> {
     }
 }
 
-/// How the batch is divided among the shards in which its ranges begin, and the ranges that go on in others, in the batch's order.
+/// The batch, partitioned by the shards in which its ranges begin; and the ranges that continue in others, in the batch's order.
 struct Plan<K> {
     route: Route,
     beyond: Vec<Beyond<K>>,
@@ -43,33 +45,26 @@ fn plan<K: AnyKey>(splitters: &[K], ranges: &[KeyRange<K>]) -> Result<Plan<K>> {
     let begin = |(range, own): (usize, &KeyRange<K>)| own.resolve(range);
     let bounds: Vec<(K, K, u64)> = ranges.par_iter().enumerate().try_map_collect(begin)?;
     let route = Route::new(splitters, ranges.len(), |range| bounds[range].0)?;
-    let goes_on = |(range, &(start, end, limit)): (usize, &(K, K, u64))| {
+    let continues = |(range, &(start, end, limit)): (usize, &(K, K, u64))| {
         let (next, last) = (shard_of(splitters, &start) + 1, shard_of(splitters, &end));
-        // A range that no key is in starts past its end.
+        // An empty range starts past its end.
         (start <= end && next <= last && limit > 0).then_some(Beyond { range, start, end, limit, next, last })
     };
-    Ok(Plan { beyond: bounds.par_iter().enumerate().filter_map_collect(goes_on)?, route })
+    Ok(Plan { beyond: bounds.par_iter().enumerate().filter_map_collect(continues)?, route })
 }
 
-/// The first ranges whose bounds are in buffers of the host, both of which are in them. Without ends they go up to the largest key; one that ends
-/// before it starts is empty.
+/// Ranges in buffers of the host. A range whose end is below its start is empty.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room.
-pub(crate) fn on_host<K: AnyKey>(
-    count: usize,
-    starts: &Buffer<K>,
-    ends: Option<&Buffer<K>>,
-    limits: Option<&Buffer<u64>>,
-    limit: u64,
-) -> Result<Vec<KeyRange<K>>> {
-    let (starts, ends) = (&starts.as_slice().unwrap_or(&[])[..count], ends.and_then(Buffer::as_slice));
-    let limits = limits.and_then(Buffer::as_slice);
+pub(crate) fn on_host<K: AnyKey>(bounds: &Bounds<'_, K>) -> Result<Vec<KeyRange<K>>> {
+    let (starts, ends) = (first(bounds.starts, bounds.count), bounds.ends.and_then(Buffer::as_slice));
+    let limits = bounds.limits.and_then(Buffer::as_slice);
     let range = |(at, &start): (usize, &K)| {
         let end = ends.map_or(K::MAX, |ends| ends[at]);
-        let most = limits.map_or(u64::MAX, |limits| limits[at]).min(limit);
+        let limit = limits.map_or(u64::MAX, |limits| limits[at]).min(bounds.limit);
         match start <= end {
-            true => KeyRange::new(start..=end).limit(most),
+            true => KeyRange::new(start..=end).limit(limit),
             false => KeyRange::new(start..=start).limit(0),
         }
     };
@@ -123,13 +118,13 @@ pub(crate) fn range_many<K: AnyKey, V: Value, I: Send + Sync>(
     range: impl Fn(&I, &[KeyRange<K>]) -> Result<Ranges<K, V>> + Sync,
 ) -> Result<Ranges<K, V>> {
     group.get()?;
-    // Nothing is asked where there are none.
+    // Shards without ranges are not called.
     let range_of = |index: &I, ranges: &[KeyRange<K>]| {
         if ranges.is_empty() { Ok(Ranges::default()) } else { range(index, ranges) }
     };
     let Plan { route, beyond } = plan(splitters, ranges)?;
     let parts = route.split(ranges)?;
-    // What has no limit is asked of all its shards at once.
+    // All shards of a range without limit are asked at once.
     let has_limit = |beyond: &&Beyond<K>| beyond.limit != u64::MAX;
     let all = collected(beyond.iter().filter(|beyond| !has_limit(beyond)))?;
     let mut limited = collected(beyond.iter().filter(has_limit).copied())?;
@@ -140,7 +135,7 @@ pub(crate) fn range_many<K: AnyKey, V: Value, I: Send + Sync>(
         Ok((own, collected(rest.iter().map(|beyond| beyond.range))?, rows))
     })?;
     let mut answers = Answers::new(&route, answers)?;
-    // What has one goes on to the next shard only where those before have not had enough: few ranges, and mostly to one more.
+    // A range with a limit continues in the next shard only if it needs more pairs: few do, and mostly one shard further.
     limited.iter_mut().for_each(|beyond| beyond.limit -= answers.lens[beyond.range]);
     for shard in 1..=splitters.len() {
         let wants = |beyond: &&mut Beyond<K>| beyond.limit > 0 && (beyond.next..=beyond.last).contains(&shard);

@@ -310,7 +310,7 @@ fn batches_on_devices_are_answered_by_all_of_them() -> Result<()> {
     for devices in devices_for_tests() {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
-        let splitters = index.splitters().to_vec();
+        let splitters = index.parts.splitters.clone();
         for (number, mut keys) in batches(&mut random, &map, &splitters).into_iter().enumerate() {
             let shard = random.random_range(0..devices.len());
             // Pieces of one or two blocks, so that slots are used again.
@@ -332,10 +332,10 @@ fn host_batches_are_divided_by_the_cpu_or_the_devices() -> Result<()> {
         let map: Map = (0..500).map(|_| (random.random_range(0..3000) * 7, random.random())).collect();
         let mut index = sharded(&devices, &map)?;
         index.set_pieces(2048, 2);
-        let splitters = index.splitters().to_vec();
+        let splitters = index.parts.splitters.clone();
         for mut keys in batches(&mut random, &map, &splitters) {
-            for (is_sorted, divided_there) in [(false, usize::MAX), (false, 1), (true, usize::MAX), (true, 1)] {
-                index.divided_there = divided_there;
+            for (is_sorted, min_staged) in [(false, usize::MAX), (false, 1), (true, usize::MAX), (true, 1)] {
+                index.min_staged = min_staged;
                 if is_sorted {
                     keys.sort_unstable();
                 }
@@ -465,7 +465,7 @@ fn a_shard_may_have_all_queries() -> Result<()> {
     let map: Map = (0..300).map(|i| (i * 10, i)).collect();
     let mut index = sharded(&devices, &map)?;
     index.set_pieces(2048, 2);
-    let splitters = index.splitters().to_vec();
+    let splitters = index.parts.splitters.clone();
     for shard in 0..3 {
         let first = if shard == 0 { 0 } else { splitters[shard - 1] };
         let last = splitters.get(shard).map_or(3100, |key| key - 1);
@@ -613,7 +613,7 @@ fn a_host_batch_that_the_devices_divide_and_that_fails_says_so() -> Result<()> {
                 let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
                 let mut index = sharded(&devices, &map)?;
                 index.set_pieces(2048, 1);
-                index.divided_there = 1;
+                index.min_staged = 1;
                 devices[failing].inject(Some(kind(at)));
                 let done = index.get_many(&keys);
                 let has_failed = devices[failing].inject(None).is_none();

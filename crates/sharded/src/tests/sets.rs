@@ -85,7 +85,7 @@ fn sets_in_shards_do_what_a_set_does() -> Result<()> {
         let mut model: BTreeSet<u64> = (0..300).map(|_| random.random_range(0..3000) * 7).collect();
         let mut set = ShardedSet::build(&devices, LaneSet::builder().fill(0.7), &keys_of(&model))?;
         // Pieces of one block, so that slots are used again.
-        let routing = &mut set.router_mut().routing;
+        let routing = &mut set.routers.router.routing;
         (routing.piece, routing.slots) = (2048, 2);
         let mut keys: Vec<u64> = (0..2048 + 77).map(|_| random.random_range(0..21_010)).collect();
         keys.extend([0, u64::MAX]);
