@@ -33,7 +33,7 @@ fn combine<K: AnyKey, I: Send + Sync>(
     };
     shards.par_iter().enumerate().try_map_collect(|(number, shard)| match is_alike {
         true => by_shard(shard, &of_other[number]),
-        // A shard between equal borders may have no key, so that its interval has none.
+        // The interval of a shard between equal borders is empty.
         false => by_part(shard, of_other, interval(number)),
     })
 }
@@ -43,9 +43,8 @@ where
     I: Combine<Key = K, Value = V> + OrderedIndex<Domain = K, Value = V>,
 {
     /// The pairs of both indexes, with this one's shards. A key that is in both gets the value of `other`. Returns when it is complete;
-    /// neither input changes. Shards that are on the same devices with the same borders, such as those of another combination of the
-    /// same index, are combined where they are; of another index the pairs pass through main memory, a shard's at a time for each
-    /// thread.
+    /// neither input changes. If both indexes have the same devices and borders (as after another combination of the same index), each
+    /// device combines its shards. Otherwise the other index's pairs pass through main memory, one shard's part at a time per thread.
     ///
     /// ```
     /// use lanetree::{Device, LaneTree, OrderedIndex, Sharded};

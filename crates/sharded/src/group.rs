@@ -21,7 +21,7 @@ pub(crate) struct Group<I> {
     is_lost: fn(&I) -> bool,
 }
 
-/// What undoes a change of some keys in one member.
+/// The undo of a change of some keys in one member.
 pub(crate) enum Undo<K, V> {
     Ops(Vec<Op<K, V>>),
     /// Turned into operations only if a change fails, since that takes a copy to the host.
@@ -145,7 +145,7 @@ impl<I: Send + Sync> Group<I> {
         apply: impl Fn(usize, &mut I) -> Result<T> + Sync,
         undo: impl Fn(usize, &mut I) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
-        // The outer result: whether the members' contents are known afterwards. The inner one: that of the batch.
+        // The outer result: whether the members' contents are known afterwards. The inner one: the batch's result.
         let is_lost = self.is_lost;
         self.members.change(|members| {
             let each = members.par_iter_mut().enumerate();
@@ -250,7 +250,7 @@ pub(crate) fn keys_of<'a, K: AnyKey, I: OrderedIndex<Domain = K>>(batch: &HostBa
     })
 }
 
-/// What restores keys to their state in an index now.
+/// The undo of a change of keys: restores their present state in an index.
 ///
 /// # Errors
 /// Those of a look-up.

@@ -20,7 +20,7 @@ use lanetree_kernels_sharded::{JudgeArgs, SoughtArgs, calls};
 use lanetree_simt::Near;
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
-    /// The pair that an as-of look-up of each of `keys` finds, in whichever shard it is.
+    /// The pair that an as-of look-up finds for each of `keys`, from all shards.
     ///
     /// ```
     /// use lanetree::{AsOf, Composite, Device, LaneTree, Sharded};
@@ -46,7 +46,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
 }
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
-    /// Finds the pair that an as-of look-up of each query asks for, in whichever shard it is; otherwise like
+    /// Finds the pair of an as-of look-up for each query, from all shards; otherwise like
     /// [`predecessor`](Self::predecessor), with the hit mask. One more launch per side on the batch's device drops neighbours that
     /// don't count; a [strict](AsOf::strict) look-up takes a launch before the search, too.
     ///
@@ -113,7 +113,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
                             is_below: u32::from(side == Side::Upper),
                             padding: 0,
                         };
-                        // SAFETY: there are as many of both, and they are for this stream.
+                        // SAFETY: both have `count` elements, and are for this stream.
                         unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::sought(&args))? };
                         sought = &scratch.sought;
                     }
@@ -153,8 +153,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         )
     }
 
-    /// Joins `probes` with the index: for each probe whose key is present, in the order of the probes, its number and that
-    /// of its pair among those of all shards. Otherwise like one index's
+    /// Joins `probes` with the index: for each probe whose key is present, in the order of the probes, its number and the
+    /// rank of its key over all shards. Otherwise like one index's
     /// [`OnStream::join`](lanetree_frame::fixed::OnStream::join), with scratch memory on the batch's device. Uses [`kind`](Self::kind)
     /// and [`valid`](Self::valid).
     ///
@@ -164,8 +164,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         fixed::join(self, probes, scratch, out)
     }
 
-    /// Joins ranges with the index: finds the pairs whose keys are between `lows[i]` and `highs[i]`, in whichever shards they are, and
-    /// the number of each match's probe. Otherwise like one index's
+    /// Joins ranges with the index: finds the pairs whose keys are between `lows[i]` and `highs[i]`, from all shards, and the
+    /// number of each match's probe. Otherwise like one index's
     /// [`OnStream::range_join`](lanetree_frame::fixed::OnStream::range_join), with scratch memory on the batch's device. Uses
     /// [`kind`](Self::kind), [`valid`](Self::valid) and, in a left join, [`miss`](Self::miss). It waits as [`range`](Self::range) does.
     ///
@@ -215,7 +215,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         fixed::band_join(self, probes, distance, scratch, out)
     }
 
-    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first, in whichever shards they are. Otherwise
+    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first, from all shards. Otherwise
     /// like one index's [`OnStream::k_nearest`](lanetree_frame::fixed::OnStream::k_nearest), with scratch memory on the batch's
     /// device: `k` rounds of [`predecessor`](Self::predecessor) or [`successor`](Self::successor), or of both.
     ///
@@ -232,8 +232,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         fixed::k_nearest(self, queries, k, how, scratch, out)
     }
 
-    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of their keys, in
-    /// whichever shards they are. Otherwise like [`OnDevices::k_nearest`].
+    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of their keys, from
+    /// all shards. Otherwise like [`OnDevices::k_nearest`].
     ///
     /// # Errors
     /// As [`OnDevices::range`]; [`Error::BoundLengths`] unless there are as many ends as starts.

@@ -43,7 +43,7 @@ pub struct ShardedMultiMap<K: AnyKey, V: Word> {
     builder: Builder<K, V>,
 }
 
-/// The pairs of some keys of a shard, as they were.
+/// The pairs of some keys of a shard before a change.
 struct Before<K, V> {
     /// Each once.
     keys: Vec<K>,
@@ -51,7 +51,7 @@ struct Before<K, V> {
 }
 
 impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
-    /// Builds a map over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be there more than once.
+    /// Builds a map over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once.
     /// Values of equal keys are in the order of the input. The shards' borders are chosen as
     /// [`Sharded::build`](crate::Sharded::build) chooses them.
     ///
@@ -81,7 +81,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         self.parts.stats()
     }
 
-    /// How many pairs it has; if it is lost, how many it had.
+    /// The number of pairs; if it is lost, the number before.
     pub fn len(&self) -> u64 {
         self.parts.len()
     }
@@ -91,12 +91,12 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         self.len() == 0
     }
 
-    /// How many distinct keys it has.
+    /// The number of distinct keys.
     pub fn keys_len(&self) -> u64 {
         self.parts.group.known().iter().map(MultiMap::keys_len).sum()
     }
 
-    /// Whether a change failed such that the contents are unknown: then every call that returns a result returns [`Error::Lost`].
+    /// Whether a failed change left the contents unknown: then every call that returns a result returns [`Error::Lost`].
     pub fn is_lost(&self) -> bool {
         self.parts.group.is_lost()
     }
@@ -106,7 +106,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         self.parts.group.known().iter().all(MultiMap::is_ordered)
     }
 
-    /// Bytes that it takes of the memory of all devices.
+    /// Its bytes in the memory of all devices.
     pub fn bytes(&self) -> u64 {
         self.parts.bytes()
     }
@@ -135,7 +135,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         Ok(JoinRows { offsets, rows: values })
     }
 
-    /// How many values each key has; 0 for an absent one.
+    /// The number of values of each key; 0 for an absent key.
     ///
     /// # Errors
     /// As [`MultiMap::get_all_many`].
@@ -208,7 +208,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         ranges::range_many(&self.parts, &ranges, |map, ranges| map.range_many(ranges.iter().copied()))
     }
 
-    /// How many pairs each range has.
+    /// The number of pairs of each range.
     ///
     /// # Errors
     /// As [`ShardedMultiMap::range_many`].

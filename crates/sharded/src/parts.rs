@@ -29,12 +29,12 @@ pub(crate) struct Parts<K, I> {
     pub(crate) group: Group<I>,
     /// The smallest key that each shard but the first may hold.
     pub(crate) splitters: Vec<K>,
-    /// For each shard the pairs of those before it, and then of all: after the last change that took place.
+    /// For each shard the number of pairs in the shards before it, and then of all: after the last complete change.
     pub(crate) before: Vec<u64>,
     methods: Methods<I>,
 }
 
-/// What every kind of shard has.
+/// Methods that every kind of shard has.
 pub(crate) struct Methods<I> {
     pub(crate) name: &'static str,
     pub(crate) device: fn(&I) -> &Device,
@@ -123,7 +123,7 @@ impl<K: AnyKey, I: Send + Sync> Parts<K, I> {
     /// builds two shards from two and returns them with the new splitter; or none if they can't be more even.
     ///
     /// # Errors
-    /// [`Error::Lost`](lanetree_frame::Error::Lost); those of `even_out`: these two shards are as they were.
+    /// [`Error::Lost`](lanetree_frame::Error::Lost); those of `even_out`: its two shards are unchanged.
     pub(crate) fn rebalance(&mut self, even_out: impl Fn(&[I]) -> Result<Option<(Vec<I>, K)>>) -> Result<u64> {
         self.group.get()?;
         let mut moved = 0;
@@ -134,7 +134,7 @@ impl<K: AnyKey, I: Send + Sync> Parts<K, I> {
             if largest * 2 * sizes.len() as u128 <= u128::from(self.len()) * 3 {
                 return Ok(moved);
             }
-            // Evening out the most different neighbours comes to an end: the sum of the squares of the sizes falls.
+            // Evening out the most different neighbours terminates: the sum of the squares of the sizes falls.
             let difference = |&left: &usize| sizes[left].abs_diff(sizes[left + 1]);
             let Some(left) = (0..sizes.len() - 1).max_by_key(difference).filter(|left| difference(left) > 1) else {
                 return Ok(moved);

@@ -24,7 +24,7 @@ pub(crate) struct Shards<'a, K: AnyKey, V: Word> {
 }
 
 impl<K: AnyKey, V: Word> Shards<'_, K, V> {
-    /// The batch's device and those of all shards, each once, and the number of each shard's.
+    /// The distinct devices, the batch's first; and for each shard the number of its device.
     pub(crate) fn devices(&self, home: &Device) -> (Vec<Device>, Vec<usize>) {
         let mut devices = vec![home.clone()];
         let mut numbers = Vec::with_capacity(self.all.len());
@@ -41,7 +41,7 @@ impl<K: AnyKey, V: Word> Shards<'_, K, V> {
         !self.has_values || !matches!(query, Query::Get(batch) if batch.values.is_null())
     }
 
-    /// What a look-up writes for each query.
+    /// The columns of results that a look-up writes.
     pub(crate) fn shape(&self, query: &Query<K::Bits, V>) -> Shape {
         let value = if self.has_values { V::BYTES } else { 0 };
         match query {
@@ -53,7 +53,7 @@ impl<K: AnyKey, V: Word> Shards<'_, K, V> {
     }
 }
 
-/// The queries of a batch, and how many there are.
+/// The queries of a batch, and their number.
 pub(crate) fn queries_of<B, V>(query: &Query<B, V>) -> (Global<B>, usize) {
     let (queries, count) = match query {
         Query::Get(GetBatch { queries, count, .. })

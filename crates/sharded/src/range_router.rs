@@ -95,7 +95,7 @@ struct DeviceScratch<K> {
     sums: Buffer<u64>,
 }
 
-/// What all shards on one device use.
+/// Memory and streams for all shards on one device.
 struct OfDevice<K> {
     device: Device,
     stream: Stream,
@@ -111,7 +111,7 @@ struct OfDevice<K> {
     scan_capacity: usize,
 }
 
-/// What one shard uses.
+/// Memory for one shard.
 struct OfShard {
     /// The pairs on the shard's device.
     there: Pairs,
@@ -295,7 +295,7 @@ impl<K: AnyKey> DeviceScratch<K> {
                 pairs,
                 capacity: target.capacity,
             };
-            // SAFETY: the columns have these pairs, and the outputs are as long as is said.
+            // SAFETY: the columns have these pairs, and the outputs were checked.
             unsafe {
                 if let Some(keys) = &mut target.keys {
                     placement.copy::<K::Bits>(&found.keys, keys.write_on(stream)?.cast())?;
@@ -445,7 +445,7 @@ impl<K: AnyKey> DeviceScratch<K> {
             [target.keys.as_ref().map_or(0, |_| K::Bits::BYTES), target.values.as_ref().map_or(0, |_| V::BYTES)];
         for (shard, pairs) in pairs.iter_mut().enumerate().filter(|&(shard, _)| batch.numbers[shard] == number) {
             let OfShard { there, copied, cursors, staged_total, .. } = &mut self.shards[shard];
-            // What comes later in the shard comes later in the output, too.
+            // Pairs past the capacity are past it in the output, too.
             let len = usize::try_from(staged_total[0]).unwrap_or(usize::MAX).min(target.capacity);
             *pairs = len;
             if len == 0 {
@@ -457,7 +457,7 @@ impl<K: AnyKey> DeviceScratch<K> {
             let (cursors, offsets) = (cursors.read_on(stream)?, there.offsets.read_on(stream)?);
             let rows = first_pairs_of((cursors, offsets), batch.bounds.count, len);
             let query = Query::gather(GatherBatch { rows, keys, values }, len);
-            // SAFETY: cursors and offsets are of this shard, which is borrowed, and the columns hold so many pairs.
+            // SAFETY: cursors and offsets are of this shard, which is borrowed, and the columns hold `len` pairs.
             unsafe { batch.shards.all[shard].launches.launch(stream, false, &query)? };
             if number != 0 {
                 copied.reserve_pairs(len, bytes)?;
@@ -495,7 +495,7 @@ struct Placement<'a> {
 
 impl Placement<'_> {
     /// # Safety
-    /// The column has the pairs; all pointers are for the stream, and what they point to is as long as is said.
+    /// The column has the pairs; the arrays have the lengths of these fields, and all pointers are for the stream.
     unsafe fn copy<W: KeyWord>(&self, column: &Column, out: GlobalMut<W>) -> Result<()> {
         let args = PlaceArgs {
             from: read(column, self.stream, 0)?,

@@ -103,7 +103,7 @@ pub(crate) fn count_range_many<K: AnyKey, I: Send + Sync>(
 struct Later {
     range: usize,
     shard: usize,
-    /// Which results of [`Answers::rest`] have them, in which row.
+    /// The element of [`Answers::rest`] that has them, and the row in it.
     answer: usize,
     row: usize,
 }
@@ -163,12 +163,12 @@ pub(crate) fn merge<K: Pod + Default + Send + Sync, V: Value>(
 /// The rows of each shard.
 struct Answers<'r, K, V> {
     route: &'r Route,
-    /// Those of the shards in which ranges begin.
+    /// Rows from the shards in which ranges begin.
     first: Vec<Ranges<K, V>>,
-    /// Those of others.
+    /// Rows from other shards.
     rest: Vec<Ranges<K, V>>,
     later: Vec<Later>,
-    /// The pairs of each range that are there.
+    /// The number of pairs of each range so far.
     lens: Vec<u64>,
 }
 
@@ -211,14 +211,14 @@ impl<'r, K: Pod + Send + Sync, V: Value> Answers<'r, K, V> {
         let (mut keys, mut values) = (zeroed::<K>(pairs as usize)?, zeroed::<V>(pairs as usize)?);
         self.later.sort_unstable_by_key(|later| (later.range, later.shard));
         let (mut keys_left, mut values_left) = (&mut keys[..], &mut values[..]);
-        let room = |block: Range<usize>| {
+        let task = |block: Range<usize>| {
             let pairs = (offsets[block.end] - offsets[block.start]) as usize;
             let (own_keys, own_values);
             (own_keys, keys_left) = core::mem::take(&mut keys_left).split_at_mut(pairs);
             (own_values, values_left) = core::mem::take(&mut values_left).split_at_mut(pairs);
             (block, own_keys, own_values)
         };
-        let tasks: Vec<_> = self.route.blocks().map(room).collect();
+        let tasks: Vec<_> = self.route.blocks().map(task).collect();
         tasks.into_par_iter().for_each(|(block, keys, values)| {
             let mut later = &self.later[self.later.partition_point(|later| later.range < block.start)..];
             let mut to = 0;

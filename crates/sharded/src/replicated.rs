@@ -31,7 +31,7 @@ pub struct Replicated<I> {
     group: Group<I>,
     /// The queries that each copy is answering.
     busy: Vec<AtomicUsize>,
-    /// After the last change that took place.
+    /// After the last complete change.
     len: u64,
 }
 

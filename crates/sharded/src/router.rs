@@ -78,7 +78,7 @@ impl<K: AnyKey, V> Default for Router<K, V> {
     }
 }
 
-/// What is known of a batch.
+/// Properties of a batch that its query doesn't show.
 #[derive(Clone, Copy)]
 pub(crate) struct Hints {
     pub(crate) is_sorted: bool,
@@ -95,7 +95,7 @@ struct DeviceScratch<K: AnyKey, V> {
     stream: Stream,
     /// Stream for the check of a sorted batch, which overlaps with its look-ups.
     checks: Stream,
-    /// Of a batch that is called sorted: the first query that is below the one before, and the number of equal neighbours.
+    /// For a batch with the hint `is_sorted`: the first query below its predecessor, and the number of equal neighbours.
     order: Buffer<u64>,
     staged_order: PinnedBuffer<u64>,
     splitters: Table<K::Bits>,
@@ -209,7 +209,7 @@ impl<K: AnyKey, V: Word> Router<K, V> {
                 // SAFETY: the caller's contract.
                 unsafe { scratch.run(&batch) }
             };
-            // If the batch is not sorted although it is called so, the wrong shards were asked: again, as any batch.
+            // If the hint was wrong, the wrong shards have answered: run it again without the hint.
             let done = run(hints).and_then(|is_right| match is_right {
                 true => Ok(()),
                 false => run(Hints { is_sorted: false, ..hints }).map(drop),
@@ -289,7 +289,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         Ok(self.bucket_starts.upload_async(&self.stream, 0, &self.staged_bucket_starts, 0..all)?)
     }
 
-    /// Answers a batch. Returns whether the results are right: they are not if queries that are called sorted do not ascend.
+    /// Answers a batch. Returns whether the results are right: they are wrong if `is_sorted` was.
     ///
     /// # Safety
     /// As [`Router::run`].
@@ -344,7 +344,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         for number in 0..pieces.len() + batch.slots {
             let earlier = |steps: usize| number.checked_sub(steps).filter(|&number| number < pieces.len());
             let (done, partitioned) = (earlier(batch.slots), earlier(batch.slots / 2));
-            // SAFETY: the caller's contract; each slot is that of its piece until its results are back.
+            // SAFETY: the caller's contract; a slot serves one piece until its results are back.
             unsafe {
                 if let Some(piece) = done.map(|done| &pieces[done]) {
                     self.back(batch, piece, &layout)?;
@@ -478,7 +478,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         let (keys, places) = (write(&mut slot.keys, stream, 0)?, slot.positions.write_on(stream)?);
         let next = slot.next.write_on(stream)?;
         let (tiles, count) = (tiles(stream, count)?, count as u64);
-        // SAFETY: the caller's contract; each bucket can hold the whole piece, and those of a sorted one its parts.
+        // SAFETY: the caller's contract; each bucket can hold the whole piece, and for a sorted piece its parts.
         unsafe {
             if piece.sizes.is_some() {
                 let (first, cuts, bucket_starts) =

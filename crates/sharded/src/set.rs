@@ -45,7 +45,7 @@ pub struct ShardedSet<K: AnyKey> {
 }
 
 impl<K: AnyKey> ShardedSet<K> {
-    /// Builds a set of keys in any order, with one shard on each of `devices`, 1 to 64; a device may be there more than once. Equal
+    /// Builds a set of keys in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once. Equal
     /// keys count once. The shards' borders are chosen as [`Sharded::build`](crate::Sharded::build) chooses them.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl<K: AnyKey> ShardedSet<K> {
         self.parts.stats()
     }
 
-    /// How many keys it has; if it is lost, how many it had.
+    /// The number of keys; if it is lost, the number before.
     pub fn len(&self) -> u64 {
         self.parts.len()
     }
@@ -91,12 +91,12 @@ impl<K: AnyKey> ShardedSet<K> {
         self.len() == 0
     }
 
-    /// Whether a change failed such that the contents are unknown: then every call that returns a result returns [`Error::Lost`].
+    /// Whether a failed change left the contents unknown: then every call that returns a result returns [`Error::Lost`].
     pub fn is_lost(&self) -> bool {
         self.parts.group.is_lost()
     }
 
-    /// Bytes that it takes of the memory of all devices.
+    /// Its bytes in the memory of all devices.
     pub fn bytes(&self) -> u64 {
         self.parts.bytes()
     }
@@ -158,7 +158,7 @@ impl<K: AnyKey> ShardedSet<K> {
         Ok(self.ranges(&ranges)?.into())
     }
 
-    /// How many keys each range has.
+    /// The number of keys of each range.
     ///
     /// # Errors
     /// As [`ShardedSet::range_many`].

@@ -113,7 +113,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     }
 
     /// Moves pairs between neighbours until no shard has more than 1.5 times the mean. Returns the number of pairs moved. Useful after
-    /// changes that were not spread as the pairs were; no other call does it.
+    /// changes that made some shards larger than others; no other call does it.
     ///
     /// Two shards at a time are rebuilt from their pairs, which pass through the host. The new ones are built before the old
     /// ones are freed, so their devices need memory for both.

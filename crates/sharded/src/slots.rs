@@ -143,7 +143,7 @@ impl Slot {
         })
     }
 
-    /// Makes the slot on another device hold `len` queries, with keys of so many bytes, and their results.
+    /// Makes the slot on another device hold `len` queries, of `key` bytes each, and their results.
     pub(crate) fn reserve_remote(
         &mut self,
         number: usize,
@@ -178,7 +178,7 @@ impl Slot {
     }
 }
 
-/// A small array on a device, with a copy in main memory that says what it holds.
+/// A small array on a device, with a copy in main memory.
 pub(crate) struct Table<T> {
     host: Vec<T>,
     pub(crate) device: Buffer<T>,
