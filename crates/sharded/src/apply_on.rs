@@ -135,14 +135,11 @@ impl<K: AnyKey, V: Word> Partitioner<K, V> {
         reserve(&mut self.values, count)?;
         // SAFETY: keys and kinds have the size of their words; `order` has the number of each operation.
         unsafe {
-            let keys = (batch.keys.read_on(stream)?.cast(), self.keys.write_on(stream)?.cast());
-            permute::<K::Bits>(stream, &self.order, count, keys)?;
-            let values = (batch.values.read_on(stream)?, self.values.write_on(stream)?);
-            permute::<V>(stream, &self.order, count, values)?;
+            permute::<K::Bits, _>(stream, &self.order, count, batch.keys, &mut self.keys)?;
+            permute::<V, _>(stream, &self.order, count, batch.values, &mut self.values)?;
             if let Some(kinds) = batch.kinds {
                 reserve(&mut self.kinds, count)?;
-                let kinds = (kinds.read_on(stream)?.cast(), self.kinds.write_on(stream)?.cast());
-                permute::<u32>(stream, &self.order, count, kinds)?;
+                permute::<u32, _>(stream, &self.order, count, kinds, &mut self.kinds)?;
             }
         }
         Ok(())
@@ -150,13 +147,15 @@ impl<K: AnyKey, V: Word> Partitioner<K, V> {
 }
 
 /// # Safety
-/// `order` has `count` numbers below `count`; the addresses have `count` elements, and are for the stream.
-unsafe fn permute<W: KeyWord>(
+/// `order` has `count` numbers below `count`; `from` and `out` have `count` elements of the size of a word.
+unsafe fn permute<W: KeyWord, T: Pod>(
     stream: &Stream,
     order: &Buffer<u32>,
     count: usize,
-    (from, out): (lanetree_simt::Global<W>, lanetree_simt::GlobalMut<W>),
+    from: &Buffer<T>,
+    out: &mut Buffer<T>,
 ) -> Result<()> {
+    let (from, out) = (from.read_on(stream)?.cast::<W>(), out.write_on(stream)?.cast());
     let args = PermuteArgs { from, order: order.read_on(stream)?, count: count as u64, out };
     // SAFETY: the caller's contract.
     Ok(unsafe { tiles(stream, count)?.run(calls::permute(&args)) }?)

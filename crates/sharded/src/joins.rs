@@ -252,7 +252,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
     fn first_bounds<'b>(
         &self,
         count: usize,
-        (starts, ends): (&'b Buffer<K>, &'b Buffer<K>),
+        starts: &'b Buffer<K>,
+        ends: &'b Buffer<K>,
         limit: u64,
     ) -> Result<Bounds<'b, K>> {
         Steps::check(self, "the starts' buffer", count, starts)?;
@@ -298,7 +299,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         limit: u64,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
-        let bounds = self.first_bounds(count, bounds, limit)?;
+        let bounds = self.first_bounds(count, bounds.0, bounds.1, limit)?;
         self.0.check("the counts' buffer", count, counts)?;
         self.0.ranges(bounds, Wanted::Counts(counts))
     }
@@ -321,7 +322,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         scratch: &mut RangeScratch,
         out: &mut DeviceRanges<K, I::Value>,
     ) -> Result<()> {
-        let bounds = self.first_bounds(count, bounds, u64::MAX)?;
+        let bounds = self.first_bounds(count, bounds.0, bounds.1, u64::MAX)?;
         self.0.check("the scratch memory", count, scratch.parts_mut().1)?;
         self.rows(bounds, None, out)
     }
@@ -333,7 +334,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         out: &mut DeviceRanges<K, I::Value>,
     ) -> Result<()> {
         let (RowsOfProbes { valid, is_left, hits, ranges, .. }, stream) = (rows, self.0.stream);
-        let mut bounds = self.first_bounds(count, bounds, u64::MAX)?;
+        let mut bounds = self.first_bounds(count, bounds.0, bounds.1, u64::MAX)?;
         let (limits, ..) = ranges.parts_mut();
         self.0.check("the scratch memory", count, limits)?;
         if valid.is_some() && count > 0 {

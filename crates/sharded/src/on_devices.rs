@@ -1,6 +1,6 @@
 //! Queries in device form.
 
-use crate::range_router::{Bounds, Probes, Wanted};
+use crate::range_router::{Bounds, Probes, Rows, Starts, Wanted};
 use crate::sharded::Sharded;
 use crate::view::{Outputs, View};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -192,8 +192,9 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         let bounds = self.0.bounds(&starts, &ends)?;
         self.0.check("the keys' buffer", len, keys)?;
         self.0.check("the values' buffer", len, values)?;
-        let (keys, values) = (Some(keys), Some(values));
-        self.0.ranges(bounds, Wanted::Rows { offsets: &mut offsets, keys, values, capacity: len, probes: None })
+        let starts = Starts::Packed { offsets: &mut offsets, probes: None };
+        let rows = Rows { starts, keys: Some(keys), values: Some(values), capacity: len };
+        self.0.ranges(bounds, Wanted::Rows(rows))
     }
 
     /// The pairs of ranges or, in a join, of its probes.
@@ -204,9 +205,9 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
         out: &mut DeviceRanges<K, I::Value>,
     ) -> Result<()> {
         check_ranges(self, bounds.count, out)?;
-        let (capacity, offsets) = (out.capacity(), &mut out.offsets);
+        let (capacity, starts) = (out.capacity(), Starts::Packed { offsets: &mut out.offsets, probes });
         let (keys, values) = ((!out.keys.is_empty()).then_some(&mut out.keys), Some(&mut out.values));
-        self.0.ranges(bounds, Wanted::Rows { offsets, keys, values, capacity, probes })
+        self.0.ranges(bounds, Wanted::Rows(Rows { starts, keys, values, capacity }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Queries of sets in device form.
 
-use crate::range_router::Wanted;
+use crate::range_router::{Rows, Starts, Wanted};
 use crate::set::ShardedSet;
 use crate::view::View;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -101,8 +101,8 @@ impl<K: AnyKey> SetOnDevices<'_, K> {
         let (bounds, capacity) = (self.0.bounds(starts, ends)?, out.keys.len());
         self.0.check("the offsets' buffer", bounds.count.saturating_add(1), &out.offsets)?;
         self.0.check("the keys' buffer", 0, &out.keys)?;
-        let (offsets, keys) = (&mut out.offsets, Some(&mut out.keys));
-        self.0.ranges(bounds, Wanted::Rows { offsets, keys, values: None, capacity, probes: None })
+        let (starts, keys) = (Starts::Packed { offsets: &mut out.offsets, probes: None }, Some(&mut out.keys));
+        self.0.ranges(bounds, Wanted::Rows(Rows { starts, keys, values: None, capacity }))
     }
 
     /// Counts the keys of ranges, as [`range`](Self::range) would find them, into `counts[i]`. The host waits for nothing.

@@ -49,21 +49,24 @@ pub(crate) struct Bounds<'a, K> {
 /// The results of ranges, in buffers of the stream's device, which were checked to be long enough.
 pub(crate) enum Wanted<'a, K, V> {
     Counts(&'a mut Buffer<u64>),
-    /// Range after range, `capacity` pairs at most.
-    Rows {
-        offsets: &'a mut Buffer<u64>,
-        keys: Option<&'a mut Buffer<K>>,
-        values: Option<&'a mut Buffer<V>>,
-        capacity: usize,
-        probes: Option<Probes<'a>>,
-    },
-    /// Each range's pairs from a multiple of `stride` on.
-    Strided {
-        counts: &'a mut Buffer<u32>,
-        keys: &'a mut Buffer<K>,
-        values: Option<&'a mut Buffer<V>>,
-        stride: usize,
-    },
+    Rows(Rows<'a, K, V>),
+}
+
+/// Where the pairs of ranges go.
+pub(crate) struct Rows<'a, K, V> {
+    pub(crate) starts: Starts<'a>,
+    pub(crate) keys: Option<&'a mut Buffer<K>>,
+    pub(crate) values: Option<&'a mut Buffer<V>>,
+    /// Pairs past it are not written.
+    pub(crate) capacity: usize,
+}
+
+/// Where each range's pairs begin.
+pub(crate) enum Starts<'a> {
+    /// One range after another.
+    Packed { offsets: &'a mut Buffer<u64>, probes: Option<Probes<'a>> },
+    /// At each multiple of `stride`.
+    Strided { counts: &'a mut Buffer<u32>, stride: usize },
 }
 
 /// The probes of a join by ranges, whose rows are to be written. Limits exclude the pairs of null probes.
@@ -203,13 +206,25 @@ impl<K: AnyKey> RangeRouter<K> {
         bounds: Bounds<'_, K>,
         wanted: Wanted<'_, K, V>,
     ) -> Result<()> {
-        let home = stream.device();
         if bounds.count == 0 {
             return match wanted {
-                Wanted::Rows { offsets, .. } => Ok(offsets.fill_zero_range(stream, 0..1)?),
+                Wanted::Rows(Rows { starts: Starts::Packed { offsets, .. }, .. }) => {
+                    Ok(offsets.fill_zero_range(stream, 0..1)?)
+                }
                 _ => Ok(()),
             };
         }
+        self.with_scratch(shards, stream, bounds, |scratch, batch| scratch.run(batch, wanted))
+    }
+
+    fn with_scratch<V: Word>(
+        &self,
+        shards: &Shards<'_, K, V>,
+        stream: &Stream,
+        bounds: Bounds<'_, K>,
+        run: impl FnOnce(&mut DeviceScratch<K>, &InFlight<'_, K, V>) -> Result<()>,
+    ) -> Result<()> {
+        let home = stream.device();
         let (devices, numbers) = shards.devices(home);
         let new = || {
             Ok(DeviceScratch {
@@ -221,8 +236,7 @@ impl<K: AnyKey> RangeRouter<K> {
             })
         };
         self.0.with(home, new, |scratch| {
-            let batch = InFlight { shards, numbers: &numbers, stream, bounds };
-            let done = scratch.run(&batch, wanted);
+            let done = run(scratch, &InFlight { shards, numbers: &numbers, stream, bounds });
             if done.is_err() {
                 scratch.synchronize();
             }
@@ -250,57 +264,46 @@ impl<K: AnyKey> DeviceScratch<K> {
     fn run<V: Word>(&mut self, batch: &InFlight<'_, K, V>, wanted: Wanted<'_, K, V>) -> Result<()> {
         let InFlight { stream, ref bounds, .. } = *batch;
         let count = bounds.count;
-        let has_rows = !matches!(wanted, Wanted::Counts(_));
         self.send_bounds(stream, bounds)?;
-        self.locate(batch, has_rows)?;
-        if has_rows {
-            reserve(&mut self.sums, count)?;
-        }
-        let mut of_probes = None;
-        let mut target = match wanted {
-            Wanted::Counts(counts) => return self.share(batch, Some(counts), None, false),
-            Wanted::Rows { offsets, keys, values, capacity, probes } => {
-                of_probes = probes;
-                self.share(batch, None, None, true)?;
-                Target { starts: Some(offsets), stride: 0, capacity, keys, values }
+        self.locate(batch, matches!(wanted, Wanted::Rows(_)))?;
+        let mut rows = match wanted {
+            Wanted::Counts(counts) => return self.share(batch, Some(counts), None),
+            Wanted::Rows(rows) => rows,
+        };
+        reserve(&mut self.sums, count)?;
+        let (starts, stride) = match rows.starts {
+            Starts::Packed { ref mut offsets, ref mut probes } => {
+                self.share(batch, None, None)?;
+                if let Some(Probes { valid, is_left, hits }) = probes {
+                    let settled =
+                        Settled { counts: &mut self.sums, is_left: *is_left, cursors: None, hits: Some(hits) };
+                    settle(stream, *valid, count, settled)?;
+                }
+                exclusive_scan(stream, &self.sums, count, offsets, &mut self.devices[0].scan)?;
+                (offsets.read_on(stream)?, 0)
             }
-            Wanted::Strided { counts, keys, values, stride } => {
-                self.share(batch, None, Some(counts), true)?;
-                Target { starts: None, stride, capacity: count * stride, keys: Some(keys), values }
+            Starts::Strided { ref mut counts, stride } => {
+                self.share(batch, None, Some(counts))?;
+                (Global::null(), stride)
             }
         };
-        if let Some(Probes { valid, is_left, hits }) = of_probes {
-            let settled = Settled { counts: &mut self.sums, is_left, cursors: None, hits: Some(hits) };
-            settle(stream, valid, count, settled)?;
-        }
-        if let Some(offsets) = &mut target.starts {
-            exclusive_scan(stream, &self.sums, count, offsets, &mut self.devices[0].scan)?;
-        }
         self.total(batch)?;
         // Other devices first: they have nothing to do yet.
         let mut pairs = vec![0; batch.numbers.len()];
         for number in (0..self.devices.len()).rev() {
-            self.gather(batch, number, &target, &mut pairs)?;
+            self.gather(batch, number, &rows, &mut pairs)?;
         }
         for (shard, &pairs) in pairs.iter().enumerate().filter(|(_, pairs)| **pairs > 0) {
             let before = self.shards[shard].before.read_on(stream)?;
             let found = self.shards[shard].at_home(batch.numbers[shard] == 0);
-            let placement = Placement {
-                stream,
-                offsets: found.offsets.read_on(stream)?,
-                before,
-                starts: optional(target.starts.as_deref(), stream)?,
-                stride: target.stride,
-                count,
-                pairs,
-                capacity: target.capacity,
-            };
+            let (offsets, capacity) = (found.offsets.read_on(stream)?, rows.capacity);
+            let placement = Placement { stream, offsets, before, starts, stride, count, pairs, capacity };
             // SAFETY: the columns have these pairs, and the outputs were checked.
             unsafe {
-                if let Some(keys) = &mut target.keys {
+                if let Some(keys) = &mut rows.keys {
                     placement.copy::<K::Bits>(&found.keys, keys.write_on(stream)?.cast())?;
                 }
-                if let Some(values) = &mut target.values {
+                if let Some(values) = &mut rows.values {
                     placement.copy::<V>(&found.values, values.write_on(stream)?)?;
                 }
             }
@@ -374,15 +377,15 @@ impl<K: AnyKey> DeviceScratch<K> {
         Ok(())
     }
 
-    /// Shares each range's limit among the shards, in their order, and sums up the numbers of pairs: into `sums`, or its own memory,
-    /// and into `narrow`. With rows, also finds out where the rows of each shard begin.
+    /// Shares each range's limit among the shards, in their order, and sums up the numbers of pairs, into `sums` and `narrow`. If
+    /// there are no `sums`, rows are wanted: then the sums are this memory's, and it computes where each shard's rows begin.
     fn share<V: Word>(
         &mut self,
         batch: &InFlight<'_, K, V>,
         sums: Option<&mut Buffer<u64>>,
         narrow: Option<&mut Buffer<u32>>,
-        has_rows: bool,
     ) -> Result<()> {
+        let has_rows = sums.is_none();
         let (stream, count) = (batch.stream, batch.bounds.count);
         let (sums, last) = (sums.unwrap_or(&mut self.sums), batch.numbers.len() - 1);
         let (limits, narrow) = (optional(batch.bounds.limits, stream)?, optional_mut(narrow, stream)?);
@@ -410,19 +413,28 @@ impl<K: AnyKey> DeviceScratch<K> {
         Ok(())
     }
 
+    /// If there are limits, copies the numbers of pairs within them back to the shards' devices.
+    fn return_counts<V: Word>(&mut self, batch: &InFlight<'_, K, V>) -> Result<()> {
+        if batch.bounds.limits.is_none() && batch.bounds.limit == u64::MAX {
+            return Ok(());
+        }
+        for (OfShard { there, copied, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
+            if number != 0 {
+                let part = PeerPart { from: &copied.counts, range: 0..batch.bounds.count, stream: &self.sends, at: 0 };
+                there.counts.copy_from_peers(&self.devices[number].stream, &[part])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Computes the start of each range's pairs among those of its shard, and sends the shard's total to the host.
     fn total<V: Word>(&mut self, batch: &InFlight<'_, K, V>) -> Result<()> {
         let count = batch.bounds.count;
-        let is_limited = batch.bounds.limits.is_some() || batch.bounds.limit != u64::MAX;
-        for (of_shard, &number) in self.shards.iter_mut().zip(batch.numbers) {
-            let OfShard { there, copied, staged_total, .. } = of_shard;
+        self.return_counts(batch)?;
+        for (OfShard { there, staged_total, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
             let OfDevice { stream, scan, .. } = &mut self.devices[number];
             let stream = if number == 0 { batch.stream } else { stream };
             if number != 0 {
-                if is_limited {
-                    let part = PeerPart { from: &copied.counts, range: 0..count, stream: &self.sends, at: 0 };
-                    there.counts.copy_from_peers(stream, &[part])?;
-                }
                 exclusive_scan(stream, &there.counts, count, &mut there.offsets, scan)?;
             }
             there.offsets.download_async(stream, count..count + 1, staged_total, 0)?;
@@ -435,18 +447,17 @@ impl<K: AnyKey> DeviceScratch<K> {
         &mut self,
         batch: &InFlight<'_, K, V>,
         number: usize,
-        target: &Target<'_, K, V>,
+        rows: &Rows<'_, K, V>,
         pairs: &mut [usize],
     ) -> Result<()> {
         let OfDevice { stream, receives, .. } = &self.devices[number];
         let stream = if number == 0 { batch.stream } else { stream };
         stream.synchronize()?;
-        let bytes =
-            [target.keys.as_ref().map_or(0, |_| K::Bits::BYTES), target.values.as_ref().map_or(0, |_| V::BYTES)];
+        let bytes = [rows.keys.as_ref().map_or(0, |_| K::Bits::BYTES), rows.values.as_ref().map_or(0, |_| V::BYTES)];
         for (shard, pairs) in pairs.iter_mut().enumerate().filter(|&(shard, _)| batch.numbers[shard] == number) {
             let OfShard { there, copied, cursors, staged_total, .. } = &mut self.shards[shard];
             // Pairs past the capacity are past it in the output, too.
-            let len = usize::try_from(staged_total[0]).unwrap_or(usize::MAX).min(target.capacity);
+            let len = usize::try_from(staged_total[0]).unwrap_or(usize::MAX).min(rows.capacity);
             *pairs = len;
             if len == 0 {
                 continue;
@@ -469,16 +480,6 @@ impl<K: AnyKey> DeviceScratch<K> {
         }
         Ok(())
     }
-}
-
-/// Where pairs go.
-struct Target<'a, K, V> {
-    /// Where each range begins; None: every `stride` pairs.
-    starts: Option<&'a mut Buffer<u64>>,
-    stride: usize,
-    capacity: usize,
-    keys: Option<&'a mut Buffer<K>>,
-    values: Option<&'a mut Buffer<V>>,
 }
 
 /// Where one shard's pairs go.

@@ -63,12 +63,14 @@ pub(crate) fn on_host<K: AnyKey>(bounds: &Bounds<'_, K>) -> Result<Vec<KeyRange<
     let range = |(at, &start): (usize, &K)| {
         let end = ends.map_or(K::MAX, |ends| ends[at]);
         let limit = limits.map_or(u64::MAX, |limits| limits[at]).min(bounds.limit);
-        match start <= end {
-            true => KeyRange::new(start..=end).limit(limit),
-            false => KeyRange::new(start..=start).limit(0),
-        }
+        inclusive(start, end, limit)
     };
     starts.par_iter().enumerate().map(range).try_collect()
+}
+
+/// A range whose bounds are inclusive; empty if its end is below its start.
+pub(crate) fn inclusive<K: AnyKey>(start: K, end: K, limit: u64) -> KeyRange<K> {
+    if start <= end { KeyRange::new(start..=end).limit(limit) } else { KeyRange::new(start..=start).limit(0) }
 }
 
 /// The number of pairs of each range.

@@ -159,6 +159,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> DeviceForm<K, I::Value> for Replica
     }
 }
 
+/// Queries that one copy answers.
+macro_rules! ask_copies {
+    ($($query:ident($batch:ident: $Batch:ty) -> $Found:ty;)*) => {$(
+        fn $query(&self, $batch: $Batch) -> Result<$Found> {
+            self.ask($batch.len(), |copy| copy.$query($batch))
+        }
+    )*};
+}
+
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
     type Domain = K;
     type Value = I::Value;
@@ -181,29 +190,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
     fn is_lost(&self) -> bool {
         self.group.is_lost()
     }
-    fn get_many(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
-        self.ask(keys.len(), |copy| copy.get_many(keys))
-    }
-    fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.ask(keys.len(), |copy| copy.lower_bound_many(keys))
-    }
-    fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.ask(keys.len(), |copy| copy.upper_bound_many(keys))
-    }
-    fn predecessor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.ask(keys.len(), |copy| copy.predecessor_many(keys))
-    }
-    fn successor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.ask(keys.len(), |copy| copy.successor_many(keys))
-    }
-    fn join_many(&self, probes: &[K]) -> Result<Matches> {
-        self.ask(probes.len(), |copy| copy.join_many(probes))
-    }
-    fn range_many(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
-        self.ask(ranges.len(), |copy| copy.range_many(ranges))
-    }
-    fn count_range_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
-        self.ask(ranges.len(), |copy| copy.count_range_many(ranges))
+    ask_copies! {
+        get_many(keys: &[K]) -> Vec<Option<I::Value>>;
+        lower_bound_many(keys: &[K]) -> Vec<u64>;
+        upper_bound_many(keys: &[K]) -> Vec<u64>;
+        predecessor_many(keys: &[K]) -> NeighborsOf<Self>;
+        successor_many(keys: &[K]) -> NeighborsOf<Self>;
+        join_many(probes: &[K]) -> Matches;
+        range_many(ranges: &[KeyRange<K>]) -> Ranges<K, I::Value>;
+        count_range_many(ranges: &[KeyRange<K>]) -> Vec<u64>;
     }
     fn pairs(&self) -> Result<Vec<(K, I::Value)>> {
         self.ask(self.len as usize, I::pairs)

@@ -70,6 +70,22 @@ fn within(map: &Map, start: u64, end: u64, limit: u64) -> Vec<(u64, u64)> {
     }
 }
 
+/// Ranges, some of them reversed, empty, of one key, or of all, with a limit of each.
+fn ranges(random: &mut StdRng, most: u64, count: usize) -> Vec<(u64, u64, u64)> {
+    let range = |i| {
+        let (a, b) = (random.random_range(0..most), random.random_range(0..most));
+        let limit = [0, 1, 3, 40, u64::MAX][i % 5];
+        match i % 7 {
+            0 => (a.max(b), a.min(b), limit),
+            1 => (0, u64::MAX, limit),
+            2 => (a, a, limit),
+            3 => (a, u64::MAX, limit),
+            _ => (a.min(b), a.saturating_add(random.random_range(0..60)).min(a.max(b)), limit),
+        }
+    };
+    (0..count).map(range).collect()
+}
+
 /// A bit for each key.
 fn mask(keys: &[u64], is_hit: impl Fn(u64) -> bool) -> Vec<u32> {
     let word = |keys: &[u64]| keys.iter().enumerate().fold(0, |word, (i, &key)| word | u32::from(is_hit(key)) << i);

@@ -2,7 +2,7 @@
 
 use crate::pool::Pool;
 use crate::query::Shards;
-use crate::range_router::{Bounds, Probes, RangeRouter, Wanted};
+use crate::range_router::{Bounds, Probes, RangeRouter, Rows, Starts, Wanted};
 use crate::ranges;
 use crate::router::{Hints, Router};
 use crate::scratch::Scratch;
@@ -54,6 +54,9 @@ pub(crate) trait InShards: Debug {
     fn range_on_host(&self, ranges: &[KeyRange<Self::Key>]) -> Result<Ranges<Self::Key, Self::Value>>;
 }
 
+/// Keys in a buffer.
+type Keys<S> = Buffer<<S as InShards>::Key>;
+
 /// Queries of an index in shards, on a stream.
 pub(crate) struct View<'a, S: InShards> {
     pub(crate) index: &'a S,
@@ -85,17 +88,13 @@ impl<'a, S: InShards> View<'a, S> {
     }
 
     /// Checks the stream and the first `count` queries.
-    pub(crate) fn check_queries(&self, count: usize, queries: &Buffer<S::Key>) -> Result<()> {
+    pub(crate) fn check_queries(&self, count: usize, queries: &Keys<S>) -> Result<()> {
         self.index.check_stream(self.stream)?;
         self.check("the queries' buffer", count, queries)
     }
 
     /// Checks the stream and all ranges; with the limits of the options.
-    pub(crate) fn bounds<'b>(
-        &'b self,
-        starts: &'b Buffer<S::Key>,
-        ends: &'b Buffer<S::Key>,
-    ) -> Result<Bounds<'b, S::Key>> {
+    pub(crate) fn bounds<'b>(&'b self, starts: &'b Keys<S>, ends: &'b Keys<S>) -> Result<Bounds<'b, S::Key>> {
         let (count, &QueryOptions { limits, limit, .. }) = (starts.len(), &self.options);
         self.check_queries(count, starts)?;
         check_bounds(count, ends.len())?;
@@ -108,7 +107,7 @@ impl<'a, S: InShards> View<'a, S> {
     pub(crate) fn look_up(
         &self,
         count: usize,
-        queries: &Buffer<S::Key>,
+        queries: &Keys<S>,
         side: Option<Side>,
         out: Outputs<'_, S::Key, S::Value>,
     ) -> Result<()> {
@@ -142,7 +141,7 @@ impl<'a, S: InShards> View<'a, S> {
         &self,
         count: usize,
         side: Side,
-        queries: &Buffer<S::Key>,
+        queries: &Keys<S>,
         ranks: &mut Buffer<u64>,
     ) -> Result<()> {
         self.check_queries(count, queries)?;
@@ -177,30 +176,35 @@ impl<'a, S: InShards> View<'a, S> {
 
     fn ranges_on_host(&self, bounds: Bounds<'_, S::Key>, wanted: Wanted<'_, S::Key, S::Value>) -> Result<()> {
         let (count, ranges) = (bounds.count, ranges::on_host(&bounds)?);
-        match wanted {
-            Wanted::Counts(counts) => slice(counts)[..count].copy_from_slice(&self.index.count_on_host(&ranges)?),
-            Wanted::Rows { offsets, keys, values, capacity, probes } => {
-                let found = self.index.range_on_host(&ranges)?;
-                let mut counts = self.stream.device().upload(&collected(lens(&found))?)?;
+        let Rows { starts, keys, values, capacity } = match wanted {
+            Wanted::Rows(rows) => rows,
+            Wanted::Counts(counts) => {
+                slice(counts)[..count].copy_from_slice(&self.index.count_on_host(&ranges)?);
+                return Ok(());
+            }
+        };
+        let found = self.index.range_on_host(&ranges)?;
+        let mut lens = collected(found.offsets.windows(2).map(|row| row[1] - row[0]))?;
+        let starts = match starts {
+            Starts::Strided { counts, stride } => {
+                slice(counts).iter_mut().zip(&lens).for_each(|(count, &len)| *count = len as u32);
+                collected((0..count).map(|range| range * stride))?
+            }
+            Starts::Packed { offsets, probes } => {
                 if let Some(Probes { valid, is_left, hits }) = probes {
+                    let mut counts = self.stream.device().upload(&lens)?;
                     let settled = Settled { counts: &mut counts, is_left, cursors: None, hits: Some(hits) };
                     settle(self.stream, valid, count, settled)?;
+                    lens = counts.to_vec()?;
                 }
                 let offsets = slice(offsets);
                 offsets[0] = 0;
-                for (range, count) in slice(&mut counts).iter().enumerate() {
-                    offsets[range + 1] = offsets[range] + count;
-                }
-                copy_rows(&found.offsets, &found.keys, keys, capacity, |range| offsets[range] as usize);
-                copy_rows(&found.offsets, &found.values, values, capacity, |range| offsets[range] as usize);
+                lens.iter().enumerate().for_each(|(range, len)| offsets[range + 1] = offsets[range] + len);
+                collected(offsets[..count].iter().map(|&offset| offset as usize))?
             }
-            Wanted::Strided { counts, keys, values, stride } => {
-                let found = self.index.range_on_host(&ranges)?;
-                slice(counts).iter_mut().zip(lens(&found)).for_each(|(count, len)| *count = len as u32);
-                copy_rows(&found.offsets, &found.keys, Some(keys), count * stride, |range| range * stride);
-                copy_rows(&found.offsets, &found.values, values, count * stride, |range| range * stride);
-            }
-        }
+        };
+        copy_rows(&found.offsets, &found.keys, keys, capacity, &starts);
+        copy_rows(&found.offsets, &found.values, values, capacity, &starts);
         Ok(())
     }
 
@@ -209,8 +213,8 @@ impl<'a, S: InShards> View<'a, S> {
     pub(crate) fn neighbor(
         mut self,
         side: Side,
-        queries: &Buffer<S::Key>,
-        keys: &mut Buffer<S::Key>,
+        queries: &Keys<S>,
+        keys: &mut Keys<S>,
         values: Option<&mut Buffer<S::Value>>,
     ) -> Result<()> {
         self.options.check(if side == Side::Upper { "predecessor" } else { "successor" }, Uses::Hits)?;
@@ -218,22 +222,17 @@ impl<'a, S: InShards> View<'a, S> {
         self.look_up(queries.len(), queries, Some(side), Outputs { keys: Some(keys), values, hits, miss })
     }
 
-    pub(crate) fn contains(&self, queries: &Buffer<S::Key>, hits: &mut Buffer<u32>) -> Result<()> {
+    pub(crate) fn contains(&self, queries: &Keys<S>, hits: &mut Buffer<u32>) -> Result<()> {
         self.options.check("contains", Uses::Nothing)?;
         self.look_up(queries.len(), queries, None, Outputs::hits(hits))
     }
 
-    pub(crate) fn rank(&self, side: Side, queries: &Buffer<S::Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+    pub(crate) fn rank(&self, side: Side, queries: &Keys<S>, ranks: &mut Buffer<u64>) -> Result<()> {
         self.options.check(if side == Side::Upper { "upper_bound" } else { "lower_bound" }, Uses::Nothing)?;
         self.rank_first(queries.len(), side, queries, ranks)
     }
 
-    pub(crate) fn count_range(
-        &self,
-        starts: &Buffer<S::Key>,
-        ends: &Buffer<S::Key>,
-        counts: &mut Buffer<u64>,
-    ) -> Result<()> {
+    pub(crate) fn count_range(&self, starts: &Keys<S>, ends: &Keys<S>, counts: &mut Buffer<u64>) -> Result<()> {
         self.options.check("count_range", Uses::Limits)?;
         let bounds = self.bounds(starts, ends)?;
         self.check("the counts' buffer", bounds.count, counts)?;
@@ -242,9 +241,9 @@ impl<'a, S: InShards> View<'a, S> {
 
     pub(crate) fn scan(
         &self,
-        starts: &Buffer<S::Key>,
+        starts: &Keys<S>,
         limit: u32,
-        keys: &mut Buffer<S::Key>,
+        keys: &mut Keys<S>,
         values: Option<&mut Buffer<S::Value>>,
         counts: &mut Buffer<u32>,
     ) -> Result<()> {
@@ -256,7 +255,8 @@ impl<'a, S: InShards> View<'a, S> {
         values.as_deref().map_or(Ok(()), |values| self.check("the values' buffer", pairs, values))?;
         self.check("the counts' buffer", count, counts)?;
         let bounds = Bounds { count, starts, ends: None, limits: None, limit: limit.into() };
-        self.ranges(bounds, Wanted::Strided { counts, keys, values, stride })
+        let starts = Starts::Strided { counts, stride };
+        self.ranges(bounds, Wanted::Rows(Rows { starts, keys: Some(keys), values, capacity: pairs }))
     }
 }
 
@@ -312,22 +312,11 @@ pub(crate) fn first<T: Pod>(buffer: &Buffer<T>, count: usize) -> &[T] {
     buffer.as_slice().map_or(&[], |elements| &elements[..count])
 }
 
-/// The number of pairs of each range.
-fn lens<K, V>(found: &Ranges<K, V>) -> impl ExactSizeIterator<Item = u64> {
-    found.offsets.windows(2).map(|row| row[1] - row[0])
-}
-
 /// Copies a column of ranges' pairs to where each range starts, up to `capacity`.
-fn copy_rows<T: Pod>(
-    offsets: &[u64],
-    column: &[T],
-    out: Option<&mut Buffer<T>>,
-    capacity: usize,
-    start: impl Fn(usize) -> usize,
-) {
+fn copy_rows<T: Pod>(offsets: &[u64], column: &[T], out: Option<&mut Buffer<T>>, capacity: usize, starts: &[usize]) {
     let Some(out) = out.map(slice) else { return };
-    for (range, row) in offsets.windows(2).enumerate() {
-        let (row, at) = (&column[row[0] as usize..row[1] as usize], start(range).min(capacity));
+    for (row, &start) in offsets.windows(2).zip(starts) {
+        let (row, at) = (&column[row[0] as usize..row[1] as usize], start.min(capacity));
         let len = row.len().min(capacity - at);
         out[at..at + len].copy_from_slice(&row[..len]);
     }

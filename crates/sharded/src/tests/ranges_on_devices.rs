@@ -1,27 +1,13 @@
 //! Ranges, scans, and all pairs in device form: against a map.
 
-use super::{Index, Map, column, devices_for_tests, each_failure, emulated, pairs, sharded, synchronize, tens, within};
+use super::{
+    Index, Map, column, devices_for_tests, each_failure, emulated, pairs, ranges, sharded, synchronize, tens, within,
+};
 use lanetree::runtime::Failure;
 use lanetree::{Error, Result, Stream};
 use lanetree_frame::fixed::DeviceRanges;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-
-/// Ranges, some of them reversed, empty, of one key, or of all, with a limit of each.
-fn ranges(random: &mut StdRng, most: u64, count: usize) -> Vec<(u64, u64, u64)> {
-    let range = |i| {
-        let (a, b) = (random.random_range(0..most), random.random_range(0..most));
-        let limit = [0, 1, 3, 40, u64::MAX][i % 5];
-        match i % 7 {
-            0 => (a.max(b), a.min(b), limit),
-            1 => (0, u64::MAX, limit),
-            2 => (a, a, limit),
-            3 => (a, u64::MAX, limit),
-            _ => (a.min(b), a.saturating_add(random.random_range(0..60)).min(a.max(b)), limit),
-        }
-    };
-    (0..count).map(range).collect()
-}
 
 /// Compares ranges, their counts, scans from their starts, and all pairs.
 fn compare(index: &Index, stream: &Stream, map: &Map, ranges: &[(u64, u64, u64)], limit: Option<u64>) -> Result<()> {
