@@ -4,6 +4,7 @@
 //! shards or copies may be on one device, so that everything runs on one card, on the host, and on the emulator. A set in shards is a
 //! `ShardedSet`, a multi-map a `ShardedMultiMap`.
 
+mod aggregate;
 #[cfg(feature = "lane-tree")]
 mod apply_on;
 mod back;

@@ -34,6 +34,8 @@ use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{GatherBatch, Global, GlobalMut, LocateBatch};
 
+mod aggregate;
+
 /// Ranges, both of whose bounds are inclusive.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds<'a, K> {
@@ -96,6 +98,8 @@ struct DeviceScratch<K> {
     devices: Vec<OfDevice<K>>,
     shards: Vec<OfShard>,
     sums: Buffer<u64>,
+    /// The accumulators of aggregates.
+    merged: aggregate::Memory,
 }
 
 /// Memory and streams for all shards on one device.
@@ -112,6 +116,7 @@ struct OfDevice<K> {
     scan: ScanScratch,
     /// The most ranges that `scan` serves.
     scan_capacity: usize,
+    aggregates: aggregate::Memory,
 }
 
 /// Memory for one shard.
@@ -180,6 +185,7 @@ impl<K: AnyKey> OfDevice<K> {
             max_keys: device.alloc(0)?,
             scan: ScanScratch::new(device, 0)?,
             scan_capacity: 0,
+            aggregates: aggregate::Memory::new(device, 0)?,
         })
     }
 
@@ -233,6 +239,7 @@ impl<K: AnyKey> RangeRouter<K> {
                 devices: devices.iter().map(|device| OfDevice::new(device, home)).collect::<Result<_>>()?,
                 shards: shards.all.iter().map(|shard| OfShard::new(shard.device, home)).collect::<Result<_>>()?,
                 sums: home.alloc(0)?,
+                merged: aggregate::Memory::new(home, 0)?,
             })
         };
         self.0.with(home, new, |scratch| {

@@ -1,5 +1,6 @@
 //! Over the host and the emulator; the suite puts both through its cases, too.
 
+mod aggregates;
 mod apply_on;
 mod combinations;
 mod joins;
