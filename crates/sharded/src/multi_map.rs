@@ -1,7 +1,7 @@
 //! [`ShardedMultiMap`]: a multi-map over several devices.
 
 use crate::group::Group;
-use crate::parts::{Methods, Parts, ShardStats, columns};
+use crate::parts::{Methods, Parts, ShardStats, columns, shard_methods};
 use crate::ranges;
 use crate::route::Route;
 use crate::splitters;
@@ -50,6 +50,8 @@ struct Before<K, V> {
     rows: ValueRows<V>,
 }
 
+shard_methods!(impl[K: AnyKey, V: Word] ShardedMultiMap<K, V>, K, MultiMap<K, V>, sizes);
+
 impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// Builds a map over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once.
     /// Values of equal keys are in the order of the input. The shards' borders are chosen as
@@ -68,47 +70,14 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         Ok(Self { parts: Parts::new(group, splitters, methods), builder })
     }
 
-    /// Each shard's map, in the order of their keys.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub fn shards(&self) -> Result<&[MultiMap<K, V>]> {
-        self.parts.group.get()
-    }
-
-    /// The contents of each shard, in the order of their keys.
-    pub fn stats(&self) -> Vec<ShardStats<K>> {
-        self.parts.stats()
-    }
-
-    /// The number of pairs; if it is lost, the number before.
-    pub fn len(&self) -> u64 {
-        self.parts.len()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The number of distinct keys.
     pub fn keys_len(&self) -> u64 {
         self.parts.group.known().iter().map(MultiMap::keys_len).sum()
     }
 
-    /// Whether a failed change left the contents unknown: then every call that returns a result returns [`Error::Lost`].
-    pub fn is_lost(&self) -> bool {
-        self.parts.group.is_lost()
-    }
-
     /// Whether all shards' values are in the order of their keys, as ranks and ranges need them: see [`MultiMap::is_ordered`].
     pub fn is_ordered(&self) -> bool {
         self.parts.group.known().iter().all(MultiMap::is_ordered)
-    }
-
-    /// Its bytes in the memory of all devices.
-    pub fn bytes(&self) -> u64 {
-        self.parts.bytes()
     }
 
     /// All values of each key, in the order in which they were inserted; an absent key has none.

@@ -2,7 +2,7 @@
 
 use crate::range_router::{Bounds, Probes, Rows, Starts, Wanted};
 use crate::sharded::Sharded;
-use crate::view::{Outputs, View};
+use crate::view::{Outputs, View, view_methods};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, Side, Uses, check_ranges};
@@ -68,54 +68,22 @@ lanetree_frame::query_options! {
         hits, miss(I::Value), limit, limits, joins
 }
 
+view_methods!(impl[K: AnyKey, I: OrderedIndex<Domain = K>] OnDevices<'_, I>, K);
+
 impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     pub(crate) fn new(index: &'a Sharded<I>, stream: &'a Stream) -> Self {
         Self(View::new(index, stream))
-    }
-
-    /// Declares that the queries ascend: such a batch is cut at the shards' borders by binary search, and each shard's look-ups are
-    /// tuned for sorted queries. It is a hint: a batch whose queries don't ascend is recognised, and answered a second time.
-    #[must_use]
-    pub fn sorted(mut self) -> Self {
-        self.0.is_sorted = true;
-        self
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.
     /// `values` must have at least one element per query; elements past these are not touched. Uses [`hits`](Self::hits).
     ///
     /// # Errors
-    /// [`Error::OutputLength`]; [`Error::UnusedOption`]; [`Error::OptionValue`] if the shards' devices are of several kinds, or their
-    /// index has no launches; [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another
-    /// device than the stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
+    /// As [`OnDevices::contains`].
     pub fn get(mut self, queries: &Buffer<K>, values: &mut Buffer<I::Value>) -> Result<()> {
         self.0.options.check("get", Uses::Hits)?;
         let (hits, miss) = (self.0.options.hits.take(), self.0.options.miss());
         self.0.look_up(queries.len(), queries, None, Outputs { keys: None, values: Some(values), hits, miss })
-    }
-
-    /// Which of `queries` are present: `hits` becomes the hit mask, as of [`hits`](Self::hits).
-    ///
-    /// # Errors
-    /// As [`OnDevices::get`].
-    pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
-        self.0.contains(queries, hits)
-    }
-
-    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`, of all shards.
-    ///
-    /// # Errors
-    /// As [`OnDevices::get`].
-    pub fn lower_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
-        self.0.rank(Side::Lower, queries, ranks)
-    }
-
-    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`, of all shards.
-    ///
-    /// # Errors
-    /// As [`OnDevices::get`].
-    pub fn upper_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
-        self.0.rank(Side::Upper, queries, ranks)
     }
 
     /// Finds the last pair whose key is at or below each query: its key goes to `keys[i]` and its value to `values[i]`; if there is
@@ -151,16 +119,6 @@ impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     pub fn range(&self, starts: &Buffer<K>, ends: &Buffer<K>, out: &mut DeviceRanges<K, I::Value>) -> Result<()> {
         self.0.options.check("range", Uses::Limits)?;
         self.rows(self.0.bounds(starts, ends)?, None, out)
-    }
-
-    /// Counts the pairs of ranges, as [`range`](Self::range) would find them, into `counts[i]`.
-    ///
-    /// The host waits for nothing.
-    ///
-    /// # Errors
-    /// As [`OnDevices::get`].
-    pub fn count_range(&self, starts: &Buffer<K>, ends: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
-        self.0.count_range(starts, ends, counts)
     }
 
     /// Copies the first pairs whose keys are at or above each of `starts`, at most `limit` of each and in ascending order, from all

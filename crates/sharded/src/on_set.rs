@@ -2,7 +2,7 @@
 
 use crate::range_router::{Rows, Starts, Wanted};
 use crate::set::ShardedSet;
-use crate::view::View;
+use crate::view::{View, view_methods};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{DeviceRanges, Side, Uses};
@@ -39,40 +39,9 @@ lanetree_frame::query_options! {
     impl['a, K: AnyKey] SetOnDevices<'a, K>, |view| view.0.options => hits, limit, limits
 }
 
+view_methods!(impl[K: AnyKey] SetOnDevices<'_, K>, K);
+
 impl<K: AnyKey> SetOnDevices<'_, K> {
-    /// Declares that the queries ascend, as [`OnDevices::sorted`](crate::OnDevices::sorted): a hint.
-    #[must_use]
-    pub fn sorted(mut self) -> Self {
-        self.0.is_sorted = true;
-        self
-    }
-
-    /// Which of `queries` are in the set: `hits` becomes the hit mask, as of [`hits`](Self::hits).
-    ///
-    /// # Errors
-    /// [`Error::OutputLength`]; [`Error::UnusedOption`]; [`Error::OptionValue`] if the shards' devices are of several kinds;
-    /// [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers of another device than the
-    /// stream's, if a device has no room, and from the devices. After an error the outputs are unspecified.
-    pub fn contains(&self, queries: &Buffer<K>, hits: &mut Buffer<u32>) -> Result<()> {
-        self.0.contains(queries, hits)
-    }
-
-    /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`, of all shards.
-    ///
-    /// # Errors
-    /// As [`SetOnDevices::contains`].
-    pub fn lower_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
-        self.0.rank(Side::Lower, queries, ranks)
-    }
-
-    /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`, of all shards.
-    ///
-    /// # Errors
-    /// As [`SetOnDevices::contains`].
-    pub fn upper_bound(&self, queries: &Buffer<K>, ranks: &mut Buffer<u64>) -> Result<()> {
-        self.0.rank(Side::Upper, queries, ranks)
-    }
-
     /// Finds the last key at or below each query, which goes to `keys[i]`; if there is none, `keys[i]` is unspecified. Uses
     /// [`hits`](Self::hits). The first such call after a change asks every shard for its first and its last key.
     ///
@@ -103,14 +72,6 @@ impl<K: AnyKey> SetOnDevices<'_, K> {
         self.0.check("the keys' buffer", 0, &out.keys)?;
         let (starts, keys) = (Starts::Packed { offsets: &mut out.offsets, probes: None }, Some(&mut out.keys));
         self.0.ranges(bounds, Wanted::Rows(Rows { starts, keys, values: None, capacity }))
-    }
-
-    /// Counts the keys of ranges, as [`range`](Self::range) would find them, into `counts[i]`. The host waits for nothing.
-    ///
-    /// # Errors
-    /// As [`SetOnDevices::contains`].
-    pub fn count_range(&self, starts: &Buffer<K>, ends: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
-        self.0.count_range(starts, ends, counts)
     }
 
     /// Copies the first `limit` keys at or above each of `starts`: those of query `i` go to `keys[i * limit..]`, and their number

@@ -333,3 +333,49 @@ impl<T: Copy> Ends<T> {
         })
     }
 }
+
+/// The methods that all kinds of shards have; and, of those that are no [`OrderedIndex`](lanetree_frame::OrderedIndex), more.
+macro_rules! shard_methods {
+    (impl[$($generics:tt)*] $Type:ty, $Key:ty, $Shard:ty) => {
+        impl<$($generics)*> $Type {
+            /// Each shard's index, in the order of their keys.
+            ///
+            /// # Errors
+            /// [`Error::Lost`].
+            pub fn shards(&self) -> Result<&[$Shard]> {
+                self.parts.group.get()
+            }
+
+            /// The contents of each shard, in the order of their keys.
+            pub fn stats(&self) -> Vec<ShardStats<$Key>> {
+                self.parts.stats()
+            }
+        }
+    };
+    (impl[$($generics:tt)*] $Type:ty, $Key:ty, $Shard:ty, sizes) => {
+        $crate::parts::shard_methods!(impl[$($generics)*] $Type, $Key, $Shard);
+
+        impl<$($generics)*> $Type {
+            /// The number of keys, or of pairs; if it is lost, the number before.
+            pub fn len(&self) -> u64 {
+                self.parts.len()
+            }
+
+            /// Whether it has none.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Whether a failed change left the contents unknown: then every call that returns a result returns [`Error::Lost`].
+            pub fn is_lost(&self) -> bool {
+                self.parts.group.is_lost()
+            }
+
+            /// Its bytes in the memory of all devices.
+            pub fn bytes(&self) -> u64 {
+                self.parts.bytes()
+            }
+        }
+    };
+}
+pub(crate) use shard_methods;

@@ -21,6 +21,7 @@ use crate::back::tiles;
 use crate::pool::Pool;
 use crate::query::Shards;
 use crate::slots::{Column, read, reserve, with_spare, words, write};
+use aggregate::Accumulators;
 use bytemuck::Pod;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
@@ -98,8 +99,8 @@ struct DeviceScratch<K> {
     devices: Vec<OfDevice<K>>,
     shards: Vec<OfShard>,
     sums: Buffer<u64>,
-    /// The accumulators of aggregates.
-    merged: aggregate::Memory,
+    /// Accumulators of all shards.
+    merged: Accumulators,
 }
 
 /// Memory and streams for all shards on one device.
@@ -116,7 +117,7 @@ struct OfDevice<K> {
     scan: ScanScratch,
     /// The most ranges that `scan` serves.
     scan_capacity: usize,
-    aggregates: aggregate::Memory,
+    accumulators: Accumulators,
 }
 
 /// Memory for one shard.
@@ -185,7 +186,7 @@ impl<K: AnyKey> OfDevice<K> {
             max_keys: device.alloc(0)?,
             scan: ScanScratch::new(device, 0)?,
             scan_capacity: 0,
-            aggregates: aggregate::Memory::new(device, 0)?,
+            accumulators: Accumulators::new(device)?,
         })
     }
 
@@ -239,7 +240,7 @@ impl<K: AnyKey> RangeRouter<K> {
                 devices: devices.iter().map(|device| OfDevice::new(device, home)).collect::<Result<_>>()?,
                 shards: shards.all.iter().map(|shard| OfShard::new(shard.device, home)).collect::<Result<_>>()?,
                 sums: home.alloc(0)?,
-                merged: aggregate::Memory::new(home, 0)?,
+                merged: Accumulators::new(home)?,
             })
         };
         self.0.with(home, new, |scratch| {

@@ -1,7 +1,7 @@
 //! [`ShardedSet`]: a set over several devices.
 
 use crate::group::Group;
-use crate::parts::{Ends, Methods, Parts, ShardStats};
+use crate::parts::{Ends, Methods, Parts, ShardStats, shard_methods};
 use crate::query::Shards;
 use crate::ranges;
 use crate::route::Route;
@@ -44,6 +44,8 @@ pub struct ShardedSet<K: AnyKey> {
     ends: Ends<(K, u32)>,
 }
 
+shard_methods!(impl[K: AnyKey] ShardedSet<K>, K, LaneSet<K>, sizes);
+
 impl<K: AnyKey> ShardedSet<K> {
     /// Builds a set of keys in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once. Equal
     /// keys count once. The shards' borders are chosen as [`Sharded::build`](crate::Sharded::build) chooses them.
@@ -66,39 +68,6 @@ impl<K: AnyKey> ShardedSet<K> {
     /// A set of other shards on the same devices, which have keys of the same intervals.
     pub(crate) fn made_of(&self, shards: Vec<LaneSet<K>>) -> Self {
         Self::of(Group::new(shards, LaneSet::is_lost), self.parts.splitters.clone(), self.builder)
-    }
-
-    /// Each shard's set, in the order of their keys.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub fn shards(&self) -> Result<&[LaneSet<K>]> {
-        self.parts.group.get()
-    }
-
-    /// The contents of each shard, in the order of their keys.
-    pub fn stats(&self) -> Vec<ShardStats<K>> {
-        self.parts.stats()
-    }
-
-    /// The number of keys; if it is lost, the number before.
-    pub fn len(&self) -> u64 {
-        self.parts.len()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether a failed change left the contents unknown: then every call that returns a result returns [`Error::Lost`].
-    pub fn is_lost(&self) -> bool {
-        self.parts.group.is_lost()
-    }
-
-    /// Its bytes in the memory of all devices.
-    pub fn bytes(&self) -> u64 {
-        self.parts.bytes()
     }
 
     /// Whether each of `keys` is in the set.

@@ -2,7 +2,7 @@
 
 use crate::group::{Group, Undo, apply, keys_of, undo};
 use crate::host_staging::{HostStaging, MIN_STAGED};
-use crate::parts::{Ends, Methods, Parts, ShardStats, columns};
+use crate::parts::{Ends, Methods, Parts, ShardStats, columns, shard_methods};
 use crate::query::Shards;
 use crate::splitters;
 use crate::view::{InShards, Routers};
@@ -69,6 +69,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>, B: IndexBuilder<Index = I>> Rebuild
     }
 }
 
+shard_methods!(impl[K: AnyKey, I: OrderedIndex<Domain = K>] Sharded<I>, K, I);
+
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// Builds an index over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once.
     /// Of equal keys, the last one's value is kept. The shards' borders come from a sample of the keys, so that shards are of similar
@@ -97,19 +99,6 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let staging = HostStaging::new(group.known().iter().map(I::device));
         let (parts, routers, ends) = (Parts::new(group, splitters, methods), Routers::default(), Ends::default());
         Self { parts, rebuild, routers, staging, ends, min_staged: MIN_STAGED }
-    }
-
-    /// Each shard's index, in the order of their keys.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub fn shards(&self) -> Result<&[I]> {
-        self.parts.group.get()
-    }
-
-    /// The contents of each shard, in the order of their keys.
-    pub fn stats(&self) -> Vec<ShardStats<K>> {
-        self.parts.stats()
     }
 
     /// Moves pairs between neighbours until no shard has more than 1.5 times the mean. Returns the number of pairs moved. Useful after

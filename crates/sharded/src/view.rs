@@ -321,3 +321,59 @@ fn copy_rows<T: Pod>(offsets: &[u64], column: &[T], out: Option<&mut Buffer<T>>,
         out[at..at + len].copy_from_slice(&row[..len]);
     }
 }
+
+/// The methods of a view that are the same for maps and sets.
+macro_rules! view_methods {
+    (impl[$($generics:tt)*] $View:ty, $Key:ty) => {
+        impl<$($generics)*> $View {
+            /// Declares that the queries ascend: such a batch is cut at the shards' borders by binary search, and each shard's look-ups
+            /// are tuned for sorted queries. It is a hint: a batch whose queries don't ascend is recognised, and answered a second time.
+            #[must_use]
+            pub fn sorted(mut self) -> Self {
+                self.0.is_sorted = true;
+                self
+            }
+
+            /// Which of `queries` are present: `hits` becomes the hit mask, as of [`hits`](Self::hits).
+            ///
+            /// # Errors
+            /// [`Error::OutputLength`]; [`Error::UnusedOption`]; [`Error::OptionValue`] if the shards' devices are of several kinds, or
+            /// their index has no launches; [`Error::Lost`]; [`Error::Runtime`] for a stream of a device that has no shard, for buffers
+            /// of another device than the stream's, if a device has no room, and from the devices. After an error the outputs are
+            /// unspecified.
+            pub fn contains(&self, queries: &Buffer<$Key>, hits: &mut Buffer<u32>) -> Result<()> {
+                self.0.contains(queries, hits)
+            }
+
+            /// Ranks `queries`: `ranks[i]` becomes the number of keys below `queries[i]`, of all shards.
+            ///
+            /// # Errors
+            /// As [`contains`](Self::contains).
+            pub fn lower_bound(&self, queries: &Buffer<$Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+                self.0.rank(Side::Lower, queries, ranks)
+            }
+
+            /// Ranks `queries`: `ranks[i]` becomes the number of keys at or below `queries[i]`, of all shards.
+            ///
+            /// # Errors
+            /// As [`contains`](Self::contains).
+            pub fn upper_bound(&self, queries: &Buffer<$Key>, ranks: &mut Buffer<u64>) -> Result<()> {
+                self.0.rank(Side::Upper, queries, ranks)
+            }
+
+            /// Counts what [`range`](Self::range) would find of each range, into `counts[i]`. The host waits for nothing.
+            ///
+            /// # Errors
+            /// As [`range`](Self::range).
+            pub fn count_range(
+                &self,
+                starts: &Buffer<$Key>,
+                ends: &Buffer<$Key>,
+                counts: &mut Buffer<u64>,
+            ) -> Result<()> {
+                self.0.count_range(starts, ends, counts)
+            }
+        }
+    };
+}
+pub(crate) use view_methods;

@@ -3,34 +3,31 @@
 
 use super::{Bounds, DeviceScratch, InFlight, OfShard, RangeRouter};
 use crate::query::Shards;
-use crate::slots::{reserve, with_spare};
+use crate::slots::reserve;
 use lanetree_frame::aggregate_steps::{AggregateMemory, AggregateOutputs, divide_ranges, finish};
 use lanetree_frame::fixed::{DeviceAggregates, Query};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{AnyKey, Buffer, Device, Result, Stream, Word};
+use lanetree_frame::{AnyKey, Device, Result, Stream, Word};
 use lanetree_kernels_sharded::{MergeArgs, calls};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{AggregateBatch, Fold, Global};
 
-/// Memory of the aggregation of a shard's ranges, and the number of ranges that it serves.
-pub(super) struct Memory {
-    of: AggregateMemory,
-    capacity: usize,
-}
+/// Accumulators of ranges, and memory to make them.
+pub(super) struct Accumulators(AggregateMemory);
 
-impl Memory {
-    pub(super) fn new(device: &Device, capacity: usize) -> Result<Self> {
-        let (offsets, parts) = (device.alloc(capacity + 1)?, device.alloc(capacity + 1)?);
-        let (counts, sums) = (device.alloc(capacity)?, device.alloc(AggregateMemory::words(capacity))?);
-        Ok(Self { of: AggregateMemory { offsets, counts, parts, sums }, capacity })
+impl Accumulators {
+    pub(super) fn new(device: &Device) -> Result<Self> {
+        let [offsets, counts, parts, sums] = [device.alloc(0)?, device.alloc(0)?, device.alloc(0)?, device.alloc(0)?];
+        Ok(Self(AggregateMemory { offsets, counts, parts, sums }))
     }
 
     fn reserve(&mut self, count: usize) -> Result<()> {
-        if self.capacity < count {
-            *self = Self::new(&self.of.counts.device().clone(), with_spare(count))?;
-        }
-        Ok(())
+        let AggregateMemory { offsets, counts, parts, sums } = &mut self.0;
+        reserve(offsets, count + 1)?;
+        reserve(counts, count)?;
+        reserve(parts, count + 1)?;
+        reserve(sums, AggregateMemory::words(count))
     }
 }
 
@@ -74,16 +71,24 @@ impl<K: AnyKey> DeviceScratch<K> {
         for (shard, of_shard) in self.shards.iter_mut().enumerate() {
             let before = if shard == 0 { Global::null() } else { of_shard.before.read_on(stream)? };
             let found = of_shard.at_home(batch.numbers[shard] == 0);
-            let from = (&found.counts, Global::null(), &found.keys);
-            // SAFETY: each range that has pairs in the shard has an accumulator there, and one of the shards before.
-            unsafe { merge(stream, count, fold, from, before, &mut self.merged.of.sums)? };
+            let merge = MergeArgs {
+                counts: found.counts.read_on(stream)?,
+                parts: Global::null(),
+                sums: found.keys.read_on(stream)?,
+                before,
+                count: count as u64,
+                merged: self.merged.0.sums.write_on(stream)?,
+                fold,
+            };
+            // SAFETY: each range with pairs in the shard has an accumulator there; with pairs before, in `merged`, too.
+            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::merge(&merge))? };
         }
         // No range has parts any more.
-        self.merged.of.parts.fill_zero(stream)?;
+        self.merged.0.parts.fill_zero(stream)?;
         let DeviceAggregates { values, hits, overflowed } = out;
         let out = AggregateOutputs { values, hits, overflowed };
         // SAFETY: each range that has pairs has an accumulator.
-        unsafe { finish::<V, T>(stream, count, fold, &self.sums, &self.merged.of, out) }
+        unsafe { finish::<V, T>(stream, count, fold, &self.sums, &self.merged.0, out) }
     }
 
     /// Aggregates a shard's ranges on its device; an accumulator for each arrives on the batch's device, as a column of keys would.
@@ -91,8 +96,8 @@ impl<K: AnyKey> DeviceScratch<K> {
         let (number, count) = (batch.numbers[shard], batch.bounds.count);
         let of_device = &mut self.devices[number];
         let stream = if number == 0 { batch.stream } else { &of_device.stream };
-        of_device.aggregates.reserve(count)?;
-        let (memory, scan) = (&mut of_device.aggregates.of, &mut of_device.scan);
+        of_device.accumulators.reserve(count)?;
+        let (memory, scan) = (&mut of_device.accumulators.0, &mut of_device.scan);
         let OfShard { there, copied, cursors, .. } = &mut self.shards[shard];
         exclusive_scan(stream, &there.counts, count, &mut memory.offsets, scan)?;
         divide_ranges(stream, count, fold, &there.counts, memory)?;
@@ -114,8 +119,10 @@ impl<K: AnyKey> DeviceScratch<K> {
         unsafe {
             launches.launch(stream, false, &Query::Aggregate(whole))?;
             launches.launch(stream, false, &Query::Aggregate(parts))?;
-            let from = (&there.counts, parts.parts, &memory.sums);
-            merge(stream, count, fold, from, Global::null(), &mut there.keys)?;
+            let AggregateBatch { counts, parts, sums, count, .. } = parts;
+            let (sums, before, merged) = (sums.as_const(), Global::null(), there.keys.write_on(stream)?);
+            let merge = MergeArgs { counts, parts, sums, before, count, merged, fold };
+            launch::over(stream, count, 1, THREADS)?.run(calls::merge(&merge))?;
         }
         if number != 0 {
             reserve(&mut copied.keys, 2 * count)?;
@@ -124,29 +131,4 @@ impl<K: AnyKey> DeviceScratch<K> {
         }
         Ok(())
     }
-}
-
-/// Merges a shard's accumulators, of which `from` has the numbers of pairs, the prefix sums of parts, and the words.
-///
-/// # Safety
-/// Each range that has pairs has an accumulator, or one for each of its parts; and in `merged`, if it has pairs `before`.
-unsafe fn merge(
-    stream: &Stream,
-    count: usize,
-    fold: Fold,
-    (counts, parts, sums): (&Buffer<u64>, Global<u64>, &Buffer<u64>),
-    before: Global<u64>,
-    merged: &mut Buffer<u64>,
-) -> Result<()> {
-    let args = MergeArgs {
-        counts: counts.read_on(stream)?,
-        parts,
-        sums: sums.read_on(stream)?,
-        before,
-        count: count as u64,
-        merged: merged.write_on(stream)?,
-        fold,
-    };
-    // SAFETY: the caller's contract; all pointers are for this stream.
-    Ok(unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::merge(&args)) }?)
 }
