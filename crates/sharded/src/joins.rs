@@ -2,10 +2,11 @@
 
 use crate::on_devices::OnDevices;
 use crate::range_router::{Bounds, Probes, Wanted};
+use crate::ranges::first;
 use crate::scratch::Scratch;
 use crate::sharded::Sharded;
 use crate::slots::reserve;
-use crate::view::{InShards, Outputs, View, first};
+use crate::view::{InShards, Outputs, View};
 use bytemuck::Pod;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
@@ -93,64 +94,49 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
             return Ok(());
         }
         let device = stream.device();
-        self.0.index.routers().scratch.with(
-            device,
-            || Scratch::new(device),
-            |scratch| {
-                if searches.len() > 1 {
-                    scratch.reserve_results(count)?;
+        let new = || Scratch::new(device);
+        self.0.index.routers().scratch.with(device, new, |scratch| {
+            if searches.len() > 1 {
+                scratch.reserve_results(count)?;
+            }
+            for (number, &(side, near)) in searches.iter().enumerate() {
+                let mut sought = queries;
+                if near.is_on() && near.flags & Near::<K::Bits>::STRICT != 0 {
+                    seek(stream, queries, side, near, &mut scratch.sought)?;
+                    sought = &scratch.sought;
                 }
-                for (number, &(side, near)) in searches.iter().enumerate() {
-                    let mut sought = queries;
-                    if near.is_on() && near.flags & Near::<K::Bits>::STRICT != 0 {
-                        reserve(&mut scratch.sought, count)?;
-                        let args = SoughtArgs {
-                            queries: bits::<K>(stream, queries)?,
-                            count: count as u64,
-                            sought: scratch.sought.write_on(stream)?.cast(),
-                            near,
-                            flip: K::FLIP,
-                            is_below: u32::from(side == Side::Upper),
-                            padding: 0,
-                        };
-                        // SAFETY: both have `count` elements, and are for this stream.
-                        unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::sought(&args))? };
-                        sought = &scratch.sought;
-                    }
-                    // The second search finds its neighbours in scratch memory.
-                    let (found_keys, found_values, found_hits) = match number {
-                        0 => (&mut *keys, &mut *values, &mut *hits),
-                        _ => (&mut scratch.keys, &mut scratch.values, &mut scratch.hits),
-                    };
-                    let out =
-                        Outputs { keys: Some(found_keys), values: Some(found_values), hits: Some(found_hits), miss };
-                    self.0.look_up(count, sought, Some(side), out)?;
-                    if number == 0 && !near.is_on() {
-                        continue;
-                    }
-                    let (found_keys, found_values, found_hits) = match number {
-                        0 => (&*keys, &*values, &*hits),
-                        _ => (&scratch.keys, &scratch.values, &scratch.hits),
-                    };
-                    let args = JudgeArgs {
-                        queries: bits::<K>(stream, queries)?,
-                        count: count as u64,
-                        found_keys: bits::<K>(stream, found_keys)?,
-                        found_values: found_values.read_on(stream)?,
-                        found_hits: found_hits.read_on(stream)?,
-                        keys: keys.write_on(stream)?.cast(),
-                        values: values.write_on(stream)?,
-                        hits: hits.write_on(stream)?,
-                        near,
-                        flip: K::FLIP,
-                        miss,
-                    };
-                    // SAFETY: all of them have an element, or a bit, for each query, and are for this stream.
-                    unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::judge(&args))? };
+                // The second search finds its neighbours in scratch memory.
+                let (found_keys, found_values, found_hits) = match number {
+                    0 => (&mut *keys, &mut *values, &mut *hits),
+                    _ => (&mut scratch.keys, &mut scratch.values, &mut scratch.hits),
+                };
+                let out = Outputs { keys: Some(found_keys), values: Some(found_values), hits: Some(found_hits), miss };
+                self.0.look_up(count, sought, Some(side), out)?;
+                if number == 0 && !near.is_on() {
+                    continue;
                 }
-                Ok(())
-            },
-        )
+                let (found_keys, found_values, found_hits) = match number {
+                    0 => (&*keys, &*values, &*hits),
+                    _ => (&scratch.keys, &scratch.values, &scratch.hits),
+                };
+                let args = JudgeArgs {
+                    queries: bits::<K>(stream, queries)?,
+                    count: count as u64,
+                    found_keys: bits::<K>(stream, found_keys)?,
+                    found_values: found_values.read_on(stream)?,
+                    found_hits: found_hits.read_on(stream)?,
+                    keys: keys.write_on(stream)?.cast(),
+                    values: values.write_on(stream)?,
+                    hits: hits.write_on(stream)?,
+                    near,
+                    flip: K::FLIP,
+                    miss,
+                };
+                // SAFETY: all of them have an element, or a bit, for each query, and are for this stream.
+                unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::judge(&args))? };
+            }
+            Ok(())
+        })
     }
 
     /// Joins `probes` with the index: for each probe whose key is present, in the order of the probes, its number and the
@@ -260,6 +246,29 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         self.0.check("the ends' buffer", count, ends)?;
         Ok(Bounds { count, starts, ends: Some(ends), limits: None, limit })
     }
+}
+
+/// Computes the keys to search for on one side, instead of the queries.
+fn seek<K: AnyKey>(
+    stream: &Stream,
+    queries: &Buffer<K>,
+    side: Side,
+    near: Near<K::Bits>,
+    sought: &mut Buffer<K>,
+) -> Result<()> {
+    let count = queries.len();
+    reserve(sought, count)?;
+    let args = SoughtArgs {
+        queries: bits::<K>(stream, queries)?,
+        count: count as u64,
+        sought: sought.write_on(stream)?.cast(),
+        near,
+        flip: K::FLIP,
+        is_below: u32::from(side == Side::Upper),
+        padding: 0,
+    };
+    // SAFETY: both have `count` elements, and are for this stream.
+    Ok(unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::sought(&args)) }?)
 }
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {

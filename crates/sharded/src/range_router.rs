@@ -21,7 +21,6 @@ use crate::back::tiles;
 use crate::pool::Pool;
 use crate::query::Shards;
 use crate::slots::{Column, read, reserve, with_spare, words, write};
-use aggregate::Accumulators;
 use bytemuck::Pod;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
@@ -29,13 +28,15 @@ use lanetree_frame::fixed::{Query, bits, first_pairs_of};
 use lanetree_frame::join_steps::{DeviceValidity, Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::pointers::{optional, optional_mut};
-use lanetree_frame::{AnyKey, Buffer, Device, KeyWord, PinnedBuffer, Result, Stream, Word};
+use lanetree_frame::{AnyKey, Buffer, Device, KeyWord, Result, Stream, Word};
 use lanetree_kernels_sharded::{PlaceArgs, ShareArgs, calls};
-use lanetree_primitives::{ScanScratch, exclusive_scan};
+use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{GatherBatch, Global, GlobalMut, LocateBatch};
+use memory::{Accumulators, OfDevice, OfShard};
 
 mod aggregate;
+mod memory;
 
 /// Ranges, both of whose bounds are inclusive.
 #[derive(Clone, Copy)]
@@ -101,103 +102,6 @@ struct DeviceScratch<K> {
     sums: Buffer<u64>,
     /// Accumulators of all shards.
     merged: Accumulators,
-}
-
-/// Memory and streams for all shards on one device.
-struct OfDevice<K> {
-    device: Device,
-    stream: Stream,
-    /// A stream of the batch's device, for copies from this device.
-    receives: Stream,
-    starts: Buffer<K>,
-    ends: Buffer<K>,
-    limits: Buffer<u64>,
-    /// The largest key, repeated: ends of ranges that have none.
-    max_keys: Buffer<K>,
-    scan: ScanScratch,
-    /// The most ranges that `scan` serves.
-    scan_capacity: usize,
-    accumulators: Accumulators,
-}
-
-/// Memory for one shard.
-struct OfShard {
-    /// The pairs on the shard's device.
-    there: Pairs,
-    /// The same on the batch's device, if that is another one.
-    copied: Pairs,
-    cursors: Buffer<u64>,
-    /// On the batch's device: the pairs of each range in the shards before.
-    before: Buffer<u64>,
-    staged_total: PinnedBuffer<u64>,
-}
-
-/// The pairs of ranges in a shard.
-struct Pairs {
-    counts: Buffer<u64>,
-    offsets: Buffer<u64>,
-    keys: Column,
-    values: Column,
-}
-
-impl Pairs {
-    fn new(device: &Device) -> Result<Self> {
-        let (counts, offsets) = (device.alloc(0)?, device.alloc(0)?);
-        Ok(Self { counts, offsets, keys: device.alloc(0)?, values: device.alloc(0)? })
-    }
-
-    fn reserve_ranges(&mut self, count: usize, has_offsets: bool) -> Result<()> {
-        reserve(&mut self.counts, count)?;
-        reserve(&mut self.offsets, if has_offsets { count + 1 } else { 0 })
-    }
-
-    fn reserve_pairs(&mut self, pairs: usize, [key, value]: [usize; 2]) -> Result<()> {
-        reserve(&mut self.keys, words(pairs, key))?;
-        reserve(&mut self.values, words(pairs, value))
-    }
-}
-
-impl OfShard {
-    fn new(shard: &Device, home: &Device) -> Result<Self> {
-        Ok(Self {
-            there: Pairs::new(shard)?,
-            copied: Pairs::new(home)?,
-            cursors: shard.alloc(0)?,
-            before: home.alloc(0)?,
-            staged_total: shard.pinned(1)?,
-        })
-    }
-
-    /// The pairs on the batch's device.
-    fn at_home(&mut self, is_home: bool) -> &mut Pairs {
-        if is_home { &mut self.there } else { &mut self.copied }
-    }
-}
-
-impl<K: AnyKey> OfDevice<K> {
-    fn new(device: &Device, home: &Device) -> Result<Self> {
-        Ok(Self {
-            device: device.clone(),
-            stream: device.stream()?,
-            receives: home.stream()?,
-            starts: device.alloc(0)?,
-            ends: device.alloc(0)?,
-            limits: device.alloc(0)?,
-            max_keys: device.alloc(0)?,
-            scan: ScanScratch::new(device, 0)?,
-            scan_capacity: 0,
-            accumulators: Accumulators::new(device)?,
-        })
-    }
-
-    fn reserve_scan(&mut self, count: usize) -> Result<()> {
-        if self.scan_capacity < count {
-            self.scan_capacity = 0;
-            self.scan = ScanScratch::new(&self.device, with_spare(count))?;
-            self.scan_capacity = with_spare(count);
-        }
-        Ok(())
-    }
 }
 
 impl<K: AnyKey> RangeRouter<K> {
@@ -349,10 +253,10 @@ impl<K: AnyKey> DeviceScratch<K> {
         let bounds = &batch.bounds;
         let count = bounds.count;
         self.devices[0].reserve_scan(count)?;
-        for (shard, OfShard { there, copied, cursors, before, .. }) in self.shards.iter_mut().enumerate() {
+        for (shard, OfShard { on_shard, copied, cursors, before, .. }) in self.shards.iter_mut().enumerate() {
             let of_device = &mut self.devices[batch.numbers[shard]];
             of_device.reserve_scan(count)?;
-            there.reserve_ranges(count, has_rows)?;
+            on_shard.reserve_ranges(count, has_rows)?;
             if has_rows {
                 reserve(cursors, count)?;
                 reserve(before, count)?;
@@ -372,13 +276,13 @@ impl<K: AnyKey> DeviceScratch<K> {
                 count: count as u64,
                 limit: bounds.limit,
                 cursors: optional_mut(has_rows.then_some(cursors), stream)?,
-                counts: there.counts.write_on(stream)?,
+                counts: on_shard.counts.write_on(stream)?,
             };
             // SAFETY: all of them have an element for each range, and are for the stream.
             unsafe { batch.shards.all[shard].launches.launch(stream, false, &Query::Locate(query))? };
             if !is_home {
                 copied.reserve_ranges(count, has_rows)?;
-                let part = PeerPart { from: &there.counts, range: 0..count, stream, at: 0 };
+                let part = PeerPart { from: &on_shard.counts, range: 0..count, stream, at: 0 };
                 copied.counts.copy_from_peers(&of_device.receives, &[part])?;
             }
         }
@@ -426,10 +330,10 @@ impl<K: AnyKey> DeviceScratch<K> {
         if batch.bounds.limits.is_none() && batch.bounds.limit == u64::MAX {
             return Ok(());
         }
-        for (OfShard { there, copied, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
+        for (OfShard { on_shard, copied, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
             if number != 0 {
                 let part = PeerPart { from: &copied.counts, range: 0..batch.bounds.count, stream: &self.sends, at: 0 };
-                there.counts.copy_from_peers(&self.devices[number].stream, &[part])?;
+                on_shard.counts.copy_from_peers(&self.devices[number].stream, &[part])?;
             }
         }
         Ok(())
@@ -439,13 +343,13 @@ impl<K: AnyKey> DeviceScratch<K> {
     fn total<V: Word>(&mut self, batch: &InFlight<'_, K, V>) -> Result<()> {
         let count = batch.bounds.count;
         self.return_counts(batch)?;
-        for (OfShard { there, staged_total, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
+        for (OfShard { on_shard, staged_total, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
             let OfDevice { stream, scan, .. } = &mut self.devices[number];
             let stream = if number == 0 { batch.stream } else { stream };
             if number != 0 {
-                exclusive_scan(stream, &there.counts, count, &mut there.offsets, scan)?;
+                exclusive_scan(stream, &on_shard.counts, count, &mut on_shard.offsets, scan)?;
             }
-            there.offsets.download_async(stream, count..count + 1, staged_total, 0)?;
+            on_shard.offsets.download_async(stream, count..count + 1, staged_total, 0)?;
         }
         Ok(())
     }
@@ -463,24 +367,24 @@ impl<K: AnyKey> DeviceScratch<K> {
         stream.synchronize()?;
         let bytes = [rows.keys.as_ref().map_or(0, |_| K::Bits::BYTES), rows.values.as_ref().map_or(0, |_| V::BYTES)];
         for (shard, pairs) in pairs.iter_mut().enumerate().filter(|&(shard, _)| batch.numbers[shard] == number) {
-            let OfShard { there, copied, cursors, staged_total, .. } = &mut self.shards[shard];
+            let OfShard { on_shard, copied, cursors, staged_total, .. } = &mut self.shards[shard];
             // Pairs past the capacity are past it in the output, too.
             let len = usize::try_from(staged_total[0]).unwrap_or(usize::MAX).min(rows.capacity);
             *pairs = len;
             if len == 0 {
                 continue;
             }
-            there.reserve_pairs(len, bytes)?;
-            let keys = if bytes[0] > 0 { write(&mut there.keys, stream, 0)? } else { GlobalMut::null() };
-            let values = if bytes[1] > 0 { write(&mut there.values, stream, 0)? } else { GlobalMut::null() };
-            let (cursors, offsets) = (cursors.read_on(stream)?, there.offsets.read_on(stream)?);
+            on_shard.reserve_pairs(len, bytes)?;
+            let keys = if bytes[0] > 0 { write(&mut on_shard.keys, stream, 0)? } else { GlobalMut::null() };
+            let values = if bytes[1] > 0 { write(&mut on_shard.values, stream, 0)? } else { GlobalMut::null() };
+            let (cursors, offsets) = (cursors.read_on(stream)?, on_shard.offsets.read_on(stream)?);
             let rows = first_pairs_of((cursors, offsets), batch.bounds.count, len);
             let query = Query::gather(GatherBatch { rows, keys, values }, len);
             // SAFETY: cursors and offsets are of this shard, which is borrowed, and the columns hold `len` pairs.
             unsafe { batch.shards.all[shard].launches.launch(stream, false, &query)? };
             if number != 0 {
                 copied.reserve_pairs(len, bytes)?;
-                let columns = [(&there.keys, &mut copied.keys), (&there.values, &mut copied.values)];
+                let columns = [(&on_shard.keys, &mut copied.keys), (&on_shard.values, &mut copied.values)];
                 for ((from, to), bytes) in columns.into_iter().zip(bytes) {
                     to.copy_from_peers(receives, &[PeerPart { from, range: 0..words(len, bytes), stream, at: 0 }])?;
                 }

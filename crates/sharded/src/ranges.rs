@@ -3,7 +3,6 @@
 use crate::parts::Parts;
 use crate::range_router::Bounds;
 use crate::route::{Route, shard_of};
-use crate::view::first;
 use bytemuck::Pod;
 use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -66,6 +65,11 @@ pub(crate) fn on_host<K: AnyKey>(bounds: &Bounds<'_, K>) -> Result<Vec<KeyRange<
         inclusive(start, end, limit)
     };
     starts.par_iter().enumerate().map(range).try_collect()
+}
+
+/// The first elements of a buffer of the host.
+pub(crate) fn first<T: Pod>(buffer: &Buffer<T>, count: usize) -> &[T] {
+    buffer.as_slice().map_or(&[], |elements| &elements[..count])
 }
 
 /// A range whose bounds are inclusive; empty if its end is below its start.

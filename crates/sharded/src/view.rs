@@ -3,7 +3,7 @@
 use crate::pool::Pool;
 use crate::query::Shards;
 use crate::range_router::{Bounds, Probes, RangeRouter, Rows, Starts, Wanted};
-use crate::ranges;
+use crate::ranges::{self, first};
 use crate::router::{Hints, Router};
 use crate::scratch::Scratch;
 use bytemuck::Pod;
@@ -305,11 +305,6 @@ fn from_peers<T: Pod>(buffer: Option<&mut Buffer<T>>, stream: &Stream) -> Result
 /// The elements of a buffer of the host.
 fn slice<T: Pod>(buffer: &mut Buffer<T>) -> &mut [T] {
     buffer.as_mut_slice().unwrap_or(&mut [])
-}
-
-/// The first elements of a buffer of the host.
-pub(crate) fn first<T: Pod>(buffer: &Buffer<T>, count: usize) -> &[T] {
-    buffer.as_slice().map_or(&[], |elements| &elements[..count])
 }
 
 /// Copies a column of ranges' pairs to where each range starts, up to `capacity`.

@@ -1,35 +1,18 @@
 //! Aggregates of ranges on a device, answered by shards on several: each shard aggregates its pairs on its device, and the batch's
 //! device merges the accumulators, shard by shard.
 
-use super::{Bounds, DeviceScratch, InFlight, OfShard, RangeRouter};
+use super::memory::OfShard;
+use super::{Bounds, DeviceScratch, InFlight, RangeRouter};
 use crate::query::Shards;
 use crate::slots::reserve;
-use lanetree_frame::aggregate_steps::{AggregateMemory, AggregateOutputs, divide_ranges, finish};
+use lanetree_frame::aggregate_steps::{AggregateOutputs, divide_ranges, finish};
 use lanetree_frame::fixed::{DeviceAggregates, Query};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{AnyKey, Device, Result, Stream, Word};
+use lanetree_frame::{AnyKey, Result, Stream, Word};
 use lanetree_kernels_sharded::{MergeArgs, calls};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{AggregateBatch, Fold, Global};
-
-/// Accumulators of ranges, and memory to make them.
-pub(super) struct Accumulators(AggregateMemory);
-
-impl Accumulators {
-    pub(super) fn new(device: &Device) -> Result<Self> {
-        let [offsets, counts, parts, sums] = [device.alloc(0)?, device.alloc(0)?, device.alloc(0)?, device.alloc(0)?];
-        Ok(Self(AggregateMemory { offsets, counts, parts, sums }))
-    }
-
-    fn reserve(&mut self, count: usize) -> Result<()> {
-        let AggregateMemory { offsets, counts, parts, sums } = &mut self.0;
-        reserve(offsets, count + 1)?;
-        reserve(counts, count)?;
-        reserve(parts, count + 1)?;
-        reserve(sums, AggregateMemory::words(count))
-    }
-}
 
 impl<K: AnyKey> RangeRouter<K> {
     /// Aggregates the values of ranges, of which there is one at least. The host waits for nothing.
@@ -98,13 +81,13 @@ impl<K: AnyKey> DeviceScratch<K> {
         let stream = if number == 0 { batch.stream } else { &of_device.stream };
         of_device.accumulators.reserve(count)?;
         let (memory, scan) = (&mut of_device.accumulators.0, &mut of_device.scan);
-        let OfShard { there, copied, cursors, .. } = &mut self.shards[shard];
-        exclusive_scan(stream, &there.counts, count, &mut memory.offsets, scan)?;
-        divide_ranges(stream, count, fold, &there.counts, memory)?;
+        let OfShard { on_shard, copied, cursors, .. } = &mut self.shards[shard];
+        exclusive_scan(stream, &on_shard.counts, count, &mut memory.offsets, scan)?;
+        divide_ranges(stream, count, fold, &on_shard.counts, memory)?;
         exclusive_scan(stream, &memory.counts, count, &mut memory.parts, scan)?;
         let whole = AggregateBatch {
             cursors: cursors.read_on(stream)?,
-            counts: there.counts.read_on(stream)?,
+            counts: on_shard.counts.read_on(stream)?,
             offsets: memory.offsets.read_on(stream)?,
             parts: Global::null(),
             count: count as u64,
@@ -112,7 +95,7 @@ impl<K: AnyKey> DeviceScratch<K> {
             fold,
         };
         let parts = AggregateBatch { parts: memory.parts.read_on(stream)?, ..whole };
-        reserve(&mut there.keys, 2 * count)?;
+        reserve(&mut on_shard.keys, 2 * count)?;
         let launches = batch.shards.all[shard].launches;
         // SAFETY: cursors and counts are of this shard, which is borrowed; the memory is for that many ranges, and for the parts that
         // they have at most. Each range or part is aggregated before it is merged.
@@ -120,13 +103,13 @@ impl<K: AnyKey> DeviceScratch<K> {
             launches.launch(stream, false, &Query::Aggregate(whole))?;
             launches.launch(stream, false, &Query::Aggregate(parts))?;
             let AggregateBatch { counts, parts, sums, count, .. } = parts;
-            let (sums, before, merged) = (sums.as_const(), Global::null(), there.keys.write_on(stream)?);
+            let (sums, before, merged) = (sums.as_const(), Global::null(), on_shard.keys.write_on(stream)?);
             let merge = MergeArgs { counts, parts, sums, before, count, merged, fold };
             launch::over(stream, count, 1, THREADS)?.run(calls::merge(&merge))?;
         }
         if number != 0 {
             reserve(&mut copied.keys, 2 * count)?;
-            let part = PeerPart { from: &there.keys, range: 0..2 * count, stream, at: 0 };
+            let part = PeerPart { from: &on_shard.keys, range: 0..2 * count, stream, at: 0 };
             copied.keys.copy_from_peers(&of_device.receives, &[part])?;
         }
         Ok(())
