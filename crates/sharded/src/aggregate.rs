@@ -1,9 +1,9 @@
 //! Aggregates of the values of ranges.
 
 use crate::on_devices::OnDevices;
+use crate::on_shards::InShards;
 use crate::ranges;
 use crate::sharded::Sharded;
-use crate::view::InShards;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::error::check_bounds;

@@ -2,9 +2,9 @@
 
 use crate::back::tiles;
 use crate::group::sum;
+use crate::on_shards::InShards;
 use crate::sharded::Sharded;
 use crate::slots::{Table, reserve, with_spare};
-use crate::view::InShards;
 use bytemuck::Pod;
 use core::fmt;
 use core::ops::Range;
@@ -241,7 +241,8 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
             })
         };
         let done = self.parts.group.change_when_ready(|shard| parts[shard].is_some(), apply);
-        self.count();
+        self.ends.forget();
+        self.parts.count();
         let reports = done.map_err(|error| {
             let mut unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
             if !is_alone {

@@ -2,10 +2,10 @@
 //! and brings the results back the same way. The CPU copies pieces of batches in ordinary memory into pinned memory and their results
 //! out of it, with the threads that a batch of one index has. It partitions short batches itself.
 
+use crate::on_shards::InShards;
 use crate::query::Shards;
 use crate::router::Hints;
 use crate::sharded::Sharded;
-use crate::view::InShards;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{Query, Side};

@@ -1,12 +1,12 @@
 //! Joins, as-of look-ups and the nearest pairs in device form. Joins and the nearest pairs are the [`Steps`] of any index.
 
 use crate::on_devices::OnDevices;
+use crate::on_shards::{InShards, OnShards, Outputs};
 use crate::range_router::{Bounds, Probes, Wanted};
 use crate::ranges::first;
 use crate::scratch::Scratch;
 use crate::sharded::Sharded;
 use crate::slots::reserve;
-use crate::view::{InShards, Outputs, View};
 use bytemuck::Pod;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
@@ -321,7 +321,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
         // The queries of later rounds do not ascend, whatever the caller's do.
-        let (view, miss) = (View::new(self.0.index, self.0.stream), I::Value::MIN);
+        let (view, miss) = (OnShards::new(self.0.index, self.0.stream), I::Value::MIN);
         view.look_up(count, queries, Some(side), Outputs { keys: Some(keys), values: Some(values), hits: None, miss })
     }
     fn range_first(

@@ -18,10 +18,10 @@ mod multi_map;
 mod on_devices;
 #[cfg(feature = "lane-tree")]
 mod on_set;
+mod on_shards;
 mod ordered;
 mod parts;
 mod pieces;
-mod pool;
 mod query;
 mod range_router;
 mod ranges;
@@ -29,6 +29,7 @@ mod replicated;
 mod route;
 mod router;
 mod scratch;
+mod scratch_pool;
 #[cfg(feature = "lane-tree")]
 mod set;
 mod sharded;
@@ -36,7 +37,6 @@ mod slots;
 mod splitters;
 #[cfg(test)]
 mod tests;
-mod view;
 
 #[cfg(feature = "lane-tree")]
 pub use apply_on::ShardedUpdateScratch;

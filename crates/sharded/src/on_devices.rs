@@ -1,8 +1,8 @@
 //! Queries in device form.
 
+use crate::on_shards::{OnShards, Outputs, device_methods};
 use crate::range_router::{Bounds, Probes, Rows, Starts, Wanted};
 use crate::sharded::Sharded;
-use crate::view::{Outputs, View, view_methods};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{DeviceRanges, FixedIndex, Side, Uses, check_ranges};
@@ -61,18 +61,18 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
 /// # Ok(())
 /// # }
 /// ```
-pub struct OnDevices<'a, I: OrderedIndex<Domain: AnyKey>>(pub(crate) View<'a, Sharded<I>>);
+pub struct OnDevices<'a, I: OrderedIndex<Domain: AnyKey>>(pub(crate) OnShards<'a, Sharded<I>>);
 
 lanetree_frame::query_options! {
     impl['a, I: OrderedIndex<Domain: AnyKey>] OnDevices<'a, I>, |view| view.0.options =>
         hits, miss(I::Value), limit, limits, joins
 }
 
-view_methods!(impl[K: AnyKey, I: OrderedIndex<Domain = K>] OnDevices<'_, I>, K);
+device_methods!(impl[K: AnyKey, I: OrderedIndex<Domain = K>] OnDevices<'_, I>, K);
 
 impl<'a, K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'a, I> {
     pub(crate) fn new(index: &'a Sharded<I>, stream: &'a Stream) -> Self {
-        Self(View::new(index, stream))
+        Self(OnShards::new(index, stream))
     }
 
     /// Looks up `queries`: `values[i]` becomes the value of key `queries[i]`, or [`miss`](Self::miss) if there is no such key.

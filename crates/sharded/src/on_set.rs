@@ -1,8 +1,8 @@
 //! Queries of sets in device form.
 
+use crate::on_shards::{OnShards, device_methods};
 use crate::range_router::{Rows, Starts, Wanted};
 use crate::set::ShardedSet;
-use crate::view::{View, view_methods};
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{DeviceRanges, Side, Uses};
@@ -27,19 +27,19 @@ impl<K: AnyKey> ShardedSet<K> {
     /// # }
     /// ```
     pub fn on<'a>(&'a self, stream: &'a Stream) -> SetOnDevices<'a, K> {
-        SetOnDevices(View::new(self, stream))
+        SetOnDevices(OnShards::new(self, stream))
     }
 }
 
 /// Queries of a [`ShardedSet`] in device form: see [`ShardedSet::on`].
 #[derive(Debug)]
-pub struct SetOnDevices<'a, K: AnyKey>(View<'a, ShardedSet<K>>);
+pub struct SetOnDevices<'a, K: AnyKey>(OnShards<'a, ShardedSet<K>>);
 
 lanetree_frame::query_options! {
     impl['a, K: AnyKey] SetOnDevices<'a, K>, |view| view.0.options => hits, limit, limits
 }
 
-view_methods!(impl[K: AnyKey] SetOnDevices<'_, K>, K);
+device_methods!(impl[K: AnyKey] SetOnDevices<'_, K>, K);
 
 impl<K: AnyKey> SetOnDevices<'_, K> {
     /// Finds the last key at or below each query, which goes to `keys[i]`; if there is none, `keys[i]` is unspecified. Uses

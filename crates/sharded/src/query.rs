@@ -1,6 +1,6 @@
 //! Shards as routers see them, and queries of parts of a batch.
 
-use crate::slots::{Results, Shape, write};
+use crate::slots::{BucketResults, Shape, write};
 use lanetree_frame::fixed::{Neighbors, Query};
 use lanetree_frame::{AnyKey, Device, KeyWord, Launches, Result, Stream, Word};
 use lanetree_simt::{GetBatch, Global, GlobalMut, NeighborBatch, RankBatch};
@@ -68,7 +68,7 @@ pub(crate) fn queries_of<B, V>(query: &Query<B, V>) -> (Global<B>, usize) {
 pub(crate) struct Bucket<'a, B> {
     pub(crate) queries: Global<B>,
     pub(crate) count: usize,
-    pub(crate) results: &'a mut Results,
+    pub(crate) results: &'a mut BucketResults,
     pub(crate) first: usize,
 }
 

@@ -18,8 +18,8 @@
 //! is not needed. The host waits for the numbers of pairs alone, to know how many to copy.
 
 use crate::back::tiles;
-use crate::pool::Pool;
 use crate::query::Shards;
+use crate::scratch_pool::ScratchPool;
 use crate::slots::{Column, read, reserve, with_spare, words, write};
 use bytemuck::Pod;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -83,11 +83,11 @@ pub(crate) struct Probes<'a> {
 }
 
 /// Answers batches of ranges.
-pub(crate) struct RangeRouter<K>(Pool<DeviceScratch<K>>);
+pub(crate) struct RangeRouter<K>(ScratchPool<DeviceScratch<K>>);
 
 impl<K> Default for RangeRouter<K> {
     fn default() -> Self {
-        Self(Pool::default())
+        Self(ScratchPool::default())
     }
 }
 

@@ -20,9 +20,9 @@
 //!
 //! A sorted batch that wants values alone needs neither scatter nor back: see [`DeviceScratch::run_slices`].
 
-use crate::pool::Pool;
 use crate::query::{Shards, after, queries_of};
 use crate::route::MAX_SHARDS;
+use crate::scratch_pool::ScratchPool;
 use crate::slots::{BUCKET, Shape, Slot, Table, read, reserve, reserve_pinned, write};
 use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -68,13 +68,13 @@ impl Default for Routing {
 
 /// Answers batches of look-ups, ranks and neighbours.
 pub(crate) struct Router<K: AnyKey, V> {
-    pool: Pool<DeviceScratch<K, V>>,
+    pool: ScratchPool<DeviceScratch<K, V>>,
     pub(crate) routing: Routing,
 }
 
 impl<K: AnyKey, V> Default for Router<K, V> {
     fn default() -> Self {
-        Self { pool: Pool::default(), routing: Routing::default() }
+        Self { pool: ScratchPool::default(), routing: Routing::default() }
     }
 }
 
@@ -244,7 +244,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
         match query {
             Query::Rank(_) => self.before.set(shards.before.iter().copied()),
             Query::Neighbor(_) => {
-                // Results are in the caller's form.
+                // BucketResults are in the caller's form.
                 let key = |pair: &Option<(K, V)>| pair.map_or(K::Bits::MIN, |(key, _)| key.encode().xor(K::FLIP));
                 self.fallback_keys.set(shards.fallbacks.iter().map(key))?;
                 self.fallback_values.set(shards.fallbacks.iter().map(|pair| pair.map_or(V::MIN, |(_, value)| value)))

@@ -1,12 +1,12 @@
 //! [`ShardedSet`]: a set over several devices.
 
 use crate::group::Group;
+use crate::on_shards::{InShards, Routers};
 use crate::parts::{Ends, Methods, Parts, ShardStats, shard_methods};
 use crate::query::Shards;
 use crate::ranges;
 use crate::route::Route;
 use crate::splitters;
-use crate::view::{InShards, Routers};
 use core::fmt;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;

@@ -2,10 +2,10 @@
 
 use crate::group::{Group, Undo, apply, keys_of, undo};
 use crate::host_staging::{HostStaging, MIN_STAGED};
+use crate::on_shards::{InShards, Routers};
 use crate::parts::{Ends, Methods, Parts, ShardStats, columns, shard_methods};
 use crate::query::Shards;
 use crate::splitters;
-use crate::view::{InShards, Routers};
 use core::fmt;
 use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
@@ -53,7 +53,7 @@ pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
     rebuild: Arc<dyn Rebuild<I>>,
     pub(crate) routers: Routers<I::Domain, I::Value>,
     pub(crate) staging: HostStaging<I::Domain, I::Value>,
-    ends: Ends<(KeyOf<I>, I::Value)>,
+    pub(crate) ends: Ends<(KeyOf<I>, I::Value)>,
     /// Host batches of at least this length are partitioned by the devices: a constant, but in tests.
     pub(crate) min_staged: usize,
 }
@@ -126,12 +126,6 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// An index of other shards on the same devices, which have keys of the same intervals.
     pub(crate) fn made_of(&self, shards: Vec<I>) -> Self {
         Self::of(Group::new(shards, I::is_lost), self.parts.splitters.clone(), self.rebuild.clone())
-    }
-
-    /// Updates the numbers of pairs, after a change.
-    pub(crate) fn count(&mut self) {
-        self.ends.forget();
-        self.parts.count();
     }
 
     /// The fewest queries of a host batch that the devices partition, not the CPU, for measurements.

@@ -46,16 +46,16 @@ pub(crate) struct Slot {
     pub(crate) keys: Column,
     /// The position of each query in the buckets.
     pub(crate) positions: Buffer<u32>,
-    /// Results of shards on the batch's device.
-    pub(crate) local: Results,
-    /// Results of shards on other devices.
-    pub(crate) remote: Results,
+    /// BucketResults of shards on the batch's device.
+    pub(crate) local: BucketResults,
+    /// BucketResults of shards on other devices.
+    pub(crate) remote: BucketResults,
     /// Memory on the other devices, by their numbers.
     pub(crate) remote_slots: Vec<Option<RemoteSlot>>,
 }
 
-/// Results in buckets.
-pub(crate) struct Results {
+/// BucketResults in buckets.
+pub(crate) struct BucketResults {
     pub(crate) columns: [Column; 2],
     pub(crate) hits: Buffer<u32>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct RemoteSlot {
     device: Device,
     pub(crate) stream: Stream,
     pub(crate) keys: Column,
-    pub(crate) results: Results,
+    pub(crate) results: BucketResults,
 }
 
 /// The bytes of an element of each column of results (0: no such column), and whether there is a hit mask.
@@ -114,7 +114,7 @@ pub(crate) fn write<T>(column: &mut Column, stream: &Stream, first: usize) -> Re
     Ok(column.write_on(stream)?.cast::<T>().byte_add((first * size_of::<T>()) as u64))
 }
 
-impl Results {
+impl BucketResults {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self { columns: [device.alloc(0)?, device.alloc(0)?], hits: device.alloc(0)? })
     }
@@ -137,8 +137,8 @@ impl Slot {
             staged_next: device.pinned(MOST_SHARDS as usize)?,
             keys: device.alloc(0)?,
             positions: device.alloc(0)?,
-            local: Results::new(device)?,
-            remote: Results::new(device)?,
+            local: BucketResults::new(device)?,
+            remote: BucketResults::new(device)?,
             remote_slots: Vec::new(),
         })
     }
@@ -164,7 +164,7 @@ impl Slot {
                 device: device.clone(),
                 stream: device.stream()?,
                 keys: device.alloc(0)?,
-                results: Results::new(device)?,
+                results: BucketResults::new(device)?,
             }),
         };
         reserve(&mut remote.keys, words(len, key))?;

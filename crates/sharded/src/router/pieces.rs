@@ -21,7 +21,7 @@ struct Piece {
 }
 
 /// A bucket with queries.
-struct Filled {
+struct FilledBucket {
     shard: usize,
     device: usize,
     len: usize,
@@ -49,7 +49,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             .collect();
         let layout = Layout::new(batch.piece.min(batch.count), batch.numbers);
         self.upload_bucket_starts(&layout, &pieces, cuts)?;
-        // A piece is partitioned well before the host reads its sizes. Results go back as late as the slots allow, since the caller's
+        // A piece is partitioned well before the host reads its sizes. BucketResults go back as late as the slots allow, since the caller's
         // stream takes them in the order of the pieces.
         for number in 0..pieces.len() + batch.slots {
             let earlier = |steps: usize| number.checked_sub(steps).filter(|&number| number < pieces.len());
@@ -142,12 +142,12 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             let (device, len, start) = (batch.numbers[shard], sizes[shard], layout.starts[shard]);
             let at = if device == 0 { start } else { ends[device] };
             ends[device] = at + len.next_multiple_of(BUCKET);
-            Filled { shard, device, len, start, at }
+            FilledBucket { shard, device, len, start, at }
         };
         let filled = (0..sizes.len()).filter(|&shard| sizes[shard] > 0).map(filled);
-        let (local, mut remote): (Vec<Filled>, Vec<Filled>) = filled.partition(|bucket| bucket.device == 0);
+        let (local, mut remote): (Vec<FilledBucket>, Vec<FilledBucket>) = filled.partition(|bucket| bucket.device == 0);
         remote.sort_by_key(|bucket| bucket.device);
-        let end = |buckets: &[Filled]| buckets.iter().map(|bucket| bucket.start + bucket.len).max().unwrap_or(0);
+        let end = |buckets: &[FilledBucket]| buckets.iter().map(|bucket| bucket.start + bucket.len).max().unwrap_or(0);
         slot.local.reserve(end(&local), shape)?;
         slot.remote.reserve(end(&remote).saturating_sub(layout.remote), shape)?;
         // Buckets of other devices first: their copies overlap with the look-ups on this device.
@@ -155,14 +155,14 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
             let device = buckets[0].device;
             slot.reserve_remote(device, &batch.devices[device], ends[device], key, shape)?;
             let Some(remote) = &mut slot.remote_slots[device] else { continue };
-            let part = |bucket: &Filled| PeerPart {
+            let part = |bucket: &FilledBucket| PeerPart {
                 from: &slot.keys,
                 range: words(bucket.start, key)..words(bucket.start + bucket.len, key),
                 stream: &slot.send,
                 at: words(bucket.at, key),
             };
             remote.keys.copy_from_peers(&remote.stream, &buckets.iter().map(part).collect::<Vec<_>>())?;
-            for &Filled { shard, len: count, at: first, .. } in buckets {
+            for &FilledBucket { shard, len: count, at: first, .. } in buckets {
                 let queries = read(&remote.keys, &remote.stream, first)?;
                 let bucket = Bucket { queries, count, results: &mut remote.results, first };
                 let query = bucket.query(batch.query, shape, &remote.stream)?;
@@ -194,7 +194,7 @@ impl<K: AnyKey, V: Word> DeviceScratch<K, V> {
                 .collect();
             slot.remote.hits.copy_from_peers(&slot.send, &parts)?;
         }
-        for &Filled { shard, len: count, start: first, .. } in &local {
+        for &FilledBucket { shard, len: count, start: first, .. } in &local {
             let queries = read(&slot.keys, &slot.work, first)?;
             let bucket = Bucket { queries, count, results: &mut slot.local, first };
             let query = bucket.query(batch.query, shape, &slot.work)?;

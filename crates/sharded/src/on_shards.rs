@@ -1,11 +1,11 @@
 //! Queries in device form, whether maps or sets answer them.
 
-use crate::pool::Pool;
 use crate::query::Shards;
 use crate::range_router::{Bounds, Probes, RangeRouter, Rows, Starts, Wanted};
 use crate::ranges::{self, first};
 use crate::router::{Hints, Router};
 use crate::scratch::Scratch;
+use crate::scratch_pool::ScratchPool;
 use bytemuck::Pod;
 use core::fmt::{self, Debug};
 use lanetree_frame::error::{check_bounds, check_buffer};
@@ -19,12 +19,12 @@ use lanetree_simt::{GetBatch, GlobalMut, Near, NeighborBatch, RankBatch};
 pub(crate) struct Routers<K: AnyKey, V> {
     pub(crate) router: Router<K, V>,
     pub(crate) ranges: RangeRouter<K>,
-    pub(crate) scratch: Pool<Scratch<K, V>>,
+    pub(crate) scratch: ScratchPool<Scratch<K, V>>,
 }
 
 impl<K: AnyKey, V> Default for Routers<K, V> {
     fn default() -> Self {
-        Self { router: Router::default(), ranges: RangeRouter::default(), scratch: Pool::default() }
+        Self { router: Router::default(), ranges: RangeRouter::default(), scratch: ScratchPool::default() }
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) trait InShards: Debug {
 type Keys<S> = Buffer<<S as InShards>::Key>;
 
 /// Queries of an index in shards, on a stream.
-pub(crate) struct View<'a, S: InShards> {
+pub(crate) struct OnShards<'a, S: InShards> {
     pub(crate) index: &'a S,
     pub(crate) stream: &'a Stream,
     pub(crate) is_sorted: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Outputs<'a, K, V> {
     pub(crate) miss: V,
 }
 
-impl<'a, S: InShards> View<'a, S> {
+impl<'a, S: InShards> OnShards<'a, S> {
     pub(crate) fn new(index: &'a S, stream: &'a Stream) -> Self {
         Self { index, stream, is_sorted: false, options: QueryOptions::default() }
     }
@@ -260,7 +260,7 @@ impl<'a, S: InShards> View<'a, S> {
     }
 }
 
-impl<S: InShards> Debug for View<'_, S> {
+impl<S: InShards> Debug for OnShards<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} on {:?}", self.index, self.stream)
     }
@@ -273,7 +273,7 @@ impl<'a, K: AnyKey, V: Word> Outputs<'a, K, V> {
     }
 
     /// Checks that the buffers are long enough.
-    pub(crate) fn check<S: InShards>(&self, view: &View<'_, S>, count: usize) -> Result<()> {
+    pub(crate) fn check<S: InShards>(&self, view: &OnShards<'_, S>, count: usize) -> Result<()> {
         let Self { keys, values, hits, .. } = self;
         keys.as_deref().map_or(Ok(()), |keys| view.check("the keys' buffer", count, keys))?;
         values.as_deref().map_or(Ok(()), |values| view.check("the values' buffer", count, values))?;
@@ -318,7 +318,7 @@ fn copy_rows<T: Pod>(offsets: &[u64], column: &[T], out: Option<&mut Buffer<T>>,
 }
 
 /// The methods of a view that are the same for maps and sets.
-macro_rules! view_methods {
+macro_rules! device_methods {
     (impl[$($generics:tt)*] $View:ty, $Key:ty) => {
         impl<$($generics)*> $View {
             /// Declares that the queries ascend: such a batch is cut at the shards' borders by binary search, and each shard's look-ups
@@ -371,4 +371,4 @@ macro_rules! view_methods {
         }
     };
 }
-pub(crate) use view_methods;
+pub(crate) use device_methods;

@@ -4,15 +4,15 @@ use lanetree_frame::{Device, Result};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Scratch memory on several devices. A batch has its own as long as its call runs.
-pub(crate) struct Pool<T>(Mutex<Vec<(Device, T)>>);
+pub(crate) struct ScratchPool<T>(Mutex<Vec<(Device, T)>>);
 
-impl<T> Default for Pool<T> {
+impl<T> Default for ScratchPool<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> Pool<T> {
+impl<T> ScratchPool<T> {
     /// Calls `run` with scratch memory on a device: kept or new.
     ///
     /// # Errors
