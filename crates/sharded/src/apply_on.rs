@@ -2,10 +2,13 @@
 
 use crate::back::tiles;
 use crate::group::sum;
+use crate::on_shards::InShards;
 use crate::sharded::Sharded;
 use crate::slots::{Table, reserve, with_spare};
+use bytemuck::Pod;
 use core::fmt;
-use lanetree_frame::error::{check_buffer, same_device};
+use core::ops::Range;
+use lanetree_frame::error::check_buffer;
 use lanetree_frame::{
     AnyKey, Batch, Buffer, Device, DeviceKind, Error, KeyWord, OpKind, Result, Stream, UpdateReport, Word,
 };
@@ -15,21 +18,20 @@ use lanetree_primitives::{MOST_OPERATIONS, RadixSortScratch, radix_argsort};
 use lanetree_runtime::PeerPart;
 use std::sync::{Mutex, PoisonError};
 
-/// Scratch memory of [`Sharded::apply_on`], reusable for the next batches of the same index. Made by `default()`, without memory at
-/// first: it grows with the batches. For keys and values of 8 bytes it takes about 35 bytes for each operation on the batch's device,
-/// and on each shard's what a LaneTree's batches take.
+/// Scratch memory of [`Sharded::apply_on`], reusable for the next batches of the same index. `default()` makes it without memory; it
+/// grows with the batches. For keys and values of 8 bytes it takes about 35 bytes per operation on the batch's device, and on each
+/// shard's device the scratch memory of a LaneTree's batches.
 pub struct ShardedUpdateScratch<K: AnyKey, V> {
-    divider: Option<Divider<K, V>>,
-    /// Each shard's, once it had a part of a batch, and the stream of its changes.
+    partitioner: Option<Partitioner<K, V>>,
+    /// For each shard that had a part of a batch: the stream of its changes, and their scratch memory.
     shards: Vec<OfShard<K>>,
 }
 
-/// The stream of a shard's changes and their scratch memory.
 type OfShard<K> = Mutex<Option<(Stream, UpdateScratch<K>)>>;
 
 impl<K: AnyKey, V> Default for ShardedUpdateScratch<K, V> {
     fn default() -> Self {
-        Self { divider: None, shards: Vec::new() }
+        Self { partitioner: None, shards: Vec::new() }
     }
 }
 
@@ -39,18 +41,18 @@ impl<K: AnyKey, V> fmt::Debug for ShardedUpdateScratch<K, V> {
     }
 }
 
-/// What brings operations into the order of their shards, on a batch's device.
-struct Divider<K: AnyKey, V> {
+/// Sorts operations by shard, on the batch's device.
+struct Partitioner<K: AnyKey, V> {
     device: Device,
     splitters: Table<K::Bits>,
     owners: Buffer<u32>,
     sizes: Buffer<u32>,
     sorted: Buffer<u32>,
-    /// The number in the batch of each operation in that order.
+    /// The number in the batch of each sorted operation.
     order: Buffer<u32>,
     sort: RadixSortScratch<u32, u32>,
-    /// Operations that the sort is for.
-    sortable: usize,
+    /// The most operations that `sort` serves.
+    sort_capacity: usize,
     keys: Buffer<K>,
     values: Buffer<V>,
     kinds: Buffer<OpKind>,
@@ -58,18 +60,18 @@ struct Divider<K: AnyKey, V> {
 
 /// A shard's part of a batch, on its device.
 struct Part<'a, K, V> {
-    keys: Cols<'a, K>,
-    values: Cols<'a, V>,
-    kinds: Option<Cols<'a, OpKind>>,
+    keys: Column<'a, K>,
+    values: Column<'a, V>,
+    kinds: Option<Column<'a, OpKind>>,
 }
 
-/// A column of its own, or the caller's.
-enum Cols<'a, T> {
+/// A column in memory of its own, or in the caller's.
+enum Column<'a, T> {
     Own(Buffer<T>),
     Callers(&'a Buffer<T>),
 }
 
-impl<T> Cols<'_, T> {
+impl<T> Column<'_, T> {
     fn get(&self) -> &Buffer<T> {
         match self {
             Self::Own(column) => column,
@@ -78,7 +80,7 @@ impl<T> Cols<'_, T> {
     }
 }
 
-impl<K: AnyKey, V: Word> Divider<K, V> {
+impl<K: AnyKey, V: Word> Partitioner<K, V> {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             device: device.clone(),
@@ -88,59 +90,56 @@ impl<K: AnyKey, V: Word> Divider<K, V> {
             sorted: device.alloc(0)?,
             order: device.alloc(0)?,
             sort: RadixSortScratch::for_one_pass(device, 0)?,
-            sortable: 0,
+            sort_capacity: 0,
             keys: device.alloc(0)?,
             values: device.alloc(0)?,
             kinds: device.alloc(0)?,
         })
     }
 
-    /// How many operations each shard has; waits for it.
+    /// The number of operations of each shard. Waits for it.
     fn sizes(&mut self, stream: &Stream, splitters: &[K], keys: &Buffer<K>) -> Result<Vec<usize>> {
         let (count, shards) = (keys.len(), splitters.len() + 1);
-        self.splitters.hold(splitters.iter().map(|key| key.encode()))?;
+        self.splitters.set(splitters.iter().map(|key| key.encode()))?;
         reserve(&mut self.owners, count)?;
         reserve(&mut self.sizes, shards)?;
         self.sizes.fill_zero(stream)?;
         let args = OwnersArgs {
             keys: keys.read_on(stream)?.cast::<K::Bits>(),
             count: count as u64,
-            splitters: self.splitters.there.read_on(stream)?,
+            splitters: self.splitters.device.read_on(stream)?,
             owners: self.owners.write_on(stream)?,
             sizes: self.sizes.write_on(stream)?,
             shards: shards as u32,
             padding: 0,
             flip: K::FLIP,
         };
-        // SAFETY: so many keys, with room for the shard of each and a size for each shard; all for this stream.
+        // SAFETY: `count` keys, an element for the shard of each, and a size for each shard; all for this stream.
         unsafe { tiles(stream, count)?.run(calls::owners(&args))? };
         Ok(self.sizes.to_vec()?[..shards].iter().map(|&size| size as usize).collect())
     }
 
-    /// Brings a batch into the order of its shards; operations of one shard keep theirs.
-    fn divide(&mut self, stream: &Stream, batch: Batch<'_, K, &Buffer<V>>, shards: usize) -> Result<()> {
+    /// Sorts a batch by shard; operations of one shard keep their order.
+    fn partition(&mut self, stream: &Stream, batch: Batch<'_, K, &Buffer<V>>, shards: usize) -> Result<()> {
         let count = batch.keys.len();
         reserve(&mut self.sorted, count)?;
         reserve(&mut self.order, count)?;
-        if self.sortable < count {
-            self.sortable = 0;
+        if self.sort_capacity < count {
+            self.sort_capacity = 0;
             self.sort = RadixSortScratch::for_one_pass(&self.device, with_spare(count))?;
-            self.sortable = with_spare(count);
+            self.sort_capacity = with_spare(count);
         }
         let bits = 0..u32::BITS - (shards as u32 - 1).leading_zeros();
         radix_argsort(stream, &self.owners, count, bits, &mut self.sorted, &mut self.order, &mut self.sort)?;
         reserve(&mut self.keys, count)?;
         reserve(&mut self.values, count)?;
-        // SAFETY: keys and kinds are of the same size as their words; the order is of so many operations.
+        // SAFETY: keys and kinds have the size of their words; `order` has the number of each operation.
         unsafe {
-            let keys = (batch.keys.read_on(stream)?.cast(), self.keys.write_on(stream)?.cast());
-            permute::<K::Bits>(stream, &self.order, count, keys)?;
-            let values = (batch.values.read_on(stream)?, self.values.write_on(stream)?);
-            permute::<V>(stream, &self.order, count, values)?;
+            permute::<K::Bits, _>(stream, &self.order, count, batch.keys, &mut self.keys)?;
+            permute::<V, _>(stream, &self.order, count, batch.values, &mut self.values)?;
             if let Some(kinds) = batch.kinds {
                 reserve(&mut self.kinds, count)?;
-                let kinds = (kinds.read_on(stream)?.cast(), self.kinds.write_on(stream)?.cast());
-                permute::<u32>(stream, &self.order, count, kinds)?;
+                permute::<u32, _>(stream, &self.order, count, kinds, &mut self.kinds)?;
             }
         }
         Ok(())
@@ -148,26 +147,28 @@ impl<K: AnyKey, V: Word> Divider<K, V> {
 }
 
 /// # Safety
-/// The order is of so many elements, below as many; the addresses have as many, and are for the stream.
-unsafe fn permute<W: KeyWord>(
+/// `order` has `count` numbers below `count`; `from` and `out` have `count` elements of the size of a word.
+unsafe fn permute<W: KeyWord, T: Pod>(
     stream: &Stream,
     order: &Buffer<u32>,
     count: usize,
-    (from, out): (lanetree_simt::Global<W>, lanetree_simt::GlobalMut<W>),
+    from: &Buffer<T>,
+    out: &mut Buffer<T>,
 ) -> Result<()> {
+    let (from, out) = (from.read_on(stream)?.cast::<W>(), out.write_on(stream)?.cast());
     let args = PermuteArgs { from, order: order.read_on(stream)?, count: count as u64, out };
     // SAFETY: the caller's contract.
     Ok(unsafe { tiles(stream, count)?.run(calls::permute(&args)) }?)
 }
 
 impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
-    /// Applies a batch of operations in buffers of one of the shards' devices, to all shards or to none: [`Batch`] says what they
-    /// consist of. The effect is that of one operation after another.
+    /// Applies a [`Batch`] of operations in buffers of one of the shards' devices, to all shards or to none. The effect is that of one
+    /// operation after another.
     ///
-    /// The batch's device brings the operations into the order of their shards, each shard's part is copied to its device, and all
-    /// shards change at the same time. None of them writes before each one has found out what the batch does there and has all memory
-    /// for it: an invalid batch and a device without room are found before. The call returns when everything is done. Each shard's part
-    /// is copied to memory that is allocated for the call, which is fast from a [`Pool`](lanetree_frame::Pool).
+    /// The batch's device sorts the operations by shard, each shard's part is copied to its device, and all shards change at the same
+    /// time. No shard writes before each one has planned its part and has all memory for it: an invalid batch or a device without room
+    /// changes nothing. The call returns when everything is done. The memory for a shard's part is allocated by the call, which is fast
+    /// from a [`Pool`](lanetree_frame::Pool).
     ///
     /// ```
     /// use lanetree::{Batch, Device, LaneTree, OpKind, OrderedIndex, Sharded, ShardedUpdateScratch};
@@ -188,9 +189,9 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     /// ```
     ///
     /// # Errors
-    /// As [`LaneTree::apply_on`], also where a device has no room: every shard has what it had. [`Error::OptionValue`] if the shards'
-    /// devices are of several kinds. [`Error::Lost`] where a device fails while shards write, or has failed before: all of the
-    /// index is lost.
+    /// As [`LaneTree::apply_on`], also if a device has no room: every shard is unchanged. [`Error::OptionValue`] if the shards'
+    /// devices are of several kinds. [`Error::Lost`] if a device fails while shards write, or has failed before: all of the index is
+    /// lost.
     pub fn apply_on(
         &mut self,
         stream: &Stream,
@@ -203,72 +204,72 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
             return Ok(UpdateReport::default());
         }
         let shards = self.shards()?.len();
-        let divider = match &mut scratch.divider {
-            Some(divider) if divider.device == home => divider,
-            other => other.insert(Divider::new(&home)?),
+        let partitioner = match &mut scratch.partitioner {
+            Some(partitioner) if partitioner.device == home => partitioner,
+            other => other.insert(Partitioner::new(&home)?),
         };
-        let sizes = divider.sizes(stream, self.splitters(), batch.keys)?;
+        let sizes = partitioner.sizes(stream, &self.parts.splitters, batch.keys)?;
         scratch.shards.resize_with(shards, Mutex::default);
-        for ((size, shard), place) in sizes.iter().zip(self.shards()?).zip(&mut scratch.shards) {
-            let (place, device) = (place.get_mut().unwrap_or_else(PoisonError::into_inner), shard.device());
-            if *size == 0
-                || place.as_ref().is_some_and(|(own, scratch)| own.device() == device && scratch.operations() >= *size)
-            {
-                continue;
+        for ((&size, shard), of_shard) in sizes.iter().zip(self.shards()?).zip(&mut scratch.shards) {
+            let (of_shard, device) = (known(of_shard), shard.device());
+            let fits =
+                |(own, scratch): &(Stream, UpdateScratch<K>)| own.device() == device && scratch.operations() >= size;
+            if size > 0 && !of_shard.as_ref().is_some_and(fits) {
+                *of_shard = None;
+                *of_shard =
+                    Some((device.stream()?, UpdateScratch::new(device, with_spare(size).min(MOST_OPERATIONS))?));
             }
-            *place = None;
-            *place = Some((device.stream()?, UpdateScratch::new(device, with_spare(*size).min(MOST_OPERATIONS))?));
         }
         let is_alone = sizes.contains(&batch.keys.len());
-        let parts = self.parts_of(stream, batch, &sizes, divider, &mut scratch.shards)?;
-        // Operations of no kind that there is, and the first one's number and kind.
-        let unknown = Mutex::new((0, usize::MAX, 0));
-        let (order, places) = (&divider.order, &scratch.shards);
+        let parts = self.parts_of(stream, batch, &sizes, partitioner, &mut scratch.shards)?;
+        // The number of operations of unknown kinds, the first one's number in the shard's part, and its kind.
+        let unknown = Mutex::new(Vec::new());
+        let of_shards = &scratch.shards;
         let apply = |shard: usize, tree: &mut LaneTree<K, V>, ready: &dyn Fn() -> Result<()>| {
-            let mut place = places[shard].lock().unwrap_or_else(PoisonError::into_inner);
-            let (Some(part), Some((own, scratch))) = (&parts[shard], &mut *place) else {
+            let mut of_shard = of_shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
+            let (Some(part), Some((own, scratch))) = (&parts[shard], &mut *of_shard) else {
                 return Ok(UpdateReport::default());
             };
-            let kinds = part.kinds.as_ref().map(Cols::get);
+            let kinds = part.kinds.as_ref().map(Column::get);
             let batch = Batch { keys: part.keys.get(), values: part.values.get(), kinds };
             tree.apply_on_after(own, batch, scratch, ready).inspect_err(|error| {
-                if let Error::UnknownKinds { operations, index, kind } = error {
-                    let mut number = [*index as u32];
-                    let first: usize = sizes[..shard].iter().sum();
-                    if !is_alone && order.copy_range_to(first + index, &mut number).is_err() {
-                        return;
-                    }
+                if let Error::UnknownKinds { operations, index, kind } = *error {
+                    let first: usize = if is_alone { 0 } else { sizes[..shard].iter().sum() };
                     let mut unknown = unknown.lock().unwrap_or_else(PoisonError::into_inner);
-                    let number = number[0] as usize;
-                    let is_first = number < unknown.1;
-                    *unknown =
-                        (unknown.0 + operations, number.min(unknown.1), if is_first { *kind } else { unknown.2 });
+                    unknown.push((operations, first + index, kind));
                 }
             })
         };
-        let has_part = |shard: usize| parts[shard].is_some();
-        let done = self.group_mut().change_when_ready(has_part, LaneTree::is_lost, apply);
-        self.count();
-        let reports =
-            done.map_err(|error| match (error, unknown.into_inner().unwrap_or_else(PoisonError::into_inner)) {
-                (Error::UnknownKinds { .. }, (operations, index, kind)) if operations > 0 => {
+        let done = self.parts.group.change_when_ready(|shard| parts[shard].is_some(), apply);
+        self.ends.forget();
+        self.parts.count();
+        let reports = done.map_err(|error| {
+            let mut unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if !is_alone {
+                // Numbers in the batch.
+                unknown.retain_mut(|(_, index, _)| {
+                    let mut number = [0];
+                    let done = partitioner.order.copy_range_to(*index, &mut number);
+                    *index = number[0] as usize;
+                    done.is_ok()
+                });
+            }
+            match (error, unknown.iter().min_by_key(|(_, index, _)| *index)) {
+                (Error::UnknownKinds { .. }, Some(&(_, index, kind))) => {
+                    let operations = unknown.iter().map(|(operations, ..)| operations).sum();
                     Error::UnknownKinds { operations, index, kind }
                 }
                 (error, _) => error,
-            })?;
+            }
+        })?;
         Ok(sum(&reports))
     }
 
     fn check_batch(&self, stream: &Stream, Batch { keys, values, kinds }: Batch<'_, K, &Buffer<V>>) -> Result<()> {
-        let (shards, home, count) = (self.shards()?, stream.device(), keys.len());
-        if shards.iter().all(|shard| shard.device() != home) {
-            same_device(shards[0].device(), home, "the stream")?;
-        }
+        let (home, count) = (stream.device(), keys.len());
+        self.check_stream(stream)?;
         if home.kind() == DeviceKind::Host {
             return Err(Error::NoUpdates { device: home.to_string() });
-        }
-        if self.routed()?.is_none() {
-            return Err(self.not_routed()?);
         }
         if count > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { operations: count });
@@ -278,43 +279,41 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
         kinds.map_or(Ok(()), |kinds| check_buffer(home, "the kinds' buffer", count, kinds))
     }
 
-    /// Each shard's part of a batch, on its device. Waits for the copies, which all go on at the same time: nothing can be done before,
-    /// and from then on no device waits for another one.
+    /// Each shard's part of a batch, on its device. Waits for the copies, which all run at the same time: no shard can begin without
+    /// its part, and from then on no device waits for another one.
     fn parts_of<'a>(
         &self,
         stream: &Stream,
         batch: Batch<'a, K, &'a Buffer<V>>,
         sizes: &[usize],
-        divider: &mut Divider<K, V>,
-        places: &mut [OfShard<K>],
+        partitioner: &mut Partitioner<K, V>,
+        of_shards: &mut [OfShard<K>],
     ) -> Result<Vec<Option<Part<'a, K, V>>>> {
         let (home, count, shards) = (stream.device(), batch.keys.len(), self.shards()?);
         let is_whole = |shard: usize| sizes[shard] == count && shards[shard].device() == home;
         if !(0..shards.len()).any(is_whole) {
-            divider.divide(stream, batch, shards.len())?;
+            partitioner.partition(stream, batch, shards.len())?;
         }
         let mut first = 0;
         let mut parts = Vec::with_capacity(shards.len());
-        for (shard, place) in places.iter_mut().enumerate() {
+        for (shard, of_shard) in of_shards.iter_mut().enumerate() {
             let range = first..first + sizes[shard];
             first = range.end;
-            let place = place.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let Some((own, _)) = place.as_ref().filter(|_| !range.is_empty()) else {
+            let Some((own, _)) = known(of_shard).as_ref().filter(|_| !range.is_empty()) else {
                 parts.push(None);
                 continue;
             };
             parts.push(Some(if is_whole(shard) {
-                let kinds = batch.kinds.map(Cols::Callers);
-                Part { keys: Cols::Callers(batch.keys), values: Cols::Callers(batch.values), kinds }
+                let (keys, values) = (Column::Callers(batch.keys), Column::Callers(batch.values));
+                Part { keys, values, kinds: batch.kinds.map(Column::Callers) }
             } else {
-                let to = Copies { own, stream, range };
-                let kinds = batch.kinds.map(|_| to.copy(&divider.kinds)).transpose()?;
-                Part { keys: to.copy(&divider.keys)?, values: to.copy(&divider.values)?, kinds }
+                let kinds = batch.kinds.map(|_| copy(own, stream, &partitioner.kinds, &range)).transpose()?;
+                let keys = copy(own, stream, &partitioner.keys, &range)?;
+                Part { keys, values: copy(own, stream, &partitioner.values, &range)?, kinds }
             }));
         }
-        for (part, place) in parts.iter().zip(places) {
-            let place = place.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if let Some((own, _)) = place.as_ref().filter(|_| part.is_some()) {
+        for (_, of_shard) in parts.iter().zip(of_shards).filter(|(part, _)| part.is_some()) {
+            if let Some((own, _)) = known(of_shard) {
                 own.synchronize()?;
             }
         }
@@ -322,18 +321,13 @@ impl<K: AnyKey, V: Word> Sharded<LaneTree<K, V>> {
     }
 }
 
-/// Copies of a shard's part.
-struct Copies<'s> {
-    own: &'s Stream,
-    stream: &'s Stream,
-    range: core::ops::Range<usize>,
+fn known<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Copies<'_> {
-    fn copy<T: bytemuck::Pod>(&self, from: &Buffer<T>) -> Result<Cols<'static, T>> {
-        let mut column = self.own.device().alloc(self.range.len())?;
-        let part = PeerPart { from, range: self.range.clone(), stream: self.stream, at: 0 };
-        column.copy_from_peers(self.own, &[part])?;
-        Ok(Cols::Own(column))
-    }
+/// Copies a shard's part of a column to the device of its stream.
+fn copy<T: Pod>(own: &Stream, stream: &Stream, from: &Buffer<T>, range: &Range<usize>) -> Result<Column<'static, T>> {
+    let mut column = own.device().alloc(range.len())?;
+    column.copy_from_peers(own, &[PeerPart { from, range: range.clone(), stream, at: 0 }])?;
+    Ok(Column::Own(column))
 }

@@ -12,8 +12,8 @@ use lanetree_frame::{AnyKey, Device, KeyRange, OrderedIndex, Result, Word};
 #[cfg(feature = "lane-tree")]
 use lanetree_lane_tree::LaneSet;
 
-/// Makes a shard of each of an index's, and of what another index has of its keys: a shard, if both have the same borders and devices,
-/// else what `by_part` makes of all its shards.
+/// Combines each shard of an index with the other index's keys of its interval. If both indexes have the same borders and devices,
+/// `by_shard` combines two shards; otherwise `by_part` combines a shard with all of the other index's shards.
 ///
 /// # Errors
 /// [`Error::Lost`](lanetree_frame::Error::Lost); those of the functions.
@@ -33,7 +33,7 @@ fn combine<K: AnyKey, I: Send + Sync>(
     };
     shards.par_iter().enumerate().try_map_collect(|(number, shard)| match is_alike {
         true => by_shard(shard, &of_other[number]),
-        // A shard between equal borders may have no key, so that its interval has none.
+        // The interval of a shard between equal borders is empty.
         false => by_part(shard, of_other, interval(number)),
     })
 }
@@ -43,9 +43,8 @@ where
     I: Combine<Key = K, Value = V> + OrderedIndex<Domain = K, Value = V>,
 {
     /// The pairs of both indexes, with this one's shards. A key that is in both gets the value of `other`. Returns when it is complete;
-    /// neither input changes. Shards that are on the same devices with the same borders, such as those of another combination of the
-    /// same index, are combined where they are; of another index the pairs pass through main memory, a shard's at a time for each
-    /// thread.
+    /// neither input changes. If both indexes have the same devices and borders (as after another combination of the same index), each
+    /// device combines its shards. Otherwise the other index's pairs pass through main memory, one shard's part at a time per thread.
     ///
     /// ```
     /// use lanetree::{Device, LaneTree, OrderedIndex, Sharded};
@@ -91,7 +90,7 @@ where
         by_pairs: impl Fn(&I, Sorted<&[K], &[V]>) -> Result<I> + Sync,
     ) -> Result<Self> {
         let shards =
-            combine([self.parts(), other.parts()], OrderedIndex::device, by_shard, |shard, others, interval| {
+            combine([&self.parts, &other.parts], OrderedIndex::device, by_shard, |shard, others, interval| {
                 let (mut keys, mut values) = (Vec::new(), Vec::new());
                 for other in others {
                     let found = HostForm::range_many(other, [interval])?;
@@ -152,7 +151,7 @@ impl<K: AnyKey> ShardedSet<K> {
         by_shard: impl Fn(&LaneSet<K>, &LaneSet<K>) -> Result<LaneSet<K>> + Sync,
         by_keys: impl Fn(&LaneSet<K>, Sorted<&[K]>) -> Result<LaneSet<K>> + Sync,
     ) -> Result<Self> {
-        let shards = combine([self.parts(), other.parts()], LaneSet::device, by_shard, |shard, others, interval| {
+        let shards = combine([&self.parts, &other.parts], LaneSet::device, by_shard, |shard, others, interval| {
             let mut keys = Vec::new();
             for other in others {
                 let found = other.range_many([interval])?;

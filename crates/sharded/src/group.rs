@@ -1,6 +1,6 @@
 //! Indexes on several devices that change together: all of them, or none.
 
-use crate::route::MOST;
+use crate::route::MAX_SHARDS;
 use core::fmt;
 use lanetree_frame::fixed::{Query, bits};
 use lanetree_frame::parallel::*;
@@ -18,23 +18,24 @@ mod gate;
 /// Indexes that change together. Each is called on a thread of its own, at the same time as the others.
 pub(crate) struct Group<I> {
     members: Guarded<Vec<I>>,
+    is_lost: fn(&I) -> bool,
 }
 
-/// What brings each key of a part of a batch back to what it was, for a member.
+/// The undo of a change of some keys in one member.
 pub(crate) enum Undo<K, V> {
     Ops(Vec<Op<K, V>>),
-    /// It takes a copy from a device to make operations of these, which only a change that fails pays for.
+    /// Turned into operations only if a change fails, since that takes a copy to the host.
     OnDevice(Box<OnDevice<V>>),
 }
 
-/// Keys' values, and a bit for each key that says whether there is one.
+/// The values of keys, and a bit per key: whether it has one.
 pub(crate) struct OnDevice<V> {
     values: Buffer<V>,
     hits: Buffer<u32>,
 }
 
 impl<V: Word> OnDevice<V> {
-    /// Those that keys, on an index's device, have now. Waits for them.
+    /// The values that an index has now, for keys on its device. Waits for them.
     ///
     /// # Errors
     /// Those of a look-up.
@@ -53,7 +54,7 @@ impl<V: Word> OnDevice<V> {
         Ok(Self { values, hits })
     }
 
-    /// The operations that bring these back, of the same keys.
+    /// The operations that restore these values of the same keys.
     ///
     /// # Errors
     /// [`Error::Runtime`], also if main memory has no room for them.
@@ -85,15 +86,19 @@ impl<I: Send + Sync> Group<I> {
     ///
     /// # Errors
     /// [`Error::OptionValue`] for no devices, and for too many; those of `build`.
-    pub(crate) fn build(devices: &[Device], build: impl Fn(usize, &Device) -> Result<I> + Sync) -> Result<Self> {
+    pub(crate) fn build(
+        devices: &[Device],
+        is_lost: fn(&I) -> bool,
+        build: impl Fn(usize, &Device) -> Result<I> + Sync,
+    ) -> Result<Self> {
         check_devices(devices)?;
         let build = |(member, device): (usize, &Device)| build(member, device);
-        Ok(Self::of(devices.par_iter().enumerate().try_map_collect(build)?))
+        Ok(Self::new(devices.par_iter().enumerate().try_map_collect(build)?, is_lost))
     }
 
-    /// Of members that were built.
-    pub(crate) fn of(members: Vec<I>) -> Self {
-        Self { members: Guarded::new(members) }
+    /// A group of these members.
+    pub(crate) fn new(members: Vec<I>, is_lost: fn(&I) -> bool) -> Self {
+        Self { members: Guarded::new(members), is_lost }
     }
 
     /// The members.
@@ -104,7 +109,7 @@ impl<I: Send + Sync> Group<I> {
         self.members.get().map(Vec::as_slice)
     }
 
-    /// The members, for what does not change their pairs.
+    /// The members, for calls that leave their pairs as they are.
     ///
     /// # Errors
     /// [`Error::Lost`].
@@ -117,7 +122,7 @@ impl<I: Send + Sync> Group<I> {
         self.members.known()
     }
 
-    /// Whether any of them may hold something else than it should.
+    /// Whether the contents of any member are unknown.
     pub(crate) fn is_lost(&self) -> bool {
         self.members.check().is_err()
     }
@@ -130,67 +135,60 @@ impl<I: Send + Sync> Group<I> {
         self.get()?.par_iter().enumerate().try_map_collect(|(number, member)| call(number, member))
     }
 
-    /// Gives each member its part of a change. Where one fails and does not say that it is lost, it is as it was, and those that have
-    /// taken theirs take it back.
+    /// Applies each member's part of a change. If a member fails and is not lost, it is unchanged, and the others undo theirs.
     ///
     /// # Errors
-    /// That of the first member that fails: all are as they were. [`Error::Lost`] where a member is lost, or fails again as it
-    /// takes its part back.
+    /// That of the first member that fails: all are unchanged. [`Error::Lost`] if a member is lost, or fails again as it undoes its
+    /// part.
     pub(crate) fn change<T: Send>(
         &mut self,
-        is_lost: impl Fn(&I) -> bool,
         apply: impl Fn(usize, &mut I) -> Result<T> + Sync,
-        take_back: impl Fn(usize, &mut I) -> Result<()> + Sync,
+        undo: impl Fn(usize, &mut I) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
-        // The outer result is of what is known of the members afterwards, the inner one of the batch.
+        // The outer result: whether the members' contents are known afterwards. The inner one: the batch's result.
+        let is_lost = self.is_lost;
         self.members.change(|members| {
             let each = members.par_iter_mut().enumerate();
             let done: Vec<Result<T>> = each.map(|(number, member)| apply(number, member)).collect();
-            conclude(members, done, is_lost, take_back)
+            conclude(members, done, is_lost, undo)
         })?
     }
 
-    /// Calls all members at the same time, for what leaves their pairs as they are.
+    /// Calls all members at the same time, for work that leaves their pairs as they are.
     ///
     /// # Errors
-    /// [`Error::Lost`]; that of the first member that fails. The others have done what they were asked.
-    pub(crate) fn tidy<T: Send>(
-        &mut self,
-        is_lost: impl Fn(&I) -> bool,
-        tidy: impl Fn(&mut I) -> Result<T> + Sync,
-    ) -> Result<Vec<T>> {
+    /// [`Error::Lost`]; that of the first member that fails. The others have done the work.
+    pub(crate) fn tidy<T: Send>(&mut self, tidy: impl Fn(&mut I) -> Result<T> + Sync) -> Result<Vec<T>> {
+        let is_lost = self.is_lost;
         self.members.change(|members| {
             let done: Vec<Result<T>> = members.par_iter_mut().map(tidy).collect();
             let done = done.into_iter().collect();
             if members.iter().any(is_lost) { Result::map(done, Ok) } else { Ok(done) }
         })?
     }
-}
 
-impl<K: AnyKey, I: OrderedIndex<Domain = K>> Group<I> {
-    /// [`Group::change`], of batches; what takes them back are operations.
-    ///
-    /// # Errors
-    /// As [`Group::change`].
-    pub(crate) fn apply<'u>(
-        &mut self,
-        batches: &[HostBatch<'_, I>],
-        undo: impl Fn(usize) -> Result<Cow<'u, [Op<K, I::Value>]>> + Sync,
-    ) -> Result<Vec<UpdateReport>>
+    /// The members' elements, one member's after another. If the group is lost or an element is an error, it ends with that error.
+    pub(crate) fn iter<'i, T, E>(&'i self, elements: impl FnMut(&'i I) -> E + 'i) -> impl Iterator<Item = Result<T>>
     where
-        I: 'u,
+        E: Iterator<Item = Result<T>> + 'i,
+        T: 'i,
     {
-        let take_back = |number, member: &mut I| member.apply(&undo(number)?).map(drop);
-        self.change(I::is_lost, |number, member| apply(member, &batches[number]), take_back)
+        let (members, error) = match self.get() {
+            Ok(members) => (members, None),
+            Err(error) => (&[][..], Some(Err(error))),
+        };
+        let mut failed = false;
+        let elements = error.into_iter().chain(members.iter().flat_map(elements));
+        elements.take_while(move |element| !core::mem::replace(&mut failed, element.is_err()))
     }
 }
 
-/// What becomes of members of which each has done its part or failed.
+/// Undoes a change if a member has failed and none is lost.
 fn conclude<I: Send + Sync, T: Send>(
     members: &mut [I],
     done: Vec<Result<T>>,
-    is_lost: impl Fn(&I) -> bool,
-    take_back: impl Fn(usize, &mut I) -> Result<()> + Sync,
+    is_lost: fn(&I) -> bool,
+    undo: impl Fn(usize, &mut I) -> Result<()> + Sync,
 ) -> Result<Result<Vec<T>>> {
     let is_done: Vec<bool> = done.iter().map(Result::is_ok).collect();
     let is_lost = members.iter().any(is_lost);
@@ -201,11 +199,8 @@ fn conclude<I: Send + Sync, T: Send>(
     if is_lost {
         return Err(error);
     }
-    let take_back = |(number, member): (usize, &mut I)| match is_done[number] {
-        true => take_back(number, member),
-        false => Ok(()),
-    };
-    let undone: Vec<Result<()>> = members.par_iter_mut().enumerate().map(take_back).collect();
+    let undo = |(number, member): (usize, &mut I)| if is_done[number] { undo(number, member) } else { Ok(()) };
+    let undone: Vec<Result<()>> = members.par_iter_mut().enumerate().map(undo).collect();
     match undone.into_iter().collect::<Result<()>>() {
         Ok(()) => Ok(Err(error)),
         Err(second) => Err(Error::Lost { reason: format!("{error}; and, as that was undone elsewhere: {second}") }),
@@ -223,17 +218,20 @@ impl<I: fmt::Debug> fmt::Debug for Group<I> {
 pub(crate) fn check_devices(devices: &[Device]) -> Result<()> {
     let count = devices.len();
     match count {
-        1..=MOST => Ok(()),
+        1..=MAX_SHARDS => Ok(()),
         _ => Err(Error::OptionValue { what: "a number of devices", value: count.to_string(), allowed: "1 to 64" }),
     }
 }
 
-/// Applies a batch. One without operations is not sent.
-fn apply<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &mut I, batch: &HostBatch<'_, I>) -> Result<UpdateReport> {
+/// Applies a batch to an index.
+///
+/// # Errors
+/// Those of the index.
+pub(crate) fn apply<K: AnyKey, I: OrderedIndex<Domain = K>>(
+    index: &mut I,
+    batch: &HostBatch<'_, I>,
+) -> Result<UpdateReport> {
     match *batch {
-        HostBatch::Apply([]) | HostBatch::Insert([], _) | HostBatch::Update([], _) | HostBatch::Remove([]) => {
-            Ok(UpdateReport::default())
-        }
         HostBatch::Apply(ops) => index.apply(ops),
         HostBatch::Insert(keys, values) => index.insert_many(keys, values),
         HostBatch::Update(keys, values) => index.update_many(keys, values),
@@ -252,7 +250,7 @@ pub(crate) fn keys_of<'a, K: AnyKey, I: OrderedIndex<Domain = K>>(batch: &HostBa
     })
 }
 
-/// What brings keys back to what they are in an index now.
+/// The undo of a change of keys: restores their present state in an index.
 ///
 /// # Errors
 /// Those of a look-up.
@@ -268,19 +266,14 @@ pub(crate) fn undo<K: AnyKey, I: OrderedIndex<Domain = K>>(index: &I, keys: &[K]
     Ok(Undo::Ops(keys.par_iter().zip(index.get_many(keys)?).map(back).try_collect()?))
 }
 
-/// What all members' parts of a batch did: the path is that of the member that had most to do.
+/// The report of all parts of a batch; its path is that of the part with the most work.
 pub(crate) fn sum(reports: &[UpdateReport]) -> UpdateReport {
-    let path =
-        reports.iter().max_by_key(|report| effort(report.path)).map_or(UpdatePath::Unchanged, |report| report.path);
-    reports.iter().fold(UpdateReport { path, ..UpdateReport::default() }, UpdateReport::plus)
-}
-
-/// How much there was to do, of several.
-pub(crate) fn effort(path: UpdatePath) -> u32 {
-    match path {
+    let work = |path: &UpdatePath| match path {
         UpdatePath::Unchanged => 0,
         UpdatePath::InPlace => 1,
         UpdatePath::Moved => 2,
         UpdatePath::Rebuilt => 3,
-    }
+    };
+    let path = reports.iter().map(|report| report.path).max_by_key(work).unwrap_or(UpdatePath::Unchanged);
+    reports.iter().fold(UpdateReport { path, ..UpdateReport::default() }, UpdateReport::plus)
 }

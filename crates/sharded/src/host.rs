@@ -1,76 +1,99 @@
-//! Host batches that the devices divide: each takes a part of the batch over its own bus, sends the queries to their shards, and
-//! brings the results back the same way. Of batches in ordinary memory the CPU copies each piece into pinned memory and its results
-//! out of it, by as many threads as a batch of one index has; it divides short ones itself.
+//! Host batches that the devices partition: each device takes a part of the batch over its own bus, sends the queries to their shards,
+//! and brings the results back the same way. The CPU copies pieces of batches in ordinary memory into pinned memory and their results
+//! out of it, with the threads that a batch of one index has. It partitions short batches itself.
 
-use crate::question::{Queries, Question};
+use crate::on_shards::InShards;
+use crate::query::Shards;
+use crate::router::Hints;
 use crate::sharded::Sharded;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
+use lanetree_frame::fixed::{Query, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::staging::{Addresses, Piece, PinnedBatch, Results, Route};
 use lanetree_frame::{AnyKey, KeyWord, NeighborsOf, OrderedIndex, PinnedBuffer, Result};
+use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
 
-/// Threads that send each device's part of a pinned batch. While one waits for the numbers of queries of its piece's shards, the
-/// bus has the pieces of the others.
+/// Threads that send each device's part of a pinned batch. While one waits for the sizes of its piece's buckets, the bus has the
+/// pieces of the others.
 const PINNED_THREADS: usize = 3;
 
+/// Pieces of host batches: in staging memory.
+const STAGED: Hints = Hints { is_sorted: false, is_staged: true };
+
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
-    /// The values of a batch in ordinary memory, divided by the devices; `None` if the CPU is to divide it. So below.
-    ///
     /// # Errors
-    /// Those of [`OrderedIndex::get_many`]; so below.
-    pub(crate) fn get_staged(&self, keys: &[K]) -> Result<Option<Vec<Option<I::Value>>>> {
+    /// As [`OrderedIndex::get_many`].
+    pub(crate) fn get_routed(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
+        let Some(shards) = self.staged_shards(keys)? else { return self.parts.answer(keys, I::get_many) };
         let results = Results { arrays: [I::Value::BYTES, 0], bits: 1 };
-        let question =
-            |out: &Addresses| Question::Get { values: out.arrays[0].cast(), hits: out.hits, miss: I::Value::MIN };
-        self.stage(keys, None, results, question, |piece, out| {
+        let query = |queries, count, out: &Addresses| {
+            let (values, hits, miss) = (out.arrays[0].cast(), out.hits, I::Value::MIN);
+            Query::Get(GetBatch { queries, count, values, hits, miss })
+        };
+        self.stage(&shards, keys, None, results, query, |piece, out| {
             let values = piece.array::<I::Value>(0);
             piece.place(out, |i| values[i]);
         })
     }
 
-    pub(crate) fn rank_staged(&self, keys: &[K], upper: bool) -> Result<Option<Vec<u64>>> {
-        let (results, all) = (Results { arrays: [8, 0], bits: 0 }, self.before());
-        let before = &all[..all.len() - 1];
-        let question = |out: &Addresses| Question::Rank { ranks: out.arrays[0].cast(), upper, before };
-        self.stage(keys, 0, results, question, |piece, out| out.copy_from_slice(piece.array(0)))
+    /// The ranks of keys.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::lower_bound_many`].
+    pub(crate) fn rank_many(&self, side: Side, keys: &[K]) -> Result<Vec<u64>> {
+        let Some(shards) = self.staged_shards(keys)? else {
+            return match side {
+                Side::Lower => self.parts.rank(keys, I::lower_bound_many),
+                Side::Upper => self.parts.rank(keys, I::upper_bound_many),
+            };
+        };
+        let query = |queries, count, out: &Addresses| {
+            Query::Rank(RankBatch { queries, count, ranks: out.arrays[0].cast(), upper: side as u32 })
+        };
+        let results = Results { arrays: [8, 0], bits: 0 };
+        self.stage(&shards, keys, 0, results, query, |piece, out| out.copy_from_slice(piece.array(0)))
     }
 
-    pub(crate) fn neighbor_staged(&self, keys: &[K], upper: bool) -> Result<Option<NeighborsOf<Self>>> {
-        if !self.is_staged(keys)? {
-            return Ok(None);
-        }
-        let results = Results { arrays: [I::Value::BYTES, K::Bits::BYTES], bits: 1 };
-        let fallbacks = self.fallbacks(upper)?;
-        let question = |out: &Addresses| Question::Neighbor {
-            keys: out.arrays[1].cast(),
-            values: out.arrays[0].cast(),
-            hits: out.hits,
-            miss: I::Value::MIN,
-            upper,
-            fallbacks: &fallbacks,
+    /// The predecessors ([`Side::Upper`]) or successors of keys.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::predecessor_many`].
+    pub(crate) fn neighbor_many(&self, side: Side, keys: &[K]) -> Result<NeighborsOf<Self>> {
+        let Some(mut shards) = self.staged_shards(keys)? else {
+            return match side {
+                Side::Lower => self.parts.neighbor(side, keys, I::successor_many),
+                Side::Upper => self.parts.neighbor(side, keys, I::predecessor_many),
+            };
         };
-        self.stage(keys, None, results, question, |piece, out| {
+        shards.fallbacks = self.fallbacks(side)?;
+        let query = |queries, count, out: &Addresses| {
+            let ([values, keys], hits) = (out.arrays, out.hits);
+            let (keys, values, predecessor, miss) = (keys.cast(), values.cast(), side as u32, I::Value::MIN);
+            Query::Neighbor(NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near: Near::ANY })
+        };
+        let results = Results { arrays: [I::Value::BYTES, K::Bits::BYTES], bits: 1 };
+        self.stage(&shards, keys, None, results, query, |piece, out| {
             let (values, keys) = (piece.array::<I::Value>(0), piece.array::<K>(1));
             piece.place(out, |i| (keys[i], values[i]));
         })
     }
 
-    fn is_staged(&self, keys: &[K]) -> Result<bool> {
-        Ok(keys.len() >= self.divided_there && self.routed()?.is_some())
+    /// The shards, if the devices are to partition these keys.
+    fn staged_shards(&self, keys: &[K]) -> Result<Option<Shards<'_, K, I::Value>>> {
+        Ok(InShards::shards(self)?.filter(|_| keys.len() >= self.min_staged))
     }
 
-    fn stage<'k, 'q, T: Copy + Send + Sync>(
+    fn stage<'k, T: Copy + Send + Sync>(
         &self,
+        shards: &Shards<'_, K, I::Value>,
         keys: &'k [K],
         none: T,
         results: Results,
-        question: impl Fn(&Addresses) -> Question<'q, K, I::Value> + Sync,
+        query: impl Fn(Global<K::Bits>, u64, &Addresses) -> Query<K::Bits, I::Value> + Sync,
         collect: impl Fn(&Piece<'_, &'k [K]>, &mut [T]) + Sync,
-    ) -> Result<Option<Vec<T>>> {
-        let Some(shards) = self.routed()?.filter(|_| keys.len() >= self.divided_there) else { return Ok(None) };
-        let mut found = filled(none, keys.len())?;
-        let all = &self.host_staging().0;
+    ) -> Result<Vec<T>> {
+        let (mut found, all) = (filled(none, keys.len())?, &self.staging.0);
         let length = keys.len().div_ceil(all.len()).max(1);
         let parts = keys.par_chunks(length).zip(found.par_chunks_mut(length)).enumerate();
         parts.try_for_each(|(number, (keys, found))| {
@@ -81,15 +104,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
                 scratch: 0,
                 reads_once: false,
                 launch: &|stream, keys: &[K], input, out| {
-                    let queries = Queries { at: input.cast(), count: keys.len(), is_sorted: false, is_spread: false };
+                    let query = query(input.cast(), keys.len() as u64, &out);
                     // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                    unsafe { self.router().run(&shards, self.splitters(), stream, queries, &question(&out)) }
+                    unsafe { self.routers.router.run(shards, stream, STAGED, &query) }
                 },
                 collect: &collect,
             };
             of_device.staging.send(keys, found, &route)
         })?;
-        Ok(Some(found))
+        Ok(found)
     }
 
     /// The value of each key, or `miss`, from pinned memory to pinned memory: each device's bus carries a part of the batch in both
@@ -108,15 +131,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         let batch =
             PinnedBatch { queries: keys, width: 1, values: &mut *values, hits: hits.as_deref_mut(), finds_keys: false };
         batch.check()?;
-        let Some(shards) = self.routed()? else {
+        let Some(shards) = InShards::shards(self)? else {
             let found = self.get_many(keys)?;
             PinnedBatch { queries: keys, width: 1, values, hits, finds_keys: false }.fill(found, miss);
             return Ok(());
         };
-        // Nobody else uses the results any more, nor writes the keys.
+        // Waits for earlier work on the results, and for writes of the keys.
         let count = keys[..].len();
         let _ = (values.first_mut(), hits.as_mut().map(|hits| hits.first_mut().is_some()));
-        let (all, values, hits) = (&self.host_staging().0, &*values, hits.as_deref());
+        let (all, values, hits) = (&self.staging.0, &*values, hits.as_deref());
         let parts = all.len() * PINNED_THREADS;
         let part = |number: usize| {
             (number * count / parts / 32 * 32)..match number + 1 {
@@ -139,11 +162,10 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             let batch =
                 PinnedBatch { queries: &keys, width: 1, values: &mut values, hits: hits.as_mut(), finds_keys: false };
             of_device.pinned.send(&of_device.device, batch, &|stream, piece| {
-                let at = piece.queries.cast();
-                let queries = Queries { at, count: piece.count, is_sorted: false, is_spread: false };
-                let question = Question::Get { values: piece.values, hits: piece.hits, miss };
+                let (queries, count) = (piece.queries.cast(), piece.count as u64);
+                let query = Query::Get(GetBatch { queries, count, values: piece.values, hits: piece.hits, miss });
                 // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                unsafe { self.router().run(&shards, self.splitters(), stream, queries, &question) }
+                unsafe { self.routers.router.run(&shards, stream, STAGED, &query) }
             })
         })
     }

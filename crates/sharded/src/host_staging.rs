@@ -7,8 +7,8 @@ use lanetree_frame::staging::{PinnedStaging, Staging};
 /// Queries of a piece of a pinned batch.
 const PINNED_PIECE: usize = 1 << 20;
 
-/// The fewest queries of a batch in ordinary memory that the devices divide: some of the short pieces of each device.
-pub(crate) const DIVIDED_THERE: usize = 1 << 17;
+/// The fewest queries of a batch in ordinary memory that the devices partition: a few of the short pieces of each device.
+pub(crate) const MIN_STAGED: usize = 1 << 17;
 
 /// A device's staging memory, kept for the next batch.
 pub(crate) struct DeviceStaging<K, V> {
@@ -22,8 +22,8 @@ pub(crate) struct DeviceStaging<K, V> {
 pub(crate) struct HostStaging<K, V>(pub(crate) Vec<DeviceStaging<K, V>>);
 
 impl<K: Pod, V: Pod> HostStaging<K, V> {
-    /// Staging on these devices, of which some may be the same.
-    pub(crate) fn new(devices: &[Device]) -> Self {
+    /// Staging on each of these devices, once if it is named several times.
+    pub(crate) fn new<'d>(devices: impl Iterator<Item = &'d Device>) -> Self {
         let mut all: Vec<DeviceStaging<K, V>> = Vec::new();
         for device in devices {
             if all.iter().all(|of_device| of_device.device != *device) {

@@ -1,26 +1,27 @@
-//! Joins, as-of look-ups and the nearest pairs in device form: of the steps that they are made of for every index.
+//! Joins, as-of look-ups and the nearest pairs in device form. Joins and the nearest pairs are the [`Steps`] of any index.
 
-use crate::on_devices::{OnDevices, put_hits, slice};
-use crate::question::Question;
+use crate::on_devices::OnDevices;
+use crate::on_shards::{InShards, OnShards, Outputs};
 use crate::range_router::{Bounds, Probes, Wanted};
-use crate::ranges;
+use crate::ranges::first;
+use crate::scratch::Scratch;
 use crate::sharded::Sharded;
+use crate::slots::reserve;
 use bytemuck::Pod;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{
     self, AsOf, DeviceMatches, DeviceRangeMatches, DeviceRanges, JoinScratch, NearestScratch, Neighbors, QueryOptions,
-    RangeJoinScratch, RangeScratch, RowsOfProbes, Side, Steps, Uses, asof_on_host, asof_searches, check_ranges,
+    RangeJoinScratch, RangeScratch, RowsOfProbes, Side, Steps, Uses, asof_on_host, asof_searches, bits,
 };
 use lanetree_frame::join_steps::{Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::{AnyKey, Buffer, Closed, DeviceKind, KeyWord, OrderedIndex, Result, Stream};
+use lanetree_frame::{AnyKey, Buffer, Closed, KeyWord, OrderedIndex, Result, Stream};
 use lanetree_kernels_sharded::{JudgeArgs, SoughtArgs, calls};
-use lanetree_primitives::exclusive_scan;
-use lanetree_simt::{GlobalMut, Near};
+use lanetree_simt::Near;
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
-    /// The pair that an as-of look-up of each of `keys` finds, in whichever shard it is.
+    /// The pair that an as-of look-up finds for each of `keys`, from all shards.
     ///
     /// ```
     /// use lanetree::{AsOf, Composite, Device, LaneTree, Sharded};
@@ -41,17 +42,14 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     /// # Errors
     /// As [`OrderedIndex::get_many`]; [`Error::OptionValue`] for a distance between floats, and for `Ties::Both`.
     pub fn asof_many(&self, keys: &[K], how: &AsOf) -> Result<Neighbors<K, I::Value>> {
-        asof_on_host(how, keys, |side, keys| match side {
-            Side::Upper => self.predecessor_many(keys),
-            Side::Lower => self.successor_many(keys),
-        })
+        asof_on_host(how, keys, |side, keys| self.neighbor_many(side, keys))
     }
 }
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
-    /// Finds the pair that an as-of look-up of each query asks for, in whichever shard it is; otherwise like
-    /// [`predecessor`](Self::predecessor), with the hit mask. The batch's device finds out which neighbours count, in a launch more for
-    /// each side; a [strict](AsOf::strict) look-up takes another one before.
+    /// Finds the pair of an as-of look-up for each query, from all shards; otherwise like
+    /// [`predecessor`](Self::predecessor), with the hit mask. One more launch per side on the batch's device drops neighbours that
+    /// don't count; a [strict](AsOf::strict) look-up takes a launch before the search, too.
     ///
     /// ```
     /// use lanetree::{AsOf, Composite, Device, LaneTree, Sharded};
@@ -82,65 +80,51 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         values: &mut Buffer<I::Value>,
         hits: &mut Buffer<u32>,
     ) -> Result<()> {
-        self.options.check("asof", Uses::Miss)?;
-        let (miss, stream) = (self.options.miss(), self.stream);
+        self.0.options.check("asof", Uses::Miss)?;
+        let (miss, stream, count) = (self.0.options.miss(), self.0.stream, queries.len());
         let searches = asof_searches::<K>(how)?;
-        let count = self.begin(queries)?;
-        self.check("the keys' buffer", count, keys)?;
-        self.check("the values' buffer", count, values)?;
-        self.check_hits(count, Some(hits))?;
-        if stream.device().kind() == DeviceKind::Host {
-            let found = self.index.asof_many(queries.as_slice().unwrap_or(&[]), how)?;
-            let (keys, values) = (slice(keys), slice(values));
-            for (i, found) in found.iter().enumerate() {
-                values[i] = miss;
-                if let Some(pair) = *found {
-                    (keys[i], values[i]) = pair;
-                }
-            }
-            return put_hits(Some(hits), &found);
+        self.0.check_queries(count, queries)?;
+        let out = Outputs { keys: Some(&mut *keys), values: Some(&mut *values), hits: Some(&mut *hits), miss };
+        out.check(&self.0, count)?;
+        if self.0.is_on_host() {
+            out.fill(&self.0.index.asof_many(first(queries, count), how)?, |(key, value)| (Some(key), value));
+            return Ok(());
         }
         if count == 0 {
             return Ok(());
         }
-        self.index.scratch().lend(stream, |scratch| {
+        let device = stream.device();
+        let new = || Scratch::new(device);
+        self.0.index.routers().scratch.with(device, new, |scratch| {
             if searches.len() > 1 {
-                scratch.reserve_found(count)?;
+                scratch.reserve_results(count)?;
             }
             for (number, &(side, near)) in searches.iter().enumerate() {
-                let sought = if near.is_on() && near.flags & Near::<K::Bits>::STRICT != 0 {
-                    scratch.reserve_sought(count)?;
-                    let args = SoughtArgs {
-                        queries: queries.read_on(stream)?.cast::<K::Bits>(),
-                        count: count as u64,
-                        sought: scratch.sought.write_on(stream)?.cast(),
-                        near,
-                        flip: K::FLIP,
-                        is_below: u32::from(side == Side::Upper),
-                        padding: 0,
-                    };
-                    // SAFETY: there are as many of both, and they are for this stream.
-                    unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::sought(&args))? };
-                    &scratch.sought
-                } else {
-                    queries
-                };
-                if number == 0 {
-                    self.neighbors((count, sought), side, miss, (&mut *keys, &mut *values, Some(&mut *hits)))?;
-                    if !near.is_on() {
-                        continue;
-                    }
-                } else {
-                    let found = (&mut scratch.keys, &mut scratch.values, Some(&mut scratch.hits));
-                    self.neighbors((count, sought), side, miss, found)?;
+                let mut sought = queries;
+                if near.is_on() && near.flags & Near::<K::Bits>::STRICT != 0 {
+                    seek(stream, queries, side, near, &mut scratch.sought)?;
+                    sought = &scratch.sought;
                 }
-                let is_first = number == 0;
+                // The second search finds its neighbours in scratch memory.
+                let (found_keys, found_values, found_hits) = match number {
+                    0 => (&mut *keys, &mut *values, &mut *hits),
+                    _ => (&mut scratch.keys, &mut scratch.values, &mut scratch.hits),
+                };
+                let out = Outputs { keys: Some(found_keys), values: Some(found_values), hits: Some(found_hits), miss };
+                self.0.look_up(count, sought, Some(side), out)?;
+                if number == 0 && !near.is_on() {
+                    continue;
+                }
+                let (found_keys, found_values, found_hits) = match number {
+                    0 => (&*keys, &*values, &*hits),
+                    _ => (&scratch.keys, &scratch.values, &scratch.hits),
+                };
                 let args = JudgeArgs {
-                    queries: queries.read_on(stream)?.cast::<K::Bits>(),
+                    queries: bits::<K>(stream, queries)?,
                     count: count as u64,
-                    found_keys: if is_first { keys.read_on(stream)? } else { scratch.keys.read_on(stream)? }.cast(),
-                    found_values: if is_first { values.read_on(stream)? } else { scratch.values.read_on(stream)? },
-                    found_hits: if is_first { hits.read_on(stream)? } else { scratch.hits.read_on(stream)? },
+                    found_keys: bits::<K>(stream, found_keys)?,
+                    found_values: found_values.read_on(stream)?,
+                    found_hits: found_hits.read_on(stream)?,
                     keys: keys.write_on(stream)?.cast(),
                     values: values.write_on(stream)?,
                     hits: hits.write_on(stream)?,
@@ -155,8 +139,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         })
     }
 
-    /// Joins `probes` with the index: for each probe whose key is present, in the order of the probes, its number and that
-    /// of its pair among those of all shards. Otherwise like one index's
+    /// Joins `probes` with the index: for each probe whose key is present, in the order of the probes, its number and the
+    /// rank of its key over all shards. Otherwise like one index's
     /// [`OnStream::join`](lanetree_frame::fixed::OnStream::join), with scratch memory on the batch's device. Uses [`kind`](Self::kind)
     /// and [`valid`](Self::valid).
     ///
@@ -166,8 +150,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         fixed::join(self, probes, scratch, out)
     }
 
-    /// Joins ranges with the index: finds the pairs whose keys are between `lows[i]` and `highs[i]`, in whichever shards they are, and
-    /// the number of each match's probe. Otherwise like one index's
+    /// Joins ranges with the index: finds the pairs whose keys are between `lows[i]` and `highs[i]`, from all shards, and the
+    /// number of each match's probe. Otherwise like one index's
     /// [`OnStream::range_join`](lanetree_frame::fixed::OnStream::range_join), with scratch memory on the batch's device. Uses
     /// [`kind`](Self::kind), [`valid`](Self::valid) and, in a left join, [`miss`](Self::miss). It waits as [`range`](Self::range) does.
     ///
@@ -217,7 +201,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         fixed::band_join(self, probes, distance, scratch, out)
     }
 
-    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first, in whichever shards they are. Otherwise
+    /// Finds for each query the pairs that are nearest to it, at most `k`, the nearest first, from all shards. Otherwise
     /// like one index's [`OnStream::k_nearest`](lanetree_frame::fixed::OnStream::k_nearest), with scratch memory on the batch's
     /// device: `k` rounds of [`predecessor`](Self::predecessor) or [`successor`](Self::successor), or of both.
     ///
@@ -234,8 +218,8 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         fixed::k_nearest(self, queries, k, how, scratch, out)
     }
 
-    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of their keys, in
-    /// whichever shards they are. Otherwise like [`OnDevices::k_nearest`].
+    /// Finds the last `k` pairs of the ranges from `starts[i]` to `ends[i]`, both inclusive, in descending order of their keys, from
+    /// all shards. Otherwise like [`OnDevices::k_nearest`].
     ///
     /// # Errors
     /// As [`OnDevices::range`]; [`Error::BoundLengths`] unless there are as many ends as starts.
@@ -250,30 +234,41 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
         fixed::range_last(self, (starts, ends), k, scratch, out)
     }
 
-    /// The neighbours of the first queries, on devices.
-    fn neighbors(
+    /// The bounds of the first `count` ranges, without limits.
+    fn first_bounds<'b>(
         &self,
-        (count, queries): (usize, &Buffer<K>),
-        side: Side,
-        miss: I::Value,
-        (keys, values, hits): (&mut Buffer<K>, &mut Buffer<I::Value>, Option<&mut Buffer<u32>>),
-    ) -> Result<()> {
-        let upper = side == Side::Upper;
-        let fallbacks = self.index.fallbacks(upper)?;
-        let keys = keys.write_on_from_peers(self.stream)?.cast();
-        let (values, hits) = (values.write_on_from_peers(self.stream)?, self.mask(hits)?);
-        let question = Question::Neighbor { keys, values, hits, miss, upper, fallbacks: &fallbacks };
-        self.run(count, queries, &question)
-    }
-
-    fn is_on_host(&self) -> bool {
-        self.stream.device().kind() == DeviceKind::Host
+        count: usize,
+        starts: &'b Buffer<K>,
+        ends: &'b Buffer<K>,
+        limit: u64,
+    ) -> Result<Bounds<'b, K>> {
+        Steps::check(self, "the starts' buffer", count, starts)?;
+        self.0.check("the ends' buffer", count, ends)?;
+        Ok(Bounds { count, starts, ends: Some(ends), limits: None, limit })
     }
 }
 
-/// The first elements of a buffer of the host.
-fn first<T: Pod>(buffer: &Buffer<T>, count: usize) -> &[T] {
-    buffer.as_slice().map_or(&[], |elements| &elements[..count])
+/// Computes the keys to search for on one side, instead of the queries.
+fn seek<K: AnyKey>(
+    stream: &Stream,
+    queries: &Buffer<K>,
+    side: Side,
+    near: Near<K::Bits>,
+    sought: &mut Buffer<K>,
+) -> Result<()> {
+    let count = queries.len();
+    reserve(sought, count)?;
+    let args = SoughtArgs {
+        queries: bits::<K>(stream, queries)?,
+        count: count as u64,
+        sought: sought.write_on(stream)?.cast(),
+        near,
+        flip: K::FLIP,
+        is_below: u32::from(side == Side::Upper),
+        padding: 0,
+    };
+    // SAFETY: both have `count` elements, and are for this stream.
+    Ok(unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::sought(&args)) }?)
 }
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
@@ -281,17 +276,17 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
     type Value = I::Value;
 
     fn stream(&self) -> &Stream {
-        self.stream
+        self.0.stream
     }
     fn options(&self) -> &QueryOptions<'_, I::Value> {
-        &self.options
+        &self.0.options
     }
     fn len(&self) -> u64 {
-        self.index.len()
+        self.0.index.len()
     }
     fn check<T: Pod>(&self, what: &'static str, expected: usize, buffer: &Buffer<T>) -> Result<()> {
-        self.check_shards()?;
-        OnDevices::check(self, what, expected, buffer)
+        self.0.index.check_stream(self.0.stream)?;
+        self.0.check(what, expected, buffer)
     }
     fn find_first(
         &self,
@@ -301,42 +296,21 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         ranks: &mut Buffer<u64>,
         has_ranks: bool,
     ) -> Result<()> {
-        Steps::check(self, "the queries' buffer", count, queries)?;
-        self.check_hits(count, Some(hits))?;
-        OnDevices::check(self, "the scratch memory", count, ranks)?;
-        if count == 0 {
-            return Ok(());
-        }
-        if self.is_on_host() {
-            let queries = first(queries, count);
-            if has_ranks {
-                slice(ranks)[..count].copy_from_slice(&self.index.lower_bound_many(queries)?);
-            }
-            return put_hits(Some(hits), &self.index.get_many(queries)?);
-        }
-        let hits = hits.write_on_from_peers(self.stream)?;
-        self.run(count, queries, &Question::Get { values: GlobalMut::null(), hits, miss: I::Value::MIN })?;
-        if !has_ranks {
-            return Ok(());
-        }
-        let (before, ranks) = (self.index.before(), ranks.write_on_from_peers(self.stream)?);
-        self.run(count, queries, &Question::Rank { ranks, upper: false, before: &before[..before.len() - 1] })
+        self.0.check_queries(count, queries)?;
+        self.0.check("the scratch memory", count, ranks)?;
+        self.0.look_up(count, queries, None, Outputs::hits(hits))?;
+        if has_ranks { self.0.rank_first(count, Side::Lower, queries, ranks) } else { Ok(()) }
     }
     fn count_first(
         &self,
         count: usize,
-        (starts, ends): (&Buffer<K>, &Buffer<K>),
+        bounds: (&Buffer<K>, &Buffer<K>),
         limit: u64,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
-        self.check_bounds(count, (starts, ends))?;
-        OnDevices::check(self, "the counts' buffer", count, counts)?;
-        if self.is_on_host() {
-            let ranges = ranges::on_host(count, starts, Some(ends), None, limit)?;
-            slice(counts)[..count].copy_from_slice(&self.index.count_range_many(&ranges)?);
-            return Ok(());
-        }
-        self.run_ranges(Bounds { count, starts, ends: Some(ends), limits: None, limit }, Wanted::Counts(counts))
+        let bounds = self.first_bounds(count, bounds.0, bounds.1, limit)?;
+        self.0.check("the counts' buffer", count, counts)?;
+        self.0.ranges(bounds, Wanted::Counts(counts))
     }
     fn neighbors_first(
         &self,
@@ -346,23 +320,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         keys: &mut Buffer<K>,
         values: &mut Buffer<I::Value>,
     ) -> Result<()> {
-        Steps::check(self, "the queries' buffer", count, queries)?;
-        OnDevices::check(self, "the keys' buffer", count, keys)?;
-        OnDevices::check(self, "the values' buffer", count, values)?;
-        if !self.is_on_host() {
-            // What is looked for in rounds does not ascend, whatever the caller's queries do.
-            let on = OnDevices::new(self.index, self.stream);
-            return on.neighbors((count, queries), side, I::Value::MIN, (keys, values, None));
-        }
-        let queries = first(queries, count);
-        let found = match side {
-            Side::Upper => self.index.predecessor_many(queries)?,
-            Side::Lower => self.index.successor_many(queries)?,
-        };
-        for ((key, value), found) in slice(keys).iter_mut().zip(slice(values)).zip(found) {
-            (*key, *value) = found.unwrap_or((*key, *value));
-        }
-        Ok(())
+        // The queries of later rounds do not ascend, whatever the caller's do.
+        let (view, miss) = (OnShards::new(self.0.index, self.0.stream), I::Value::MIN);
+        view.look_up(count, queries, Some(side), Outputs { keys: Some(keys), values: Some(values), hits: None, miss })
     }
     fn range_first(
         &self,
@@ -371,7 +331,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         scratch: &mut RangeScratch,
         out: &mut DeviceRanges<K, I::Value>,
     ) -> Result<()> {
-        self.rows(count, bounds, false, None, scratch, out)
+        let bounds = self.first_bounds(count, bounds.0, bounds.1, u64::MAX)?;
+        self.0.check("the scratch memory", count, scratch.parts_mut().1)?;
+        self.rows(bounds, None, out)
     }
     fn rows_first(
         &self,
@@ -380,66 +342,23 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Steps for OnDevices<'_, I> {
         rows: RowsOfProbes<'_, K>,
         out: &mut DeviceRanges<K, I::Value>,
     ) -> Result<()> {
-        let (RowsOfProbes { valid, is_left, hits, ranges, .. }, stream) = (rows, self.stream);
-        let probes = Some(Probes { valid, is_left, hits });
-        if valid.is_none() || count == 0 {
-            return self.rows(count, bounds, false, probes, ranges, out);
+        let (RowsOfProbes { valid, is_left, hits, ranges, .. }, stream) = (rows, self.0.stream);
+        let mut bounds = self.first_bounds(count, bounds.0, bounds.1, u64::MAX)?;
+        let (limits, ..) = ranges.parts_mut();
+        self.0.check("the scratch memory", count, limits)?;
+        if valid.is_some() && count > 0 {
+            // Null probes get a limit of no pairs.
+            let device = stream.device();
+            self.0.index.routers().scratch.with(
+                device,
+                || Scratch::new(device),
+                |scratch| {
+                    limits.copy_from_buffer(stream, 0, scratch.no_limits(count)?, 0..count)?;
+                    settle(stream, valid, count, Settled { counts: limits, is_left: false, cursors: None, hits: None })
+                },
+            )?;
+            bounds.limits = Some(limits);
         }
-        // Null probes get a limit of no pairs.
-        self.index.scratch().lend(stream, |scratch| {
-            let (limits, ..) = ranges.parts_mut();
-            limits.copy_from_buffer(stream, 0, scratch.unlimited(count)?, 0..count)?;
-            settle(stream, valid, count, Settled { counts: limits, is_left: false, cursors: None, hits: None })
-        })?;
-        self.rows(count, bounds, true, probes, ranges, out)
-    }
-}
-
-impl<K: AnyKey, I: OrderedIndex<Domain = K>> OnDevices<'_, I> {
-    fn check_bounds(&self, count: usize, (starts, ends): (&Buffer<K>, &Buffer<K>)) -> Result<()> {
-        Steps::check(self, "the starts' buffer", count, starts)?;
-        OnDevices::check(self, "the ends' buffer", count, ends)
-    }
-
-    /// The pairs of ranges or, of a join, of its probes, within the limits that the scratch memory may have.
-    fn rows(
-        &self,
-        count: usize,
-        (starts, ends): (&Buffer<K>, &Buffer<K>),
-        has_limits: bool,
-        probes: Option<Probes<'_>>,
-        scratch: &mut RangeScratch,
-        out: &mut DeviceRanges<K, I::Value>,
-    ) -> Result<()> {
-        self.check_bounds(count, (starts, ends))?;
-        check_ranges(self, count, out)?;
-        let (stream, room) = (self.stream, out.capacity());
-        let (limits, counts, scan) = scratch.parts_mut();
-        OnDevices::check(self, "the scratch memory", count, counts)?;
-        let limits = has_limits.then_some(&*limits);
-        if !self.is_on_host() {
-            let keys = (!out.keys.is_empty()).then_some(&mut out.keys);
-            let wanted = Wanted::Rows { offsets: &mut out.offsets, keys, values: Some(&mut out.values), room, probes };
-            return self.run_ranges(Bounds { count, starts, ends: Some(ends), limits, limit: u64::MAX }, wanted);
-        }
-        let found = self.index.range_many(&ranges::on_host(count, starts, Some(ends), limits, u64::MAX)?)?;
-        for (count, row) in slice(counts).iter_mut().zip(found.offsets.windows(2)) {
-            *count = row[1] - row[0];
-        }
-        if let Some(Probes { valid, is_left, hits }) = probes {
-            settle(stream, valid, count, Settled { counts, is_left, cursors: None, hits: Some(hits) })?;
-        }
-        exclusive_scan(stream, counts, count, &mut out.offsets, scan)?;
-        let offsets = first(&out.offsets, count);
-        let (keys, values) = (slice(&mut out.keys), slice(&mut out.values));
-        for (&offset, (from_keys, from_values)) in offsets.iter().zip(found.iter()) {
-            let at = (offset as usize).min(room);
-            let len = from_keys.len().min(room - at);
-            if !keys.is_empty() {
-                keys[at..at + len].copy_from_slice(&from_keys[..len]);
-            }
-            values[at..at + len].copy_from_slice(&from_values[..len]);
-        }
-        Ok(())
+        self.rows(bounds, Some(Probes { valid, is_left, hits }), out)
     }
 }

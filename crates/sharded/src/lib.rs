@@ -1,9 +1,10 @@
 //! Several GPUs of one host: [`Sharded`], one index over all of them, and [`Replicated`], a copy on each.
 //!
-//! Both are made of any index over keys of a fixed size, by its builder, and are an
-//! [`OrderedIndex`](lanetree_frame::OrderedIndex) themselves. Several shards or copies may be on one device, so that everything
-//! runs on one card, on the host, and on the emulator. A set in shards is a `ShardedSet`, a multi-map a `ShardedMultiMap`.
+//! Both wrap any index over fixed-size keys: pass its builder. Both implement [`OrderedIndex`](lanetree_frame::OrderedIndex). Several
+//! shards or copies may be on one device, so that everything runs on one card, on the host, and on the emulator. A set in shards is a
+//! `ShardedSet`, a multi-map a `ShardedMultiMap`.
 
+mod aggregate;
 #[cfg(feature = "lane-tree")]
 mod apply_on;
 mod back;
@@ -12,23 +13,23 @@ mod group;
 mod host;
 mod host_staging;
 mod joins;
-#[cfg(feature = "lane-tree")]
-mod keys_only;
 #[cfg(feature = "multimap")]
 mod multi_map;
 mod on_devices;
 #[cfg(feature = "lane-tree")]
 mod on_set;
+mod on_shards;
 mod ordered;
 mod parts;
 mod pieces;
-mod question;
+mod query;
 mod range_router;
 mod ranges;
 mod replicated;
 mod route;
 mod router;
 mod scratch;
+mod scratch_pool;
 #[cfg(feature = "lane-tree")]
 mod set;
 mod sharded;

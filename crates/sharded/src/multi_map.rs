@@ -1,13 +1,14 @@
 //! [`ShardedMultiMap`]: a multi-map over several devices.
 
-use crate::group::{Group, check_devices, effort};
-use crate::parts::{Parts, ShardStats};
+use crate::group::Group;
+use crate::parts::{Methods, Parts, ShardStats, columns, shard_methods};
 use crate::ranges;
 use crate::route::Route;
 use crate::splitters;
 use core::fmt;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
+use lanetree_frame::fixed::Side;
 use lanetree_frame::fixed::pairs::check_lengths;
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, with_room};
@@ -42,15 +43,17 @@ pub struct ShardedMultiMap<K: AnyKey, V: Word> {
     builder: Builder<K, V>,
 }
 
-/// The pairs of some keys of a shard, as they were.
+/// The pairs of some keys of a shard before a change.
 struct Before<K, V> {
     /// Each once.
     keys: Vec<K>,
     rows: ValueRows<V>,
 }
 
+shard_methods!(impl[K: AnyKey, V: Word] ShardedMultiMap<K, V>, K, MultiMap<K, V>, sizes);
+
 impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
-    /// Builds a map over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be there more than once.
+    /// Builds a map over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once.
     /// Values of equal keys are in the order of the input. The shards' borders are chosen as
     /// [`Sharded::build`](crate::Sharded::build) chooses them.
     ///
@@ -58,45 +61,18 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// [`Error::OptionValue`] for no devices, or more than 64; those of [`Builder::build`].
     pub fn build(devices: &[Device], builder: Builder<K, V>, keys: &[K], values: &[V]) -> Result<Self> {
         check_lengths(keys, values)?;
-        check_devices(devices)?;
-        let splitters = splitters::choose(keys, devices.len())?;
-        let route = Route::new(&splitters, keys.len(), |at| keys[at])?;
+        let (splitters, route) = splitters::partition(devices, keys)?;
         let (keys, values) = (route.split(keys)?, route.split(values)?);
-        let group = Group::build(devices, |shard, device| builder.build(device, &keys[shard], &values[shard]))?;
-        Ok(Self { parts: Parts::new(group, splitters, MultiMap::len), builder })
+        let build = |shard: usize, device: &Device| builder.build(device, &keys[shard], &values[shard]);
+        let group = Group::build(devices, MultiMap::is_lost, build)?;
+        let methods =
+            Methods { name: "multimap", device: MultiMap::device, len: MultiMap::len, bytes: MultiMap::bytes };
+        Ok(Self { parts: Parts::new(group, splitters, methods), builder })
     }
 
-    /// Each shard's map, in the order of their keys.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub fn shards(&self) -> Result<&[MultiMap<K, V>]> {
-        self.parts.group.get()
-    }
-
-    /// What each shard has, in the order of their keys.
-    pub fn stats(&self) -> Vec<ShardStats<K>> {
-        self.parts.stats(|map| (map.device(), map.bytes()))
-    }
-
-    /// How many pairs it has; if it is lost, how many it had.
-    pub fn len(&self) -> u64 {
-        self.parts.len()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many distinct keys it has.
+    /// The number of distinct keys.
     pub fn keys_len(&self) -> u64 {
         self.parts.group.known().iter().map(MultiMap::keys_len).sum()
-    }
-
-    /// Whether a change failed such that the contents are unknown: then every call that returns a result returns [`Error::Lost`].
-    pub fn is_lost(&self) -> bool {
-        self.parts.group.is_lost()
     }
 
     /// Whether all shards' values are in the order of their keys, as ranks and ranges need them: see [`MultiMap::is_ordered`].
@@ -104,18 +80,12 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         self.parts.group.known().iter().all(MultiMap::is_ordered)
     }
 
-    /// Bytes that it takes of the memory of all devices.
-    pub fn bytes(&self) -> u64 {
-        self.parts.group.known().iter().map(MultiMap::bytes).sum()
-    }
-
     /// All values of each key, in the order in which they were inserted; an absent key has none.
     ///
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn get_all_many(&self, keys: &[K]) -> Result<ValueRows<V>> {
-        self.parts.group.get()?;
-        let route = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?;
+        let route = self.parts.route(keys)?;
         let keys = route.split(keys)?;
         let rows = self.parts.group.ask(|shard, map| {
             let rows = map.get_all_many(&keys[shard])?;
@@ -134,12 +104,12 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         Ok(JoinRows { offsets, rows: values })
     }
 
-    /// How many values each key has; 0 for an absent one.
+    /// The number of values of each key; 0 for an absent key.
     ///
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn count_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.parts.answer(keys, |shard, shards, keys| shards[shard].count_many(keys))
+        self.parts.answer(keys, MultiMap::count_many)
     }
 
     /// Whether each key is present.
@@ -147,7 +117,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.parts.answer(keys, |shard, shards, keys| shards[shard].contains_many(keys))
+        self.parts.answer(keys, MultiMap::contains_many)
     }
 
     /// The value of each key that was inserted first; `None` for an absent key.
@@ -155,7 +125,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn first_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.parts.answer(keys, |shard, shards, keys| shards[shard].first_many(keys))
+        self.parts.answer(keys, MultiMap::first_many)
     }
 
     /// The value of each key that was inserted last; `None` for an absent key.
@@ -163,7 +133,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn last_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.parts.answer(keys, |shard, shards, keys| shards[shard].last_many(keys))
+        self.parts.answer(keys, MultiMap::last_many)
     }
 
     /// For each of `keys` the number of pairs with a smaller key.
@@ -187,9 +157,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.parts.neighbor(keys, MultiMap::predecessor_many, |shards, shard| {
-            shards[..shard].iter().rev().find(|shard| !shard.is_empty()).map_or(Ok(None), MultiMap::last)
-        })
+        self.parts.neighbor(Side::Upper, keys, MultiMap::predecessor_many)
     }
 
     /// For each of `keys` the first pair whose key is equal or larger, as [`MultiMap::successor_many`].
@@ -197,9 +165,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.parts.neighbor(keys, MultiMap::successor_many, |shards, shard| {
-            shards[shard + 1..].iter().find(|shard| !shard.is_empty()).map_or(Ok(None), MultiMap::first)
-        })
+        self.parts.neighbor(Side::Lower, keys, MultiMap::successor_many)
     }
 
     /// The pairs of each range, as [`MultiMap::range_many`].
@@ -211,7 +177,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
         ranges::range_many(&self.parts, &ranges, |map, ranges| map.range_many(ranges.iter().copied()))
     }
 
-    /// How many pairs each range has.
+    /// The number of pairs of each range.
     ///
     /// # Errors
     /// As [`ShardedMultiMap::range_many`].
@@ -225,22 +191,20 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::get_all_many`].
     pub fn pairs(&self) -> Result<Vec<(K, V)>> {
-        let parts = self.parts.group.ask(|_, map| map.pairs())?;
-        Route::of_parts(parts.iter().map(Vec::len).collect()).merge(parts)
+        self.parts.all(MultiMap::pairs)
     }
 
     /// Inserts pairs, into all shards or none: each value goes after those that its key has, and values of equal keys in the order
     /// of the batch.
     ///
-    /// A batch that touches more than one shard first copies all values of its keys to the host, for the case that a shard fails.
+    /// A batch of several shards first copies all values of its keys to the host, to undo the change if a shard fails.
     ///
     /// # Errors
-    /// As [`MultiMap::insert_many`]: the map is as it was. [`Error::Lost`] where a shard is lost, or fails again as it takes its
-    /// part back.
+    /// As [`MultiMap::insert_many`]: the map is unchanged. [`Error::Lost`] if a shard is lost, or fails again as it undoes its part.
     pub fn insert_many(&mut self, keys: &[K], values: &[V]) -> Result<UpdateReport> {
         self.parts.group.get()?;
         check_lengths(keys, values)?;
-        let route = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?;
+        let route = self.parts.route(keys)?;
         let (keys, values) = (route.split(keys)?, route.split(values)?);
         self.change(&keys, |shard, map| map.insert_many(&keys[shard], &values[shard]))
     }
@@ -250,8 +214,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`ShardedMultiMap::insert_many`].
     pub fn remove_all_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
-        self.parts.group.get()?;
-        let keys = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?.split(keys)?;
+        let keys = self.parts.route(keys)?.split(keys)?;
         self.change(&keys, |shard, map| map.remove_all_many(&keys[shard]))
     }
 
@@ -272,7 +235,7 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`MultiMap::restore_order`]: the shards that did not fail are in order.
     pub fn restore_order(&mut self) -> Result<bool> {
-        Ok(self.parts.group.tidy(MultiMap::is_lost, MultiMap::restore_order)?.contains(&true))
+        Ok(self.parts.group.tidy(MultiMap::restore_order)?.contains(&true))
     }
 
     /// Rebuilds all shards from their own pairs, in new memory, and so restores the order, too. Returns the bytes freed.
@@ -280,24 +243,19 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
     /// # Errors
     /// As [`ShardedMultiMap::restore_order`].
     pub fn compact(&mut self) -> Result<u64> {
-        Ok(self.parts.group.tidy(MultiMap::is_lost, MultiMap::compact)?.iter().sum())
+        Ok(self.parts.group.tidy(MultiMap::compact)?.iter().sum())
     }
 
-    /// Moves pairs between neighbours until no shard has more than half as many again as the mean, or a key has so many values that
-    /// they can't be; how many pairs have moved. Otherwise as [`Sharded::rebalance`](crate::Sharded::rebalance).
+    /// Moves pairs between neighbours until no shard has more than 1.5 times the mean, or one key's values prevent it. Returns the
+    /// number of pairs moved. Otherwise as [`Sharded::rebalance`](crate::Sharded::rebalance).
     ///
     /// # Errors
-    /// Those of the build: these two shards are as they were, and the map has all its pairs. [`Error::Lost`].
+    /// Those of the build: these two shards are unchanged, and the map has all its pairs. [`Error::Lost`].
     pub fn rebalance(&mut self) -> Result<u64> {
         let builder = self.builder;
-        self.parts.rebalance(MultiMap::len, |old| {
-            let len = old.iter().map(|map| map.len() as usize).sum();
-            let (mut keys, mut values) = (with_room(len)?, with_room(len)?);
-            for map in old {
-                let (more_keys, more_values) = map.pairs()?.into_par_iter().try_unzip()?;
-                keys.extend_from_slice(&more_keys);
-                values.extend_from_slice(&more_values);
-            }
+        self.parts.rebalance(|old| {
+            let (keys, values) = columns(old, MultiMap::pairs)?;
+            let len = keys.len();
             // All values of a key go to one shard.
             let key = keys[len / 2];
             let ends = [keys.partition_point(|other: &K| *other < key), keys.partition_point(|other| *other <= key)];
@@ -306,49 +264,33 @@ impl<K: AnyKey, V: Word> ShardedMultiMap<K, V> {
             if off(middle) as u64 >= old[0].len().abs_diff(old[1].len()) {
                 return Ok(None);
             }
-            let parts = vec![0..middle, middle..len];
-            let build = |(map, pairs): (&MultiMap<K, V>, &core::ops::Range<usize>)| {
-                builder.build(map.device(), &keys[pairs.clone()], &values[pairs.clone()])
+            let halves = vec![0..middle, middle..len];
+            let build = |(map, half): (&MultiMap<K, V>, &core::ops::Range<usize>)| {
+                builder.build(map.device(), &keys[half.clone()], &values[half.clone()])
             };
-            Ok(Some((old.par_iter().zip(&parts).try_map_collect(build)?, keys[middle])))
+            Ok(Some((old.par_iter().zip(&halves).try_map_collect(build)?, keys[middle])))
         })
     }
 
-    /// Has each shard change the values of its keys.
+    /// Applies each shard's part of a change.
     fn change(
         &mut self,
         keys: &[Cow<'_, [K]>],
         apply: impl Fn(usize, &mut MultiMap<K, V>) -> Result<UpdateReport> + Sync,
     ) -> Result<UpdateReport> {
-        // A change in one shard is all or nothing by itself.
-        let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
-        let before = self.parts.group.ask(|shard, map| match is_alone || keys[shard].is_empty() {
-            true => Ok(None),
-            false => {
-                let mut keys = collected(keys[shard].iter().copied())?;
-                keys.sort_unstable();
-                keys.dedup();
-                Ok(Some(Before { rows: map.get_all_many(&keys)?, keys }))
-            }
-        })?;
-        let apply = |shard: usize, map: &mut MultiMap<K, V>| match keys[shard].is_empty() {
-            true => Ok(UpdateReport::default()),
-            false => apply(shard, map),
+        let remember = |map: &MultiMap<K, V>, keys: &[K]| {
+            let mut keys = collected(keys.iter().copied())?;
+            keys.sort_unstable();
+            keys.dedup();
+            Ok(Before { rows: map.get_all_many(&keys)?, keys })
         };
-        let take_back = |shard: usize, map: &mut MultiMap<K, V>| {
-            let Some(Before { keys, rows }) = &before[shard] else { return Ok(()) };
+        let undo = |map: &mut MultiMap<K, V>, _: &[K], Before { keys, rows }: &Before<K, V>| {
             map.remove_all_many(keys)?;
             let mut of_values = with_room(rows.values.len())?;
             keys.iter().zip(rows.iter()).for_each(|(&key, row)| of_values.extend(row.iter().map(|_| key)));
             map.insert_many(&of_values, &rows.values).map(drop)
         };
-        let reports = self.parts.group.change(MultiMap::is_lost, apply, take_back)?;
-        self.parts.count(MultiMap::len);
-        let mut sum = reports.iter().copied().max_by_key(|report| effort(report.path)).unwrap_or_default();
-        (sum.inserted, sum.removed, sum.unmatched) = reports
-            .iter()
-            .fold((0, 0, 0), |sum, report| (sum.0 + report.inserted, sum.1 + report.removed, sum.2 + report.unmatched));
-        Ok(sum)
+        self.parts.change(keys, remember, apply, undo)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Builds from sorted pieces: each shard's pairs go to its device as they come.
+//! Builds from sorted pieces: each piece goes to its shard's device.
 
 use crate::group::{Group, check_devices};
 use crate::sharded::Sharded;
@@ -10,9 +10,8 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceBuilder, Error, KeyWord, OrderedIndex, Result, Stream, Word};
 use lanetree_runtime::PeerPart;
 
-/// The pairs of one shard of a [`Sharded`] that is to be built from sorted pieces: they are put together on the shard's device, and
-/// nowhere else is there a second copy of them. The shards' pieces may be added on several threads at once, a thread for each shard,
-/// so that every card's bus carries its part.
+/// The pairs of one shard, for a [`Sharded`] built from sorted pieces. They are collected on the shard's device; there is no other copy
+/// of them. Add pieces with one thread per shard, so that every card's bus carries its part.
 ///
 /// ```
 /// use lanetree::{Device, LaneTree, OrderedIndex, ShardPieces, Sharded};
@@ -45,7 +44,7 @@ pub struct ShardPieces<K, V> {
 }
 
 impl<K: AnyKey, V: Word> ShardPieces<K, V> {
-    /// No pairs yet, and room for `most` on a device: their keys and values take its memory from now on until the index is built.
+    /// An empty shard with memory for `most` pairs on a device. It holds the memory until the index is built.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the device has no room.
@@ -59,7 +58,7 @@ impl<K: AnyKey, V: Word> ShardPieces<K, V> {
         self.stream.device()
     }
 
-    /// The pairs so far.
+    /// The number of pairs so far.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -69,12 +68,12 @@ impl<K: AnyKey, V: Word> ShardPieces<K, V> {
         self.len == 0
     }
 
-    /// Adds pairs from main memory, in ascending order of their keys, which go on where those before ended. Of equal keys, the last
-    /// one's value is kept. Returns when they are on the device.
+    /// Adds pairs from main memory, in ascending order of their keys, which are not below earlier ones. Of equal keys, the last one's
+    /// value is kept. Returns when the pairs are on the device.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::NotSorted`]; [`Error::OutputLength`] if there is no room for so many;
-    /// [`Error::Runtime`] from the device. The pieces before are as they were.
+    /// [`Error::LengthMismatch`]; [`Error::NotSorted`]; [`Error::OutputLength`] for more pairs than there is memory for;
+    /// [`Error::Runtime`] from the device. Earlier pieces are unchanged.
     pub fn push(&mut self, keys: &[K], values: &[V]) -> Result<()> {
         check_lengths(keys, values)?;
         let [Some(&first), Some(&last)] = [keys.first(), keys.last()] else { return Ok(()) };
@@ -89,14 +88,14 @@ impl<K: AnyKey, V: Word> ShardPieces<K, V> {
     }
 
     /// Adds the first `len` pairs of two buffers, on the shard's device or on another one of the same kind, in the order of `stream`,
-    /// which is of the buffers' device. Otherwise like [`ShardPieces::push`]; but the copy may go on after the return, and only the
-    /// first key of a piece and its last are seen before the build. If those between are not in order,
-    /// [`Sharded::from_pieces`] sorts them, or says that one is outside the piece's ends.
+    /// a stream of the buffers' device. Otherwise like [`ShardPieces::push`]; but the copy may go on after the return, and only the
+    /// first and the last key of a piece are checked before the build. If keys between them are out of order,
+    /// [`Sharded::from_pieces`] sorts them, or returns an error for a key outside the piece's ends.
     ///
     /// # Errors
-    /// [`Error::NotSorted`] for the ends; [`Error::OutputLength`] for buffers that are too short, or if there is no room for so many;
-    /// [`Error::Runtime`] for a buffer of another device than the stream's, for devices of different kinds, and from the devices. The
-    /// pieces before are as they were.
+    /// [`Error::NotSorted`] for the ends; [`Error::OutputLength`] for buffers that are too short, or for more pairs than there is memory
+    /// for; [`Error::Runtime`] for a buffer of another device than the stream's, for devices of different kinds, and from the devices.
+    /// Earlier pieces are unchanged.
     pub fn push_on(&mut self, stream: &Stream, keys: &Buffer<K>, values: &Buffer<V>, len: usize) -> Result<()> {
         let device = stream.device();
         check_buffer(device, "the keys' buffer", len, keys)?;
@@ -107,7 +106,7 @@ impl<K: AnyKey, V: Word> ShardPieces<K, V> {
         if len == 0 {
             return Ok(());
         }
-        // What the buffers' streams were given comes first.
+        // These copies wait for earlier work on the buffers.
         let mut ends = [[K::MIN]; 2];
         keys.copy_range_to(0, &mut ends[0])?;
         keys.copy_range_to(len - 1, &mut ends[1])?;
@@ -123,7 +122,7 @@ impl<K: AnyKey, V: Word> ShardPieces<K, V> {
         Ok(())
     }
 
-    /// Whether a piece that begins so goes on where the last one ended, and has room.
+    /// Checks that a piece does not begin below the last key, and that there is memory for it.
     fn check(&self, first: K, more: usize) -> Result<()> {
         if let Some([_, last]) = self.ends
             && first < last
@@ -144,15 +143,14 @@ impl<K: AnyKey, V: Word> ShardPieces<K, V> {
 }
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
-    /// Builds an index from each shard's pairs, in the order of the shards: the keys of each are past those of the one before. All
-    /// shards are built at the same time, each on its device, and its pieces are freed as soon as it is; so a device needs memory for
-    /// its pairs and its shard's index at once, and the host for none of them. A shard may have no pairs, and later changes may give
-    /// it some.
+    /// Builds an index from each shard's pairs, in ascending order: all keys of a shard are above those of the shard before. All shards
+    /// are built at the same time, each on its device, and their pieces are freed right after; so a device needs memory for its pairs
+    /// and its shard's index at once, and the host needs none. A shard may have no pairs; later changes may give it some.
     ///
     /// # Errors
-    /// [`Error::OptionValue`] for no shards, more than 64, or one without pairs past the largest key of all;
-    /// [`Error::NotSorted`], [`Error::NotDistinct`] for a key of a shard that is not past those of the one before (`index` is 0), or
-    /// that is outside the ends of its pieces; those of the index's build.
+    /// [`Error::OptionValue`] for no shards, more than 64, or an empty shard past the largest key of all; [`Error::NotSorted`],
+    /// [`Error::NotDistinct`] for a key of a shard that is not above those of the shard before (`index` is 0), or that is outside the
+    /// ends of its pieces; those of the index's build.
     pub fn from_pieces(
         builder: impl DeviceBuilder<Index = I> + 'static,
         shards: Vec<ShardPieces<K, I::Value>>,
@@ -165,7 +163,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             let ShardPieces { stream, keys, values, len, .. } = pieces;
             let index = builder.build_owned_on(&stream, keys, values, len)?;
             if let Some([first, last]) = ends[number] {
-                // A piece on a device may have been out of order within.
+                // The keys of a piece on a device were not checked.
                 let (least, most) = (index.successor_many(&[K::MIN])?[0], index.predecessor_many(&[K::MAX])?[0]);
                 if let Some((least, _)) = least.filter(|least| least.0 < first) {
                     return Err(not_sorted(0, &first, &least));
@@ -177,11 +175,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             Ok(index)
         };
         let members = shards.into_par_iter().enumerate().try_map_collect(build)?;
-        Ok(Self::of(Group::of(members), splitters, std::sync::Arc::new(builder), &devices))
+        Ok(Self::of(Group::new(members, I::is_lost), splitters, std::sync::Arc::new(builder)))
     }
 }
 
-/// Where shards with these first and last keys begin: all but the first.
+/// The splitters of shards with these first and last keys.
 fn borders<K: AnyKey>(ends: &[Option<[K; 2]>]) -> Result<Vec<K>> {
     let known: Vec<[K; 2]> = ends.iter().flatten().copied().collect();
     for two in known.windows(2) {
@@ -194,7 +192,7 @@ fn borders<K: AnyKey>(ends: &[Option<[K; 2]>]) -> Result<Vec<K>> {
         }
     }
     let Some([_, last]) = known.last() else { return splitters::choose(&[], ends.len()) };
-    // One without pairs has no keys either: it begins where the next one does; past the last pair, at the next key.
+    // The interval of an empty shard is empty, too: it begins with the next shard's first key, or past the last key.
     let mut next = match ends.last() {
         Some(Some(_)) => None,
         _ if *last == K::MAX => {

@@ -1,44 +1,47 @@
-//! Ranges on a device, of which shards on several have the pairs.
+//! Ranges in buffers of one device, answered by shards on several.
 //!
 //! ```text
 //!  the batch's device                                       a shard's device
 //!  ┌────────────────────┐ 1. all ranges, as they are ─────► ┌──────────┐
 //!  │ locate             │                                   │ locate   │
-//!  └──┬─────────────────┘ 2. ◄───── how many pairs of each ─┤          │
+//!  └──┬─────────────────┘ 2. ◄─ number of pairs of each ────┤          │
 //!  ┌──▼─────────────────┐                                   │          │
-//!  │ share, prefix sums │ 3. how many within the limit ───► │ gather   │
+//!  │ share, prefix sums │ 3. numbers within the limits ──► │ gather   │
 //!  └──┬─────────────────┘                                   │          │
 //!  ┌──▼─────────────────┐ 4. ◄────────────── these pairs ───┤          │
 //!  │ place              │                                   └──────────┘
 //!  └────────────────────┘
 //! ```
 //!
-//! Every shard is asked for every range: what begins or ends past its keys is found in its first node or its last, which are in the
-//! caches. So nothing is divided, a range may be in any number of shards, and its pairs come in the order of the shards. Without
-//! limits the third step is not needed. The host waits for the numbers of pairs alone, since it must know how many to copy.
+//! Every shard gets every range: a bound past its keys leads to its first node or its last, which are in the caches. So nothing is
+//! partitioned, a range may span any number of shards, and its pairs come in the order of the shards. Without limits the third step
+//! is not needed. The host waits for the numbers of pairs alone, to know how many to copy.
 
 use crate::back::tiles;
-use crate::question::{Shard, numbered};
+use crate::query::Shards;
+use crate::scratch_pool::ScratchPool;
 use crate::slots::{Column, read, reserve, with_spare, words, write};
 use bytemuck::Pod;
-use core::ops::Range;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
 use lanetree_frame::fixed::{Query, bits, first_pairs_of};
 use lanetree_frame::join_steps::{DeviceValidity, Settled, settle};
 use lanetree_frame::launch::{self, THREADS};
-use lanetree_frame::pointers::optional;
-use lanetree_frame::{AnyKey, Buffer, Device, KeyWord, PinnedBuffer, Result, Stream, Word};
+use lanetree_frame::pointers::{optional, optional_mut};
+use lanetree_frame::{AnyKey, Buffer, Device, KeyWord, Result, Stream, Word};
 use lanetree_kernels_sharded::{PlaceArgs, ShareArgs, calls};
-use lanetree_primitives::{ScanScratch, exclusive_scan};
+use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::PeerPart;
 use lanetree_simt::{GatherBatch, Global, GlobalMut, LocateBatch};
-use std::sync::{Mutex, PoisonError};
+use memory::{Accumulators, OfDevice, OfShard};
 
-/// Ranges, both of whose bounds are in them.
+mod aggregate;
+mod memory;
+
+/// Ranges, both of whose bounds are inclusive.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds<'a, K> {
-    /// How many ranges there are: the first of the buffers.
+    /// The number of ranges: the first of the buffers.
     pub(crate) count: usize,
     pub(crate) starts: &'a Buffer<K>,
     /// None: up to the largest key.
@@ -47,289 +50,173 @@ pub(crate) struct Bounds<'a, K> {
     pub(crate) limit: u64,
 }
 
-/// What is asked of ranges, and where it goes: buffers of the stream's device, which were checked to be long enough.
+/// The results of ranges, in buffers of the stream's device, which were checked to be long enough.
 pub(crate) enum Wanted<'a, K, V> {
     Counts(&'a mut Buffer<u64>),
-    /// Range after range. Pairs past the room of the keys or, if there is none, that of the values, are not written.
-    Rows {
-        offsets: &'a mut Buffer<u64>,
-        keys: Option<&'a mut Buffer<K>>,
-        values: Option<&'a mut Buffer<V>>,
-        room: usize,
-        probes: Option<Probes<'a>>,
-    },
-    /// Each range's pairs from a multiple of `stride` on.
-    Strided {
-        counts: &'a mut Buffer<u32>,
-        keys: &'a mut Buffer<K>,
-        values: Option<&'a mut Buffer<V>>,
-        stride: usize,
-    },
+    Rows(Rows<'a, K, V>),
 }
 
-/// The probes of a join by ranges, whose rows are to be written. Null ones have no pairs, which the limits say.
+/// Where the pairs of ranges go.
+pub(crate) struct Rows<'a, K, V> {
+    pub(crate) starts: Starts<'a>,
+    pub(crate) keys: Option<&'a mut Buffer<K>>,
+    pub(crate) values: Option<&'a mut Buffer<V>>,
+    /// Pairs past it are not written.
+    pub(crate) capacity: usize,
+}
+
+/// Where each range's pairs begin.
+pub(crate) enum Starts<'a> {
+    /// One range after another.
+    Packed { offsets: &'a mut Buffer<u64>, probes: Option<Probes<'a>> },
+    /// At each multiple of `stride`.
+    Strided { counts: &'a mut Buffer<u32>, stride: usize },
+}
+
+/// The probes of a join by ranges, whose rows are to be written. Limits exclude the pairs of null probes.
 pub(crate) struct Probes<'a> {
     pub(crate) valid: Option<DeviceValidity<'a>>,
-    /// Whether one without a pair has a row, which is not written.
+    /// Whether a probe without a pair has a row, which is not written.
     pub(crate) is_left: bool,
-    /// Out: whether each one has a pair.
+    /// Out: whether each probe has a pair.
     pub(crate) hits: &'a mut Buffer<u32>,
 }
 
-/// Memory and streams of batches of ranges, kept for the next ones.
-pub(crate) struct RangeRouter<K>(Mutex<Vec<DeviceScratch<K>>>);
+/// Answers batches of ranges.
+pub(crate) struct RangeRouter<K>(ScratchPool<DeviceScratch<K>>);
 
 impl<K> Default for RangeRouter<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(ScratchPool::default())
     }
 }
 
-/// What batches on one device use.
+/// Memory and streams of a batch on one device.
 struct DeviceScratch<K> {
     home: Device,
     /// A stream of the batch's device, for copies to others.
-    feed: Stream,
-    /// Each device's, by their numbers; on the batch's own, the caller's stream does the work.
-    there: Vec<There<K>>,
-    rows: Vec<Rows>,
+    sends: Stream,
+    /// For each device, by its number. On the batch's own, the caller's stream does the work.
+    devices: Vec<OfDevice<K>>,
+    shards: Vec<OfShard>,
     sums: Buffer<u64>,
-}
-
-/// What all shards on one device use.
-struct There<K> {
-    device: Device,
-    stream: Stream,
-    /// A stream of the batch's device, for copies from this one.
-    back: Stream,
-    starts: Buffer<K>,
-    ends: Buffer<K>,
-    limits: Buffer<u64>,
-    /// The largest key, as often as it was needed.
-    most: Buffer<K>,
-    scan: ScanScratch,
-    /// Ranges that the scratch memory is for.
-    scanned: usize,
-}
-
-/// A shard's.
-struct Rows {
-    on_shard: Pairs,
-    /// The same on the batch's device, if that is another one.
-    at_home: Pairs,
-    cursors: Buffer<u64>,
-    /// On the batch's device: the pairs of each range in the shards before.
-    before: Buffer<u64>,
-    staged_total: PinnedBuffer<u64>,
-}
-
-/// The pairs of ranges in a shard.
-struct Pairs {
-    counts: Buffer<u64>,
-    offsets: Buffer<u64>,
-    keys: Column,
-    values: Column,
-}
-
-impl Pairs {
-    fn new(device: &Device) -> Result<Self> {
-        Ok(Self {
-            counts: device.alloc(0)?,
-            offsets: device.alloc(0)?,
-            keys: device.alloc(0)?,
-            values: device.alloc(0)?,
-        })
-    }
-
-    fn reserve_ranges(&mut self, count: usize, has_offsets: bool) -> Result<()> {
-        reserve(&mut self.counts, count)?;
-        reserve(&mut self.offsets, if has_offsets { count + 1 } else { 0 })
-    }
-
-    fn reserve_pairs(&mut self, pairs: usize, [key, value]: [usize; 2]) -> Result<()> {
-        reserve(&mut self.keys, words(pairs, key))?;
-        reserve(&mut self.values, words(pairs, value))
-    }
-}
-
-impl<K: AnyKey> There<K> {
-    fn new(device: &Device, home: &Device) -> Result<Self> {
-        Ok(Self {
-            device: device.clone(),
-            stream: device.stream()?,
-            back: home.stream()?,
-            starts: device.alloc(0)?,
-            ends: device.alloc(0)?,
-            limits: device.alloc(0)?,
-            most: device.alloc(0)?,
-            scan: ScanScratch::new(device, 0)?,
-            scanned: 0,
-        })
-    }
-
-    fn reserve_scan(&mut self, count: usize) -> Result<()> {
-        if self.scanned < count {
-            self.scanned = 0;
-            self.scan = ScanScratch::new(&self.device, with_spare(count))?;
-            self.scanned = with_spare(count);
-        }
-        Ok(())
-    }
+    /// Accumulators of all shards.
+    merged: Accumulators,
 }
 
 impl<K: AnyKey> RangeRouter<K> {
-    /// Answers a batch. Waits for the numbers of pairs of the shards, unless nothing else is wanted; the rest may go on after the
+    /// Answers a batch. Waits for the numbers of pairs of the shards, unless counts alone are wanted; the rest may go on after the
     /// return, and later work in `stream` comes after it.
     ///
     /// # Errors
     /// [`Error::Runtime`] from a device, or if one has no room; [`Error::Lost`].
     pub(crate) fn run<V: Word>(
         &self,
-        shards: &[Shard<'_, K, V>],
+        shards: &Shards<'_, K, V>,
         stream: &Stream,
         bounds: Bounds<'_, K>,
         wanted: Wanted<'_, K, V>,
     ) -> Result<()> {
-        let home = stream.device();
         if bounds.count == 0 {
             return match wanted {
-                Wanted::Rows { offsets, .. } => Ok(offsets.fill_zero_range(stream, 0..1)?),
+                Wanted::Rows(Rows { starts: Starts::Packed { offsets, .. }, .. }) => {
+                    Ok(offsets.fill_zero_range(stream, 0..1)?)
+                }
                 _ => Ok(()),
             };
         }
-        let (devices, numbers) = numbered(home, shards);
-        let mut scratch = match self.take(home) {
-            Some(scratch) => scratch,
-            None => DeviceScratch::new(home, &devices, shards)?,
-        };
-        let done = scratch.run(shards, &numbers, stream, bounds, wanted);
-        if done.is_err() {
-            scratch.quiesce();
-        }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        done
+        self.with_scratch(shards, stream, bounds, |scratch, batch| scratch.run(batch, wanted))
     }
 
-    fn take(&self, home: &Device) -> Option<DeviceScratch<K>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = kept.iter().position(|scratch| scratch.home == *home)?;
-        Some(kept.swap_remove(at))
+    fn with_scratch<V: Word>(
+        &self,
+        shards: &Shards<'_, K, V>,
+        stream: &Stream,
+        bounds: Bounds<'_, K>,
+        run: impl FnOnce(&mut DeviceScratch<K>, &InFlight<'_, K, V>) -> Result<()>,
+    ) -> Result<()> {
+        let home = stream.device();
+        let (devices, numbers) = shards.devices(home);
+        let new = || {
+            Ok(DeviceScratch {
+                home: home.clone(),
+                sends: home.stream()?,
+                devices: devices.iter().map(|device| OfDevice::new(device, home)).collect::<Result<_>>()?,
+                shards: shards.all.iter().map(|shard| OfShard::new(shard.device, home)).collect::<Result<_>>()?,
+                sums: home.alloc(0)?,
+                merged: Accumulators::new(home)?,
+            })
+        };
+        self.0.with(home, new, |scratch| {
+            let done = run(scratch, &InFlight { shards, numbers: &numbers, stream, bounds });
+            if done.is_err() {
+                scratch.synchronize();
+            }
+            done
+        })
     }
 }
 
+/// A batch in flight.
+struct InFlight<'a, K: AnyKey, V: Word> {
+    shards: &'a Shards<'a, K, V>,
+    /// The number of each shard's device; the batch's is 0.
+    numbers: &'a [usize],
+    stream: &'a Stream,
+    bounds: Bounds<'a, K>,
+}
+
 impl<K: AnyKey> DeviceScratch<K> {
-    fn new<V: Word>(home: &Device, devices: &[Device], shards: &[Shard<'_, K, V>]) -> Result<Self> {
-        let rows = |shard: &Shard<'_, K, V>| {
-            Ok(Rows {
-                on_shard: Pairs::new(shard.device)?,
-                at_home: Pairs::new(home)?,
-                cursors: shard.device.alloc(0)?,
-                before: home.alloc(0)?,
-                staged_total: shard.device.pinned(1)?,
-            })
-        };
-        Ok(Self {
-            home: home.clone(),
-            feed: home.stream()?,
-            there: devices.iter().map(|device| There::new(device, home)).collect::<Result<_>>()?,
-            rows: shards.iter().map(rows).collect::<Result<_>>()?,
-            sums: home.alloc(0)?,
-        })
+    /// Waits for all streams but the caller's; errors are the next call's.
+    fn synchronize(&self) {
+        let streams = self.devices.iter().flat_map(|of_device| [&of_device.stream, &of_device.receives]);
+        streams.chain([&self.sends]).for_each(|stream| _ = stream.synchronize());
     }
 
-    /// Waits for all that it was given but in the caller's stream; errors are the next call's.
-    fn quiesce(&self) {
-        for stream in self.there.iter().flat_map(|there| [&there.stream, &there.back]).chain([&self.feed]) {
-            let _ = stream.synchronize();
-        }
-    }
-
-    fn run<V: Word>(
-        &mut self,
-        shards: &[Shard<'_, K, V>],
-        numbers: &[usize],
-        stream: &Stream,
-        bounds: Bounds<'_, K>,
-        wanted: Wanted<'_, K, V>,
-    ) -> Result<()> {
+    fn run<V: Word>(&mut self, batch: &InFlight<'_, K, V>, wanted: Wanted<'_, K, V>) -> Result<()> {
+        let InFlight { stream, ref bounds, .. } = *batch;
         let count = bounds.count;
-        let has_rows = !matches!(wanted, Wanted::Counts(_));
-        self.send_bounds(stream, &bounds)?;
-        self.locate(shards, numbers, stream, &bounds, has_rows)?;
-        let mut of_probes = None;
-        let (sums, narrow, target) = match wanted {
-            Wanted::Counts(counts) => (counts, None, None),
-            Wanted::Rows { offsets, keys, values, room, probes } => {
-                of_probes = probes;
-                reserve(&mut self.sums, count)?;
-                (&mut self.sums, None, Some(Target { starts: Some(offsets), stride: 0, room, keys, values }))
+        self.send_bounds(stream, bounds)?;
+        self.locate(batch, matches!(wanted, Wanted::Rows(_)))?;
+        let mut rows = match wanted {
+            Wanted::Counts(counts) => return self.share(batch, Some(counts), None),
+            Wanted::Rows(rows) => rows,
+        };
+        reserve(&mut self.sums, count)?;
+        let (starts, stride) = match rows.starts {
+            Starts::Packed { ref mut offsets, ref mut probes } => {
+                self.share(batch, None, None)?;
+                if let Some(Probes { valid, is_left, hits }) = probes {
+                    let settled =
+                        Settled { counts: &mut self.sums, is_left: *is_left, cursors: None, hits: Some(hits) };
+                    settle(stream, *valid, count, settled)?;
+                }
+                exclusive_scan(stream, &self.sums, count, offsets, &mut self.devices[0].scan)?;
+                (offsets.read_on(stream)?, 0)
             }
-            Wanted::Strided { counts, keys, values, stride } => {
-                reserve(&mut self.sums, count)?;
-                let target = Target { starts: None, stride, room: count * stride, keys: Some(keys), values };
-                (&mut self.sums, Some(counts), Some(target))
+            Starts::Strided { ref mut counts, stride } => {
+                self.share(batch, None, Some(counts))?;
+                (Global::null(), stride)
             }
         };
-        let limits = (optional(bounds.limits, stream)?, bounds.limit);
-        let mut narrow = narrow.map_or(Ok(GlobalMut::null()), |counts| counts.write_on(stream))?;
-        for (shard, rows) in self.rows.iter_mut().enumerate() {
-            let own = if numbers[shard] == 0 { &mut rows.on_shard } else { &mut rows.at_home };
-            let args = ShareArgs {
-                counts: own.counts.write_on(stream)?,
-                before: if has_rows { rows.before.write_on(stream)? } else { GlobalMut::null() },
-                sums: sums.write_on(stream)?,
-                narrow: if shard + 1 == shards.len() {
-                    core::mem::replace(&mut narrow, GlobalMut::null())
-                } else {
-                    GlobalMut::null()
-                },
-                limits: limits.0,
-                limit: limits.1,
-                count: count as u64,
-                is_first: u32::from(shard == 0),
-                padding: 0,
-            };
-            // SAFETY: every array has an element for each range, and is for this stream.
-            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::share(&args))? };
-            if has_rows {
-                exclusive_scan(stream, &own.counts, count, &mut own.offsets, &mut self.there[0].scan)?;
-            }
-        }
-        let Some(mut target) = target else { return Ok(()) };
-        if let Some(Probes { valid, is_left, hits }) = of_probes {
-            let settled = Settled { counts: &mut *sums, is_left, cursors: None, hits: Some(hits) };
-            settle(stream, valid, count, settled)?;
-        }
-        if let Some(offsets) = &mut target.starts {
-            exclusive_scan(stream, &*sums, count, offsets, &mut self.there[0].scan)?;
-        }
-        let is_limited = bounds.limits.is_some() || bounds.limit != u64::MAX;
-        self.total(numbers, stream, count, is_limited)?;
+        self.total(batch)?;
         // Other devices first: they have nothing to do yet.
-        let mut pairs = vec![0; shards.len()];
-        for number in (0..self.there.len()).rev() {
-            self.gather((shards, numbers), (number, stream), count, &target, &mut pairs)?;
+        let mut pairs = vec![0; batch.numbers.len()];
+        for number in (0..self.devices.len()).rev() {
+            self.gather(batch, number, &rows, &mut pairs)?;
         }
         for (shard, &pairs) in pairs.iter().enumerate().filter(|(_, pairs)| **pairs > 0) {
-            let rows = &self.rows[shard];
-            let own = if numbers[shard] == 0 { &rows.on_shard } else { &rows.at_home };
-            let place = Place {
-                stream,
-                offsets: own.offsets.read_on(stream)?,
-                before: rows.before.read_on(stream)?,
-                starts: target.starts.as_deref().map_or(Ok(Global::null()), |starts| starts.read_on(stream))?,
-                stride: target.stride,
-                count,
-                pairs,
-                room: target.room,
-            };
-            // SAFETY: the columns have these pairs, and the outputs as much room as is said.
+            let before = self.shards[shard].before.read_on(stream)?;
+            let found = self.shards[shard].at_home(batch.numbers[shard] == 0);
+            let (offsets, capacity) = (found.offsets.read_on(stream)?, rows.capacity);
+            let placement = Placement { stream, offsets, before, starts, stride, count, pairs, capacity };
+            // SAFETY: the columns have these pairs, and the outputs were checked.
             unsafe {
-                if let Some(keys) = &mut target.keys {
-                    place.column::<K::Bits>(&own.keys, keys.write_on(stream)?.cast())?;
+                if let Some(keys) = &mut rows.keys {
+                    placement.copy::<K::Bits>(&found.keys, keys.write_on(stream)?.cast())?;
                 }
-                if let Some(values) = &mut target.values {
-                    place.column::<V>(&own.values, values.write_on(stream)?)?;
+                if let Some(values) = &mut rows.values {
+                    placement.copy::<V>(&found.values, values.write_on(stream)?)?;
                 }
             }
         }
@@ -340,127 +227,166 @@ impl<K: AnyKey> DeviceScratch<K> {
     fn send_bounds(&mut self, stream: &Stream, bounds: &Bounds<'_, K>) -> Result<()> {
         let submitted = self.home.event()?;
         submitted.record(stream)?;
-        self.feed.wait(&submitted)?;
+        self.sends.wait(&submitted)?;
         let count = bounds.count;
-        for (number, there) in self.there.iter_mut().enumerate() {
-            if bounds.ends.is_none() && there.most.len() < count {
-                there.most = there.device.upload(&vec![K::MAX; with_spare(count)])?;
+        for (number, to) in self.devices.iter_mut().enumerate() {
+            if bounds.ends.is_none() && to.max_keys.len() < count {
+                to.max_keys = to.device.upload(&vec![K::MAX; with_spare(count)])?;
             }
             if number == 0 {
                 continue;
             }
-            let There { stream, starts, ends, limits, .. } = there;
-            copy_there(stream, starts, bounds.starts, count, &self.feed)?;
+            let OfDevice { stream, starts, ends, limits, .. } = to;
+            copy_first(stream, starts, bounds.starts, count, &self.sends)?;
             if let Some(from) = bounds.ends {
-                copy_there(stream, ends, from, count, &self.feed)?;
+                copy_first(stream, ends, from, count, &self.sends)?;
             }
             if let Some(from) = bounds.limits {
-                copy_there(stream, limits, from, count, &self.feed)?;
+                copy_first(stream, limits, from, count, &self.sends)?;
             }
         }
         Ok(())
     }
 
-    /// How many pairs of each range each shard has, at most its limit: on the batch's device.
-    fn locate<V: Word>(
-        &mut self,
-        shards: &[Shard<'_, K, V>],
-        numbers: &[usize],
-        stream: &Stream,
-        bounds: &Bounds<'_, K>,
-        has_rows: bool,
-    ) -> Result<()> {
+    /// Counts the pairs of each range in each shard, up to its limit; the counts arrive on the batch's device.
+    fn locate<V: Word>(&mut self, batch: &InFlight<'_, K, V>, has_rows: bool) -> Result<()> {
+        let bounds = &batch.bounds;
         let count = bounds.count;
-        self.there[0].reserve_scan(count)?;
-        for (shard, rows) in self.rows.iter_mut().enumerate() {
-            let there = &mut self.there[numbers[shard]];
-            there.reserve_scan(count)?;
-            rows.on_shard.reserve_ranges(count, has_rows)?;
+        self.devices[0].reserve_scan(count)?;
+        for (shard, OfShard { on_shard, copied, cursors, before, .. }) in self.shards.iter_mut().enumerate() {
+            let of_device = &mut self.devices[batch.numbers[shard]];
+            of_device.reserve_scan(count)?;
+            on_shard.reserve_ranges(count, has_rows)?;
             if has_rows {
-                reserve(&mut rows.cursors, count)?;
-                reserve(&mut rows.before, count)?;
+                reserve(cursors, count)?;
+                reserve(before, count)?;
             }
-            let is_home = numbers[shard] == 0;
-            let on = if is_home { stream } else { &there.stream };
-            let ends = if bounds.ends.is_none() { &there.most } else { &there.ends };
+            let is_home = batch.numbers[shard] == 0;
+            let stream = if is_home { batch.stream } else { &of_device.stream };
             let (starts, ends, limits) = match is_home {
-                true => (bounds.starts, bounds.ends.unwrap_or(ends), bounds.limits),
-                false => (&there.starts, ends, bounds.limits.map(|_| &there.limits)),
+                true => (bounds.starts, bounds.ends, bounds.limits),
+                false => {
+                    (&of_device.starts, bounds.ends.map(|_| &of_device.ends), bounds.limits.map(|_| &of_device.limits))
+                }
             };
-            let cursors = if has_rows { rows.cursors.write_on(on)? } else { GlobalMut::null() };
-            let batch = LocateBatch {
-                starts: bits::<K>(on, starts)?,
-                ends: bits::<K>(on, ends)?,
-                limits: optional(limits, on)?,
+            let query = LocateBatch {
+                starts: bits::<K>(stream, starts)?,
+                ends: bits::<K>(stream, ends.unwrap_or(&of_device.max_keys))?,
+                limits: optional(limits, stream)?,
                 count: count as u64,
                 limit: bounds.limit,
-                cursors,
-                counts: rows.on_shard.counts.write_on(on)?,
+                cursors: optional_mut(has_rows.then_some(cursors), stream)?,
+                counts: on_shard.counts.write_on(stream)?,
             };
             // SAFETY: all of them have an element for each range, and are for the stream.
-            unsafe { shards[shard].launches.launch(on, false, &Query::Locate(batch))? };
+            unsafe { batch.shards.all[shard].launches.launch(stream, false, &Query::Locate(query))? };
             if !is_home {
-                rows.at_home.reserve_ranges(count, has_rows)?;
-                let part = PeerPart { from: &rows.on_shard.counts, range: 0..count, stream: on, at: 0 };
-                rows.at_home.counts.copy_from_peers(&there.back, &[part])?;
+                copied.reserve_ranges(count, has_rows)?;
+                let part = PeerPart { from: &on_shard.counts, range: 0..count, stream, at: 0 };
+                copied.counts.copy_from_peers(&of_device.receives, &[part])?;
             }
         }
         Ok(())
     }
 
-    /// Where each range's pairs begin among those of its shard, and on its way to the host how many there are.
-    fn total(&mut self, numbers: &[usize], stream: &Stream, count: usize, is_limited: bool) -> Result<()> {
-        for (rows, &number) in self.rows.iter_mut().zip(numbers) {
-            let Rows { on_shard, at_home, staged_total, .. } = rows;
-            let There { stream: other, scan, .. } = &mut self.there[number];
-            let on = if number == 0 { stream } else { other };
+    /// Shares each range's limit among the shards, in their order, and sums up the numbers of pairs, into `sums` and `narrow`. If
+    /// there are no `sums`, rows are wanted: then the sums are this memory's, and it computes where each shard's rows begin.
+    fn share<V: Word>(
+        &mut self,
+        batch: &InFlight<'_, K, V>,
+        sums: Option<&mut Buffer<u64>>,
+        narrow: Option<&mut Buffer<u32>>,
+    ) -> Result<()> {
+        let has_rows = sums.is_none();
+        let (stream, count) = (batch.stream, batch.bounds.count);
+        let (sums, last) = (sums.unwrap_or(&mut self.sums), batch.numbers.len() - 1);
+        let (limits, narrow) = (optional(batch.bounds.limits, stream)?, optional_mut(narrow, stream)?);
+        for (shard, of_shard) in self.shards.iter_mut().enumerate() {
+            let before = has_rows.then_some(&mut of_shard.before);
+            let before = optional_mut(before, stream)?;
+            let found = of_shard.at_home(batch.numbers[shard] == 0);
+            let args = ShareArgs {
+                counts: found.counts.write_on(stream)?,
+                before,
+                sums: sums.write_on(stream)?,
+                narrow: if shard == last { narrow } else { GlobalMut::null() },
+                limits,
+                limit: batch.bounds.limit,
+                count: count as u64,
+                is_first: u32::from(shard == 0),
+                padding: 0,
+            };
+            // SAFETY: every array has an element for each range, and is for this stream.
+            unsafe { launch::over(stream, count as u64, 1, THREADS)?.run(calls::share(&args))? };
+            if has_rows {
+                exclusive_scan(stream, &found.counts, count, &mut found.offsets, &mut self.devices[0].scan)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// If there are limits, copies the numbers of pairs within them back to the shards' devices.
+    fn return_counts<V: Word>(&mut self, batch: &InFlight<'_, K, V>) -> Result<()> {
+        if batch.bounds.limits.is_none() && batch.bounds.limit == u64::MAX {
+            return Ok(());
+        }
+        for (OfShard { on_shard, copied, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
             if number != 0 {
-                if is_limited {
-                    let part = PeerPart { from: &at_home.counts, range: 0..count, stream: &self.feed, at: 0 };
-                    on_shard.counts.copy_from_peers(on, &[part])?;
-                }
-                exclusive_scan(on, &on_shard.counts, count, &mut on_shard.offsets, scan)?;
+                let part = PeerPart { from: &copied.counts, range: 0..batch.bounds.count, stream: &self.sends, at: 0 };
+                on_shard.counts.copy_from_peers(&self.devices[number].stream, &[part])?;
             }
-            on_shard.offsets.download_async(on, count..count + 1, staged_total, 0)?;
         }
         Ok(())
     }
 
-    /// Waits for the numbers of pairs of a device's shards, and has the pairs gathered and sent to the batch's device.
+    /// Computes the start of each range's pairs among those of its shard, and sends the shard's total to the host.
+    fn total<V: Word>(&mut self, batch: &InFlight<'_, K, V>) -> Result<()> {
+        let count = batch.bounds.count;
+        self.return_counts(batch)?;
+        for (OfShard { on_shard, staged_total, .. }, &number) in self.shards.iter_mut().zip(batch.numbers) {
+            let OfDevice { stream, scan, .. } = &mut self.devices[number];
+            let stream = if number == 0 { batch.stream } else { stream };
+            if number != 0 {
+                exclusive_scan(stream, &on_shard.counts, count, &mut on_shard.offsets, scan)?;
+            }
+            on_shard.offsets.download_async(stream, count..count + 1, staged_total, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the numbers of pairs of a device's shards, gathers the pairs and sends them to the batch's device.
     fn gather<V: Word>(
         &mut self,
-        (shards, numbers): (&[Shard<'_, K, V>], &[usize]),
-        (number, stream): (usize, &Stream),
-        count: usize,
-        target: &Target<'_, K, V>,
+        batch: &InFlight<'_, K, V>,
+        number: usize,
+        rows: &Rows<'_, K, V>,
         pairs: &mut [usize],
     ) -> Result<()> {
-        let there = &self.there[number];
-        let on = if number == 0 { stream } else { &there.stream };
-        on.synchronize()?;
-        let bytes =
-            [target.keys.as_ref().map_or(0, |_| K::Bits::BYTES), target.values.as_ref().map_or(0, |_| V::BYTES)];
-        for shard in (0..shards.len()).filter(|&shard| numbers[shard] == number) {
-            let Rows { on_shard, at_home, cursors, staged_total, .. } = &mut self.rows[shard];
-            // What comes later in the shard comes later in the output, too.
-            let len = usize::try_from(staged_total[0]).unwrap_or(usize::MAX).min(target.room);
-            pairs[shard] = len;
+        let OfDevice { stream, receives, .. } = &self.devices[number];
+        let stream = if number == 0 { batch.stream } else { stream };
+        stream.synchronize()?;
+        let bytes = [rows.keys.as_ref().map_or(0, |_| K::Bits::BYTES), rows.values.as_ref().map_or(0, |_| V::BYTES)];
+        for (shard, pairs) in pairs.iter_mut().enumerate().filter(|&(shard, _)| batch.numbers[shard] == number) {
+            let OfShard { on_shard, copied, cursors, staged_total, .. } = &mut self.shards[shard];
+            // Pairs past the capacity are past it in the output, too.
+            let len = usize::try_from(staged_total[0]).unwrap_or(usize::MAX).min(rows.capacity);
+            *pairs = len;
             if len == 0 {
                 continue;
             }
             on_shard.reserve_pairs(len, bytes)?;
-            let keys = if bytes[0] > 0 { write(&mut on_shard.keys, on, 0)? } else { GlobalMut::null() };
-            let values = if bytes[1] > 0 { write(&mut on_shard.values, on, 0)? } else { GlobalMut::null() };
-            let rows = first_pairs_of((cursors.read_on(on)?, on_shard.offsets.read_on(on)?), count, len);
+            let keys = if bytes[0] > 0 { write(&mut on_shard.keys, stream, 0)? } else { GlobalMut::null() };
+            let values = if bytes[1] > 0 { write(&mut on_shard.values, stream, 0)? } else { GlobalMut::null() };
+            let (cursors, offsets) = (cursors.read_on(stream)?, on_shard.offsets.read_on(stream)?);
+            let rows = first_pairs_of((cursors, offsets), batch.bounds.count, len);
             let query = Query::gather(GatherBatch { rows, keys, values }, len);
-            // SAFETY: cursors and offsets are of this shard, which is borrowed, and there is room for so many pairs.
-            unsafe { shards[shard].launches.launch(on, false, &query)? };
+            // SAFETY: cursors and offsets are of this shard, which is borrowed, and the columns hold `len` pairs.
+            unsafe { batch.shards.all[shard].launches.launch(stream, false, &query)? };
             if number != 0 {
-                at_home.reserve_pairs(len, bytes)?;
-                let columns = [(&on_shard.keys, &mut at_home.keys), (&on_shard.values, &mut at_home.values)];
+                copied.reserve_pairs(len, bytes)?;
+                let columns = [(&on_shard.keys, &mut copied.keys), (&on_shard.values, &mut copied.values)];
                 for ((from, to), bytes) in columns.into_iter().zip(bytes) {
-                    let range: Range<usize> = 0..words(len, bytes);
-                    to.copy_from_peers(&there.back, &[PeerPart { from, range, stream: on, at: 0 }])?;
+                    to.copy_from_peers(receives, &[PeerPart { from, range: 0..words(len, bytes), stream, at: 0 }])?;
                 }
             }
         }
@@ -468,18 +394,8 @@ impl<K: AnyKey> DeviceScratch<K> {
     }
 }
 
-/// Where pairs go.
-struct Target<'a, K, V> {
-    /// Where each range begins; None: every `stride` pairs.
-    starts: Option<&'a mut Buffer<u64>>,
-    stride: usize,
-    room: usize,
-    keys: Option<&'a mut Buffer<K>>,
-    values: Option<&'a mut Buffer<V>>,
-}
-
-/// A shard's pairs on their way to their places.
-struct Place<'a> {
+/// Where one shard's pairs go.
+struct Placement<'a> {
     stream: &'a Stream,
     offsets: Global<u64>,
     before: Global<u64>,
@@ -487,13 +403,13 @@ struct Place<'a> {
     stride: usize,
     count: usize,
     pairs: usize,
-    room: usize,
+    capacity: usize,
 }
 
-impl Place<'_> {
+impl Placement<'_> {
     /// # Safety
-    /// The column has the pairs; all pointers are for the stream, and what they point to is as long as is said.
-    unsafe fn column<W: KeyWord>(&self, column: &Column, out: GlobalMut<W>) -> Result<()> {
+    /// The column has the pairs; the arrays have the lengths of these fields, and all pointers are for the stream.
+    unsafe fn copy<W: KeyWord>(&self, column: &Column, out: GlobalMut<W>) -> Result<()> {
         let args = PlaceArgs {
             from: read(column, self.stream, 0)?,
             offsets: self.offsets,
@@ -502,7 +418,7 @@ impl Place<'_> {
             stride: self.stride as u64,
             count: self.count as u64,
             pairs: self.pairs as u64,
-            room: self.room as u64,
+            room: self.capacity as u64,
             out,
         };
         // SAFETY: the caller's contract.
@@ -511,7 +427,7 @@ impl Place<'_> {
 }
 
 /// Copies the first elements of a buffer of another device.
-fn copy_there<T: Pod>(stream: &Stream, to: &mut Buffer<T>, from: &Buffer<T>, len: usize, feed: &Stream) -> Result<()> {
+fn copy_first<T: Pod>(stream: &Stream, to: &mut Buffer<T>, from: &Buffer<T>, len: usize, sends: &Stream) -> Result<()> {
     reserve(to, len)?;
-    Ok(to.copy_from_peers(stream, &[PeerPart { from, range: 0..len, stream: feed, at: 0 }])?)
+    Ok(to.copy_from_peers(stream, &[PeerPart { from, range: 0..len, stream: sends, at: 0 }])?)
 }

@@ -1,6 +1,7 @@
-//! Ranges over several shards.
+//! Ranges in host form, over several shards.
 
 use crate::parts::Parts;
+use crate::range_router::Bounds;
 use crate::route::{Route, shard_of};
 use bytemuck::Pod;
 use core::ops::Range;
@@ -10,16 +11,16 @@ use lanetree_frame::parallel::*;
 use lanetree_frame::room::{check_free, collected, push, zeroed};
 use lanetree_frame::{AnyKey, Buffer, KeyRange, Ranges, Result, Value};
 
-/// A range that goes on in shards past its first one.
+/// A range that continues in shards past its first one.
 #[derive(Clone, Copy, Debug)]
 struct Beyond<K> {
-    /// Its place in the batch.
+    /// Its number in the batch.
     range: usize,
     start: K,
     end: K,
-    /// Pairs that are still wanted.
+    /// The most pairs still wanted.
     limit: u64,
-    /// Shards that it goes on to.
+    /// The shards in which it continues, from the first to the last.
     next: usize,
     last: usize,
 }
@@ -30,7 +31,7 @@ impl<K: AnyKey> Beyond<K> {
     }
 }
 
-/// How the batch is divided among the shards in which its ranges begin, and the ranges that go on in others, in the batch's order.
+/// The batch, partitioned by the shards in which its ranges begin; and the ranges that continue in others, in the batch's order.
 struct Plan<K> {
     route: Route,
     beyond: Vec<Beyond<K>>,
@@ -43,37 +44,37 @@ fn plan<K: AnyKey>(splitters: &[K], ranges: &[KeyRange<K>]) -> Result<Plan<K>> {
     let begin = |(range, own): (usize, &KeyRange<K>)| own.resolve(range);
     let bounds: Vec<(K, K, u64)> = ranges.par_iter().enumerate().try_map_collect(begin)?;
     let route = Route::new(splitters, ranges.len(), |range| bounds[range].0)?;
-    let goes_on = |(range, &(start, end, limit)): (usize, &(K, K, u64))| {
+    let continues = |(range, &(start, end, limit)): (usize, &(K, K, u64))| {
         let (next, last) = (shard_of(splitters, &start) + 1, shard_of(splitters, &end));
-        // A range that no key is in starts past its end.
+        // An empty range starts past its end.
         (start <= end && next <= last && limit > 0).then_some(Beyond { range, start, end, limit, next, last })
     };
-    Ok(Plan { beyond: bounds.par_iter().enumerate().filter_map_collect(goes_on)?, route })
+    Ok(Plan { beyond: bounds.par_iter().enumerate().filter_map_collect(continues)?, route })
 }
 
-/// The first ranges whose bounds are in buffers of the host, both of which are in them. Without ends they go up to the largest key; one that ends
-/// before it starts is empty.
+/// Ranges in buffers of the host. A range whose end is below its start is empty.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room.
-pub(crate) fn on_host<K: AnyKey>(
-    count: usize,
-    starts: &Buffer<K>,
-    ends: Option<&Buffer<K>>,
-    limits: Option<&Buffer<u64>>,
-    limit: u64,
-) -> Result<Vec<KeyRange<K>>> {
-    let (starts, ends) = (&starts.as_slice().unwrap_or(&[])[..count], ends.and_then(Buffer::as_slice));
-    let limits = limits.and_then(Buffer::as_slice);
+pub(crate) fn on_host<K: AnyKey>(bounds: &Bounds<'_, K>) -> Result<Vec<KeyRange<K>>> {
+    let (starts, ends) = (first(bounds.starts, bounds.count), bounds.ends.and_then(Buffer::as_slice));
+    let limits = bounds.limits.and_then(Buffer::as_slice);
     let range = |(at, &start): (usize, &K)| {
         let end = ends.map_or(K::MAX, |ends| ends[at]);
-        let most = limits.map_or(u64::MAX, |limits| limits[at]).min(limit);
-        match start <= end {
-            true => KeyRange::new(start..=end).limit(most),
-            false => KeyRange::new(start..=start).limit(0),
-        }
+        let limit = limits.map_or(u64::MAX, |limits| limits[at]).min(bounds.limit);
+        inclusive(start, end, limit)
     };
     starts.par_iter().enumerate().map(range).try_collect()
+}
+
+/// The first elements of a buffer of the host.
+pub(crate) fn first<T: Pod>(buffer: &Buffer<T>, count: usize) -> &[T] {
+    buffer.as_slice().map_or(&[], |elements| &elements[..count])
+}
+
+/// A range whose bounds are inclusive; empty if its end is below its start.
+pub(crate) fn inclusive<K: AnyKey>(start: K, end: K, limit: u64) -> KeyRange<K> {
+    if start <= end { KeyRange::new(start..=end).limit(limit) } else { KeyRange::new(start..=start).limit(0) }
 }
 
 /// The number of pairs of each range.
@@ -108,7 +109,7 @@ pub(crate) fn count_range_many<K: AnyKey, I: Send + Sync>(
 struct Later {
     range: usize,
     shard: usize,
-    /// Which results of [`Answers::rest`] have them, in which row.
+    /// The element of [`Answers::rest`] that has them, and the row in it.
     answer: usize,
     row: usize,
 }
@@ -123,13 +124,13 @@ pub(crate) fn range_many<K: AnyKey, V: Value, I: Send + Sync>(
     range: impl Fn(&I, &[KeyRange<K>]) -> Result<Ranges<K, V>> + Sync,
 ) -> Result<Ranges<K, V>> {
     group.get()?;
-    // Nothing is asked where there are none.
+    // Shards without ranges are not called.
     let range_of = |index: &I, ranges: &[KeyRange<K>]| {
         if ranges.is_empty() { Ok(Ranges::default()) } else { range(index, ranges) }
     };
     let Plan { route, beyond } = plan(splitters, ranges)?;
     let parts = route.split(ranges)?;
-    // What has no limit is asked of all its shards at once.
+    // All shards of a range without limit are asked at once.
     let has_limit = |beyond: &&Beyond<K>| beyond.limit != u64::MAX;
     let all = collected(beyond.iter().filter(|beyond| !has_limit(beyond)))?;
     let mut limited = collected(beyond.iter().filter(has_limit).copied())?;
@@ -140,7 +141,7 @@ pub(crate) fn range_many<K: AnyKey, V: Value, I: Send + Sync>(
         Ok((own, collected(rest.iter().map(|beyond| beyond.range))?, rows))
     })?;
     let mut answers = Answers::new(&route, answers)?;
-    // What has one goes on to the next shard only where those before have not had enough: few ranges, and mostly to one more.
+    // A range with a limit continues in the next shard only if it needs more pairs: few do, and mostly one shard further.
     limited.iter_mut().for_each(|beyond| beyond.limit -= answers.lens[beyond.range]);
     for shard in 1..=splitters.len() {
         let wants = |beyond: &&mut Beyond<K>| beyond.limit > 0 && (beyond.next..=beyond.last).contains(&shard);
@@ -168,12 +169,12 @@ pub(crate) fn merge<K: Pod + Default + Send + Sync, V: Value>(
 /// The rows of each shard.
 struct Answers<'r, K, V> {
     route: &'r Route,
-    /// Those of the shards in which ranges begin.
+    /// Rows from the shards in which ranges begin.
     first: Vec<Ranges<K, V>>,
-    /// Those of others.
+    /// Rows from other shards.
     rest: Vec<Ranges<K, V>>,
     later: Vec<Later>,
-    /// The pairs of each range that are there.
+    /// The number of pairs of each range so far.
     lens: Vec<u64>,
 }
 
@@ -216,14 +217,14 @@ impl<'r, K: Pod + Send + Sync, V: Value> Answers<'r, K, V> {
         let (mut keys, mut values) = (zeroed::<K>(pairs as usize)?, zeroed::<V>(pairs as usize)?);
         self.later.sort_unstable_by_key(|later| (later.range, later.shard));
         let (mut keys_left, mut values_left) = (&mut keys[..], &mut values[..]);
-        let room = |block: Range<usize>| {
+        let task = |block: Range<usize>| {
             let pairs = (offsets[block.end] - offsets[block.start]) as usize;
             let (own_keys, own_values);
             (own_keys, keys_left) = core::mem::take(&mut keys_left).split_at_mut(pairs);
             (own_values, values_left) = core::mem::take(&mut values_left).split_at_mut(pairs);
             (block, own_keys, own_values)
         };
-        let tasks: Vec<_> = self.route.blocks().map(room).collect();
+        let tasks: Vec<_> = self.route.blocks().map(task).collect();
         tasks.into_par_iter().for_each(|(block, keys, values)| {
             let mut later = &self.later[self.later.partition_point(|later| later.range < block.start)..];
             let mut to = 0;

@@ -1,6 +1,6 @@
 //! [`Replicated`]: the same index on several devices.
 
-use crate::group::{Group, Undo, keys_of, undo};
+use crate::group::{Group, Undo, apply, keys_of, undo};
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use lanetree_frame::error::same_device;
@@ -11,9 +11,9 @@ use lanetree_frame::{
     Ranges, Result, Stream, UpdateReport, Word,
 };
 
-/// A copy of an index on each of several devices. Every change is made in all of them, or in none. Each batch of queries is
-/// answered by the copy that is least busy, so several threads that ask at once use several devices; one that is on a device
-/// ([`Replicated::on`]) by the copy there.
+/// A copy of an index on each of several devices. Every change is made in all of them, or in none. The copy that is least busy
+/// answers a batch of queries, so several threads use several devices; the copy on a device answers batches in that device's memory
+/// ([`Replicated::on`]).
 ///
 /// ```
 /// use lanetree::{Device, LaneTree, OrderedIndex, Replicated};
@@ -31,12 +31,12 @@ pub struct Replicated<I> {
     group: Group<I>,
     /// The queries that each copy is answering.
     busy: Vec<AtomicUsize>,
-    /// After the last change that took place.
+    /// After the last complete change.
     len: u64,
 }
 
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
-    /// Builds an index over pairs in any order, on each of `devices`, 1 to 64; a device may be there more than once. Of equal keys,
+    /// Builds an index over pairs in any order, on each of `devices`, 1 to 64; a device may be named more than once. Of equal keys,
     /// the last one's value is kept.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
         values: &[I::Value],
     ) -> Result<Self> {
         check_lengths(keys, values)?;
-        let group = Group::build(devices, |_, device| builder.build(device, keys, values))?;
+        let group = Group::build(devices, I::is_lost, |_, device| builder.build(device, keys, values))?;
         let len = group.known()[0].len();
         Ok(Self { group, busy: devices.iter().map(|_| AtomicUsize::new(0)).collect(), len })
     }
@@ -93,19 +93,16 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Replicated<I> {
         ask(&copies[copy])
     }
 
-    /// Gives each copy a batch.
+    /// Applies a batch to each copy.
     fn change(&mut self, batch: HostBatch<'_, I>) -> Result<UpdateReport> {
         let copies = self.group.get()?;
         let keys = keys_of(&batch)?;
         let undo = if copies.len() > 1 { undo(&copies[0], &keys)? } else { Undo::Ops(Vec::new()) };
-        let same = |_: &I| match batch {
-            HostBatch::Apply(ops) => HostBatch::Apply(ops),
-            HostBatch::Insert(keys, values) => HostBatch::Insert(keys, values),
-            HostBatch::Update(keys, values) => HostBatch::Update(keys, values),
-            HostBatch::Remove(keys) => HostBatch::Remove(keys),
-        };
-        let batches: Vec<_> = copies.iter().map(same).collect();
-        let reports = self.group.apply(&batches, |_| undo.ops(&keys))?;
+        if keys.is_empty() {
+            return Ok(UpdateReport::default());
+        }
+        let take_back = |_, copy: &mut I| copy.apply(&undo.ops(&keys)?).map(drop);
+        let reports = self.group.change(|_, copy| apply(copy, &batch), take_back)?;
         self.len = self.group.known()[0].len();
         Ok(reports[0])
     }
@@ -162,6 +159,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> DeviceForm<K, I::Value> for Replica
     }
 }
 
+/// Queries that one copy answers.
+macro_rules! ask_copies {
+    ($($query:ident($batch:ident: $Batch:ty) -> $Found:ty;)*) => {$(
+        fn $query(&self, $batch: $Batch) -> Result<$Found> {
+            self.ask($batch.len(), |copy| copy.$query($batch))
+        }
+    )*};
+}
+
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
     type Domain = K;
     type Value = I::Value;
@@ -184,29 +190,15 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
     fn is_lost(&self) -> bool {
         self.group.is_lost()
     }
-    fn get_many(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
-        self.ask(keys.len(), |copy| copy.get_many(keys))
-    }
-    fn lower_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.ask(keys.len(), |copy| copy.lower_bound_many(keys))
-    }
-    fn upper_bound_many(&self, keys: &[K]) -> Result<Vec<u64>> {
-        self.ask(keys.len(), |copy| copy.upper_bound_many(keys))
-    }
-    fn predecessor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.ask(keys.len(), |copy| copy.predecessor_many(keys))
-    }
-    fn successor_many(&self, keys: &[K]) -> Result<NeighborsOf<Self>> {
-        self.ask(keys.len(), |copy| copy.successor_many(keys))
-    }
-    fn join_many(&self, probes: &[K]) -> Result<Matches> {
-        self.ask(probes.len(), |copy| copy.join_many(probes))
-    }
-    fn range_many(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
-        self.ask(ranges.len(), |copy| copy.range_many(ranges))
-    }
-    fn count_range_many(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
-        self.ask(ranges.len(), |copy| copy.count_range_many(ranges))
+    ask_copies! {
+        get_many(keys: &[K]) -> Vec<Option<I::Value>>;
+        lower_bound_many(keys: &[K]) -> Vec<u64>;
+        upper_bound_many(keys: &[K]) -> Vec<u64>;
+        predecessor_many(keys: &[K]) -> NeighborsOf<Self>;
+        successor_many(keys: &[K]) -> NeighborsOf<Self>;
+        join_many(probes: &[K]) -> Matches;
+        range_many(ranges: &[KeyRange<K>]) -> Ranges<K, I::Value>;
+        count_range_many(ranges: &[KeyRange<K>]) -> Vec<u64>;
     }
     fn pairs(&self) -> Result<Vec<(K, I::Value)>> {
         self.ask(self.len as usize, I::pairs)
@@ -228,11 +220,11 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> OrderedIndex for Replicated<I> {
         self.change(HostBatch::Remove(keys))
     }
     fn restore_order(&mut self) -> Result<bool> {
-        Ok(self.group.tidy(I::is_lost, I::restore_order)?.contains(&true))
+        Ok(self.group.tidy(I::restore_order)?.contains(&true))
     }
     /// Of all together.
     fn compact(&mut self) -> Result<u64> {
-        Ok(self.group.tidy(I::is_lost, I::compact)?.iter().sum())
+        Ok(self.group.tidy(I::compact)?.iter().sum())
     }
     fn device_form(&self) -> Option<&dyn DeviceForm<K, I::Value>> {
         self.group.known().iter().all(|copy| copy.device_form().is_some()).then_some(self)

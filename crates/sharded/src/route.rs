@@ -1,4 +1,4 @@
-//! Which shard answers which element of a batch: dividing a batch, and putting results into its order.
+//! Host batches partitioned by shard, and results put into the batch's order.
 
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -8,9 +8,9 @@ use lanetree_frame::{AnyKey, Result};
 use std::borrow::Cow;
 
 /// The most shards: their numbers fit into a byte, and a block's counts into a few lines of the cache.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MAX_SHARDS: usize = 64;
 
-/// Elements of a task of the CPU's.
+/// Elements per task on the CPU.
 const BLOCK: usize = 1 << 14;
 
 /// The shard of a key: each splitter is the smallest key that the shard past it may hold.
@@ -18,31 +18,31 @@ pub(crate) fn shard_of<K: Ord>(splitters: &[K], key: &K) -> usize {
     splitters.partition_point(|splitter| splitter <= key)
 }
 
-/// How a batch is divided among the shards, and its results put back. Elements of one shard keep their order, so both directions follow one counter per shard,
-/// and no element needs its position stored.
+/// How a batch is partitioned among the shards. Elements of one shard keep their order, so both directions follow one counter per
+/// shard, and no positions are stored.
 #[derive(Debug)]
 pub(crate) struct Route {
     /// Elements of each shard.
     sizes: Vec<usize>,
-    /// Elements of all of them.
+    /// Elements of the batch.
     len: usize,
     arrangement: Arrangement,
 }
 
 #[derive(Debug)]
 enum Arrangement {
-    /// Each shard's part is a piece of the batch, in the order of the shards: the batch is sorted, or of one shard.
+    /// The shards' parts are adjacent, in the order of the shards: the batch is sorted, or of one shard.
     Cut,
     Scattered {
         /// Each element's shard.
         shards: Vec<u8>,
-        /// For each block, how many elements of each shard are before it.
-        starts: Vec<[usize; MOST]>,
+        /// For each block, the number of each shard's elements before it.
+        starts: Vec<[usize; MAX_SHARDS]>,
     },
 }
 
 impl Route {
-    /// Divides `len` elements, by their keys.
+    /// Partitions `len` elements by their keys.
     ///
     /// # Errors
     /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for it.
@@ -58,11 +58,11 @@ impl Route {
         let shard = |at| shard_of(splitters, &key(at)) as u8;
         let shards = (0..len).into_par_iter().with_min_len(BLOCK).map(shard).try_collect()?;
         let counts = |block: &[u8]| {
-            let mut counts = [0; MOST];
+            let mut counts = [0; MAX_SHARDS];
             block.iter().for_each(|&shard| counts[usize::from(shard)] += 1);
             counts
         };
-        let mut starts: Vec<[usize; MOST]> = shards.par_chunks(BLOCK).map(counts).try_collect()?;
+        let mut starts: Vec<[usize; MAX_SHARDS]> = shards.par_chunks(BLOCK).map(counts).try_collect()?;
         let mut sizes = vec![0; count];
         for block in &mut starts {
             for (size, start) in sizes.iter_mut().zip(block) {
@@ -74,7 +74,7 @@ impl Route {
         Ok(Self { sizes, len, arrangement })
     }
 
-    /// A batch that is its shards' parts, one after another.
+    /// A batch that consists of its shards' parts, one after another.
     pub(crate) fn of_parts(sizes: Vec<usize>) -> Self {
         Self { len: sizes.iter().sum(), sizes, arrangement: Arrangement::Cut }
     }
@@ -88,7 +88,7 @@ impl Route {
         block * BLOCK..self.len.min((block + 1) * BLOCK)
     }
 
-    /// Calls a function with each element of a block: its place in the batch, its shard, and its place in that shard's part.
+    /// Calls a function for each element of a block, with its position in the batch, its shard, and its position in the shard's part.
     pub(crate) fn each(&self, block: Range<usize>, mut each: impl FnMut(usize, usize, usize)) {
         match &self.arrangement {
             Arrangement::Cut => {
@@ -132,16 +132,16 @@ impl Route {
             let mut rest = &mut part.spare_capacity_mut()[..self.sizes[shard]];
             for (block, task) in tasks.iter_mut().enumerate() {
                 let end = starts.get(block + 1).map_or(self.sizes[shard], |next| next[shard]);
-                let room;
-                (room, rest) = rest.split_at_mut(end - starts[block][shard]);
-                task.push(room);
+                let part;
+                (part, rest) = rest.split_at_mut(end - starts[block][shard]);
+                task.push(part);
             }
         }
-        tasks.into_par_iter().enumerate().for_each(|(block, mut room)| {
-            let (mut next, block) = ([0; MOST], self.block(block));
+        tasks.into_par_iter().enumerate().for_each(|(block, mut parts)| {
+            let (mut next, block) = ([0; MAX_SHARDS], self.block(block));
             for (&item, &shard) in column[block.clone()].iter().zip(&shards[block]) {
                 let shard = usize::from(shard);
-                room[shard][next[shard]].write(item);
+                parts[shard][next[shard]].write(item);
                 next[shard] += 1;
             }
         });
@@ -162,11 +162,11 @@ impl Route {
             return Ok(parts.swap_remove(only));
         }
         let mut all = with_room(self.len)?;
-        let room = &mut all.spare_capacity_mut()[..self.len];
-        room.par_chunks_mut(BLOCK).enumerate().for_each(|(block, room)| {
+        let out = &mut all.spare_capacity_mut()[..self.len];
+        out.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
             let block = self.block(block);
-            self.each(block.clone(), |at, shard, place| {
-                room[at - block.start].write(parts[shard][place]);
+            self.each(block.clone(), |at, shard, own| {
+                out[at - block.start].write(parts[shard][own]);
             });
         });
         // SAFETY: each element of each block has been written.
@@ -175,7 +175,7 @@ impl Route {
     }
 }
 
-/// The first of `len` numbers for which a condition holds, which holds for all that follow; `len` if it holds for none.
+/// The first number below `len` for which a condition holds that then holds for all larger ones; `len` if there is none.
 pub(crate) fn first(len: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

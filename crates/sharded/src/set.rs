@@ -1,20 +1,19 @@
 //! [`ShardedSet`]: a set over several devices.
 
-use crate::group::{Group, check_devices, sum};
-use crate::keys_only::KeysOnly;
-use crate::parts::{Ends, Parts, ShardStats};
-use crate::range_router::RangeRouter;
+use crate::group::Group;
+use crate::on_shards::{InShards, Routers};
+use crate::parts::{Ends, Methods, Parts, ShardStats, shard_methods};
+use crate::query::Shards;
 use crate::ranges;
 use crate::route::Route;
-use crate::router::Router;
 use crate::splitters;
 use core::fmt;
 #[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
 use lanetree_frame::Error;
-use lanetree_frame::fixed::HostForm;
+use lanetree_frame::fixed::{HostForm, Neighbors, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{collected, with_room};
-use lanetree_frame::{AnyKey, Device, DeviceKind, KeyRange, Matches, Op, Result, UpdateReport};
+use lanetree_frame::{AnyKey, Device, KeyRange, Launches, Matches, Op, Ranges, Result, Stream, UpdateReport};
 use lanetree_lane_tree::{LaneSet, SetBuilder, SetRanges};
 use std::borrow::Cow;
 
@@ -38,70 +37,37 @@ use std::borrow::Cow;
 /// # }
 /// ```
 pub struct ShardedSet<K: AnyKey> {
-    parts: Parts<K, LaneSet<K>>,
+    pub(crate) parts: Parts<K, LaneSet<K>>,
     builder: SetBuilder<K>,
-    /// It carries no values.
-    router: Router<K, u32>,
-    range_router: RangeRouter<K>,
-    ends: Ends<K>,
+    /// Its values are words that no kernel reads or writes.
+    pub(crate) routers: Routers<K, u32>,
+    ends: Ends<(K, u32)>,
 }
 
+shard_methods!(impl[K: AnyKey] ShardedSet<K>, K, LaneSet<K>, sizes);
+
 impl<K: AnyKey> ShardedSet<K> {
-    /// Builds a set of keys in any order, with one shard on each of `devices`, 1 to 64; a device may be there more than once. Equal
+    /// Builds a set of keys in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once. Equal
     /// keys count once. The shards' borders are chosen as [`Sharded::build`](crate::Sharded::build) chooses them.
     ///
     /// # Errors
     /// [`Error::OptionValue`] for no devices, or more than 64; those of [`SetBuilder::build`].
     pub fn build(devices: &[Device], builder: SetBuilder<K>, keys: &[K]) -> Result<Self> {
-        check_devices(devices)?;
-        let splitters = splitters::choose(keys, devices.len())?;
-        let route = Route::new(&splitters, keys.len(), |at| keys[at])?;
+        let (splitters, route) = splitters::partition(devices, keys)?;
         let keys = route.split(keys)?;
-        Ok(Self::of(Group::build(devices, |shard, device| builder.build(device, &keys[shard]))?, splitters, builder))
+        let build = |shard: usize, device: &Device| builder.build(device, &keys[shard]);
+        Ok(Self::of(Group::build(devices, LaneSet::is_lost, build)?, splitters, builder))
     }
 
     fn of(group: Group<LaneSet<K>>, splitters: Vec<K>, builder: SetBuilder<K>) -> Self {
-        let parts = Parts::new(group, splitters, LaneSet::len);
-        let (router, range_router) = (Router::default(), RangeRouter::default());
-        Self { parts, builder, router, range_router, ends: Ends::default() }
+        let methods = Methods { name: "laneset", device: LaneSet::device, len: LaneSet::len, bytes: LaneSet::bytes };
+        let parts = Parts::new(group, splitters, methods);
+        Self { parts, builder, routers: Routers::default(), ends: Ends::default() }
     }
 
-    /// Shards made of this set's and others, such that none has keys of another interval, on the same devices.
+    /// A set of other shards on the same devices, which have keys of the same intervals.
     pub(crate) fn made_of(&self, shards: Vec<LaneSet<K>>) -> Self {
-        Self::of(Group::of(shards), self.parts.splitters.clone(), self.builder)
-    }
-
-    /// Each shard's set, in the order of their keys.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub fn shards(&self) -> Result<&[LaneSet<K>]> {
-        self.parts.group.get()
-    }
-
-    /// What each shard has, in the order of their keys.
-    pub fn stats(&self) -> Vec<ShardStats<K>> {
-        self.parts.stats(|set| (set.device(), set.bytes()))
-    }
-
-    /// How many keys it has; if it is lost, how many it had.
-    pub fn len(&self) -> u64 {
-        self.parts.len()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether a change failed such that the contents are unknown: then every call that returns a result returns [`Error::Lost`].
-    pub fn is_lost(&self) -> bool {
-        self.parts.group.is_lost()
-    }
-
-    /// Bytes that it takes of the memory of all devices.
-    pub fn bytes(&self) -> u64 {
-        self.parts.group.known().iter().map(LaneSet::bytes).sum()
+        Self::of(Group::new(shards, LaneSet::is_lost), self.parts.splitters.clone(), self.builder)
     }
 
     /// Whether each of `keys` is in the set.
@@ -109,7 +75,7 @@ impl<K: AnyKey> ShardedSet<K> {
     /// # Errors
     /// As [`LaneSet::contains_many`].
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.parts.answer(keys, |shard, shards, keys| shards[shard].contains_many(keys))
+        self.parts.answer(keys, LaneSet::contains_many)
     }
 
     /// The number of keys below each of `keys`.
@@ -133,9 +99,7 @@ impl<K: AnyKey> ShardedSet<K> {
     /// # Errors
     /// As [`ShardedSet::contains_many`].
     pub fn predecessor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
-        self.parts.neighbor(keys, LaneSet::predecessor_many, |shards, shard| {
-            shards[..shard].iter().rev().find(|shard| !shard.is_empty()).map_or(Ok(None), LaneSet::last)
-        })
+        self.parts.neighbor(Side::Upper, keys, LaneSet::predecessor_many)
     }
 
     /// The first key at or above each of `keys`.
@@ -143,9 +107,7 @@ impl<K: AnyKey> ShardedSet<K> {
     /// # Errors
     /// As [`ShardedSet::contains_many`].
     pub fn successor_many(&self, keys: &[K]) -> Result<Vec<Option<K>>> {
-        self.parts.neighbor(keys, LaneSet::successor_many, |shards, shard| {
-            shards[shard + 1..].iter().find(|shard| !shard.is_empty()).map_or(Ok(None), LaneSet::first)
-        })
+        self.parts.neighbor(Side::Lower, keys, LaneSet::successor_many)
     }
 
     /// Which of `probes` are in the set, and the rank of each that is, over all shards.
@@ -153,15 +115,7 @@ impl<K: AnyKey> ShardedSet<K> {
     /// # Errors
     /// As [`ShardedSet::contains_many`].
     pub fn join_many(&self, probes: &[K]) -> Result<Matches> {
-        let rows = self.parts.answer(probes, |shard, shards, keys| {
-            let matches = shards[shard].join_many(keys)?;
-            let row = |&row: &u64| self.parts.before[shard] + row;
-            (0..keys.len())
-                .into_par_iter()
-                .map(|probe| matches.of(probe).first().map_or(Matches::NO_ROW, row))
-                .try_collect()
-        })?;
-        Matches::of_rows(&rows)
+        self.parts.join(probes, LaneSet::join_many)
     }
 
     /// The keys of each range, in ascending order. Takes what [`LaneSet::range_many`] takes.
@@ -170,11 +124,10 @@ impl<K: AnyKey> ShardedSet<K> {
     /// As [`ShardedSet::contains_many`]; [`Error::ReversedRange`] for a range whose end is below its start.
     pub fn range_many(&self, ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<SetRanges<K>> {
         let ranges = collected(ranges.into_iter().map(Into::into))?;
-        let range = |set: &LaneSet<K>, ranges: &[KeyRange<K>]| set.as_tree().range_many(ranges.iter().copied());
-        Ok(ranges::range_many(&self.parts, &ranges, range)?.into())
+        Ok(self.ranges(&ranges)?.into())
     }
 
-    /// How many keys each range has.
+    /// The number of keys of each range.
     ///
     /// # Errors
     /// As [`ShardedSet::range_many`].
@@ -188,29 +141,21 @@ impl<K: AnyKey> ShardedSet<K> {
     /// # Errors
     /// As [`ShardedSet::contains_many`].
     pub fn keys(&self) -> Result<Vec<K>> {
-        let parts = self.parts.group.ask(|_, set| set.keys())?;
-        Route::of_parts(parts.iter().map(Vec::len).collect()).merge(parts)
+        self.parts.all(LaneSet::keys)
     }
 
     /// Iterates over all keys in ascending order. Keys come from the devices in large blocks; if that fails, the item is an error and
     /// the iteration ends.
     pub fn iter(&self) -> impl Iterator<Item = Result<K>> {
-        let (shards, error) = match self.parts.group.get() {
-            Ok(shards) => (shards, None),
-            Err(error) => (&[][..], Some(Err(error))),
-        };
-        let mut failed = false;
-        let keys = error.into_iter().chain(shards.iter().flat_map(LaneSet::iter));
-        keys.take_while(move |key| !core::mem::replace(&mut failed, key.is_err()))
+        self.parts.group.iter(LaneSet::iter)
     }
 
-    /// Inserts keys, into all shards or none. In the report those that are new are `inserted`, and those that were there `replaced`.
+    /// Inserts keys, into all shards or none. The report counts new keys as `inserted` and the others as `replaced`.
     ///
     /// # Errors
-    /// As [`LaneSet::insert_many`]: the set is as it was. [`Error::Lost`] where a shard is lost, or fails again as it takes its part
-    /// back.
+    /// As [`LaneSet::insert_many`]: the set is unchanged. [`Error::Lost`] if a shard is lost, or fails again as it undoes its part.
     pub fn insert_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
-        let keys = self.split(keys)?;
+        let keys = self.parts.route(keys)?.split(keys)?;
         self.change(&keys, |shard, set| set.insert_many(&keys[shard]))
     }
 
@@ -219,7 +164,7 @@ impl<K: AnyKey> ShardedSet<K> {
     /// # Errors
     /// As [`ShardedSet::insert_many`].
     pub fn remove_many(&mut self, keys: &[K]) -> Result<UpdateReport> {
-        let keys = self.split(keys)?;
+        let keys = self.parts.route(keys)?.split(keys)?;
         self.change(&keys, |shard, set| set.remove_many(&keys[shard]))
     }
 
@@ -237,102 +182,88 @@ impl<K: AnyKey> ShardedSet<K> {
         self.change(&keys, |shard, set| set.apply(&ops[shard]))
     }
 
-    /// Rebuilds all shards from their own keys, and gives back memory that removals have left. Returns the bytes freed.
+    /// Rebuilds all shards from their own keys, and frees unused memory. Returns the bytes freed.
     ///
     /// # Errors
     /// As [`LaneSet::compact`]: the shards that did not fail are compact.
     pub fn compact(&mut self) -> Result<u64> {
-        Ok(self.parts.group.tidy(LaneSet::is_lost, LaneSet::compact)?.iter().sum())
+        Ok(self.parts.group.tidy(LaneSet::compact)?.iter().sum())
     }
 
-    /// Moves keys between neighbours until no shard has more than half as many again as the mean; how many keys have moved.
-    /// Otherwise as [`Sharded::rebalance`](crate::Sharded::rebalance).
+    /// Moves keys between neighbours until no shard has more than 1.5 times the mean. Returns the number of keys moved. Otherwise as
+    /// [`Sharded::rebalance`](crate::Sharded::rebalance).
     ///
     /// # Errors
-    /// Those of the build: these two shards are as they were, and the set has all its keys. [`Error::Lost`].
+    /// Those of the build: these two shards are unchanged, and the set has all its keys. [`Error::Lost`].
     pub fn rebalance(&mut self) -> Result<u64> {
         let builder = self.builder;
         self.ends.forget();
-        self.parts.rebalance(LaneSet::len, |old| {
+        self.parts.rebalance(|old| {
             let mut keys = with_room(old.iter().map(|set| set.len() as usize).sum())?;
             for set in old {
                 keys.extend_from_slice(&set.keys()?);
             }
             let middle = keys.len() / 2;
-            let parts = vec![&keys[..middle], &keys[middle..]];
-            let build = |(set, part): (&LaneSet<K>, &&[K])| builder.build(set.device(), part);
-            Ok(Some((old.par_iter().zip(&parts).try_map_collect(build)?, keys[middle])))
+            let halves = vec![&keys[..middle], &keys[middle..]];
+            let build = |(set, half): (&LaneSet<K>, &&[K])| builder.build(set.device(), half);
+            Ok(Some((old.par_iter().zip(&halves).try_map_collect(build)?, keys[middle])))
         })
     }
 
-    fn split<'k>(&self, keys: &'k [K]) -> Result<Vec<Cow<'k, [K]>>> {
-        self.parts.group.get()?;
-        Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?.split(keys)
-    }
-
-    /// Has each shard change its keys.
+    /// Applies each shard's part of a change.
     fn change(
         &mut self,
         keys: &[Cow<'_, [K]>],
         apply: impl Fn(usize, &mut LaneSet<K>) -> Result<UpdateReport> + Sync,
     ) -> Result<UpdateReport> {
-        // A change in one shard is all or nothing by itself.
-        let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
-        let before = self.parts.group.ask(|shard, set| match is_alone || keys[shard].is_empty() {
-            true => Ok(Vec::new()),
-            false => set.contains_many(&keys[shard]),
-        })?;
-        let apply = |shard: usize, set: &mut LaneSet<K>| match keys[shard].is_empty() {
-            true => Ok(UpdateReport::default()),
-            false => apply(shard, set),
-        };
-        let take_back = |shard: usize, set: &mut LaneSet<K>| {
+        let undo = |set: &mut LaneSet<K>, keys: &[K], were_there: &Vec<bool>| {
             let back = |(&key, was_there): (&K, &bool)| if *was_there { Op::Insert(key, ()) } else { Op::Remove(key) };
-            let ops: Vec<Op<K, ()>> = keys[shard].par_iter().zip(&before[shard]).map(back).try_collect()?;
-            if ops.is_empty() { Ok(()) } else { set.apply(&ops).map(drop) }
+            let ops: Vec<Op<K, ()>> = keys.par_iter().zip(were_there).map(back).try_collect()?;
+            set.apply(&ops).map(drop)
         };
-        let reports = self.parts.group.change(LaneSet::is_lost, apply, take_back)?;
+        let report = self.parts.change(keys, LaneSet::contains_many, apply, undo)?;
         self.ends.forget();
-        self.parts.count(LaneSet::len);
-        Ok(sum(&reports))
+        Ok(report)
     }
 
-    /// The trees, if batches can be routed on their devices: all of one kind, which runs kernels.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub(crate) fn routed(&self) -> Result<Option<Vec<KeysOnly<'_, K>>>> {
-        let shards = self.parts.group.get()?;
-        let kind = shards[0].device().kind();
-        let is_routed = kind != DeviceKind::Host && shards.iter().all(|shard| shard.device().kind() == kind);
-        Ok(is_routed.then(|| shards.iter().map(|shard| KeysOnly(shard.as_tree())).collect()))
+    fn ranges(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, ()>> {
+        ranges::range_many(&self.parts, ranges, |set, ranges| set.as_tree().range_many(ranges.iter().copied()))
     }
+}
 
-    pub(crate) fn parts(&self) -> &Parts<K, LaneSet<K>> {
-        &self.parts
+impl<K: AnyKey> InShards for ShardedSet<K> {
+    type Key = K;
+    type Value = u32;
+
+    fn routers(&self) -> &Routers<K, u32> {
+        &self.routers
     }
-
-    pub(crate) fn router(&self) -> &Router<K, u32> {
-        &self.router
+    fn check_stream(&self, stream: &Stream) -> Result<()> {
+        self.parts.check_stream(stream, InShards::shards(self)?.is_some())
     }
-
-    pub(crate) fn ranges(&self) -> &RangeRouter<K> {
-        &self.range_router
+    fn shards(&self) -> Result<Option<Shards<'_, K, u32>>> {
+        self.parts.shards(false, |set| Some(set as &dyn Launches<K, u32>))
     }
-
-    #[cfg(test)]
-    pub(crate) fn router_mut(&mut self) -> &mut Router<K, u32> {
-        &mut self.router
+    fn fallbacks(&self, side: Side) -> Result<Neighbors<K, u32>> {
+        let of = |_, set: &LaneSet<K>| Ok(set.first()?.zip(set.last()?).map(|(first, last)| [(first, 0), (last, 0)]));
+        self.ends.fallbacks(side, || self.parts.group.ask(of))
     }
-
-    /// For each shard the key that a query finds where the shard itself has none, as [`Ends::fallbacks`]; without a value.
-    ///
-    /// # Errors
-    /// Those of look-ups, which it makes the first time after a change.
-    pub(crate) fn fallbacks(&self, upper: bool) -> Result<Vec<Option<(K, u32)>>> {
-        let of = |_, set: &LaneSet<K>| Ok(set.first()?.zip(set.last()?).map(|(first, last)| [first, last]));
-        let fallbacks = self.ends.fallbacks(upper, || self.parts.group.ask(of))?;
-        Ok(fallbacks.into_iter().map(|key| Some((key?, 0))).collect())
+    fn get_on_host(&self, keys: &[K]) -> Result<Vec<Option<u32>>> {
+        collected(self.contains_many(keys)?.into_iter().map(|found| found.then_some(0)))
+    }
+    fn rank_on_host(&self, side: Side, keys: &[K]) -> Result<Vec<u64>> {
+        if side == Side::Upper { self.upper_bound_many(keys) } else { self.lower_bound_many(keys) }
+    }
+    fn neighbor_on_host(&self, side: Side, keys: &[K]) -> Result<Neighbors<K, u32>> {
+        let found = if side == Side::Upper { self.predecessor_many(keys)? } else { self.successor_many(keys)? };
+        collected(found.into_iter().map(|found| Some((found?, 0))))
+    }
+    fn count_on_host(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
+        self.count_range_many(ranges.iter().copied())
+    }
+    fn range_on_host(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, u32>> {
+        let Ranges { offsets, keys, .. } = self.ranges(ranges)?;
+        Ok(Ranges { offsets, keys, values: Vec::new() })
     }
 }
 

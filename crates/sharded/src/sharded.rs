@@ -1,36 +1,33 @@
 //! [`Sharded`]: one index over several devices.
 
-use crate::group::{Group, Undo, check_devices, keys_of, sum, undo};
-use crate::host_staging::{DIVIDED_THERE, HostStaging};
-use crate::parts::{Ends, Parts, ShardStats};
-use crate::question::{Shard, Shards};
-use crate::range_router::RangeRouter;
-use crate::route::Route;
-use crate::router::Router;
-use crate::scratch::ScratchPool;
+use crate::group::{Group, Undo, apply, keys_of, undo};
+use crate::host_staging::{HostStaging, MIN_STAGED};
+use crate::on_shards::{InShards, Routers};
+use crate::parts::{Ends, Methods, Parts, ShardStats, columns, shard_methods};
+use crate::query::Shards;
 use crate::splitters;
 use core::fmt;
+use core::ops::Range;
+#[allow(unused_imports, reason = "the documentation names it, also on the pages of crates that re-export it")]
+use lanetree_frame::Error;
 use lanetree_frame::fixed::pairs::check_lengths;
-use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors};
+use lanetree_frame::fixed::{FixedIndex, Iter, Neighbors, Side};
 use lanetree_frame::parallel::*;
-use lanetree_frame::room::with_room;
 use lanetree_frame::{
-    AnyKey, Device, DeviceKind, Error, HostBatch, IndexBuilder, KeyOf, OrderedIndex, Result, UpdateReport, Word,
+    AnyKey, Device, HostBatch, IndexBuilder, KeyOf, KeyRange, OrderedIndex, Ranges, Result, Stream, UpdateReport, Word,
 };
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// One index over several devices: each has the pairs of one interval of the keys, in an index of its own.
 ///
-/// A batch is split by its keys, and the results are put back in the batch's order. Of a batch on a device ([`Sharded::on`]) the
-/// device does both; a batch in pinned memory ([`Sharded::get_many_pinned`]) goes in a part over each device's own bus, and each device
-/// does so with its part. The CPU splits other host batches of shards on GPUs. Batches of changes are all or nothing over all shards.
-/// Memory grows with the number of cards; `docs/guide/several-gpus.md` of the repository says what batches take.
+/// A batch is partitioned by shard, and the results are put into the batch's order. A device does both for a batch in its memory
+/// ([`Sharded::on`]). A batch in pinned memory ([`Sharded::get_many_pinned`]) is cut into a part for each device, which travels over
+/// that device's bus and is partitioned there. The CPU partitions short host batches. Batches of changes are all or nothing over all
+/// shards. Memory grows with the number of cards; `docs/guide/several-gpus.md` of the repository has the speed of batches.
 ///
-/// In host form it has the calls of [`OrderedIndex`] (import the trait; ranges are a slice of [`KeyRange`](lanetree_frame::KeyRange)s),
-/// [`asof_many`](Self::asof_many), [`get_many_pinned`](Self::get_many_pinned) and [`iter`](Self::iter), which goes forwards only. In
-/// device form ([`on`](Self::on)) it has what [`OnDevices`](crate::OnDevices) has: the last pairs of ranges and the `k` nearest pairs,
-/// too. For a single key make a batch of one.
+/// In host form it has the calls of [`OrderedIndex`] (import the trait; ranges are a slice of [`KeyRange`]s),
+/// [`asof_many`](Self::asof_many), [`get_many_pinned`](Self::get_many_pinned) and [`iter`](Self::iter), which goes forwards only. The
+/// device form ([`on`](Self::on)) is [`OnDevices`](crate::OnDevices). For a single key make a batch of one.
 ///
 /// It is built from any index over keys of a fixed size ([`IndexBuilder`]), and several shards may be on one device.
 ///
@@ -52,18 +49,16 @@ use std::sync::Arc;
 /// # }
 /// ```
 pub struct Sharded<I: OrderedIndex<Domain: AnyKey>> {
-    parts: Parts<KeyOf<I>, I>,
+    pub(crate) parts: Parts<KeyOf<I>, I>,
     rebuild: Arc<dyn Rebuild<I>>,
-    router: Router<I::Domain, I::Value>,
-    ranges: RangeRouter<I::Domain>,
-    scratch: ScratchPool<I::Domain, I::Value>,
-    staging: HostStaging<I::Domain, I::Value>,
-    ends: Ends<(KeyOf<I>, I::Value)>,
-    /// The fewest queries of a host batch that the devices divide: the constant, but in tests.
-    pub(crate) divided_there: usize,
+    pub(crate) routers: Routers<I::Domain, I::Value>,
+    pub(crate) staging: HostStaging<I::Domain, I::Value>,
+    pub(crate) ends: Ends<(KeyOf<I>, I::Value)>,
+    /// Host batches of at least this length are partitioned by the devices: a constant, but in tests.
+    pub(crate) min_staged: usize,
 }
 
-/// A builder, whatever its type is.
+/// A builder of any type.
 pub(crate) trait Rebuild<I: OrderedIndex>: Send + Sync {
     fn build(&self, device: &Device, keys: &[KeyOf<I>], values: &[I::Value]) -> Result<I>;
 }
@@ -74,11 +69,13 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>, B: IndexBuilder<Index = I>> Rebuild
     }
 }
 
+shard_methods!(impl[K: AnyKey, I: OrderedIndex<Domain = K>] Sharded<I>, K, I);
+
 impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
-    /// Builds an index over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be there more than once.
-    /// Of equal keys, the last one's value is kept. The shards' borders are chosen from a sample of the keys, such that they are
-    /// about as large as each other. Without keys, the shards divide the key space evenly. Pairs that main memory has no room for are
-    /// built in pieces: [`Sharded::from_pieces`].
+    /// Builds an index over pairs in any order, with one shard on each of `devices`, 1 to 64; a device may be named more than once.
+    /// Of equal keys, the last one's value is kept. The shards' borders come from a sample of the keys, so that shards are of similar
+    /// size. Without keys, the shards share the key space evenly. Pairs that don't fit in main memory are built in pieces:
+    /// [`Sharded::from_pieces`].
     ///
     /// # Errors
     /// [`Error::OptionValue`] for no devices, or more than 64; [`Error::LengthMismatch`]; those of the index's build.
@@ -89,181 +86,72 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         values: &[I::Value],
     ) -> Result<Self> {
         check_lengths(keys, values)?;
-        check_devices(devices)?;
-        let splitters = splitters::choose(keys, devices.len())?;
-        let route = Route::new(&splitters, keys.len(), |at| keys[at])?;
+        let (splitters, route) = splitters::partition(devices, keys)?;
         let (keys, values) = (route.split(keys)?, route.split(values)?);
-        let group =
-            Group::build(devices, |shard, device| IndexBuilder::build(&builder, device, &keys[shard], &values[shard]))?;
-        Ok(Self::of(group, splitters, Arc::new(builder), devices))
+        let build = |shard: usize, device: &Device| builder.build(device, &keys[shard], &values[shard]);
+        let group = Group::build(devices, I::is_lost, build)?;
+        Ok(Self::of(group, splitters, Arc::new(builder)))
     }
 
-    /// Of shards that were built on these devices.
-    pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Arc<dyn Rebuild<I>>, devices: &[Device]) -> Self {
-        let (router, staging) = (Router::default(), HostStaging::new(devices));
-        let parts = Parts::new(group, splitters, I::len);
-        let (ranges, scratch, ends) = (RangeRouter::default(), ScratchPool::default(), Ends::default());
-        Self { parts, rebuild, router, ranges, scratch, staging, ends, divided_there: DIVIDED_THERE }
+    /// An index of shards that were built.
+    pub(crate) fn of(group: Group<I>, splitters: Vec<K>, rebuild: Arc<dyn Rebuild<I>>) -> Self {
+        let methods = Methods { name: I::NAME, device: I::device, len: I::len, bytes: I::bytes };
+        let staging = HostStaging::new(group.known().iter().map(I::device));
+        let (parts, routers, ends) = (Parts::new(group, splitters, methods), Routers::default(), Ends::default());
+        Self { parts, rebuild, routers, staging, ends, min_staged: MIN_STAGED }
     }
 
-    /// Each shard's index, in the order of their keys.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub fn shards(&self) -> Result<&[I]> {
-        self.parts.group.get()
-    }
-
-    /// What each shard has, in the order of their keys.
-    pub fn stats(&self) -> Vec<ShardStats<K>> {
-        self.parts.stats(|index| (index.device(), index.bytes()))
-    }
-
-    /// Moves pairs between neighbours until no shard has more than half as many again as the mean; how many pairs have moved.
-    /// Changes that are not spread as the pairs were make it useful; it is called by nobody else.
+    /// Moves pairs between neighbours until no shard has more than 1.5 times the mean. Returns the number of pairs moved. Useful after
+    /// changes that made some shards larger than others; no other call does it.
     ///
     /// Two shards at a time are rebuilt from their pairs, which pass through the host. The new ones are built before the old
     /// ones are freed, so their devices need memory for both.
     ///
     /// # Errors
-    /// Those of the index's build: these two shards are as they were, and the index has all its pairs. [`Error::Lost`].
+    /// Those of the index's build: these two shards are unchanged, and the index has all its pairs. [`Error::Lost`].
     pub fn rebalance(&mut self) -> Result<u64> {
         self.ends.forget();
         let rebuild = &*self.rebuild;
-        self.parts.rebalance(I::len, |old| {
-            let len = old.iter().map(|index| index.len() as usize).sum();
-            let (mut keys, mut values) = (with_room(len)?, with_room(len)?);
-            for index in old {
-                let (more_keys, more_values) = index.pairs()?.into_par_iter().try_unzip()?;
-                keys.extend_from_slice(&more_keys);
-                values.extend_from_slice(&more_values);
-            }
+        self.parts.rebalance(|old| {
+            let (keys, values) = columns(old, I::pairs)?;
             let middle = keys.len() / 2;
-            let new = [0..middle, middle..keys.len()].into_iter().collect::<Vec<_>>();
-            let build = |(shard, pairs): (usize, core::ops::Range<usize>)| {
-                rebuild.build(old[shard].device(), &keys[pairs.clone()], &values[pairs])
+            let halves = vec![0..middle, middle..keys.len()];
+            let build = |(shard, half): (&I, &Range<usize>)| {
+                rebuild.build(shard.device(), &keys[half.clone()], &values[half.clone()])
             };
-            Ok(Some((new.into_par_iter().enumerate().try_map_collect(build)?, keys[middle])))
+            Ok(Some((old.par_iter().zip(&halves).try_map_collect(build)?, keys[middle])))
         })
     }
 
-    /// Shards made of this index's and others, such that none has keys of another interval, on the same devices.
+    /// An index of other shards on the same devices, which have keys of the same intervals.
     pub(crate) fn made_of(&self, shards: Vec<I>) -> Self {
-        let devices: Vec<Device> = shards.iter().map(|shard| shard.device().clone()).collect();
-        Self::of(Group::of(shards), self.parts.splitters.clone(), self.rebuild.clone(), &devices)
+        Self::of(Group::new(shards, I::is_lost), self.parts.splitters.clone(), self.rebuild.clone())
     }
 
-    pub(crate) fn parts(&self) -> &Parts<K, I> {
-        &self.parts
-    }
-
-    pub(crate) fn group(&self) -> &Group<I> {
-        &self.parts.group
-    }
-
-    pub(crate) fn group_mut(&mut self) -> &mut Group<I> {
-        &mut self.parts.group
-    }
-
-    /// Notes how many pairs there are.
-    pub(crate) fn count(&mut self) {
-        self.ends.forget();
-        self.parts.count(I::len);
-    }
-
-    /// The shards, if batches can be routed on their devices: all of one kind, which runs kernels, and with launches.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub(crate) fn routed(&self) -> Result<Option<Shards<'_, K, I::Value>>> {
-        let shards = self.parts.group.get()?;
-        let kind = shards[0].device().kind();
-        if kind == DeviceKind::Host || shards.iter().any(|shard| shard.device().kind() != kind) {
-            return Ok(None);
-        }
-        Ok(shards.iter().map(|shard| Some(Shard { device: shard.device(), launches: shard.launches()? })).collect())
-    }
-
-    /// The error of a batch in device form where [`Sharded::routed`] says that there is none.
-    ///
-    /// # Errors
-    /// [`Error::Lost`].
-    pub(crate) fn not_routed(&self) -> Result<Error> {
-        let names: Vec<String> = self.parts.group.get()?.iter().map(|shard| shard.device().to_string()).collect();
-        let value = format!("{} on {}", I::NAME, names.join(", "));
-        let allowed = "an index over keys of a fixed size, on one GPU or on emulated devices";
-        Ok(Error::OptionValue { what: "the shards of a batch in device form", value, allowed })
-    }
-
-    pub(crate) fn splitters(&self) -> &[K] {
-        &self.parts.splitters
-    }
-
-    pub(crate) fn before(&self) -> &[u64] {
-        &self.parts.before
-    }
-
-    pub(crate) fn router(&self) -> &Router<K, I::Value> {
-        &self.router
-    }
-
-    pub(crate) fn ranges(&self) -> &RangeRouter<K> {
-        &self.ranges
-    }
-
-    pub(crate) fn scratch(&self) -> &ScratchPool<K, I::Value> {
-        &self.scratch
-    }
-
-    pub(crate) fn host_staging(&self) -> &HostStaging<K, I::Value> {
-        &self.staging
-    }
-
-    /// The fewest queries of a batch in ordinary memory that the devices divide, not the CPU, for measurements.
+    /// The fewest queries of a host batch that the devices partition, not the CPU, for measurements.
     #[doc(hidden)]
-    pub fn divided_there_mut(&mut self) -> &mut usize {
-        &mut self.divided_there
+    pub fn min_staged_mut(&mut self) -> &mut usize {
+        &mut self.min_staged
     }
 
     /// The most queries of a piece (a multiple of 2048), and the pieces in flight.
     #[cfg(test)]
     pub(crate) fn set_pieces(&mut self, piece: usize, slots: usize) {
-        self.router.routing = crate::router::Routing { piece, slots };
+        self.routers.router.routing = crate::router::Routing { piece, slots };
     }
 
-    /// For each shard the pair that a query finds where the shard itself has none: of the nearest shard before it (`upper`), or
-    /// after it, that has any.
-    ///
-    /// # Errors
-    /// Those of look-ups, which it makes the first time after a change.
-    pub(crate) fn fallbacks(&self, upper: bool) -> Result<Neighbors<K, I::Value>> {
-        let of = |_, shard: &I| match shard.is_empty() {
-            true => Ok(None),
-            false => {
-                let (first, last) = (shard.successor_many(&[K::MIN])?[0], shard.predecessor_many(&[K::MAX])?[0]);
-                Ok(first.zip(last).map(|(first, last)| [first, last]))
-            }
-        };
-        self.ends.fallbacks(upper, || self.parts.group.ask(of))
-    }
-
-    /// Gives each shard its part of a batch.
+    /// Applies each shard's part of a batch.
     pub(crate) fn change(&mut self, parts: &[HostBatch<'_, I>]) -> Result<UpdateReport> {
-        let shards = self.parts.group.get()?;
+        self.parts.group.get()?;
         let keys = parts.iter().map(keys_of).collect::<Result<Vec<_>>>()?;
-        // A change in one shard is all or nothing by itself.
-        let is_alone = keys.iter().filter(|keys| !keys.is_empty()).count() < 2;
-        let undo =
-            shards.par_iter().zip(&keys).try_map_collect(|(shard, keys): (&I, &Cow<'_, [K]>)| match is_alone {
-                true => Ok(Undo::Ops(Vec::new())),
-                false => undo(shard, keys),
-            })?;
-        let reports = self.parts.group.apply(parts, |shard| undo[shard].ops(&keys[shard]))?;
-        self.count();
-        Ok(sum(&reports))
+        let apply = |shard: usize, index: &mut I| apply(index, &parts[shard]);
+        let take_back = |index: &mut I, keys: &[K], undo: &Undo<K, I::Value>| index.apply(&undo.ops(keys)?).map(drop);
+        let report = self.parts.change(&keys, undo, apply, take_back)?;
+        self.ends.forget();
+        Ok(report)
     }
 
-    /// A change of a column of keys and one of values.
+    /// Applies a batch of keys and values.
     pub(crate) fn change_pairs(
         &mut self,
         keys: &[K],
@@ -272,9 +160,49 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
     ) -> Result<UpdateReport> {
         self.parts.group.get()?;
         check_lengths(keys, values)?;
-        let route = Route::new(&self.parts.splitters, keys.len(), |at| keys[at])?;
+        let route = self.parts.route(keys)?;
         let (keys, values) = (route.split(keys)?, route.split(values)?);
         self.change(&keys.iter().zip(&values).map(|(keys, values)| batch(keys, values)).collect::<Vec<_>>())
+    }
+}
+
+impl<K: AnyKey, I: OrderedIndex<Domain = K>> InShards for Sharded<I> {
+    type Key = K;
+    type Value = I::Value;
+
+    fn routers(&self) -> &Routers<K, I::Value> {
+        &self.routers
+    }
+    fn check_stream(&self, stream: &Stream) -> Result<()> {
+        self.parts.check_stream(stream, InShards::shards(self)?.is_some())
+    }
+    fn shards(&self) -> Result<Option<Shards<'_, K, I::Value>>> {
+        self.parts.shards(true, I::launches)
+    }
+    fn fallbacks(&self, side: Side) -> Result<Neighbors<K, I::Value>> {
+        let of = |_, shard: &I| match shard.is_empty() {
+            true => Ok(None),
+            false => {
+                let (first, last) = (shard.successor_many(&[K::MIN])?[0], shard.predecessor_many(&[K::MAX])?[0]);
+                Ok(first.zip(last).map(|(first, last)| [first, last]))
+            }
+        };
+        self.ends.fallbacks(side, || self.parts.group.ask(of))
+    }
+    fn get_on_host(&self, keys: &[K]) -> Result<Vec<Option<I::Value>>> {
+        self.get_many(keys)
+    }
+    fn rank_on_host(&self, side: Side, keys: &[K]) -> Result<Vec<u64>> {
+        self.rank_many(side, keys)
+    }
+    fn neighbor_on_host(&self, side: Side, keys: &[K]) -> Result<Neighbors<K, I::Value>> {
+        self.neighbor_many(side, keys)
+    }
+    fn count_on_host(&self, ranges: &[KeyRange<K>]) -> Result<Vec<u64>> {
+        self.count_range_many(ranges)
+    }
+    fn range_on_host(&self, ranges: &[KeyRange<K>]) -> Result<Ranges<K, I::Value>> {
+        self.range_many(ranges)
     }
 }
 
@@ -282,13 +210,7 @@ impl<I: FixedIndex<Value: Word>> Sharded<I> {
     /// Iterates over all pairs in ascending order of their keys. Pairs come from the devices in large blocks; if that fails, the
     /// item is an error and the iteration ends.
     pub fn iter(&self) -> impl Iterator<Item = Result<(I::Key, I::Value)>> {
-        let (shards, error) = match self.parts.group.get() {
-            Ok(shards) => (shards, None),
-            Err(error) => (&[][..], Some(Err(error))),
-        };
-        let mut failed = false;
-        let pairs = error.into_iter().chain(shards.iter().flat_map(Iter::new));
-        pairs.take_while(move |pair| !core::mem::replace(&mut failed, pair.is_err()))
+        self.parts.group.iter(Iter::new)
     }
 }
 

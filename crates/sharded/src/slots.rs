@@ -1,81 +1,83 @@
-//! The memory and the streams of batches' pieces, and where a piece's buckets are.
+//! Memory and streams of batches' pieces, and where a piece's buckets are.
 
+use bytemuck::Pod;
 use lanetree_frame::{Buffer, Device, PinnedBuffer, Result, Stream};
 use lanetree_kernels_sharded::MOST_SHARDS;
 use lanetree_simt::{Global, GlobalMut};
 
-/// Where buckets may begin: elements of any column begin at whole lines there, and so do the words of hit masks.
+/// Buckets begin at multiples of this: there elements of any column begin at whole cache lines, and so do the words of hit masks.
 pub(crate) const BUCKET: usize = 1 << 10;
 
-/// Where the buckets of pieces are, on the batch's device: each has room for a whole piece, so nothing needs to be known of the
-/// queries.
+/// Where a piece's buckets are on the batch's device. Each can hold the whole piece, so the layout does not depend on the queries.
 pub(crate) struct Layout {
-    /// Where each shard's bucket begins: those of shards on that device first.
+    /// The start of each shard's bucket; buckets of shards on the batch's device come first.
     pub(crate) starts: Vec<usize>,
-    /// Where those of shards on other devices begin.
+    /// The start of the buckets of shards on other devices.
     pub(crate) remote: usize,
     pub(crate) end: usize,
 }
 
 impl Layout {
-    /// For pieces of so many queries, and shards on devices of these numbers; the batch's is 0.
+    /// The layout for pieces of `piece` queries, and shards on devices of these numbers; the batch's device is 0.
     pub(crate) fn new(piece: usize, devices: &[usize]) -> Self {
         let stride = piece.next_multiple_of(BUCKET);
         let is_local = |shard: &usize| devices[*shard] == 0;
         let (local, remote): (Vec<_>, Vec<_>) = (0..devices.len()).partition(is_local);
         let mut starts = vec![0; devices.len()];
-        for (place, shard) in local.iter().chain(&remote).enumerate() {
-            starts[*shard] = place * stride;
+        for (bucket, shard) in local.iter().chain(&remote).enumerate() {
+            starts[*shard] = bucket * stride;
         }
         Self { starts, remote: local.len() * stride, end: devices.len() * stride }
     }
 }
 
-/// Elements of a column, whatever its type: in words of 8 bytes, of which a bucket's begin at a whole one.
+/// A column of elements of any type, as words of 8 bytes; a bucket begins at a whole word.
 pub(crate) type Column = Buffer<u64>;
 
-/// A piece's room on the batch's device, and its streams: all that a piece waits for is in these, so that no piece waits for
-/// another one's look-ups or copies.
+/// A piece's memory on the batch's device, and its streams. No piece waits for another one's look-ups or copies.
 pub(crate) struct Slot {
-    /// What is done on this device: division and look-ups.
+    /// The stream for work on this device: partitioning and look-ups.
     pub(crate) work: Stream,
-    /// Copies to shards on other devices and from them.
+    /// The stream for copies to shards on other devices and from them.
     pub(crate) send: Stream,
     /// Where the next query of each shard goes.
     pub(crate) next: Buffer<u32>,
     pub(crate) staged_next: PinnedBuffer<u32>,
     pub(crate) keys: Column,
-    pub(crate) places: Buffer<u32>,
-    pub(crate) local: Found,
-    pub(crate) remote: Found,
-    /// The other devices', by their numbers.
+    /// The position of each query in the buckets.
+    pub(crate) positions: Buffer<u32>,
+    /// BucketResults of shards on the batch's device.
+    pub(crate) local: BucketResults,
+    /// BucketResults of shards on other devices.
+    pub(crate) remote: BucketResults,
+    /// Memory on the other devices, by their numbers.
     pub(crate) remote_slots: Vec<Option<RemoteSlot>>,
 }
 
-/// Results in buckets.
-pub(crate) struct Found {
+/// BucketResults in buckets.
+pub(crate) struct BucketResults {
     pub(crate) columns: [Column; 2],
     pub(crate) hits: Buffer<u32>,
 }
 
-/// A piece's room on another device.
+/// A piece's memory on another device.
 pub(crate) struct RemoteSlot {
     device: Device,
     pub(crate) stream: Stream,
     pub(crate) keys: Column,
-    pub(crate) found: Found,
+    pub(crate) results: BucketResults,
 }
 
-/// The bytes of an element of each column of results (0: there is none), and whether there is a hit mask.
+/// The bytes of an element of each column of results (0: no such column), and whether there is a hit mask.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) columns: [usize; 2],
     pub(crate) has_hits: bool,
 }
 
-/// Makes room for a number of elements, of which nothing is kept. It grows by an eighth at least, so that batches of about one size
-/// soon stop to, and never shrinks. Waits for the work that uses the memory, if there is too little.
-pub(crate) fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+/// Makes a buffer hold at least `len` elements; its contents are lost. It grows by an eighth at least, so that batches of about one
+/// size soon allocate nothing, and never shrinks. If it is too small, waits for the work that uses it.
+pub(crate) fn reserve<T: Pod>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
         *buffer = device.alloc(0)?;
@@ -84,7 +86,15 @@ pub(crate) fn reserve<T: bytemuck::Pod>(buffer: &mut Buffer<T>, len: usize) -> R
     Ok(())
 }
 
-/// So many, and some more.
+/// [`reserve`], of pinned memory.
+pub(crate) fn reserve_pinned<T: Pod>(buffer: &mut PinnedBuffer<T>, len: usize) -> Result<()> {
+    if buffer.len() < len {
+        *buffer = buffer.device().clone().pinned(with_spare(len))?;
+    }
+    Ok(())
+}
+
+/// A capacity for `len` elements and an eighth more.
 pub(crate) fn with_spare(len: usize) -> usize {
     len + len / 8
 }
@@ -104,7 +114,7 @@ pub(crate) fn write<T>(column: &mut Column, stream: &Stream, first: usize) -> Re
     Ok(column.write_on(stream)?.cast::<T>().byte_add((first * size_of::<T>()) as u64))
 }
 
-impl Found {
+impl BucketResults {
     fn new(device: &Device) -> Result<Self> {
         Ok(Self { columns: [device.alloc(0)?, device.alloc(0)?], hits: device.alloc(0)? })
     }
@@ -118,7 +128,7 @@ impl Found {
 }
 
 impl Slot {
-    /// For batches on a device.
+    /// A slot for batches on a device.
     pub(crate) fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             work: device.stream()?,
@@ -126,81 +136,67 @@ impl Slot {
             next: device.alloc(MOST_SHARDS as usize)?,
             staged_next: device.pinned(MOST_SHARDS as usize)?,
             keys: device.alloc(0)?,
-            places: device.alloc(0)?,
-            local: Found::new(device)?,
-            remote: Found::new(device)?,
+            positions: device.alloc(0)?,
+            local: BucketResults::new(device)?,
+            remote: BucketResults::new(device)?,
             remote_slots: Vec::new(),
         })
     }
 
-    /// Room for a number of queries on another device, and their results.
-    pub(crate) fn remote_slot(
+    /// Makes the slot on another device hold `len` queries, of `key` bytes each, and their results.
+    pub(crate) fn reserve_remote(
         &mut self,
-        (number, device): (usize, &Device),
+        number: usize,
+        device: &Device,
         len: usize,
         key: usize,
         shape: Shape,
-    ) -> Result<&mut RemoteSlot> {
+    ) -> Result<()> {
         if self.remote_slots.len() <= number {
             self.remote_slots.resize_with(number + 1, || None);
         }
-        let place = &mut self.remote_slots[number];
-        // Shards have moved, if it is another one.
-        if place.as_ref().is_none_or(|remote| remote.device != *device) {
-            *place = None;
-        }
-        let remote = match place {
+        let slot = &mut self.remote_slots[number];
+        // The number may stand for another device than before.
+        slot.take_if(|remote| remote.device != *device);
+        let remote = match slot {
             Some(remote) => remote,
-            None => place.insert(RemoteSlot {
+            None => slot.insert(RemoteSlot {
                 device: device.clone(),
                 stream: device.stream()?,
                 keys: device.alloc(0)?,
-                found: Found::new(device)?,
+                results: BucketResults::new(device)?,
             }),
         };
         reserve(&mut remote.keys, words(len, key))?;
-        remote.found.reserve(len, shape)?;
-        Ok(remote)
+        remote.results.reserve(len, shape)
     }
 
-    /// Waits for all that it was given; errors are the next call's.
-    pub(crate) fn quiesce(&self) {
-        for stream in [&self.work, &self.send] {
-            let _ = stream.synchronize();
-        }
-        for remote in self.remote_slots.iter().flatten() {
-            let _ = remote.stream.synchronize();
-        }
+    /// Waits for all its streams; errors are the next call's.
+    pub(crate) fn synchronize(&self) {
+        let remote = self.remote_slots.iter().flatten().map(|remote| &remote.stream);
+        remote.chain([&self.work, &self.send]).for_each(|stream| _ = stream.synchronize());
     }
 }
 
-/// A small array on a device, and what it holds.
+/// A small array on a device, with a copy in main memory.
 pub(crate) struct Table<T> {
-    here: Vec<T>,
-    pub(crate) there: Buffer<T>,
+    host: Vec<T>,
+    pub(crate) device: Buffer<T>,
 }
 
-impl<T: bytemuck::Pod + PartialEq> Table<T> {
+impl<T: Pod + PartialEq> Table<T> {
     pub(crate) fn new(device: &Device) -> Result<Self> {
-        Ok(Self { here: Vec::new(), there: device.alloc(0)? })
+        Ok(Self { host: Vec::new(), device: device.alloc(0)? })
     }
 
-    /// Takes these elements. Waits for work that uses others.
-    pub(crate) fn hold(&mut self, elements: impl Iterator<Item = T>) -> Result<()> {
+    /// Uploads these elements unless the device has them. Waits for work that uses the old ones.
+    pub(crate) fn set(&mut self, elements: impl Iterator<Item = T>) -> Result<()> {
         let elements: Vec<T> = elements.collect();
-        if self.here != elements {
-            self.here.clear();
-            self.there = self.there.device().clone().upload(&elements)?;
-            self.here = elements;
+        if self.host != elements {
+            self.host.clear();
+            self.device = self.device.device().clone().upload(&elements)?;
+            self.host = elements;
         }
         Ok(())
     }
-}
-
-/// [`reserve`], of pinned memory.
-pub(crate) fn reserve_pinned<T: bytemuck::Pod>(buffer: &mut PinnedBuffer<T>, len: usize) -> Result<()> {
-    if buffer.len() < len {
-        *buffer = buffer.device().clone().pinned(with_spare(len))?;
-    }
-    Ok(())
 }

@@ -1,14 +1,26 @@
-//! Where shards begin.
+//! Borders between shards.
 
+use crate::group::check_devices;
+use crate::route::Route;
 use lanetree_frame::room::collected;
-use lanetree_frame::{AnyKey, KeyWord, Result};
+use lanetree_frame::{AnyKey, Device, KeyWord, Result};
 
-/// Keys that are drawn for each shard: its size is within a few hundredths of the mean then.
+/// Sampled keys per shard: enough for sizes within a few hundredths of the mean.
 const SAMPLE: usize = 1 << 12;
 
-/// The smallest keys of all shards but the first, in ascending order, from a sample of the keys that they are built from, in any
-/// order. Some are equal where the sample has few different keys: the shards between them are empty. Without keys, the shards
-/// divide the key space evenly.
+/// Chooses the borders of one shard per device for a build, and partitions its keys.
+///
+/// # Errors
+/// [`Error::OptionValue`](lanetree_frame::Error::OptionValue) for no devices, or too many; as [`choose`].
+pub(crate) fn partition<K: AnyKey>(devices: &[Device], keys: &[K]) -> Result<(Vec<K>, Route)> {
+    check_devices(devices)?;
+    let splitters = choose(keys, devices.len())?;
+    let route = Route::new(&splitters, keys.len(), |at| keys[at])?;
+    Ok((splitters, route))
+}
+
+/// The smallest keys of all shards but the first, ascending, from a sample of the build's keys, which may be in any order. A sample
+/// with few distinct keys gives equal splitters, and empty shards between them. Without keys, the shards share the key space evenly.
 ///
 /// # Errors
 /// [`Error::Runtime`](lanetree_frame::Error::Runtime) if main memory has no room for the sample.
@@ -18,7 +30,7 @@ pub(crate) fn choose<K: AnyKey>(keys: &[K], shards: usize) -> Result<Vec<K>> {
         return collected((1..shards).map(|shard| at(shard, shards)));
     }
     let start = |i: usize| (i as u128 * keys.len() as u128 / count as u128) as usize;
-    // One key of each part, at a place that follows no period of the keys'.
+    // One key of each part, at a position unrelated to any period of the keys.
     let scattered = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) as usize;
     let drawn = |i: usize| keys[start(i) + scattered(i) % (start(i + 1) - start(i))];
     let mut sample = collected((0..count).map(drawn))?;

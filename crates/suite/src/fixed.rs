@@ -143,7 +143,7 @@ fn on_host<I: FixedIndex>(index: &I, question: &Question<I::Key>) -> Result<Opti
 
 /// Values as unsigned integers.
 #[derive(Clone, Copy)]
-struct Unsigned<W>(PhantomData<W>);
+pub(crate) struct Unsigned<W>(PhantomData<W>);
 
 impl<W: Word> Number for Unsigned<W> {
     type Word = W;
@@ -159,18 +159,29 @@ fn aggregates<I: FixedIndex<Value: Word>>(
     folding: Folding,
     form: Form,
 ) -> Result<Vec<Option<u64>>> {
-    let (starts, ends): (Vec<I::Key>, Vec<I::Key>) = spans.iter().copied().unzip();
     if form == Form::Host {
+        let (starts, ends): (Vec<I::Key>, Vec<I::Key>) = spans.iter().copied().unzip();
         return HostForm::aggregate_many::<Unsigned<I::Value>>(index, folding.aggregate(), &starts, &ends);
     }
-    let (device, lender, count) = (index.device(), Lender::new(index.device()), spans.len());
-    let (starts, ends) = (lender.upload(&starts)?, lender.upload(&ends)?);
-    let mut scratch = AggregateScratch::new(device, count + 2)?;
+    let mut scratch = AggregateScratch::new(index.device(), spans.len() + 2)?;
+    aggregates_in_buffers(stream, spans, |starts, ends, out| {
+        let on = OnStream::new(index, stream);
+        on.aggregate::<Unsigned<I::Value>>(folding.aggregate(), starts, ends, &mut scratch, out)
+    })
+}
+
+/// Aggregates of ranges, in device form.
+pub(crate) fn aggregates_in_buffers<K: AnyKey>(
+    stream: &Stream,
+    spans: &[(K, K)],
+    aggregate: impl FnOnce(&Buffer<K>, &Buffer<K>, &mut DeviceAggregates<u64>) -> Result<()>,
+) -> Result<Vec<Option<u64>>> {
+    let (starts, ends): (Vec<K>, Vec<K>) = spans.iter().copied().unzip();
+    let (lender, count) = (Lender::new(stream.device()), spans.len());
     let words = count.div_ceil(32);
     let (hits, overflowed) = (lender.alloc(words)?, lender.alloc(words)?);
     let mut out = DeviceAggregates { values: lender.alloc(count)?, hits, overflowed };
-    let on = OnStream::new(index, stream);
-    on.aggregate::<Unsigned<I::Value>>(folding.aggregate(), &starts, &ends, &mut scratch, &mut out)?;
+    aggregate(&lender.upload(&starts)?, &lender.upload(&ends)?, &mut out)?;
     stream.synchronize()?;
     assert!(out.overflowed.to_vec()?.iter().all(|&bits| bits == 0), "sums of small numbers");
     Ok(crate::memory::hits(out.values.to_vec()?.into_iter(), &out.hits.to_vec()?))

@@ -172,7 +172,7 @@ impl Forms for Sharded<LaneTree<u64, u64>> {
         Ok(ShardedUpdateScratch::default())
     }
     fn set_divided_by_cpu(&mut self, by_cpu: bool) -> bool {
-        *self.divided_there_mut() = if by_cpu { usize::MAX } else { 1 << 17 };
+        *self.min_staged_mut() = if by_cpu { usize::MAX } else { 1 << 17 };
         true
     }
     fn range_on(&self, stream: &Stream, bounds: [&Buffer<u64>; 2], out: &mut DeviceRanges<u64, u64>) -> Result<()> {

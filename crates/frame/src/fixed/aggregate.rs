@@ -12,7 +12,7 @@ use lanetree_base::room::{with_room, zeroed};
 use lanetree_base::{Error, Result};
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_primitives::exclusive_scan;
-use lanetree_runtime::{Buffer, Device, DeviceKind};
+use lanetree_runtime::{Buffer, Device, DeviceKind, Stream};
 use lanetree_simt::{AggregateBatch, Fold, Global};
 
 /// Ranges of a piece of a host batch on a device.
@@ -68,7 +68,9 @@ numbers! {
 }
 
 impl Aggregate {
-    fn fold<A: Number>(self) -> Fold {
+    /// The fold of numbers of this type.
+    #[doc(hidden)]
+    pub fn fold<A: Number>(self) -> Fold {
         let op = match self {
             Self::Sum => Fold::SUM,
             Self::Min => Fold::MIN,
@@ -79,7 +81,8 @@ impl Aggregate {
     }
 
     /// The most pairs of a range that matter, of those that a limit leaves.
-    fn limit(self, limit: u64) -> u64 {
+    #[doc(hidden)]
+    pub fn limit(self, limit: u64) -> u64 {
         if self == Self::First { limit.min(1) } else { limit }
     }
 }
@@ -135,7 +138,8 @@ impl<T: bytemuck::Pod> DeviceAggregates<T> {
     }
 
     /// Takes results of the host's.
-    fn fill(&mut self, results: &[Option<(u64, bool)>]) {
+    #[doc(hidden)]
+    pub fn fill(&mut self, results: &[Option<(u64, bool)>]) {
         let values = self.values.as_mut_slice().expect("a buffer of the host");
         let hits = &mut self.hits.as_mut_slice().expect("a buffer of the host")[..results.len().div_ceil(32)];
         let overflowed = &mut self.overflowed.as_mut_slice().expect("a buffer of the host")[..hits.len()];
@@ -149,7 +153,12 @@ impl<T: bytemuck::Pod> DeviceAggregates<T> {
         }
     }
 
-    fn check(&self, device: &Device, ranges: usize) -> Result<()> {
+    /// Checks that there is an element for each range.
+    ///
+    /// # Errors
+    /// [`Error::OutputLength`]; [`Error::Runtime`] for buffers of another device.
+    #[doc(hidden)]
+    pub fn check(&self, device: &Device, ranges: usize) -> Result<()> {
         check_buffer(device, "the results' buffer", ranges, &self.values)?;
         check_buffer(device, "the hit mask's buffer", ranges.div_ceil(32), &self.hits)?;
         check_buffer(device, "the mask of overflows", ranges.div_ceil(32), &self.overflowed)
@@ -265,34 +274,56 @@ pub(super) fn aggregate_many<A: Number<Word = I::Value>, I: FixedIndex<Value: Wo
 ) -> Result<Vec<Option<A::Wide>>> {
     index.check_not_lost()?;
     check_bounds(starts.len(), ends.len())?;
-    let overflow = |range: usize| Error::SumOverflow { range };
-    let mut out = with_room(starts.len())?;
     if let Some(view) = index.native() {
         let (mut ranks, mut counts) = (zeroed(starts.len())?, zeroed(starts.len())?);
         locate_rows(view, (starts, ends), None, aggregate.limit(u64::MAX), &mut ranks, &mut counts);
-        let results = fold_rows::<I>(view, aggregate.fold::<A>(), &ranks, &counts)?;
-        for (range, result) in results.into_iter().enumerate() {
-            out.push(match result {
-                Some((_, true)) => return Err(overflow(range)),
-                Some((value, false)) => Some(bytemuck::cast(value)),
-                None => None,
-            });
-        }
-        return Ok(out);
+        return aggregates_of(&fold_rows::<I>(view, aggregate.fold::<A>(), &ranks, &counts)?);
     }
-    let (device, piece) = (index.device(), PIECE.min(starts.len()));
-    let stream = device.stream()?;
-    let (mut scratch, mut results) = (AggregateScratch::new(device, piece)?, DeviceAggregates::new(device, piece)?);
+    let stream = index.device().stream()?;
+    let mut scratch = AggregateScratch::new(index.device(), PIECE.min(starts.len()))?;
+    aggregate_in_pieces(&stream, starts, ends, |starts, ends, out| {
+        OnStream::new(index, &stream).aggregate::<A>(aggregate, starts, ends, &mut scratch, out)
+    })
+}
+
+/// Aggregates in host form from results of the host.
+///
+/// # Errors
+/// [`Error::SumOverflow`]; [`Error::Runtime`] if main memory has no room.
+#[doc(hidden)]
+pub fn aggregates_of<T: bytemuck::Pod>(results: &[Option<(u64, bool)>]) -> Result<Vec<Option<T>>> {
+    let mut out = with_room(results.len())?;
+    for (range, result) in results.iter().enumerate() {
+        out.push(match *result {
+            Some((_, true)) => return Err(Error::SumOverflow { range }),
+            Some((value, false)) => Some(bytemuck::cast(value)),
+            None => None,
+        });
+    }
+    Ok(out)
+}
+
+/// Aggregates in host form from the device form.
+///
+/// # Errors
+/// [`Error::SumOverflow`]; [`Error::Runtime`]; those of `aggregate`.
+#[doc(hidden)]
+pub fn aggregate_in_pieces<K: AnyKey, T: bytemuck::Pod>(
+    stream: &Stream,
+    starts: &[K],
+    ends: &[K],
+    mut aggregate: impl FnMut(&Buffer<K>, &Buffer<K>, &mut DeviceAggregates<T>) -> Result<()>,
+) -> Result<Vec<Option<T>>> {
+    let (device, mut out) = (stream.device(), with_room(starts.len())?);
+    let mut results = DeviceAggregates::new(device, PIECE.min(starts.len()))?;
     for (starts, ends) in starts.chunks(PIECE).zip(ends.chunks(PIECE)) {
-        let (starts, ends) = (device.upload(starts)?, device.upload(ends)?);
-        let on = OnStream::new(index, &stream);
-        on.aggregate::<A>(aggregate, &starts, &ends, &mut scratch, &mut results)?;
+        aggregate(&device.upload(starts)?, &device.upload(ends)?, &mut results)?;
         let (values, hits) = (results.values.to_vec()?, results.hits.to_vec()?);
         let overflowed = results.overflowed.to_vec()?;
         let bit = |bits: &[u32], i: usize| bits[i / 32] >> (i % 32) & 1 != 0;
         for (i, &value) in values[..starts.len()].iter().enumerate() {
             if bit(&overflowed, i) {
-                return Err(overflow(out.len()));
+                return Err(Error::SumOverflow { range: out.len() });
             }
             out.push(bit(&hits, i).then_some(value));
         }

@@ -27,7 +27,7 @@ mod staging;
 mod steps;
 mod streaming;
 
-pub use aggregate::{Aggregate, AggregateScratch, DeviceAggregates, Number};
+pub use aggregate::{Aggregate, AggregateScratch, DeviceAggregates, Number, aggregate_in_pieces, aggregates_of};
 use all::{AllRows, copied_pairs};
 pub use all::{Columns, copied, each_window};
 #[doc(hidden)]

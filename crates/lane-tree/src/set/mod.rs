@@ -13,8 +13,10 @@ use crate::{Handle, LaneTree, Stats, UpdateScratch};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::slice;
-use lanetree_frame::fixed::{self, FixedIndex, HostForm, Iter, Searches, Side, compact, copied};
-use lanetree_frame::{Batch, Buffer, Device, Join, KeyRange, Matches, Op, Result, Stream, UpdateReport};
+use lanetree_frame::fixed::{self, FixedIndex, HostForm, Iter, Query, Searches, Side, compact, copied};
+use lanetree_frame::{
+    Batch, BatchOrder, Buffer, Device, Join, KeyRange, Launches, Matches, Op, Result, Stream, UpdateReport,
+};
 use lanetree_layout::AnyKey;
 use lanetree_runtime::Simd;
 
@@ -352,6 +354,17 @@ impl<K: AnyKey> LaneSet<K> {
 /// As many values as keys. They take no memory.
 fn none<K: AnyKey>(keys: &Buffer<K>) -> Result<Buffer<()>> {
     Ok(keys.device().alloc(keys.len())?)
+}
+
+/// For code that knows maps alone: values are words that no kernel reads or writes.
+// SAFETY: the contract of `FixedIndex`; nobody asks for values.
+#[doc(hidden)]
+unsafe impl<K: AnyKey> Launches<K, u32> for LaneSet<K> {
+    unsafe fn launch(&self, stream: &Stream, is_sorted: bool, query: &Query<K::Bits, u32>) -> Result<()> {
+        let order = if is_sorted { BatchOrder::Sorted } else { BatchOrder::default() };
+        // SAFETY: the caller's contract.
+        unsafe { self.tree.launch(stream, &order, &query.without_values()) }
+    }
 }
 
 impl<K: AnyKey> fmt::Debug for LaneSet<K> {

@@ -1,8 +1,8 @@
 //! The choice of a kernel by its word.
 
 use crate::{
-    Back, BackArgs, Cut, CutArgs, Judge, JudgeArgs, Owners, OwnersArgs, Permute, PermuteArgs, Place, PlaceArgs,
-    Scatter, ScatterArgs, Share, ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
+    Back, BackArgs, Cut, CutArgs, Judge, JudgeArgs, Merge, MergeArgs, Owners, OwnersArgs, Permute, PermuteArgs, Place,
+    PlaceArgs, Scatter, ScatterArgs, Share, ShareArgs, Shift, ShiftArgs, Sought, SoughtArgs,
 };
 use lanetree_simt::{Call, Instance, KeyWord, Word, entry_by_words};
 
@@ -36,6 +36,11 @@ by_word! {
 /// The kernel that adds a shard to ranges.
 pub fn share(args: &ShareArgs) -> Call<'_> {
     Call::new(Share::ENTRY, args)
+}
+
+/// The kernel that merges a shard's aggregates.
+pub fn merge(args: &MergeArgs) -> Call<'_> {
+    Call::new(Merge::ENTRY, args)
 }
 
 /// The kernel that keeps the neighbours that count.

@@ -1,6 +1,6 @@
 //! The instances that are compiled, one of each kernel per word; `calls` chooses among them.
 
-use crate::{Back, Cut, Judge, Owners, Permute, Place, Scatter, Share, Shift, Sought};
+use crate::{Back, Cut, Judge, Merge, Owners, Permute, Place, Scatter, Share, Shift, Sought};
 use lanetree_simt::instance;
 
 macro_rules! instances {
@@ -21,3 +21,4 @@ macro_rules! instances {
 }
 instances!(u32 u64 u128);
 instance!(sharded__share, sharded, Share);
+instance!(sharded__merge, sharded, Merge);

@@ -4,7 +4,7 @@
 //! one's [`place`]. [`Back`] takes the results from these places. A sorted batch is cut by [`Cut`], and [`Shift`] copies its parts
 //! into their buckets. Ranges are asked of all shards: [`Share`] says how many pairs each one gives, and [`Place`] puts these together.
 //! [`Owners`] and [`Permute`] bring operations into the order of their shards. [`Sought`] and [`Judge`] make as-of look-ups of look-ups
-//! of neighbours.
+//! of neighbours. [`Merge`] merges aggregates of ranges, shard by shard.
 #![no_std]
 #![cfg_attr(all(target_os = "cuda", not(feature = "cuda_std")), feature(abi_ptx))]
 
@@ -14,6 +14,7 @@ pub mod calls;
 mod cut;
 mod instances;
 mod judge;
+mod merge;
 pub mod modules;
 mod owners;
 pub mod place;
@@ -24,12 +25,13 @@ mod search;
 pub use back::{Back, BackArgs};
 pub use cut::{Cut, CutArgs, Shift, ShiftArgs};
 pub use judge::{Judge, JudgeArgs, Sought, SoughtArgs};
+pub use merge::{Merge, MergeArgs};
 pub use owners::{Owners, OwnersArgs, Permute, PermuteArgs};
 pub use rows::{Place, PlaceArgs, Share, ShareArgs};
 pub use scatter::{Scatter, ScatterArgs};
 pub use search::MOST_SHARDS;
 
-/// Threads of a block of every kernel here but [`Cut`], [`Share`], [`Sought`] and [`Judge`].
+/// Threads of a block of every kernel here but [`Cut`], [`Share`], [`Sought`], [`Judge`] and [`Merge`].
 pub const THREADS: u32 = 256;
 
 /// Queries of a thread, which are on their way together.

@@ -1,4 +1,4 @@
-//! Changes of which no member writes its part before all are ready.
+//! Changes in which no member writes before all are ready.
 
 use super::Group;
 use core::cell::Cell;
@@ -7,28 +7,27 @@ use lanetree_frame::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 impl<I: Send + Sync> Group<I> {
-    /// Gives each member its part of a change, of members that say when they are ready to write: none of them writes before all are
-    /// ready, except those that have no part in the change. So where one is not, for want of memory or of a valid batch, all are as
-    /// they were.
+    /// Applies each member's part of a change. Members say when they are ready to write, and none with a part writes before all of
+    /// them are ready: if one finds no memory or an invalid batch, all are unchanged.
     ///
     /// # Errors
-    /// That of the first member that was not ready: all are as they were. [`Error::Runtime`] if there is no room for a thread, likewise.
-    /// [`Error::Lost`] where a member fails as it writes, and others may have written.
+    /// That of the first member that was not ready, or [`Error::Runtime`] if there is no room for a thread: all are unchanged.
+    /// [`Error::Lost`] if a member fails as it writes, and others may have written.
     pub(crate) fn change_when_ready<T: Send>(
         &mut self,
         has_part: impl Fn(usize) -> bool,
-        is_lost: impl Fn(&I) -> bool,
         apply: impl Fn(usize, &mut I, &dyn Fn() -> Result<()>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
+        let is_lost = self.is_lost;
         self.members.change(|members| {
             let count = members.len();
             let gate = Gate::new((0..count).filter(|&number| has_part(number)).count());
             let (gate, apply) = (&gate, &apply);
             let run = move |number: usize, member: &mut I| {
-                let place = gate.enter();
-                let done = apply(number, member, &|| place.wait());
-                place.has_failed.set(done.is_err());
-                (done, place.state.get())
+                let at_gate = gate.enter();
+                let done = apply(number, member, &|| at_gate.wait());
+                at_gate.has_failed.set(done.is_err());
+                (done, at_gate.state.get())
             };
             let mut done: Vec<Option<(Result<T>, State)>> = (0..count).map(|_| None).collect();
             std::thread::scope(|scope| {
@@ -47,7 +46,7 @@ impl<I: Send + Sync> Group<I> {
             let no_thread = || (Err(out_of_memory(1 << 21)), State::Planning);
             let done: Vec<_> = done.into_iter().map(|done| done.unwrap_or_else(no_thread)).collect();
             let has_written = done.iter().any(|(done, state)| done.is_ok() && *state == State::Writing);
-            // The error of one that was held says nothing.
+            // Errors of members that were ready come last: they only say that another member was not.
             let (held, first): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, state)| *state == State::Held);
             match first.into_iter().chain(held).map(|(done, _)| done).collect::<Result<Vec<_>>>() {
                 Ok(reports) => Ok(Ok(reports)),
@@ -73,21 +72,21 @@ struct GateState {
     has_failed: bool,
 }
 
-/// How far a member is.
+/// The progress of a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Also of one that has nothing to write.
+    /// Also the state of a member that has nothing to write.
     Planning,
-    /// It was ready, and another member was not.
+    /// It is ready. If it stays so, another member was not.
     Held,
     Writing,
 }
 
-/// A member at the gate: after it has failed, or has nothing to write, others don't wait for it.
+/// A member at the gate. Others don't wait for a member that has failed or has nothing to write.
 struct AtGate<'g> {
     gate: &'g Gate,
     state: Cell<State>,
-    /// Also if it panics.
+    /// True unless it has returned without an error: a panic is a failure.
     has_failed: Cell<bool>,
 }
 
@@ -109,7 +108,7 @@ impl AtGate<'_> {
     /// Says that this member is ready, and waits for the others.
     ///
     /// # Errors
-    /// One that nobody sees: that of the member that was not ready is returned instead.
+    /// If another member was not ready. The change returns that member's error instead.
     fn wait(&self) -> Result<()> {
         self.state.set(State::Held);
         let mut state = self.gate.lock();
@@ -150,7 +149,7 @@ mod tests {
     #[test]
     fn members_write_when_all_are_ready() -> Result<()> {
         for failing in [None, Some(0), Some(2), Some(3)] {
-            let mut group = Group::of(vec![0_u32; 5]);
+            let mut group = Group::new(vec![0_u32; 5], |_| false);
             let written = AtomicUsize::new(0);
             let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
                 // Member 1 has no part, and member 4 finds out that there is nothing to change.
@@ -166,7 +165,7 @@ mod tests {
                 written.fetch_add(1, Ordering::Relaxed);
                 Ok(number)
             };
-            let done = group.change_when_ready(|number| number != 1, |_| false, apply);
+            let done = group.change_when_ready(|number| number != 1, apply);
             let written = written.into_inner();
             match failing {
                 None => assert_eq!((done?, written, group.get()?), (vec![0, 1, 2, 3, 4], 3, &[1, 0, 1, 1, 0][..])),
@@ -182,9 +181,9 @@ mod tests {
 
     /// One that fails as it writes leaves the others with what they have written: all are lost, unless it is the only one.
     #[test]
-    fn who_fails_while_others_write_loses_all() -> Result<()> {
+    fn a_member_that_fails_while_others_write_loses_all() -> Result<()> {
         for has_part in [|_| true, |number| number == 1] {
-            let mut group = Group::of(vec![0_u32; 3]);
+            let mut group = Group::new(vec![0_u32; 3], |_| false);
             let apply = |number: usize, member: &mut u32, ready: &dyn Fn() -> Result<()>| {
                 if !has_part(number) {
                     return Ok(());
@@ -196,7 +195,7 @@ mod tests {
                 *member += 1;
                 Ok(())
             };
-            let error = group.change_when_ready(has_part, |_| false, apply).expect_err("a member failed");
+            let error = group.change_when_ready(has_part, apply).expect_err("a member failed");
             let is_lost = matches!(error, Error::Lost { .. });
             assert_eq!((is_lost, group.is_lost()), (has_part(0), has_part(0)), "{error}");
         }

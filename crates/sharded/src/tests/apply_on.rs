@@ -1,15 +1,14 @@
 //! Batches of changes in device form: against a map.
 
-use super::{Map, compare, devices_for_tests, sharded};
-use crate::{Sharded, ShardedUpdateScratch};
+use super::{Index, Map, column, compare, counts, devices_for_tests, each_failure, emulated, pairs, sharded, tens};
+use crate::ShardedUpdateScratch;
 use lanetree::runtime::Failure;
 use lanetree::{
-    Batch, Device, DeviceKind, Error, LaneTree, Op, OpKind, OrderedIndex, Result, Stream, UpdateReport, apply_to_map,
+    Batch, Device, DeviceKind, Error, Op, OpKind, OrderedIndex, Result, Stream, UpdateReport, apply_to_map,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-type Index = Sharded<LaneTree<u64, u64>>;
 type Scratch = ShardedUpdateScratch<u64, u64>;
 
 fn apply(index: &mut Index, stream: &Stream, ops: &[Op<u64, u64>], scratch: &mut Scratch) -> Result<UpdateReport> {
@@ -18,19 +17,14 @@ fn apply(index: &mut Index, stream: &Stream, ops: &[Op<u64, u64>], scratch: &mut
         Op::Insert(_, value) | Op::Update(_, value) => value,
         Op::Remove(_) => 0xbad,
     };
-    let keys = device.upload(&ops.iter().map(|op| *op.key()).collect::<Vec<_>>())?;
-    let values = device.upload(&ops.iter().map(value).collect::<Vec<_>>())?;
-    let kinds = device.upload(&ops.iter().map(Op::kind).collect::<Vec<_>>())?;
+    let (keys, values) = (column(device, ops, |op| *op.key())?, column(device, ops, value)?);
+    let kinds = column(device, ops, Op::kind)?;
     let is_insert = |op: &Op<u64, u64>| matches!(op, Op::Insert(..));
     let batch = match ops.iter().all(is_insert) {
         true => Batch::inserts(&keys, &values),
         false => Batch::of_kinds(&keys, &values, &kinds),
     };
     index.apply_on(stream, batch, scratch)
-}
-
-fn counts(report: &UpdateReport) -> [u64; 4] {
-    [report.inserted, report.replaced, report.removed, report.unmatched]
 }
 
 /// Keys come up several times in a batch: the last operation decides.
@@ -53,8 +47,7 @@ fn batches_on_devices_change_all_shards() -> Result<()> {
             let ops: Vec<Op<u64, u64>> = (0..[700, 2500, 1, 40, 0][round]).map(op).collect();
             let (expected, report) = (apply_to_map(&mut map, &ops), apply(&mut index, &stream, &ops, &mut scratch)?);
             assert_eq!(counts(&report), counts(&expected), "round {round} of {} shards", devices.len());
-            let all: Vec<(u64, u64)> = map.iter().map(|(&key, &value)| (key, value)).collect();
-            assert_eq!((index.pairs()?, index.len()), (all, map.len() as u64));
+            assert_eq!((index.pairs()?, index.len()), (pairs(&map), map.len() as u64));
         }
         compare(&index, &map, &[0, 7, 3000, 6293, u64::MAX])?;
     }
@@ -63,8 +56,7 @@ fn batches_on_devices_change_all_shards() -> Result<()> {
 
 #[test]
 fn changes_on_devices_have_errors_that_name_the_value() -> Result<()> {
-    let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
-    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let (devices, map) = (emulated(2), tens(60));
     let (mut index, mut scratch) = (sharded(&devices, &map)?, Scratch::default());
     let (here, stream) = (&devices[0], devices[0].stream()?);
     let keys = here.upload(&[590_u64, 5, 400, 10, 20])?;
@@ -90,75 +82,59 @@ fn changes_on_devices_have_errors_that_name_the_value() -> Result<()> {
     Ok(())
 }
 
-/// Every failure of each device, at each of its points: the index has all of the batch or nothing of it, or is lost.
+/// After a failure the index has all of the batch or nothing of it, or is lost.
 #[test]
 fn a_change_on_devices_that_fails_is_taken_back() -> Result<()> {
-    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let map = tens(60);
     let ops: Vec<Op<u64, u64>> = (0..60).flat_map(|i| [Op::Update(i * 10, i + 1), Op::Remove(i * 20)]).collect();
     let mut changed = map.clone();
     apply_to_map(&mut changed, &ops);
     let (mut taken_back, mut lost) = (0, 0);
-    for failing in 0..3 {
-        for kind in Failure::KINDS {
-            for at in Failure::points(kind) {
-                let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-                let (mut index, mut scratch) = (sharded(&devices, &map)?, Scratch::default());
-                let stream = devices[0].stream()?;
-                // What the test itself needs is there before.
-                devices[failing].inject(Some(kind(at)));
-                let done = apply(&mut index, &stream, &ops, &mut scratch);
-                let has_failed = devices[failing].inject(None).is_none();
-                let what = format!("{:?} of device {failing}", kind(at));
-                assert_eq!(done.is_err(), has_failed, "{what}: {:?}", done.err());
-                match done {
-                    Ok(_) => {
-                        compare(&index, &changed, &[0, 5, 100])?;
-                        break;
-                    }
-                    Err(Error::Lost { .. }) => {
-                        lost += 1;
-                        assert!(index.is_lost(), "{what}");
-                        let again = apply(&mut index, &stream, &ops, &mut scratch);
-                        assert!(matches!(again, Err(Error::Lost { .. })), "{what}");
-                    }
-                    Err(_) => {
-                        taken_back += 1;
-                        assert!(!index.is_lost(), "{what}");
-                        compare(&index, &map, &[0, 5, 100])?;
-                        apply(&mut index, &stream, &ops, &mut scratch)?;
-                        compare(&index, &changed, &[0, 5, 100])?;
-                    }
-                }
+    each_failure(3, &Failure::KINDS, |devices, fault| {
+        let (mut index, mut scratch) = (sharded(devices, &map)?, Scratch::default());
+        let (stream, what) = (devices[0].stream()?, &fault.name);
+        match fault.during(|| apply(&mut index, &stream, &ops, &mut scratch)) {
+            Ok(_) => compare(&index, &changed, &[0, 5, 100]),
+            Err(Error::Lost { .. }) => {
+                lost += 1;
+                assert!(index.is_lost(), "{what}");
+                let again = apply(&mut index, &stream, &ops, &mut scratch);
+                assert!(matches!(again, Err(Error::Lost { .. })), "{what}");
+                Ok(())
+            }
+            Err(_) => {
+                taken_back += 1;
+                assert!(!index.is_lost(), "{what}");
+                compare(&index, &map, &[0, 5, 100])?;
+                apply(&mut index, &stream, &ops, &mut scratch)?;
+                compare(&index, &changed, &[0, 5, 100])
             }
         }
-    }
+    })?;
     assert!(taken_back > 20 && lost > 0, "{taken_back} and {lost}");
     Ok(())
 }
 
-/// Wherever one device has no memory, nothing is written on any: no shard may even fail as it takes its part back.
+/// Whichever device has no memory, nothing is written on any: no shard may even fail as it undoes its part.
 #[test]
 fn a_device_without_memory_is_found_before_anything_is_written() -> Result<()> {
-    let map: Map = (0..150).map(|i| (i * 10, i)).collect();
-    // So many in the second shard that it needs memory for them.
+    let map = tens(150);
+    // The second shard needs memory for its part.
     let ops: Vec<Op<u64, u64>> =
         (0..150).map(|i| Op::Insert(i * 10, i + 1)).chain((501..900).map(|i| Op::Insert(i, i))).collect();
     let mut changed = map.clone();
     apply_to_map(&mut changed, &ops);
-    for at in 0.. {
-        let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-        let (mut index, mut scratch) = (sharded(&devices, &map)?, Scratch::default());
+    let failures = each_failure(3, &[Failure::Allocation], |devices, fault| {
+        let (mut index, mut scratch) = (sharded(devices, &map)?, Scratch::default());
         let stream = devices[0].stream()?;
-        devices[1].inject(Some(Failure::Allocation(at)));
-        let done = apply(&mut index, &stream, &ops, &mut scratch);
-        if devices[1].inject(None).is_some() {
-            done?;
-            assert!(at > 10, "{at} allocations");
-            return compare(&index, &changed, &[0, 5, 501]);
+        match fault.during(|| apply(&mut index, &stream, &ops, &mut scratch)) {
+            Ok(_) => compare(&index, &changed, &[0, 5, 501]),
+            Err(error) => {
+                assert!(!matches!(error, Error::Lost { .. }) && !index.is_lost(), "{}: {error}", fault.name);
+                compare(&index, &map, &[0, 5, 501])
+            }
         }
-        let error = done.expect_err("no memory");
-        assert!(!matches!(error, Error::Lost { .. }) && !index.is_lost(), "allocation {at}: {error}");
-        compare(&index, &map, &[0, 5, 501])?;
-    }
+    })?;
+    assert!(failures > 30, "{failures} allocations");
     Ok(())
 }

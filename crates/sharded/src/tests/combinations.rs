@@ -1,16 +1,12 @@
 //! Unions, intersections and differences of shards, against std's.
 
-use super::{Map, sharded};
+use super::{Map, each_failure, emulated, pairs, sharded};
 use crate::{Sharded, ShardedSet};
 use lanetree::runtime::Failure;
 use lanetree::{Device, LaneSet, OrderedIndex, Result, SortedArray};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
-
-fn emulated(count: u64) -> Vec<Device> {
-    (0..count).map(Device::emulated_with_seed).collect()
-}
 
 fn map(random: &mut StdRng, count: u64, scale: u64) -> Map {
     (0..count).map(|_| (random.random_range(0..2 * count) * scale, random.random())).collect()
@@ -24,10 +20,6 @@ fn expected(one: &Map, other: &Map) -> [Map; 3] {
         one.iter().filter(|(key, _)| other.contains_key(key) == is_there).map(|(&key, &value)| (key, value)).collect()
     };
     [union, of(true), of(false)]
-}
-
-fn pairs(map: &Map) -> Vec<(u64, u64)> {
-    map.iter().map(|(&key, &value)| (key, value)).collect()
 }
 
 #[test]
@@ -110,21 +102,16 @@ fn combinations_of_sets_are_those_of_sets() -> Result<()> {
 #[test]
 fn a_combination_that_fails_changes_neither_index() -> Result<()> {
     let mut random = StdRng::seed_from_u64(99);
-    let devices = emulated(2);
     let (one, other) = (map(&mut random, 120, 7), map(&mut random, 120, 5));
-    let (index, with) = (sharded(&devices, &one)?, sharded(&devices, &other)?);
-    for device in &devices {
-        for at in 0.. {
-            device.inject(Some(Failure::Launch(at)));
-            let made = index.union(&with);
-            let has_failed = device.inject(None).is_none();
-            assert_eq!(made.is_err(), has_failed, "launch {at} on {device}");
-            assert_eq!((index.pairs()?, with.pairs()?), (pairs(&one), pairs(&other)));
-            if let Ok(made) = made {
-                assert_eq!(made.pairs()?, pairs(&expected(&one, &other)[0]));
-                break;
-            }
+    let union = pairs(&expected(&one, &other)[0]);
+    each_failure(2, &[Failure::Launch], |devices, fault| {
+        let (index, with) = (sharded(devices, &one)?, sharded(devices, &other)?);
+        let made = fault.during(|| index.union(&with));
+        assert_eq!((index.pairs()?, with.pairs()?), (pairs(&one), pairs(&other)));
+        if let Ok(made) = made {
+            assert_eq!(made.pairs()?, union);
         }
-    }
+        Ok(())
+    })?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Joins and the like in device form: what they refuse, and devices that fail, each of several. What they find: `lanetree_suite`.
 
+use super::{each_failure, emulated, synchronize};
 use crate::Sharded;
 use lanetree::runtime::Failure;
 use lanetree::{
@@ -75,7 +76,7 @@ fn steps_check_their_buffers() -> Result<()> {
 
 #[test]
 fn joins_on_devices_have_errors_that_name_the_value() -> Result<()> {
-    let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
+    let devices = emulated(2);
     let (index, _) = both(&devices, (0..60_u64).collect())?;
     let (here, stream) = (&devices[0], devices[0].stream()?);
     let (two, one, there) = (here.upload(&[1_u64, 2])?, here.upload(&[1_u64])?, devices[1].upload(&[1_u64, 2])?);
@@ -103,48 +104,29 @@ fn joins_on_devices_have_errors_that_name_the_value() -> Result<()> {
     Ok(())
 }
 
-/// Every failure of each device, at each of its points.
 #[test]
 fn joins_on_devices_that_fail_say_so() -> Result<()> {
-    let mut failed = 0;
     let asked: Vec<u64> = (0..20).map(|i| i * 31).collect();
-    for failing in 0..3 {
-        for kind in Failure::KINDS {
-            for at in Failure::points(kind) {
-                let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-                let (index, one) = both(&devices, (0..60).map(|i| i * 10).collect())?;
-                let (here, stream) = (&devices[0], devices[0].stream()?);
-                let (valid, bytes, from) = nulls(here, asked.len())?;
-                let join = Join::new(JoinKind::Left).valid(Validity::new(&bytes, from, asked.len())?);
-                let rows = one.band_join_as_many(&asked, 25, &join)?;
-                let near = one.asof_many(&asked, &AsOf::nearest().strict(true))?;
-                let near: Vec<u64> = near.into_iter().map(|pair| pair.map_or(u64::MAX, |pair| pair.1)).collect();
-                let queries = here.upload(&asked)?;
-                let mut scratch = RangeJoinScratch::new(here, asked.len())?;
-                let mut ask = || {
-                    let mut out = DeviceRangeMatches::new(here, asked.len(), rows.rows.len())?;
-                    let on = index.on(&stream).kind(JoinKind::Left).valid(&valid, from);
-                    on.band_join(&queries, 25, &mut scratch, &mut out)?;
-                    let (mut keys, mut values) = (here.alloc(asked.len())?, here.alloc(asked.len())?);
-                    let (mut hits, how) = (here.alloc(1)?, AsOf::nearest().strict(true));
-                    index.on(&stream).asof(&queries, &how, &mut keys, &mut values, &mut hits)?;
-                    devices.iter().try_for_each(|device| Ok::<_, Error>(device.synchronize()?))?;
-                    Ok::<_, Error>((out.pairs.offsets.to_vec()?, out.pairs.values.to_vec()?, values.to_vec()?))
-                };
-                devices[failing].inject(Some(kind(at)));
-                let done = ask();
-                let has_failed = devices[failing].inject(None).is_none();
-                let what = format!("{:?} of device {failing}", kind(at));
-                assert_eq!(done.is_err(), has_failed, "{what}: {:?}", done.err());
-                let (offsets, values, found) = ask()?;
-                assert_eq!((offsets, values, found), (rows.offsets, rows.rows, near), "after {what}");
-                if !has_failed {
-                    break;
-                }
-                failed += 1;
-            }
-        }
-    }
-    assert!(failed > 20, "{failed} points");
+    let (how, kind) = (AsOf::nearest().strict(true), JoinKind::Left);
+    let failures = each_failure(3, &Failure::KINDS, |devices, fault| {
+        let (index, one) = both(devices, (0..60).map(|i| i * 10).collect())?;
+        let (here, stream) = (&devices[0], devices[0].stream()?);
+        let (valid, bytes, from) = nulls(here, asked.len())?;
+        let rows =
+            one.band_join_as_many(&asked, 25, &Join::new(kind).valid(Validity::new(&bytes, from, asked.len())?))?;
+        let near = one.asof_many(&asked, &how)?.into_iter().map(|pair| pair.map_or(u64::MAX, |pair| pair.1)).collect();
+        let (queries, len) = (here.upload(&asked)?, rows.rows.len());
+        let mut scratch = RangeJoinScratch::new(here, asked.len())?;
+        let ask = || {
+            let mut out = DeviceRangeMatches::new(here, asked.len(), len)?;
+            index.on(&stream).kind(kind).valid(&valid, from).band_join(&queries, 25, &mut scratch, &mut out)?;
+            let (mut keys, mut values) = (here.alloc(asked.len())?, here.alloc(asked.len())?);
+            index.on(&stream).asof(&queries, &how, &mut keys, &mut values, &mut here.alloc(1)?)?;
+            synchronize(devices)?;
+            Ok((out.pairs.offsets.to_vec()?, out.pairs.values.to_vec()?, values.to_vec()?))
+        };
+        fault.then_answers(ask, &(rows.offsets, rows.rows, near))
+    })?;
+    assert!(failures > 20, "{failures} failures");
     Ok(())
 }

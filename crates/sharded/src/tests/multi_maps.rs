@@ -1,5 +1,6 @@
 //! Multi-maps, against a map of vectors.
 
+use super::{each_failure, emulated};
 use crate::ShardedMultiMap;
 use lanetree::runtime::Failure;
 use lanetree::{Device, KeyRange, MultiMap, Result};
@@ -49,8 +50,7 @@ fn compare_rows(map: &ShardedMultiMap<u64, u64>, rows: &Rows, keys: &[u64]) -> R
 #[test]
 fn multi_maps_in_shards_keep_all_values_in_order() -> Result<()> {
     let mut random = StdRng::seed_from_u64(45);
-    let three: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-    for (devices, room) in [(three, 2.0), (vec![Device::host(); 5], 0.0), (vec![Device::emulated(); 2], 0.0)] {
+    for (devices, room) in [(emulated(3), 2.0), (vec![Device::host(); 5], 0.0), (vec![Device::emulated(); 2], 0.0)] {
         let mut rows = Rows::new();
         let mut batch = |rows: &mut Rows, most: u64| {
             let pairs: Vec<(u64, u64)> =
@@ -106,26 +106,18 @@ fn a_shard_of_a_multi_map_that_fails_takes_the_others_back() -> Result<()> {
     let pairs: Vec<(u64, u64)> = (0..60).map(|i| (i * 7, i % 2)).collect();
     let (batch, batch_values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
     let mut taken_back = 0;
-    for (failing, change) in (0..3).flat_map(|device| (0..3).map(move |change| (device, change))) {
+    for change in 0..3 {
         // Few of the points of a rebuild, which are many.
-        for at in (0..).step_by(5) {
-            let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-            let mut map = ShardedMultiMap::build(&devices, MultiMap::builder(), &keys, &values)?;
-            devices[failing].inject(Some(Failure::Launch(at)));
-            let done = match change {
+        taken_back += each_failure(3, &[|at| Failure::Launch(at * 5)], |devices, fault| {
+            let mut map = ShardedMultiMap::build(devices, MultiMap::builder(), &keys, &values)?;
+            let done = fault.during(|| match change {
                 0 => map.insert_many(&batch, &batch_values),
                 1 => map.remove_all_many(&batch),
                 _ => map.remove_pairs_many(&pairs),
-            };
-            let has_failed = devices[failing].inject(None).is_none();
-            assert_eq!(done.is_err(), has_failed, "launch {at} of device {failing}");
-            if done.is_ok() {
-                break;
-            }
-            taken_back += 1;
+            });
             assert!(!map.is_lost());
-            compare_rows(&map, &rows, &[0, 10, 20, 35, 390])?;
-        }
+            if done.is_ok() { Ok(()) } else { compare_rows(&map, &rows, &[0, 10, 20, 35, 390]) }
+        })?;
     }
     assert!(taken_back > 9, "{taken_back}");
     Ok(())

@@ -1,14 +1,13 @@
 //! Builds from sorted pieces.
 
-use super::{Map, compare};
+use super::{Map, compare, emulated};
 use crate::{ShardPieces, Sharded};
 use lanetree::{Device, Error, LaneTree, OrderedIndex, Result};
 
 /// Pieces from main memory and from devices, the shards' own and others.
 #[test]
 fn shards_are_built_from_sorted_pieces() -> Result<()> {
-    let three: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-    for devices in [vec![Device::host(); 3], three] {
+    for devices in [vec![Device::host(); 3], emulated(3)] {
         for sizes in [[500, 300, 0], [0, 7, 250], [1, 0, 1], [0, 0, 0], [0, 9, 0]] {
             let (mut map, mut next, mut shards) = (Map::new(), 0, Vec::new());
             for (shard, &size) in sizes.iter().enumerate() {

@@ -1,50 +1,25 @@
 //! Ranges, scans, and all pairs in device form: against a map.
 
-use super::{Map, devices_for_tests, pair, sharded};
-use crate::Sharded;
+use super::{
+    Index, Map, column, devices_for_tests, each_failure, emulated, pairs, ranges, sharded, synchronize, tens, within,
+};
 use lanetree::runtime::Failure;
-use lanetree::{Device, Error, LaneTree, Result, Stream};
+use lanetree::{Error, Result, Stream};
 use lanetree_frame::fixed::DeviceRanges;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-type Index = Sharded<LaneTree<u64, u64>>;
-
-/// Ranges, some of them reversed, empty, of one key, or of all, with a limit of each.
-fn ranges(random: &mut StdRng, most: u64, count: usize) -> Vec<(u64, u64, u64)> {
-    let range = |i| {
-        let (a, b) = (random.random_range(0..most), random.random_range(0..most));
-        let limit = [0, 1, 3, 40, u64::MAX][i % 5];
-        match i % 7 {
-            0 => (a.max(b), a.min(b), limit),
-            1 => (0, u64::MAX, limit),
-            2 => (a, a, limit),
-            3 => (a, u64::MAX, limit),
-            _ => (a.min(b), a.saturating_add(random.random_range(0..60)).min(a.max(b)), limit),
-        }
-    };
-    (0..count).map(range).collect()
-}
-
-fn expected(map: &Map, (start, end, limit): (u64, u64, u64)) -> Vec<(u64, u64)> {
-    match start <= end {
-        true => map.range(start..=end).take(usize::try_from(limit).unwrap_or(usize::MAX)).map(pair).collect(),
-        false => Vec::new(),
-    }
-}
-
 /// Compares ranges, their counts, scans from their starts, and all pairs.
 fn compare(index: &Index, stream: &Stream, map: &Map, ranges: &[(u64, u64, u64)], limit: Option<u64>) -> Result<()> {
     let (device, count) = (stream.device(), ranges.len());
-    let starts = device.upload(&ranges.iter().map(|range| range.0).collect::<Vec<_>>())?;
-    let ends = device.upload(&ranges.iter().map(|range| range.1).collect::<Vec<_>>())?;
-    let limits = device.upload(&ranges.iter().map(|range| range.2).collect::<Vec<_>>())?;
+    let (starts, ends) = (column(device, ranges, |range| range.0)?, column(device, ranges, |range| range.1)?);
+    let limits = column(device, ranges, |range| range.2)?;
     let on = || match limit {
         Some(limit) => index.on(stream).limit(limit),
         None => index.on(stream).limits(&limits),
     };
-    let most = |range: &(u64, u64, u64)| limit.unwrap_or(range.2);
-    let rows: Vec<_> = ranges.iter().map(|range| expected(map, (range.0, range.1, most(range)))).collect();
+    let row = |range: &(u64, u64, u64)| within(map, range.0, range.1, limit.unwrap_or(range.2));
+    let rows: Vec<_> = ranges.iter().map(row).collect();
     let all: Vec<_> = rows.iter().flatten().copied().collect();
     for room in [all.len() + 3, all.len() / 2, 0] {
         let mut out = DeviceRanges::new(device, count, room)?;
@@ -68,7 +43,7 @@ fn compare(index: &Index, stream: &Stream, map: &Map, ranges: &[(u64, u64, u64)]
         index.on(stream).scan(&starts, most as u32, &mut keys, &mut values, &mut counts)?;
         let (keys, values, counts) = (keys.to_vec()?, values.to_vec()?, counts.to_vec()?);
         for (i, range) in ranges.iter().enumerate() {
-            let found = expected(map, (range.0, u64::MAX, most as u64));
+            let found = within(map, range.0, u64::MAX, most as u64);
             assert_eq!(counts[i] as usize, found.len(), "scan from {}", range.0);
             let row = i * most..(i + 1) * most;
             let wanted = found.into_iter().chain(std::iter::repeat((7, 8))).take(most);
@@ -77,7 +52,7 @@ fn compare(index: &Index, stream: &Stream, map: &Map, ranges: &[(u64, u64, u64)]
     }
     let (mut keys, mut values) = (device.alloc(map.len())?, device.alloc(map.len())?);
     index.on(stream).pairs(&mut keys, &mut values)?;
-    assert!(keys.to_vec()?.into_iter().zip(values.to_vec()?).eq(map.iter().map(pair)));
+    assert!(keys.to_vec()?.into_iter().zip(values.to_vec()?).eq(pairs(map)));
     Ok(())
 }
 
@@ -99,7 +74,7 @@ fn ranges_on_devices_are_put_together_in_order() -> Result<()> {
 
 #[test]
 fn ranges_of_shards_without_pairs_and_long_ones() -> Result<()> {
-    let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
+    let devices = emulated(3);
     let mut random = StdRng::seed_from_u64(52);
     for pairs in [0, 1, 3, 6000] {
         let map: Map = (0..pairs).map(|i| (i * 3, !i)).collect();
@@ -112,8 +87,8 @@ fn ranges_of_shards_without_pairs_and_long_ones() -> Result<()> {
 
 #[test]
 fn ranges_on_devices_have_errors_that_name_the_value() -> Result<()> {
-    let devices: Vec<_> = (0..2).map(Device::emulated_with_seed).collect();
-    let index = sharded(&devices, &(0..60).map(|i| (i * 10, i)).collect())?;
+    let devices = emulated(2);
+    let index = sharded(&devices, &tens(60))?;
     let (here, stream) = (&devices[0], devices[0].stream()?);
     let (two, one, there) = (here.upload(&[1_u64, 2])?, here.upload(&[1_u64])?, devices[1].upload(&[1_u64, 2])?);
     let mut out = DeviceRanges::new(here, 2, 10)?;
@@ -138,44 +113,25 @@ fn ranges_on_devices_have_errors_that_name_the_value() -> Result<()> {
     Ok(())
 }
 
-/// Every failure of each device, at each of its points.
 #[test]
 fn ranges_on_devices_that_fail_say_so() -> Result<()> {
-    let map: Map = (0..60).map(|i| (i * 10, i)).collect();
+    let map = tens(60);
     let ranges: Vec<(u64, u64, u64)> = (0..20).map(|i| (i * 31, i * 40 + 9, i)).collect();
-    let mut failed = 0;
-    for failing in 0..3 {
-        for kind in Failure::KINDS {
-            for at in Failure::points(kind) {
-                let devices: Vec<_> = (0..3).map(Device::emulated_with_seed).collect();
-                let index = sharded(&devices, &map)?;
-                let stream = devices[0].stream()?;
-                let column =
-                    |of: fn(&(u64, u64, u64)) -> u64| devices[0].upload(&ranges.iter().map(of).collect::<Vec<_>>());
-                let (starts, ends, limits) =
-                    (column(|range| range.0)?, column(|range| range.1)?, column(|range| range.2)?);
-                let ask = || {
-                    let mut out = DeviceRanges::new(&devices[0], ranges.len(), 2000)?;
-                    index.on(&stream).limits(&limits).range(&starts, &ends, &mut out)?;
-                    devices.iter().try_for_each(|device| Ok::<_, Error>(device.synchronize()?))?;
-                    Ok::<_, Error>((out.offsets.to_vec()?, out.keys.to_vec()?))
-                };
-                devices[failing].inject(Some(kind(at)));
-                let done = ask();
-                let has_failed = devices[failing].inject(None).is_none();
-                let what = format!("{:?} of device {failing}", kind(at));
-                assert_eq!(done.is_err(), has_failed, "{what}: {:?}", done.err());
-                let (offsets, keys) = ask()?;
-                let rows: Vec<_> = ranges.iter().map(|&range| expected(&map, range)).collect();
-                let all: Vec<u64> = rows.iter().flatten().map(|pair| pair.0).collect();
-                assert_eq!((offsets[ranges.len()] as usize, &keys[..all.len()]), (all.len(), &all[..]), "after {what}");
-                if !has_failed {
-                    break;
-                }
-                failed += 1;
-            }
-        }
-    }
-    assert!(failed > 20, "{failed} points");
+    let rows: Vec<_> = ranges.iter().map(|range| within(&map, range.0, range.1, range.2)).collect();
+    let expected: Vec<u64> = rows.iter().flatten().map(|pair| pair.0).collect();
+    let failures = each_failure(3, &Failure::KINDS, |devices, fault| {
+        let (index, here, stream) = (sharded(devices, &map)?, &devices[0], devices[0].stream()?);
+        let (starts, ends) = (column(here, &ranges, |range| range.0)?, column(here, &ranges, |range| range.1)?);
+        let limits = column(here, &ranges, |range| range.2)?;
+        let ask = || {
+            let mut out = DeviceRanges::new(here, ranges.len(), 2000)?;
+            index.on(&stream).limits(&limits).range(&starts, &ends, &mut out)?;
+            synchronize(devices)?;
+            let len = out.offsets.to_vec()?[ranges.len()] as usize;
+            Ok(out.keys.to_vec()?[..len].to_vec())
+        };
+        fault.then_answers(ask, &expected)
+    })?;
+    assert!(failures > 20, "{failures} failures");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Indexes over several devices.
 
+use crate::fixed::{Unsigned, aggregates_in_buffers};
 use crate::memory::{Memory, in_buffers, miss, wide};
 use crate::operations::Columns;
 use crate::{Answer, Change, Combination, Counts, Form, Hooks, Numbered, Question, Side, fixed};
@@ -103,6 +104,16 @@ impl<K: AnyKey + Numbered, V: Word> Hooks<Sharded<LaneTree<K, V>>> for ShardedHo
     ) -> Option<Result<Answer<K>>> {
         let is_sorted = self.is_sorted.replace(!self.is_sorted.get());
         let on = || if is_sorted { index.on(stream).sorted() } else { index.on(stream) };
+        if let Question::Aggregate(spans, folding) = question {
+            let (starts, ends): (Vec<K>, Vec<K>) = spans.iter().copied().unzip();
+            let found = match form {
+                Form::Host => index.aggregate_many::<Unsigned<V>>(folding.aggregate(), &starts, &ends),
+                Form::Device => aggregates_in_buffers(stream, spans, |starts, ends, out| {
+                    on().aggregate::<Unsigned<V>>(folding.aggregate(), starts, ends, out)
+                }),
+            };
+            return Some(found.map(Answer::Values));
+        }
         let in_buffers = if form == Form::Device { on_devices(index, on, stream, question).transpose() } else { None };
         in_buffers.or_else(|| match question {
             Question::AsOf(keys, near) => {
