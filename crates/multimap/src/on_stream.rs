@@ -13,8 +13,9 @@ use crate::places::{Which, count_values, one_value, spans};
 use lanetree_frame::Error;
 use lanetree_frame::error::{check_bounds, check_buffer, same_device};
 use lanetree_frame::fixed::{self, DeviceRanges, QueryOptions, Side, Uses};
-use lanetree_frame::{Buffer, Device, Result, Stream};
+use lanetree_frame::{BatchOrder, Buffer, Device, Result, Stream};
 use lanetree_kernels_multimap::layout::{COUNT_BITS, place};
+use lanetree_lane_tree::LaneTree;
 use lanetree_layout::{AnyKey, Word};
 use lanetree_primitives::{ExpandScratch, Expanded, Spans, expand};
 
@@ -147,6 +148,7 @@ impl<V: Word> DeviceRows<V> {
 pub struct OnStream<'a, K: AnyKey, V: Word> {
     contents: &'a Contents<K, V>,
     stream: &'a Stream,
+    order: BatchOrder,
     options: QueryOptions<'a, V>,
 }
 
@@ -156,7 +158,18 @@ lanetree_frame::query_options! {
 
 impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     pub(crate) fn new(contents: &'a Contents<K, V>, stream: &'a Stream) -> Self {
-        Self { contents, stream, options: QueryOptions::default() }
+        Self { contents, stream, order: BatchOrder::default(), options: QueryOptions::default() }
+    }
+
+    /// Declares the order of the queries: a hint, which changes no answer.
+    #[must_use]
+    pub fn order(self, order: BatchOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// The queries' way to their keys.
+    fn keys(&self) -> fixed::OnStream<'a, LaneTree<K, u64>> {
+        self.contents.keys.on(self.stream).order(self.order)
     }
 
     /// Finds all values of each of `queries`: the values of `queries[i]` go to `out.values` from `out.offsets[i]` to
@@ -265,7 +278,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         // Past the last key: past the last value.
         let end = place(self.contents.len, 0);
         let RangeScratch { firsts, neighbors, counts, .. } = scratch;
-        self.contents.keys.on(self.stream).miss(end).successor(queries, neighbors, firsts)?;
+        self.keys().miss(end).successor(queries, neighbors, firsts)?;
         spans(self.stream, (firsts, firsts), (None, u64::MAX), count, Some(ranks), counts)
     }
 
@@ -285,7 +298,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let count = queries.len();
         self.check_ranks(count, ranks, scratch)?;
         let RangeScratch { firsts, lasts, neighbors, .. } = scratch;
-        self.contents.keys.on(self.stream).miss(0).predecessor(queries, neighbors, lasts)?;
+        self.keys().miss(0).predecessor(queries, neighbors, lasts)?;
         // From the first value of all to the last one of that key.
         firsts.fill_zero(self.stream)?;
         spans(self.stream, (firsts, lasts), (None, u64::MAX), count, None, ranks)
@@ -340,7 +353,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         let count = queries.len();
         self.check("the values' buffer", count, values)?;
         self.check("the scratch memory", count, &scratch.places)?;
-        let (index, places) = (self.contents.keys.on(self.stream).hits(hits).miss(0), &mut scratch.places);
+        let (index, places) = (self.keys().hits(hits).miss(0), &mut scratch.places);
         let which = match side {
             Side::Upper => index.predecessor(queries, keys, places).map(|()| Which::Last)?,
             Side::Lower => index.successor(queries, keys, places).map(|()| Which::First)?,
@@ -403,12 +416,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the scratch memory", capacity, &scratch.keys.keys)?;
         // A key has at least one pair, so the limits and the capacity are enough for keys, too.
         let keys = &mut scratch.keys;
-        self.contents.keys.on(self.stream).limits(limits).limit(limit).range(
-            starts,
-            ends,
-            &mut scratch.key_scratch,
-            keys,
-        )?;
+        self.keys().limits(limits).limit(limit).range(starts, ends, &mut scratch.key_scratch, keys)?;
         let keys = KeysOf { offsets: &keys.offsets, keys: &keys.keys, places: &keys.values };
         gather_pairs(self.stream, &self.contents.values, rows, keys, (&mut out.keys, &mut out.values))
     }
@@ -476,7 +484,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
         self.check("the scratch memory", pairs, &scratch.keys.keys)?;
         // A key has at least one pair, so the limit is enough for keys, too.
         let RangeScratch { keys: found, key_counts, .. } = scratch;
-        self.contents.keys.on(self.stream).scan(starts, limit, &mut found.keys, &mut found.values, key_counts)?;
+        self.keys().scan(starts, limit, &mut found.keys, &mut found.values, key_counts)?;
         if limit == 0 {
             return Ok(counts.fill_zero_range(self.stream, 0..count)?);
         }
@@ -487,7 +495,7 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
     /// Finds the place of each query.
     fn places(&self, queries: &Buffer<K>, scratch: &mut Scratch) -> Result<()> {
         self.check("the scratch memory", queries.len(), &scratch.places)?;
-        self.contents.keys.on(self.stream).miss(0).get(queries, &mut scratch.places)
+        self.keys().miss(0).get(queries, &mut scratch.places)
     }
 
     /// Finds the places of the first and last key of each range.
@@ -503,9 +511,8 @@ impl<'a, K: AnyKey, V: Word> OnStream<'a, K, V> {
             self.check("the limits' buffer", count, limits)?;
         }
         self.check("the scratch memory", count, &scratch.firsts)?;
-        let keys = &self.contents.keys;
-        keys.on(self.stream).successor(starts, &mut scratch.neighbors, &mut scratch.firsts)?;
-        keys.on(self.stream).miss(0).predecessor(ends, &mut scratch.neighbors, &mut scratch.lasts)
+        self.keys().successor(starts, &mut scratch.neighbors, &mut scratch.firsts)?;
+        self.keys().miss(0).predecessor(ends, &mut scratch.neighbors, &mut scratch.lasts)
     }
 
     /// Checks a buffer's length and device, and the stream's device.

@@ -44,7 +44,8 @@ static TABLE: Table = Table {
     notes: &[
         "Kernels, probes and results on the device: a row number, a key and a bit of the hit mask for each probe. u64: group and",
         "time of 32 bits each; u128: a group of 32 bits and a time of 64. predecessor does not look at groups. backward: the last",
-        "time at or before the probe's, of the same group; tolerance: about half of these are near enough. nearest: two launches.",
+        "time at or before the probe's, of the same group; tolerance: about half of these are near enough. nearest: two",
+        "searches, one of a sorted batch.",
     ],
     summary: None,
 };

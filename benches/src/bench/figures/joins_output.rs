@@ -8,6 +8,7 @@ use crate::bench::figure::{Figure, Needs, Request, Run, Takes};
 use crate::bench::figures::ceilings;
 use crate::bench::map_pairs::{MapPairs, Values};
 use crate::bench::plan::main_of;
+use crate::bench::queries::batch_order;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -149,7 +150,7 @@ fn equi_joins(
         let timing = session.time_on_stream(
             &mut out,
             |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
-            |(out, scratch)| Ok(map.on(&session.stream).kind(kind).join(&probes, scratch, out)?),
+            |(out, scratch)| Ok(map.on(&session.stream).order(batch_order(order)).kind(kind).join(&probes, scratch, out)?),
         )?;
         let (out, _) = out;
         session.expect(&operation, "rows", out.count.to_vec()?[0], total as u64)?;
@@ -211,7 +212,7 @@ fn range_joins(
             &mut out,
             |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.pairs.values)),
             |(out, scratch)| {
-                let on = tree.on(&session.stream).kind(kind);
+                let on = tree.on(&session.stream).order(batch_order(order)).kind(kind);
                 Ok(on.range_join(&lows, &highs, Closed::Both, scratch, out)?)
             },
         )?;

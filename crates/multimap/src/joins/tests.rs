@@ -3,7 +3,7 @@
 use super::PIECE;
 use crate::on_stream::{DeviceJoin, JoinScratch, RangeJoinScratch};
 use crate::{MultiMap, Scratch};
-use lanetree_frame::{Closed, Device, Error, Join, JoinKind, JoinRows, UpdatePath, Validity, no_row};
+use lanetree_frame::{BatchOrder, Closed, Device, Error, Join, JoinKind, JoinRows, UpdatePath, Validity, no_row};
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_runtime::Failure;
 
@@ -69,7 +69,9 @@ fn check<K: AnyKey, V: Word>(device: &Device, keys: &[K], probes: &[K], is_valid
 
         let bitmap = device.upload(&bitmap).unwrap();
         let on = || {
-            let on = map.on(&stream).kind(kind);
+            // A hint, true or not, changes nothing.
+            let order = if kind.has_rows() { BatchOrder::Sorted } else { BatchOrder::Random };
+            let on = map.on(&stream).order(order).kind(kind);
             if is_valid.is_some() { on.valid(&bitmap, from) } else { on }
         };
         let total = numbers.len();
@@ -161,7 +163,9 @@ fn check_ranges(device: &Device, keys: &[i32], probes: &[(i32, i32)], is_valid: 
         for room in [total + 3, total / 2] {
             let room = if kind.has_rows() { room } else { count };
             let mut out = DeviceJoin::new(device, count, room).unwrap();
-            let on = map.on(&stream).kind(kind);
+            // A hint, true or not, changes nothing.
+            let order = if kind.has_rows() { BatchOrder::Sorted } else { BatchOrder::Random };
+            let on = map.on(&stream).order(order).kind(kind);
             let on = if is_valid.is_some() { on.valid(&bitmap, from) } else { on };
             match way {
                 Some(closed) => on.range_join(&bounds.0, &bounds.1, closed, &mut scratch, &mut out).unwrap(),

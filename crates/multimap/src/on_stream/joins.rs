@@ -119,7 +119,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         self.check("the buffer of the probes' numbers", 0, &out.probes)?;
         if !self.options.kind.has_rows() {
             scratch.is_of_probes = true;
-            let keys = self.contents.keys.on(self.stream).kind(self.options.kind);
+            let keys = self.keys().kind(self.options.kind);
             let keys = match self.options.valid {
                 Some(DeviceValidity { bitmap: valid, offset }) => keys.valid(valid, offset),
                 None => keys,
@@ -144,7 +144,7 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         // One row past all values.
         let is_left = self.options.kind == JoinKind::Left;
         let miss = if is_left { place(self.contents.values.len() as u64, 1) } else { 0 };
-        self.contents.keys.on(stream).hits(&mut *hits).miss(miss).get(probes, places)?;
+        self.keys().hits(&mut *hits).miss(miss).get(probes, places)?;
         if self.options.valid.is_some() {
             settle_hits(stream, self.options.valid, count, false, hits)?;
             put_misses(stream, hits, count, None, places, miss)?;

@@ -144,9 +144,8 @@ impl<K: AnyKey, V: Word> OnStream<'_, K, V> {
         how.on_stream(stream, lows, highs, &mut *firsts, &mut *lasts)?;
         let RangeScratch { firsts: from, lasts: to, neighbors, begins, counts, .. } = ranges;
         // Of all of a longer scratch memory, bounds would be asked for that were never written.
-        let keys = &self.contents.keys;
-        keys.on(stream).neighbors_of_first(count, Side::Lower, firsts, neighbors, from)?;
-        keys.on(stream).miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
+        self.keys().neighbors_of_first(count, Side::Lower, firsts, neighbors, from)?;
+        self.keys().miss(0).neighbors_of_first(count, Side::Upper, lasts, neighbors, to)?;
         spans(stream, (from, to), (None, u64::MAX), count, Some(&mut *begins), counts)?;
         let is_left = self.options.kind == JoinKind::Left;
         let cursors = is_left.then_some((begins, &*nowhere));
