@@ -45,8 +45,8 @@
 //! | the column, or each column of an index on several, equals an expression over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side |
 //! | the column is `BETWEEN` two expressions over the other side | inner; left or right that keeps the rows of the *other* side |
 //!
-//! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats are scanned:
-//! SQL and the index disagree about -0.0.
+//! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats can't be indexed:
+//! SQL and an index disagree about -0.0.
 //!
 //! # Changes
 //! `INSERT INTO` and `INSERT OVERWRITE` keep the indexes: see [`IndexedTable`]. `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON
@@ -91,6 +91,8 @@ mod catalog;
 mod contents;
 mod costs;
 mod ddl;
+mod declared;
+mod dml;
 mod file_url;
 mod filter;
 mod functions;
@@ -98,9 +100,11 @@ mod insert;
 mod lookup;
 mod packing;
 mod parts;
+mod replaced;
 mod rule;
 mod scan;
 mod shape;
+mod statement;
 mod table;
 
 pub use costs::Costs;
@@ -111,4 +115,5 @@ pub use parts::{LookupParts, ScanFilter, ScanParts};
 pub use rule::{IndexLookups, with_index_lookups, with_index_lookups_on};
 pub use scan::IndexedScanExec;
 pub use shape::On;
+pub use statement::{plan_statement, sql};
 pub use table::IndexedTable;

@@ -4,6 +4,7 @@ use crate::ddl::Planner;
 use crate::functions::{AsOf, Ranges};
 use crate::lookup::IndexLookupExec;
 use crate::packing::value_type;
+use crate::replaced::CurrentTables;
 use crate::scan::IndexedScanExec;
 use crate::shape::{On, Shape};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -63,7 +64,10 @@ pub fn with_index_lookups_on(mut builder: SessionStateBuilder, device: &Device, 
     let own =
         functions.map(|(name, function)| (name.to_owned(), Arc::new(TableFunction::new(name.to_owned(), function))));
     builder.table_functions().get_or_insert_default().extend(own);
-    builder.with_physical_optimizer_rules(rules).with_query_planner(Arc::new(planner))
+    builder
+        .with_analyzer_rule(Arc::new(CurrentTables))
+        .with_physical_optimizer_rules(rules)
+        .with_query_planner(Arc::new(planner))
 }
 
 impl PhysicalOptimizerRule for IndexLookups {
@@ -166,7 +170,7 @@ impl<'a> Candidate<'a> {
         let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
         let Some((scan, columns)) = scan_of(table) else { return Ok(None) };
         let Some((indexed, condition)) = self.condition.on(probe_side, scan, &columns)? else { return Ok(None) };
-        if !scan.is_bare() || !indexed.is_sql() {
+        if !scan.is_bare() {
             return Ok(None);
         }
         let keys = match &condition {

@@ -1,4 +1,6 @@
 use crate::contents::{Contents, Indexed, Shared};
+use crate::declared::Declared;
+use crate::dml::Change;
 use crate::filter::{ColumnFilter, Condition, count};
 use crate::insert::Insert;
 use crate::scan::IndexedScanExec;
@@ -8,7 +10,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, DFSchema, SchemaExt, Statistics, not_impl_err};
+use datafusion::common::{Column, Constraints, DFSchema, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
@@ -34,10 +36,10 @@ impl IndexedTable {
     /// are one. Returns when the index is complete.
     ///
     /// # Errors
-    /// A plan error if there is no such column; [`lanetree_arrow::Error`] as an external error: for a type without keys, and if
-    /// the device or main memory has no room; an Arrow error for batches of other schemas.
+    /// A plan error if there is no such column, and for a column of floats; [`lanetree_arrow::Error`] as an external error: for a type
+    /// without keys, and if the device or main memory has no room; an Arrow error for batches of other schemas.
     pub fn new(device: &Device, schema: SchemaRef, batches: &[RecordBatch], column: &str) -> Result<Self> {
-        let shared = Shared::new(schema, batches)?;
+        let shared = Shared::new(schema, batches, Declared::default())?;
         shared.add_index(device, column, &[column], false, false)?;
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -64,7 +66,7 @@ impl IndexedTable {
     }
 
     /// Takes the index of a name away, which is its column's unless `CREATE INDEX` gave it another. The rows stay, and so does the
-    /// index for the queries that were planned with it. (The engine's SQL has no `DROP INDEX`.)
+    /// index for the queries that were planned with it. In SQL, that is `DROP INDEX`: see [`sql`](crate::sql).
     ///
     /// # Errors
     /// A plan error if there is no such index.
@@ -158,7 +160,7 @@ fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
         }
         (!own.is_empty()).then_some(Asked { indexed, wanted, own })
     };
-    contents.all().filter(Indexed::is_sql).filter_map(ask).collect()
+    contents.all().filter_map(ask).collect()
 }
 
 /// What a filter asks of one column of the table, if that is all it asks.
@@ -184,8 +186,20 @@ impl TableProvider for IndexedTable {
         self.shared.schema.clone()
     }
 
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.shared.declared.constraints)
+    }
+
     fn table_type(&self) -> TableType {
         TableType::Base
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        self.shared.declared.definition.as_deref()
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.shared.declared.defaults.get(column)
     }
 
     async fn scan(
@@ -275,5 +289,18 @@ impl TableProvider for IndexedTable {
         };
         let insert = Insert { shared: self.shared.clone(), overwrite };
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(insert), None)))
+    }
+
+    async fn delete_from(&self, state: &dyn Session, filters: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Change::delete(&self.shared, state, filters)?.plan())
+    }
+
+    async fn update(
+        &self,
+        state: &dyn Session,
+        assignments: Vec<(String, Expr)>,
+        filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Change::update(&self.shared, state, assignments, filters)?.plan())
     }
 }
