@@ -165,6 +165,11 @@ impl Indexed {
         self.own().index.clone()
     }
 
+    /// How many rows a value has, on the average.
+    pub(crate) fn copies(&self) -> f64 {
+        self.index().len() as f64 / self.index().keys_len().max(1) as f64
+    }
+
     /// How its columns are one key, if it has several.
     pub(crate) fn packing(&self) -> Option<&Packing> {
         self.own().packing.as_ref()

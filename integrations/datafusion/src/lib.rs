@@ -49,11 +49,21 @@
 //! SQL and an index disagree about -0.0.
 //!
 //! # Changes
-//! `INSERT INTO` and `INSERT OVERWRITE` keep the indexes: see [`IndexedTable`]. `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON
-//! table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or replaces a table that isn't one by an `IndexedTable` with
-//! the same rows; rows that are inserted into that other table meanwhile are lost. It is done when its result is read (`collect`), not
-//! when `sql` returns. An index that is not given a name has that of its columns, with `_` between them. With `UNIQUE`, rows with equal values are refused,
-//! nulls apart, now and by each `INSERT`.
+//! An index changes nothing about its table except the time that queries take: column defaults, constraints, `INSERT`, `DELETE` and
+//! `UPDATE` are those of the table without it. `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change all rows of a statement or
+//! none, and keep the indexes: see [`IndexedTable`]. Conditions of `DELETE` and `UPDATE` are on columns of the table alone. One with a
+//! subquery is an error: DataFusion alone (55.2) would change all rows.
+//!
+//! `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or puts an
+//! `IndexedTable` with the same rows in the place of another table. Views, prepared statements and data frames that were made before read
+//! and change the `IndexedTable` from then on, in each session with [`with_index_lookups`]. Rows that a statement inserts while
+//! `CREATE INDEX` is reading the other table may be lost, and so are rows that a program puts into the other table later without a plan,
+//! as into the batches of a `MemTable`. `CREATE INDEX` is done when its result is read (`collect`), not when `sql` returns. An index that
+//! is not given a name has that of its columns, with `_` between them. With `UNIQUE`, rows with equal values are refused, nulls apart,
+//! now and by each change.
+//!
+//! [`sql`] has `DROP INDEX` and `SHOW INDEXES` in addition, and refuses clauses of `CREATE INDEX` that DataFusion's parser takes and its
+//! planner leaves out, such as `WHERE`.
 //!
 //! # Joins by order
 //! Arguments are strings: names of tables or views, and of their columns. `table` is an `IndexedTable`; its columns follow those of
@@ -95,6 +105,7 @@ mod declared;
 mod dml;
 mod file_url;
 mod filter;
+mod found;
 mod functions;
 mod insert;
 mod lookup;

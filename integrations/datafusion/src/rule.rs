@@ -199,7 +199,7 @@ impl<'a> Candidate<'a> {
         let table = scan.contents().batch.num_rows();
         let comparison = match shape.condition {
             On::Between { .. } => costs.compare_ranges(rows, table),
-            _ => costs.compare(rows, table),
+            _ => costs.compare(rows, table, indexed.copies()),
         };
         let lookup = IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), output, Some(comparison))?;
         Ok(Some((lookup, comparison)))

@@ -24,8 +24,12 @@ use std::sync::Arc;
 
 /// A table in memory with indexes on some of its columns.
 ///
-/// `INSERT INTO` and `INSERT OVERWRITE` change it: all rows of a statement are there at once, or none. The indexes are built
-/// again over all rows, so insert many at a time. A query sees the table as it was when the query was planned.
+/// `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change it: all rows of a statement at once, or none. The indexes are built
+/// again over all rows, so change many at a time; an `UPDATE` leaves those on other columns as they are. A query sees the table as it was
+/// when the query was planned.
+///
+/// In a session without [`with_index_lookups`](crate::with_index_lookups), DataFusion (55.2) hands the table no condition that is never
+/// true, or that has a subquery: `DELETE FROM t WHERE false` removes all rows then, as of DataFusion's own tables.
 #[derive(Clone, Debug)]
 pub struct IndexedTable {
     shared: Arc<Shared>,

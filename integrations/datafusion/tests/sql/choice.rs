@@ -27,8 +27,14 @@ fn session(costs: Costs) -> SessionContext {
 #[tokio::test]
 async fn the_join_that_costs_less_is_chosen_and_explained() {
     // A look-up is as dear as five rows of a hash join.
-    let session =
-        session(Costs { batch: 0.0, look_up: [500_000.0; 4], build: 0.0, hash: [100_000.0; 4], pair: 20_000.0 });
+    let session = session(Costs {
+        batch: 0.0,
+        look_up: [500_000.0; 4],
+        build: 0.0,
+        hash: [100_000.0; 4],
+        pair: 20_000.0,
+        ..Costs::ALWAYS
+    });
     let (few, many) = ("SELECT * FROM few JOIN i ON few.k = i.k", "SELECT * FROM many JOIN i ON many.k = i.k");
     let explained = plan(&session, few).await;
     assert!(explained.contains("cost=5.000 ms, hash_join_cost=10.000 ms"), "{explained}");

@@ -501,6 +501,31 @@ async fn probes_that_wait_are_in_the_memory_pool() {
     assert!(error.contains("IndexLookupExec["), "{error}");
 }
 
+#[tokio::test]
+async fn many_pairs_of_few_probes_are_not_held_in_memory() {
+    // 100 probes of a key with 5,000 rows: 500,000 pairs would take 8 MB.
+    let pool = Arc::new(GreedyMemoryPool::new(256 << 10));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+    let state = SessionStateBuilder::new().with_config(SessionConfig::new().with_target_partitions(1));
+    let state = state.with_runtime_env(runtime).with_default_features();
+    let session = SessionContext::new_with_state(with_lookups(state).build());
+    let (schema, batches) = table(&vec![Some(1); 100], &DataType::Int64, true);
+    session.register_table("t", Arc::new(MemTable::try_new(schema, vec![batches]).unwrap())).unwrap();
+    let (schema, batches) = table(&vec![Some(1); 5_000], &DataType::Int64, true);
+    let indexed = IndexedTable::new(&Device::best(), schema, &batches, "k").unwrap();
+    session.register_table("i", Arc::new(indexed)).unwrap();
+    for on in ["t.k = i.k", "i.k BETWEEN t.k AND t.k + 1"] {
+        let sql = format!("SELECT count(*), sum(t.a), sum(i.a) FROM t JOIN i ON {on}");
+        let planned = session.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+        let lookup = find(&planned, "IndexLookupExec").expect("a look-up");
+        let estimated = StatisticsContext::new().compute(&**lookup, &StatisticsArgs::new()).unwrap().num_rows;
+        assert_eq!(estimated, Precision::Inexact(500_000));
+        let found = rows(&session, &sql).await.unwrap();
+        let sums = (100 * 99 / 2 * 5_000_i64, 5_000 * 4_999 / 2 * 100_i64);
+        assert!(found[3].contains(&format!("| 500000   | {} | {} |", sums.0, sums.1)), "{found:?}");
+    }
+}
+
 #[test]
 fn tables_that_cannot_be_indexed_are_errors() {
     let (schema, batches) = table(&[Some(1)], &DataType::Int64, true);
