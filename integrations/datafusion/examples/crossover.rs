@@ -1,4 +1,4 @@
-//! Measures from where on a look-up costs less than a hash join or a nested-loop join, and prints the [`Costs`]:
+//! Measures from where on an index costs less than a hash join, a nested-loop join or a scan of the table, and prints the [`Costs`]:
 //! `cargo run --release -p lanetree-datafusion --example crossover`, with `--features cuda` for a GPU.
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -64,6 +64,28 @@ async fn join(device: &Device, costs: Costs, on: &str, probes: usize, rows: usiz
     Ok(times[RUNS / 2])
 }
 
+/// The median of the nanoseconds that reading one in 16 of so many rows takes.
+async fn scan(device: &Device, costs: Costs, rows: usize) -> Result<f64> {
+    let state = with_index_lookups_on(SessionStateBuilder::new().with_default_features(), device, costs).build();
+    let session = SessionContext::new_with_state(state);
+    let mut keys: Vec<i64> = (0..rows as i64).collect();
+    keys.shuffle(&mut StdRng::seed_from_u64(1));
+    let table = batch(keys)?;
+    let table = IndexedTable::new(device, table.schema(), &[table], "k")?;
+    session.register_table("i", Arc::new(table))?;
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let query = session.sql(&format!("SELECT sum(k), count(n) FROM i WHERE k < {}", rows / 16)).await?;
+        let plan = query.create_physical_plan().await?;
+        assert_eq!(contains(&plan, "FilterExec"), costs != Costs::ALWAYS);
+        let start = Instant::now();
+        collect(plan, session.task_ctx()).await?;
+        times.push(start.elapsed().as_nanos() as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[RUNS / 2])
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let device = Device::best();
@@ -95,6 +117,9 @@ async fn main() -> Result<()> {
         let one = join(&device, costs_of, EQUAL, 1 << 14, one, 1).await?;
         *row = ((join(&device, costs_of, EQUAL, 1 << 14, many, COPIES).await? - one) / more).max(0.0);
     }
+    let rows = 1 << SIZES[3];
+    costs.scan = scan(&device, Costs { read: 1e15, ..Costs::ALWAYS }, rows).await? / rows as f64;
+    costs.read = scan(&device, Costs::ALWAYS, rows).await? / (rows / 16) as f64;
     println!("{costs:#?} on {device}");
     Ok(())
 }

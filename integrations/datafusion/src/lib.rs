@@ -35,7 +35,11 @@
 //! A condition that compares the column with values, without a cast of the column. If there are conditions on several indexed
 //! columns, the index that finds the fewest rows is asked, and the other conditions are tried on those. An index on several columns
 //! answers conditions on its first ones, of which all but the last are lists of values: one on `(a, b)` answers `a < 1`, `a = 1 AND
-//! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing.
+//! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing. If a condition leaves most of
+//! the table, which the index counts exactly, the whole table is read instead, unless its order or its first rows are wanted.
+//!
+//! `ORDER BY` of an index's columns, ascending or all descending, with or without `LIMIT`: of the rows that the index finds, or of all if
+//! no column has nulls.
 //!
 //! A join whose other side is any plan, if its only condition is one of these, nothing else restricts the table, and [`Costs`] says that
 //! the look-ups are cheaper (`EXPLAIN` shows both costs):

@@ -18,9 +18,12 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
@@ -29,7 +32,8 @@ use lanetree::Device;
 use std::sync::Arc;
 
 /// Puts an [`IndexLookupExec`] in place of a join that an index of an [`IndexedTable`](crate::IndexedTable) can answer, if it costs
-/// less: of a hash join or a sort-merge join, or of a nested-loop join whose condition is that an indexed column is between two values. `EXPLAIN` shows both costs: at the look-up, or at the scan of a table that is not looked up in.
+/// less: of a hash join or a sort-merge join, or of a nested-loop join whose condition is that an indexed column is between two values.
+/// Puts a scan of the whole table in place of one by an index that finds most of it. `EXPLAIN` shows both costs: at the look-up, or at the scan of a table that is not looked up in.
 ///
 /// It must run before DataFusion chooses sides and partitions its inputs: [`with_index_lookups`] puts it there.
 #[derive(Debug, Default)]
@@ -72,11 +76,12 @@ pub fn with_index_lookups_on(mut builder: SessionStateBuilder, device: &Device, 
 
 impl PhysicalOptimizerRule for IndexLookups {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let lookup = self.lookup(&node)?;
-            Ok(lookup.map_or_else(|| Transformed::no(node), Transformed::yes))
-        })
-        .data()
+        self.scans(plan, false)?
+            .transform_up(|node| {
+                let lookup = self.lookup(&node)?;
+                Ok(lookup.map_or_else(|| Transformed::no(node), Transformed::yes))
+            })
+            .data()
     }
 
     fn name(&self) -> &str {
@@ -89,6 +94,26 @@ impl PhysicalOptimizerRule for IndexLookups {
 }
 
 impl IndexLookups {
+    /// The plan with scans of whole tables where those cost less than an index that finds most of the rows. One whose order is wanted, or
+    /// of which only the first rows are, stays.
+    fn scans(&self, node: Arc<dyn ExecutionPlan>, in_order: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(scan) = node.downcast_ref::<IndexedScanExec>() {
+            return Ok(scan.full(&self.costs).filter(|_| !in_order).cloned().unwrap_or(node));
+        }
+        let takes_first = node.is::<SortExec>() || node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>();
+        let keeps_order = node.is::<ProjectionExec>() || node.is::<FilterExec>();
+        let required = node.required_input_ordering();
+        let (mut children, mut is_changed) = (Vec::new(), false);
+        for (child, required) in node.children().into_iter().zip(required) {
+            let wants_order = takes_first || required.is_some() || keeps_order && in_order;
+            let new = self.scans(child.clone(), wants_order)?;
+            is_changed |= !Arc::ptr_eq(&new, child);
+            children.push(new);
+        }
+        let as_before = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        if is_changed { node.replace_children(children, as_before) } else { Ok(node) }
+    }
+
     /// The look-up for a join, or the join with what a look-up would have cost; `None` if there is no look-up for it.
     fn lookup(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(join) = Candidate::of(node) else { return Ok(None) };

@@ -3,7 +3,7 @@ use crate::declared::Declared;
 use crate::dml::Change;
 use crate::filter::{ColumnFilter, Condition, count};
 use crate::insert::Insert;
-use crate::scan::IndexedScanExec;
+use crate::scan::{ASCENDING, IndexedScanExec, Wanted};
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -184,6 +184,41 @@ fn unqualified(filter: Expr) -> Result<Expr> {
     filter.transform(bare).data()
 }
 
+impl IndexedTable {
+    /// Some columns of the rows of a scan that meet filters.
+    fn filtered(
+        &self,
+        state: &dyn Session,
+        filters: Vec<Expr>,
+        projection: Option<&Vec<usize>>,
+        scan: impl Fn(Option<&Vec<usize>>) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut of_filters = Vec::new();
+        for column in filters.iter().flat_map(|filter| filter.column_refs()) {
+            of_filters.push(self.shared.schema.index_of(&column.name)?);
+        }
+        of_filters.sort_unstable();
+        let filters = filters.into_iter().map(unqualified).collect::<Result<Vec<_>>>()?;
+        let Some(condition) = conjunction(filters) else { return scan(projection) };
+        // Filters may need columns that are not wanted.
+        let wide = projection.map(|columns| {
+            let mut wide = columns.clone();
+            for column in of_filters {
+                if !wide.contains(&column) {
+                    wide.push(column);
+                }
+            }
+            wide
+        });
+        let scan = scan(wide.as_ref())?;
+        let predicate = state.create_physical_expr(condition, &DFSchema::try_from(scan.schema())?)?;
+        // The wanted columns are the first ones.
+        let output = projection.map(|columns| (0..columns.len()).collect());
+        let filter = FilterExecBuilder::new(predicate, scan).apply_projection(output)?;
+        Ok(Arc::new(filter.build()?))
+    }
+}
+
 #[async_trait]
 impl TableProvider for IndexedTable {
     fn schema(&self) -> SchemaRef {
@@ -227,40 +262,27 @@ impl TableProvider for IndexedTable {
                 best = Some((cost, asked));
             }
         }
-        let own = best.as_ref().map_or(&[][..], |(_, asked)| &asked.own);
-        let rest: Vec<&Expr> =
-            (0..).zip(filters).filter(|(number, _)| !own.contains(number)).map(|(_, filter)| filter).collect();
-        let scan = |projection: Option<&Vec<usize>>, limit| match &best {
-            Some(((count, _), Asked { indexed, wanted, own })) => {
-                let texts = own.iter().map(|number| filters[*number].to_string()).collect();
-                IndexedScanExec::of_some(indexed.clone(), projection, limit, (wanted.clone(), *count), texts)
-            }
+        let Some(((count, _), asked)) = best else {
             // An index was dropped since it was to answer the filters.
-            None => IndexedScanExec::of_all(contents.clone(), projection, limit, 1, state.config().batch_size()),
+            return self.filtered(state, filters.to_vec(), projection, |wide| {
+                Ok(Arc::new(IndexedScanExec::of_all(contents.clone(), wide, None, 1, state.config().batch_size())?))
+            });
         };
-        let mut rest_columns = Vec::new();
-        for column in rest.iter().flat_map(|filter| filter.column_refs()) {
-            rest_columns.push(self.shared.schema.index_of(&column.name)?);
-        }
-        rest_columns.sort_unstable();
-        let rest = rest.into_iter().cloned().map(unqualified).collect::<Result<Vec<_>>>()?;
-        let Some(rest) = conjunction(rest) else { return Ok(Arc::new(scan(projection, limit)?)) };
-        // They may need columns that are not wanted.
-        let wide = projection.map(|columns| {
-            let mut wide = columns.clone();
-            for column in rest_columns {
-                if !wide.contains(&column) {
-                    wide.push(column);
-                }
-            }
-            wide
-        });
-        let scan = scan(wide.as_ref(), None)?;
-        let predicate = state.create_physical_expr(rest, &DFSchema::try_from(scan.schema())?)?;
-        // The wanted columns are the first ones.
-        let output = projection.map(|columns| (0..columns.len()).collect());
-        let filter = FilterExecBuilder::new(predicate, Arc::new(scan)).apply_projection(output)?;
-        Ok(Arc::new(filter.build()?))
+        let is_own = |number: &usize| asked.own.contains(number);
+        let of = |numbers: Vec<usize>| -> Vec<Expr> { numbers.iter().map(|number| filters[*number].clone()).collect() };
+        let (own, rest): (Vec<_>, Vec<_>) = (0..filters.len()).partition(is_own);
+        let (own, rest) = (of(own), of(rest));
+        let limit = limit.filter(|_| rest.is_empty());
+        let texts: Vec<_> = own.iter().map(ToString::to_string).collect();
+        self.filtered(state, rest, projection, |wide| {
+            let full = self.filtered(state, own.clone(), wide, |wider| {
+                let (partitions, batch_size) = (state.config().target_partitions(), state.config().batch_size());
+                Ok(Arc::new(IndexedScanExec::of_all(contents.clone(), wider, None, partitions, batch_size)?))
+            })?;
+            let (indexed, filters) = (asked.indexed.clone(), asked.wanted.clone().into());
+            let wanted = Wanted { indexed, filters, texts: texts.clone(), order: ASCENDING };
+            Ok(Arc::new(IndexedScanExec::of_some(wanted, wide, limit, count)?.or_full(full)))
+        })
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

@@ -58,3 +58,26 @@ async fn both_choices_have_the_same_results() {
         assert_eq!(sorted(rows(&look_up, sql).await.unwrap()), sorted(rows(&hash_join, sql).await.unwrap()));
     }
 }
+
+#[tokio::test]
+async fn a_condition_that_most_rows_meet_goes_through_no_index() {
+    let never = Costs { read: 10.0, scan: 1.0, ..Costs::ALWAYS };
+    let (costs, always) = (session(never), session(Costs::ALWAYS));
+    for (sql, is_by_index) in [
+        ("SELECT * FROM i WHERE k < 10", true),
+        ("SELECT * FROM i WHERE k < 90", false),
+        ("SELECT s FROM i WHERE k < 90 AND a % 3 = 0", false),
+        ("SELECT count(*), sum(a) FROM i WHERE k BETWEEN 5 AND 80", false),
+        ("SELECT few.a, x.s FROM few JOIN (SELECT * FROM i WHERE k > 3) AS x ON few.k = x.k", false),
+        // Their order is that of the index, and of few rows.
+        ("SELECT k FROM i WHERE k < 90 ORDER BY k", true),
+        ("SELECT k, a + 1 FROM i WHERE k < 90 ORDER BY k DESC LIMIT 3", true),
+        ("SELECT k, row_number() OVER (ORDER BY k) FROM i WHERE k < 90", true),
+        ("SELECT k FROM i WHERE k < 90 LIMIT 20", true),
+    ] {
+        let explained = plan(&costs, sql).await;
+        assert_eq!(explained.contains("index=k"), is_by_index, "{sql}\n{explained}");
+        assert!(plan(&always, sql).await.contains("index=k"));
+        assert_eq!(sorted(rows(&costs, sql).await.unwrap()), sorted(rows(&always, sql).await.unwrap()), "{sql}");
+    }
+}

@@ -5,6 +5,7 @@ mod choice;
 mod composite;
 mod dml;
 mod functions;
+mod order;
 mod parts;
 mod slt;
 mod statements;
