@@ -4,7 +4,7 @@ use crate::catalog::schema_of;
 use crate::contents::{Shared, bytes_of};
 use crate::declared::Declared;
 use crate::dml::guarded;
-use crate::replaced::{replace, successor};
+use crate::replaced::{current, replace, successor};
 use crate::table::IndexedTable;
 use async_trait::async_trait;
 use core::fmt;
@@ -110,7 +110,7 @@ impl CreateIndexExec {
         let (catalog, full_name) = schema_of(session, table.clone())?;
         let provider = catalog.table(&full_name.table).await?;
         let provider = provider.ok_or_else(|| plan_datafusion_err!("no table {table}"))?;
-        let table = match provider.downcast_ref::<IndexedTable>() {
+        let table = match current(provider.clone()).downcast_ref::<IndexedTable>() {
             Some(indexed) => Table::Indexed(indexed.shared().clone()),
             None if provider.table_type() == TableType::View => {
                 return plan_err!("{table} is a view: make a table of it, by CREATE TABLE AS, to index it");
@@ -216,7 +216,7 @@ impl CreateIndexExec {
             if !is_there {
                 return exec_err!("table {name} was dropped or replaced since CREATE INDEX was planned: plan it again");
             }
-            let shared = Shared::new(rows.schema(), &read(rows, context).await?, Declared::of(&**provider))?;
+            let shared = Shared::new(provider.schema(), &read(rows, context).await?, Declared::of(&**provider))?;
             self.add_to(&shared)?;
             indexed = replace(provider, IndexedTable::of(shared), |table| register(&**catalog, name, table))?;
         }

@@ -7,11 +7,11 @@ use core::fmt;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{filter_record_batch, interleave, not, prep_null_mask_filter};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::catalog::Session;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
-use datafusion::datasource::source_as_provider;
+use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -22,7 +22,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use std::sync::Arc;
 
-/// A plan whose changes of indexed tables are those of their statements.
+/// A plan whose changes of tables in memory, indexed or not, are those of their statements.
 ///
 /// The engine hands a table the filters of its scan, and leaves out what else the optimizer has made of the condition: of one that is
 /// never true, or that became a join, nothing is left, which would change all rows.
@@ -45,8 +45,9 @@ pub(crate) fn guarded(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn is_guarded(statement: &DmlStatement) -> bool {
-    let is_indexed = source_as_provider(&statement.target).is_ok_and(|table| table.is::<IndexedTable>());
-    is_indexed && matches!(statement.op, WriteOp::Delete | WriteOp::Update)
+    let is_in_memory = |table: Arc<dyn TableProvider>| table.is::<IndexedTable>() || table.is::<MemTable>();
+    source_as_provider(&statement.target).is_ok_and(is_in_memory)
+        && matches!(statement.op, WriteOp::Delete | WriteOp::Update)
 }
 
 /// Whether a statement has any rows to change; an error if they are not those of filters on the table alone.

@@ -56,7 +56,7 @@
 //! An index changes nothing about its table except the time that queries take: column defaults, constraints, `INSERT`, `DELETE` and
 //! `UPDATE` are those of the table without it. `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change all rows of a statement or
 //! none, and keep the indexes: see [`IndexedTable`]. Conditions of `DELETE` and `UPDATE` are on columns of the table alone. One with a
-//! subquery is an error: DataFusion alone (55.2) would change all rows.
+//! subquery is an error, also of a `MemTable`: DataFusion alone (55.2) would change all rows.
 //!
 //! `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or puts an
 //! `IndexedTable` with the same rows in the place of another table. Views, prepared statements and data frames that were made before read

@@ -48,6 +48,11 @@ pub(crate) fn successor(table: &Arc<dyn TableProvider>) -> Option<Arc<IndexedTab
     find(&replaced(), table)
 }
 
+/// The table that plans over a table read and change.
+pub(crate) fn current(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+    successor(&table).map_or(table, |new| new)
+}
+
 fn find(all: &Replaced, table: &Arc<dyn TableProvider>) -> Option<Arc<IndexedTable>> {
     let found = all.iter().find(|(old, _)| core::ptr::addr_eq(old.as_ptr(), Arc::as_ptr(table)));
     found.map(|(_, new)| new.clone())

@@ -26,7 +26,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions, SortOrderPushdownResult,
 };
 use lanetree::Device;
 use std::sync::Arc;
@@ -49,7 +49,9 @@ impl IndexLookups {
 }
 
 /// Adds to a session, with indexes on [`Device::best`] and the default [`Costs`]: the rule [`IndexLookups`], before DataFusion's
-/// own for joins; `CREATE INDEX`; the table functions `as_of`, `range_join` and `band_join`.
+/// own for joins; `CREATE INDEX`, and for plans that were made before it a rule by which they are over the table with the index;
+/// the table functions `as_of`, `range_join` and `band_join`. `DELETE` and `UPDATE` of tables in memory are refused if their conditions
+/// have subqueries.
 pub fn with_index_lookups(builder: SessionStateBuilder) -> SessionStateBuilder {
     with_index_lookups_on(builder, &Device::best(), Costs::default())
 }
@@ -100,7 +102,7 @@ impl IndexLookups {
         if let Some(scan) = node.downcast_ref::<IndexedScanExec>() {
             return Ok(scan.full(&self.costs).filter(|_| !in_order).cloned().unwrap_or(node));
         }
-        let takes_first = node.is::<SortExec>() || node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>();
+        let takes_first = node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() || is_needless(&node)?;
         let keeps_order = node.is::<ProjectionExec>() || node.is::<FilterExec>();
         let required = node.required_input_ordering();
         let (mut children, mut is_changed) = (Vec::new(), false);
@@ -138,6 +140,13 @@ impl IndexLookups {
         let as_before = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         is_compared.then(|| node.clone().replace_children(sides.into(), as_before)).transpose()
     }
+}
+
+/// Whether a node is a sort that its input can do without: in order already, or read so if it is asked.
+fn is_needless(node: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(false) };
+    let is_sorted = sort.input().equivalence_properties().ordering_satisfy(sort.expr().iter().cloned())?;
+    Ok(is_sorted || matches!(sort.input().try_pushdown_sort(sort.expr())?, SortOrderPushdownResult::Exact { .. }))
 }
 
 /// A join that a look-up may stand for.

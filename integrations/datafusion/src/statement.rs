@@ -2,6 +2,7 @@
 
 use crate::catalog::{schema_of, tables};
 use crate::contents::Described;
+use crate::replaced::current;
 use crate::table::IndexedTable;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array};
 use datafusion::common::{TableReference, not_impl_err, plan_datafusion_err, plan_err};
@@ -100,7 +101,8 @@ async fn indexed_tables(
     let Some(name) = table else { return tables(&state).await };
     let (schema, full_name) = schema_of(&state, name.clone())?;
     let table = schema.table(&full_name.table).await?.ok_or_else(|| plan_datafusion_err!("no table {name}"))?;
-    Ok(table.downcast_ref::<IndexedTable>().into_iter().map(|table| (name.clone(), table.clone())).collect())
+    let table = current(table).downcast_ref::<IndexedTable>().cloned();
+    Ok(table.into_iter().map(|table| (full_name.clone().into(), table)).collect())
 }
 
 async fn drop_index(

@@ -69,7 +69,11 @@ async fn a_condition_that_most_rows_meet_goes_through_no_index() {
         ("SELECT s FROM i WHERE k < 90 AND a % 3 = 0", false),
         ("SELECT count(*), sum(a) FROM i WHERE k BETWEEN 5 AND 80", false),
         ("SELECT few.a, x.s FROM few JOIN (SELECT * FROM i WHERE k > 3) AS x ON few.k = x.k", false),
-        // Their order is that of the index, and of few rows.
+        ("SELECT k, a FROM i WHERE k < 90 ORDER BY a LIMIT 3", false),
+        // (Filters do not hand on that an order is wanted backwards.)
+        ("SELECT k FROM i WHERE k < 90 AND a % 3 = 0 ORDER BY k DESC LIMIT 3", false),
+        // They are read in their order, or only the first ones.
+        ("SELECT k FROM i WHERE k < 90 AND a % 3 = 0 ORDER BY k LIMIT 3", true),
         ("SELECT k FROM i WHERE k < 90 ORDER BY k", true),
         ("SELECT k, a + 1 FROM i WHERE k < 90 ORDER BY k DESC LIMIT 3", true),
         ("SELECT k, row_number() OVER (ORDER BY k) FROM i WHERE k < 90", true),

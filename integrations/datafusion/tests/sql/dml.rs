@@ -108,6 +108,13 @@ async fn conditions_that_the_engine_does_not_hand_on_change_no_other_rows() {
         assert!(refused.contains(said), "{sql}: {refused}");
         assert_eq!(indexed.rows(), before, "{sql}");
     }
+    // Nor of a table without an index.
+    rows(&session, "CREATE TABLE p AS SELECT * FROM i").await.unwrap();
+    let all = rows(&session, "SELECT * FROM p").await.unwrap();
+    rows(&session, "DELETE FROM p WHERE k = 1 AND k = 2").await.unwrap();
+    let refused = rows(&session, "DELETE FROM p WHERE k IN (SELECT b FROM u)").await.unwrap_err().to_string();
+    assert!(refused.contains("DELETE with a subquery"), "{refused}");
+    assert_eq!(rows(&session, "SELECT * FROM p").await.unwrap(), all);
     rows(&session, "UPDATE i AS x SET a = x.a + 50 WHERE x.k = 2 AND x.a = 1").await.unwrap();
     assert_eq!(rows(&session, "SELECT k FROM i WHERE a > 2").await.unwrap()[3], "| 2 |");
 }

@@ -165,3 +165,24 @@ async fn indexes_created_at_the_same_time_are_of_one_table() {
     assert!(refused.contains("table u was dropped or replaced since CREATE INDEX was planned"), "{refused}");
     assert_eq!(rows(&pair.indexed, "SELECT k FROM u").await.unwrap()[3], "| 2 |");
 }
+
+#[tokio::test]
+async fn a_table_of_two_names_is_one_table() {
+    let session = Pair::new().indexed;
+    rows(&session, TABLE).await.unwrap();
+    let table = session.table_provider("t").await.unwrap();
+    session.register_table("other", table).unwrap();
+    for sql in ["CREATE INDEX ON t (id)", "CREATE INDEX ON other (v)", "INSERT INTO other VALUES (9, 9, 'nine')"] {
+        rows(&session, sql).await.unwrap();
+    }
+    for name in ["t", "other"] {
+        let sql = format!("SELECT name FROM {name} WHERE v = 9");
+        assert!(plan(&session, &sql).await.contains("index=v"));
+        assert_eq!(rows(&session, &sql).await.unwrap()[3], "| nine |");
+        let shown = lanetree_datafusion::sql(&session, &format!("SHOW INDEXES FROM {name}")).await.unwrap();
+        assert_eq!(shown.count().await.unwrap(), 2);
+        let nearest = format!("SELECT other_name FROM as_of('t', 'id', '{name}', 'id') WHERE id = 9");
+        let nearest = rows(&session, &nearest.replace("other_name", &format!("{name}_name"))).await.unwrap();
+        assert_eq!(nearest[3].trim_matches(['|', ' ']), "nine");
+    }
+}
