@@ -6,7 +6,7 @@ use crate::lookup::IndexLookupExec;
 use crate::packing::value_type;
 use crate::replaced::CurrentTables;
 use crate::scan::IndexedScanExec;
-use crate::shape::{On, Shape};
+use crate::shape::{Kind, On, Shape};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::common::config::ConfigOptions;
@@ -233,6 +233,8 @@ impl<'a> Candidate<'a> {
         let table = scan.contents().batch.num_rows();
         let comparison = match shape.condition {
             On::Between { .. } => costs.compare_ranges(rows, table),
+            // A filter returns each probe once, however many rows it has.
+            _ if matches!(shape.kind(), Some(Kind::Filter { .. })) => costs.compare(rows, table, 1.0),
             _ => costs.compare(rows, table, indexed.copies()),
         };
         let lookup = IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), output, Some(comparison))?;

@@ -59,6 +59,8 @@ async fn columns_keep_their_defaults() {
     let found = pair.run("SELECT id, v, name FROM t WHERE id = 7").await;
     assert!(found.contains(&"| 7  | 5 |      |".to_owned()), "{found:?}");
     pair.run("SELECT * FROM t").await;
+    pair.run_all(&["CREATE TABLE e (id INT NOT NULL, v INT DEFAULT 5)", "CREATE INDEX ON e (id)"]).await;
+    pair.run_all(&["INSERT INTO e (id) VALUES (2)", "SELECT * FROM e", "SELECT v FROM e WHERE id = 2"]).await;
 }
 
 #[tokio::test]
