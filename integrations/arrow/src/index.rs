@@ -3,7 +3,7 @@ use crate::keys::Kind;
 use crate::trees::NO_ROW;
 use crate::typed::{Bounds, Join, Typed};
 use crate::values::{Values, value_type};
-use arrow_array::{Array, ArrayRef, BooleanArray, LargeListArray, UInt64Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, LargeListArray, LargeListViewArray, UInt64Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 use core::fmt;
@@ -237,6 +237,26 @@ impl ArrowIndex {
         let offsets = OffsetBuffer::new(ScalarBuffer::new(offsets, 0, bounds.count + 1));
         let rows: ArrayRef = Arc::new(UInt64Array::new(rows, None));
         Ok(LargeListArray::new(Arc::new(Field::new_list_field(DataType::UInt64, false)), offsets, rows, nulls))
+    }
+
+    /// The rows of each range of values, as [`ArrowIndex::range`] has them, in the index's own memory: none are copied. Each list has 16
+    /// bytes, however many rows it has. A null list has no rows.
+    ///
+    /// # Errors
+    /// As [`ArrowIndex::range`].
+    pub fn range_views(&self, starts: Bound<&dyn Array>, ends: Bound<&dyn Array>) -> Result<LargeListViewArray> {
+        let (starts, ends) = (Values::of_bound(starts)?, Values::of_bound(ends)?);
+        let (bounds, nulls) = self.bounds(starts.as_ref().map(Values::array), ends.as_ref().map(Values::array))?;
+        let (offsets, mut sizes) = each!(&self.tree, tree => tree.range_views(&bounds)?);
+        if let Some(nulls) = &nulls {
+            sizes.iter_mut().zip(nulls).filter(|(_, is_valid)| !is_valid).for_each(|(size, _)| *size = 0);
+        }
+        let rows: ArrayRef = Arc::new(UInt64Array::new(each!(&self.tree, tree => tree.rows().clone()), None));
+        // Words of 64 bits as they are: no vector has 2^63 elements.
+        let [offsets, sizes] =
+            [offsets, sizes].map(|words| ScalarBuffer::new(ScalarBuffer::from(words).into_inner(), 0, bounds.count));
+        let field = Arc::new(Field::new_list_field(DataType::UInt64, false));
+        Ok(LargeListViewArray::new(field, offsets, sizes, rows, nulls))
     }
 
     /// How many rows each range of values has; null for a null bound. Otherwise like [`ArrowIndex::range`].

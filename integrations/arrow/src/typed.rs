@@ -207,13 +207,24 @@ impl<T: Tree> Typed<T> {
         Ok((offsets, rows.into()))
     }
 
+    /// Where the rows of each range begin in [`Typed::rows`], and how many there are.
+    pub(crate) fn range_views(&self, bounds: &Bounds<'_>) -> Result<(Vec<u64>, Vec<u64>)> {
+        let (mut first, mut last) = self.places(bounds)?;
+        for (first, last) in first.iter_mut().zip(&mut last) {
+            let (start, end) = (self.order.start(*first), self.order.start((*last).max(*first)));
+            (*first, *last) = (start as u64, (end - start) as u64);
+        }
+        Ok((first, last))
+    }
+
+    /// All rows, in the order of their keys.
+    pub(crate) fn rows(&self) -> &ScalarBuffer<u64> {
+        &self.order.rows
+    }
+
     /// How many rows each range has.
     pub(crate) fn count_range(&self, bounds: &Bounds<'_>) -> Result<Vec<u64>> {
-        let (mut first, last) = self.places(bounds)?;
-        for (first, last) in first.iter_mut().zip(last) {
-            *first = self.order.between(*first, last).len() as u64;
-        }
-        Ok(first)
+        Ok(self.range_views(bounds)?.1)
     }
 
     /// Calls a function with all keys and their rows in order, some at a time, as arrays; keys of this type.

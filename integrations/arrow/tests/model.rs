@@ -219,13 +219,15 @@ fn check(device: &Device, data_type: &DataType, rows: &[Option<i8>], probes: &[O
         let arrays = (start.map(|()| &*probe_column as &dyn Array), end.map(|()| &*end_column as &dyn Array));
         let found = index.range(arrays.0, arrays.1).unwrap();
         let counts = index.count_range(arrays.0, arrays.1).unwrap();
+        let views = index.range_views(arrays.0, arrays.1).unwrap();
         let unbounded = (start, end) == (Bound::Unbounded, Bound::Unbounded);
         assert_eq!(found.len(), if unbounded { 1 } else { probes.len() });
         for range in 0..found.len() {
             let null = start != Bound::Unbounded && probes[range].is_none()
                 || end != Bound::Unbounded && ends[range].is_none();
-            assert_eq!((found.is_null(range), counts.is_null(range)), (null, null));
+            assert_eq!((found.is_null(range), counts.is_null(range), views.is_null(range)), (null, null, null));
             if null {
+                assert_eq!(views.value_size(range), 0);
                 continue;
             }
             let rows = model.range(start.map(|()| probes[range].unwrap()), end.map(|()| ends[range].unwrap()));
@@ -235,6 +237,7 @@ fn check(device: &Device, data_type: &DataType, rows: &[Option<i8>], probes: &[O
                 "{data_type} {start:?} {end:?}"
             );
             assert_eq!(counts.value(range), rows.len() as u64);
+            assert_eq!(views.value(range).as_primitive::<UInt64Type>().values(), &rows[..]);
         }
     }
 }
@@ -324,6 +327,10 @@ fn a_single_range_is_not_copied() {
     };
     assert_eq!((&rows(4)[..], &rows(5)[..], &rows(7)[..]), (&[3, 0, 2, 1][..], &[0, 2, 1][..], &[][..]));
     assert_eq!(rows(5).as_ptr(), rows(4)[1..].as_ptr());
+    let starts = Int32Array::from(vec![5, 4]);
+    let views = index.range_views(Bound::Included(&starts), Bound::Unbounded).unwrap();
+    let first = views.value(0).as_primitive::<UInt64Type>().values().clone();
+    assert_eq!((&first[..], first.as_ptr()), (&[0, 2, 1][..], rows(5).as_ptr()));
 }
 
 #[test]

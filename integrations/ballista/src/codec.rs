@@ -6,6 +6,7 @@ use crate::message::{
 use crate::scan::{ShardScanExec, ShardedTable, provider};
 use crate::tables::{Table, Tables};
 use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::{JoinSide, JoinType, TableReference, internal_datafusion_err, plan_datafusion_err, plan_err};
@@ -181,7 +182,9 @@ fn scan_message(parts: &ScanParts) -> Result<Scan> {
             })
         };
         let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
-        Ok::<_, DataFusionError>(Filter { index: wide(&filter.index), columns, texts: filter.texts.clone() })
+        let (index, texts) = (wide(&filter.index), filter.texts.clone());
+        let SortOptions { descending, nulls_first } = filter.order;
+        Ok::<_, DataFusionError>(Filter { index, columns, texts, descending, nulls_first })
     });
     Ok(Scan {
         columns: wide(&parts.columns),
@@ -202,7 +205,9 @@ fn scan(table: &IndexedTable, message: &Scan) -> Result<IndexedScanExec> {
             })
         };
         let columns = filter.columns.iter().map(of_column).collect::<Result<_>>()?;
-        Ok::<_, DataFusionError>(ScanFilter { index: all_narrow(&filter.index), columns, texts: filter.texts.clone() })
+        let (index, texts) = (all_narrow(&filter.index), filter.texts.clone());
+        let order = SortOptions { descending: filter.descending, nulls_first: filter.nulls_first };
+        Ok::<_, DataFusionError>(ScanFilter { index, columns, texts, order })
     });
     let parts = ScanParts {
         columns: all_narrow(&message.columns),

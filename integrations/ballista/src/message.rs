@@ -5,7 +5,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue, internal_datafusi
 use datafusion_proto::protobuf::PhysicalExprNode;
 
 /// What the messages of this crate begin with; others are Ballista's.
-pub(crate) const MAGIC: &[u8] = b"lanetree\x002";
+pub(crate) const MAGIC: &[u8] = b"lanetree\x003";
 
 /// A node of a plan.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -66,6 +66,10 @@ pub(crate) struct Filter {
     pub(crate) columns: Vec<OfColumn>,
     #[prost(string, repeated, tag = "3")]
     pub(crate) texts: Vec<String>,
+    #[prost(bool, tag = "4")]
+    pub(crate) descending: bool,
+    #[prost(bool, tag = "5")]
+    pub(crate) nulls_first: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

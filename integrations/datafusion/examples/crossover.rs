@@ -1,4 +1,4 @@
-//! Measures from where on a look-up costs less than a hash join or a nested-loop join, and prints the [`Costs`]:
+//! Measures from where on an index costs less than a hash join, a nested-loop join or a scan of the table, and prints the [`Costs`]:
 //! `cargo run --release -p lanetree-datafusion --example crossover`, with `--features cuda` for a GPU.
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -18,6 +18,8 @@ use std::time::Instant;
 const SIZES: [u32; 4] = [10, 14, 18, 22];
 const PROBES: usize = 1 << 23;
 const RUNS: usize = 5;
+/// Rows of each value, where there are several.
+const COPIES: usize = 1 << 8;
 
 /// A batch of one column of keys, and one of numbers.
 fn batch(keys: Vec<i64>) -> Result<RecordBatch> {
@@ -35,17 +37,18 @@ fn contains(plan: &Arc<dyn ExecutionPlan>, name: &str) -> bool {
 const EQUAL: &str = "t.k = i.k";
 const RANGE: &str = "i.k BETWEEN t.k AND t.k + t.n % 1";
 
-/// The median of the nanoseconds that a join of so many probes with an indexed table of so many rows takes.
-async fn join(device: &Device, costs: Costs, on: &str, probes: usize, rows: usize) -> Result<f64> {
+/// The median of the nanoseconds that a join of so many probes with an indexed table of so many rows takes, of each value of which there
+/// are `copies`.
+async fn join(device: &Device, costs: Costs, on: &str, probes: usize, rows: usize, copies: usize) -> Result<f64> {
     let state = with_index_lookups_on(SessionStateBuilder::new().with_default_features(), device, costs).build();
     let session = SessionContext::new_with_state(state);
     let mut rng = StdRng::seed_from_u64(1);
-    let mut keys: Vec<i64> = (0..rows as i64).collect();
+    let mut keys: Vec<i64> = (0..rows).map(|row| (row / copies) as i64).collect();
     keys.shuffle(&mut rng);
     let table = batch(keys)?;
     let table = IndexedTable::new(device, table.schema(), &[table], "k")?;
     session.register_table("i", Arc::new(table))?;
-    let keys = (0..probes).map(|_| rng.random_range(0..rows as i64)).collect();
+    let keys = (0..probes).map(|_| rng.random_range(0..(rows / copies) as i64)).collect();
     session.register_batch("t", batch(keys)?)?;
     let mut times = Vec::new();
     for _ in 0..RUNS {
@@ -55,7 +58,29 @@ async fn join(device: &Device, costs: Costs, on: &str, probes: usize, rows: usiz
         let start = Instant::now();
         let found = collect(plan, session.task_ctx()).await?;
         times.push(start.elapsed().as_nanos() as f64);
-        assert_eq!(found[0].column(0).as_ref(), &Int64Array::from(vec![probes as i64]));
+        assert_eq!(found[0].column(0).as_ref(), &Int64Array::from(vec![(probes * copies) as i64]));
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[RUNS / 2])
+}
+
+/// The median of the nanoseconds that reading one in 16 of so many rows takes.
+async fn scan(device: &Device, costs: Costs, rows: usize) -> Result<f64> {
+    let state = with_index_lookups_on(SessionStateBuilder::new().with_default_features(), device, costs).build();
+    let session = SessionContext::new_with_state(state);
+    let mut keys: Vec<i64> = (0..rows as i64).collect();
+    keys.shuffle(&mut StdRng::seed_from_u64(1));
+    let table = batch(keys)?;
+    let table = IndexedTable::new(device, table.schema(), &[table], "k")?;
+    session.register_table("i", Arc::new(table))?;
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let query = session.sql(&format!("SELECT sum(k), count(n) FROM i WHERE k < {}", rows / 16)).await?;
+        let plan = query.create_physical_plan().await?;
+        assert_eq!(contains(&plan, "FilterExec"), costs != Costs::ALWAYS);
+        let start = Instant::now();
+        collect(plan, session.task_ctx()).await?;
+        times.push(start.elapsed().as_nanos() as f64);
     }
     times.sort_by(f64::total_cmp);
     Ok(times[RUNS / 2])
@@ -66,16 +91,16 @@ async fn main() -> Result<()> {
     let device = Device::best();
     let never = Costs { batch: 1e15, ..Costs::ALWAYS };
     // One row against one: what a query takes by itself.
-    let query = join(&device, never, EQUAL, 1, 1).await?;
+    let query = join(&device, never, EQUAL, 1, 1, 1).await?;
     let mut costs = Costs::ALWAYS;
-    costs.batch = (join(&device, Costs::ALWAYS, EQUAL, 1, 1).await? - query).max(0.0);
+    costs.batch = (join(&device, Costs::ALWAYS, EQUAL, 1, 1, 1).await? - query).max(0.0);
     for (at, size) in SIZES.into_iter().enumerate() {
         let rows = 1 << size;
-        let look_ups = join(&device, Costs::ALWAYS, EQUAL, PROBES, rows).await? - query;
+        let look_ups = join(&device, Costs::ALWAYS, EQUAL, PROBES, rows, 1).await? - query;
         costs.look_up[at] = (look_ups / PROBES as f64 - costs.batch / (1 << 16) as f64).max(0.0);
         // Both build over the table: they differ by their probes.
         let (few, all) =
-            (join(&device, never, EQUAL, rows, rows).await?, join(&device, never, EQUAL, PROBES, rows).await?);
+            (join(&device, never, EQUAL, rows, rows, 1).await?, join(&device, never, EQUAL, PROBES, rows, 1).await?);
         costs.hash[at] = ((all - few) / (PROBES - rows) as f64).max(0.0);
         let build = ((few - query) / rows as f64 - costs.hash[at]).max(0.0);
         println!(
@@ -84,8 +109,17 @@ async fn main() -> Result<()> {
         );
         costs.build = if size == 18 { build } else { costs.build };
     }
-    let pairs = join(&device, never, RANGE, 1 << 14, 1 << 14).await? - query;
+    let pairs = join(&device, never, RANGE, 1 << 14, 1 << 14, 1).await? - query;
     costs.pair = (pairs / (1_u64 << 28) as f64).max(0.0);
+    let more = ((1 << 14) * (COPIES - 1)) as f64;
+    for (costs_of, row) in [(Costs::ALWAYS, &mut costs.row), (never, &mut costs.hash_row)] {
+        let [one, many] = [(1 << 18) / COPIES, 1 << 18];
+        let one = join(&device, costs_of, EQUAL, 1 << 14, one, 1).await?;
+        *row = ((join(&device, costs_of, EQUAL, 1 << 14, many, COPIES).await? - one) / more).max(0.0);
+    }
+    let rows = 1 << SIZES[3];
+    costs.scan = scan(&device, Costs { read: 1e15, ..Costs::ALWAYS }, rows).await? / rows as f64;
+    costs.read = scan(&device, Costs::ALWAYS, rows).await? / (rows / 16) as f64;
     println!("{costs:#?} on {device}");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What a table's scans and look-ups share.
 
+use crate::declared::Declared;
 use crate::packing::{Packing, value_type};
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, take};
@@ -52,6 +53,11 @@ impl TableIndex {
         }
         let (name, columns) = (name.to_owned(), columns.to_vec());
         Ok(Arc::new(Self { name, columns, packing, is_unique, index: Arc::new(index) }))
+    }
+
+    /// The same index over other rows.
+    fn rebuilt(&self, batch: &RecordBatch) -> Result<Arc<Self>> {
+        Self::build(self.index.device(), batch, &self.name, &self.columns, self.is_unique)
     }
 }
 
@@ -108,10 +114,35 @@ impl Contents {
         names.join(", ")
     }
 
+    pub(crate) fn has_index(&self, name: &str) -> bool {
+        self.indexes.iter().any(|index| index.name == name)
+    }
+
+    /// What `SHOW INDEXES` says.
+    pub(crate) fn described(&self) -> impl Iterator<Item = Described> {
+        self.indexes.iter().map(|index| Described {
+            name: index.name.clone(),
+            columns: names_of(self.batch.schema_ref(), &index.columns),
+            is_unique: index.is_unique,
+            bytes: index.index.bytes() + index.index.host_bytes(),
+            device: index.index.device().to_string(),
+        })
+    }
+
     /// Some columns of some rows.
     pub(crate) fn take(&self, columns: &[usize], rows: &dyn Array) -> Result<Vec<ArrayRef>> {
         columns.iter().map(|&column| Ok(take(self.batch.column(column), rows, None)?)).collect()
     }
+}
+
+/// An index, as `SHOW INDEXES` describes it.
+pub(crate) struct Described {
+    pub(crate) name: String,
+    pub(crate) columns: String,
+    pub(crate) is_unique: bool,
+    /// Of main memory and of the device's.
+    pub(crate) bytes: u64,
+    pub(crate) device: String,
 }
 
 /// A table's rows, and one of its indexes.
@@ -134,6 +165,11 @@ impl Indexed {
         self.own().index.clone()
     }
 
+    /// How many rows a value has, on the average.
+    pub(crate) fn copies(&self) -> f64 {
+        self.index().len() as f64 / self.index().keys_len().max(1) as f64
+    }
+
     /// How its columns are one key, if it has several.
     pub(crate) fn packing(&self) -> Option<&Packing> {
         self.own().packing.as_ref()
@@ -148,19 +184,13 @@ impl Indexed {
     pub(crate) fn column_names(&self) -> String {
         names_of(self.contents.batch.schema_ref(), self.columns())
     }
-
-    /// Whether SQL's equality and order of the columns are the index's.
-    pub(crate) fn is_sql(&self) -> bool {
-        let is_float =
-            |column: &usize| matches!(self.contents.value_type(*column), DataType::Float32 | DataType::Float64);
-        !self.columns().iter().any(is_float)
-    }
 }
 
 /// A table that changes as a whole: who has taken its contents keeps them.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) schema: SchemaRef,
+    pub(crate) declared: Declared,
     current: RwLock<Arc<Contents>>,
     /// Held by the one change that is made at a time. Readers don't wait for it.
     changes: Mutex<()>,
@@ -168,13 +198,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// A table without indexes.
-    pub(crate) fn new(schema: SchemaRef, batches: &[RecordBatch]) -> Result<Self> {
+    pub(crate) fn new(schema: SchemaRef, batches: &[RecordBatch], declared: Declared) -> Result<Self> {
         let batch = match batches {
             [batch] if batch.schema_ref() == &schema => batch.clone(),
             _ => concat_batches(&schema, batches)?,
         };
         let contents = Contents { batch, indexes: Vec::new(), name: None };
-        Ok(Self { schema, current: RwLock::new(Arc::new(contents)), changes: Mutex::new(()) })
+        Ok(Self { schema, declared, current: RwLock::new(Arc::new(contents)), changes: Mutex::new(()) })
     }
 
     pub(crate) fn contents(&self) -> Arc<Contents> {
@@ -211,6 +241,7 @@ impl Shared {
         if let Some(at) = (1..numbers.len()).find(|at| numbers[..*at].contains(&numbers[*at])) {
             return plan_err!("column {} is twice in the index: name it once", columns[at]);
         }
+        self.check_types(&numbers)?;
         if numbers.len() > 1 {
             let types: Vec<_> = numbers.iter().map(|number| self.schema.field(*number).data_type()).collect();
             Packing::check(&columns.iter().copied().zip(types).collect::<Vec<_>>())?;
@@ -230,6 +261,21 @@ impl Shared {
             }
             Ok(Contents { batch: batch.clone(), indexes, name: table.clone() })
         })
+    }
+
+    /// # Errors
+    /// A plan error for the first column of floats.
+    fn check_types(&self, columns: &[usize]) -> Result<()> {
+        for field in columns.iter().map(|column| self.schema.field(*column)) {
+            if value_type(field.data_type()).is_floating() {
+                let (name, data_type) = (field.name(), field.data_type());
+                return plan_err!(
+                    "column {name} is {data_type}, and no index has SQL's order of floats, where -0.0 equals 0.0: index a column of \
+                     decimals or integers"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Takes an index away.
@@ -253,15 +299,27 @@ impl Shared {
         debug_assert!(named.is_ok());
     }
 
-    /// Adds rows, or puts them in place of all others, and builds the indexes over what there is then.
+    /// Puts other rows in the place of the current ones. Indexes on columns that are still the same arrays stay; the others are
+    /// built again.
+    pub(crate) fn change_rows(&self, make: impl FnOnce(&RecordBatch) -> Result<RecordBatch>) -> Result<()> {
+        self.change(|old| {
+            let batch = make(&old.batch)?;
+            let is_same = |column: &usize| Arc::ptr_eq(old.batch.column(*column), batch.column(*column));
+            let index = |index: &Arc<TableIndex>| match index.columns.iter().all(is_same) {
+                true => Ok(index.clone()),
+                false => index.rebuilt(&batch),
+            };
+            let indexes = old.indexes.iter().map(index).collect::<Result<_>>()?;
+            let name = old.name.clone().filter(|_| (0..batch.num_columns()).all(|column| is_same(&column)));
+            Ok(Contents { indexes, batch, name })
+        })
+    }
+
+    /// Adds rows, or puts them in place of all others.
     pub(crate) fn insert(&self, rows: &[RecordBatch], overwrite: bool) -> Result<()> {
-        self.change(|Contents { batch, indexes, .. }| {
+        self.change_rows(|batch| {
             let old = if overwrite { None } else { Some(batch) };
-            let batch = concat_batches(&self.schema, old.into_iter().chain(rows))?;
-            let rebuilt = indexes
-                .iter()
-                .map(|old| TableIndex::build(old.index.device(), &batch, &old.name, &old.columns, old.is_unique));
-            Ok(Contents { indexes: rebuilt.collect::<Result<_>>()?, batch, name: None })
+            Ok(concat_batches(&self.schema, old.into_iter().chain(rows))?)
         })
     }
 }

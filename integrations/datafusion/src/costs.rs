@@ -7,11 +7,14 @@ pub(crate) const BATCH: usize = 1 << 16;
 /// The sizes of tables that [`Costs`] are of, as powers of two.
 const SIZES: [u32; 4] = [10, 14, 18, 22];
 
-/// Nanoseconds that joins take, by which a look-up in an index is chosen over a hash join or a nested-loop join, or not.
+/// Nanoseconds that joins and scans take, by which an index is chosen over a hash join, a nested-loop join or a scan of the whole table,
+/// or not.
 ///
 /// The example `crossover` measures them. The default was measured on two cores that others used, too: for look-ups, a `LaneTree`
 /// on the CPU and the reading of one value for each row that was found; for hash joins and nested-loop joins, those of DataFusion 55.0
-/// as its package for Python has them. A machine with a GPU needs its own.
+/// as its package for Python has them; for `row`, `scan` and `read`, the arrow kernels that those plans call, on one core, over two
+/// columns, 2^22 rows in random order, one in 16 of which is found; for `hash_row`, a join with 3 * 10^8 pairs. A machine with a GPU needs
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// One batch of up to 2^16 look-ups, beside its probes.
@@ -25,19 +28,38 @@ pub struct Costs {
     pub hash: [f64; 4],
     /// One pair of rows that a nested-loop join tries.
     pub pair: f64,
+    /// One row that a look-up finds after a probe's first one.
+    pub row: f64,
+    /// The same in a hash join.
+    pub hash_row: f64,
+    /// One row of a table that is read and filtered.
+    pub scan: f64,
+    /// One row that is read by its number from an index.
+    pub read: f64,
 }
 
 impl Costs {
-    /// Each join that can be a look-up is one.
-    pub const ALWAYS: Self = Self { batch: 0.0, look_up: [0.0; 4], build: 0.0, hash: [0.0; 4], pair: 0.0 };
+    /// Each join that can be a look-up is one, and each condition that an index answers goes through it.
+    pub const ALWAYS: Self = Self {
+        batch: 0.0,
+        look_up: [0.0; 4],
+        build: 0.0,
+        hash: [0.0; 4],
+        pair: 0.0,
+        row: 0.0,
+        hash_row: 0.0,
+        scan: 0.0,
+        read: 0.0,
+    };
 
-    /// What joining so many probes with an indexed table takes.
-    pub(crate) fn compare(&self, probes: Precision<usize>, table: usize) -> Comparison {
+    /// What joining so many probes with an indexed table takes, each of whose values has `copies` rows on the average.
+    pub(crate) fn compare(&self, probes: Precision<usize>, table: usize, copies: f64) -> Comparison {
         let Some(&probes) = probes.get_value() else { return Comparison::default() };
-        let look_up = self.look_ups(probes, table);
+        let more = probes as f64 * (copies - 1.0).max(0.0);
+        let look_up = self.look_ups(probes, table) + more * self.row;
         // The engine builds over the smaller side.
         let (small, large) = (probes.min(table), probes.max(table));
-        let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small);
+        let hash_join = small as f64 * self.build + large as f64 * at(&self.hash, small) + more * self.hash_row;
         Comparison { costs: Some((look_up, hash_join)), is_of_ranges: false }
     }
 
@@ -48,6 +70,11 @@ impl Costs {
             (2.0 * self.look_ups(probes, table), probes as f64 * table as f64 * self.pair)
         });
         Comparison { costs, is_of_ranges: true }
+    }
+
+    /// Whether rows that an index finds are read sooner from the whole table, by a filter.
+    pub(crate) fn prefers_full_scan(&self, found: usize, table: usize) -> bool {
+        found as f64 * self.read > table as f64 * self.scan
     }
 
     fn look_ups(&self, probes: usize, table: usize) -> f64 {
@@ -64,6 +91,10 @@ impl Default for Costs {
             build: 47.0,
             hash: [5.0, 7.0, 17.0, 36.0],
             pair: 2.0,
+            row: 3.4,
+            hash_row: 11.0,
+            scan: 2.0,
+            read: 33.0,
         }
     }
 }
@@ -118,20 +149,37 @@ mod tests {
 
     #[test]
     fn the_smaller_side_is_what_a_hash_join_builds_over() {
-        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], pair: 2.0 };
-        let compared = |probes, table| costs.compare(Precision::Exact(probes), table);
+        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 30.0, hash: [2.0; 4], ..Costs::ALWAYS };
+        let compared = |probes, table| costs.compare(Precision::Exact(probes), table, 1.0);
         assert_eq!(compared(100, 1000).costs, Some((2000.0, 5000.0)));
         assert_eq!(compared(1000, 100).costs, Some((11_000.0, 5000.0)));
         assert_eq!(compared(0, 100).costs.unwrap().0, 0.0);
         assert!(compared(100, 1000).prefers_look_up() && !compared(1000, 100).prefers_look_up());
-        assert!(costs.compare(Precision::Absent, 100).prefers_look_up());
-        assert!(Costs::ALWAYS.compare(Precision::Exact(9), 9).prefers_look_up());
+        assert!(costs.compare(Precision::Absent, 100, 1.0).prefers_look_up());
+        assert!(Costs::ALWAYS.compare(Precision::Exact(9), 9, 5.0).prefers_look_up());
         assert_eq!(compared(100, 1000).to_string(), "cost=0.002 ms, hash_join_cost=0.005 ms");
     }
 
     #[test]
+    fn pairs_cost_more_than_probes() {
+        let costs = Costs { look_up: [10.0; 4], hash: [2.0; 4], row: 5.0, hash_row: 3.0, ..Costs::ALWAYS };
+        let compared = |copies| costs.compare(Precision::Exact(100), 1000, copies);
+        assert_eq!(compared(1.0).costs, Some((1000.0, 2000.0)));
+        assert_eq!(compared(0.0).costs, compared(1.0).costs);
+        assert_eq!(compared(11.0).costs, Some((6000.0, 5000.0)));
+        assert!(compared(1.0).prefers_look_up() && !compared(11.0).prefers_look_up());
+    }
+
+    #[test]
+    fn most_of_a_table_is_read_by_a_full_scan() {
+        let costs = Costs { scan: 1.0, read: 10.0, ..Costs::ALWAYS };
+        assert!(!costs.prefers_full_scan(100, 1000) && costs.prefers_full_scan(101, 1000));
+        assert!(!costs.prefers_full_scan(0, 0) && !Costs::ALWAYS.prefers_full_scan(1000, 1000));
+    }
+
+    #[test]
     fn a_nested_loop_join_tries_all_pairs() {
-        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], build: 0.0, hash: [0.0; 4], pair: 2.0 };
+        let costs = Costs { batch: 1000.0, look_up: [10.0; 4], pair: 2.0, ..Costs::ALWAYS };
         let compared = |probes, table| costs.compare_ranges(Precision::Exact(probes), table);
         assert_eq!(compared(100, 1000).costs, Some((4000.0, 200_000.0)));
         assert!(compared(100, 1000).prefers_look_up() && !compared(100, 10).prefers_look_up());

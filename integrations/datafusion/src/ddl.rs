@@ -2,13 +2,17 @@
 
 use crate::catalog::schema_of;
 use crate::contents::{Shared, bytes_of};
+use crate::declared::Declared;
+use crate::dml::guarded;
+use crate::replaced::{current, replace, successor};
 use crate::table::IndexedTable;
 use async_trait::async_trait;
 use core::fmt;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::catalog::{SchemaProvider, Session};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{internal_err, not_impl_err, plan_datafusion_err, plan_err};
+use datafusion::common::{exec_err, internal_err, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -25,7 +29,7 @@ use futures::{StreamExt, stream};
 use lanetree::Device;
 use std::sync::Arc;
 
-/// Plans `CREATE INDEX`, and leaves the rest to another planner.
+/// Plans `CREATE INDEX`, guards `DELETE` and `UPDATE`, and leaves the rest to another planner.
 #[derive(Debug)]
 pub(crate) struct Planner {
     device: Device,
@@ -42,6 +46,11 @@ impl Planner {
 #[async_trait]
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let guarded = match plan {
+            LogicalPlan::Dml(_) | LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Some(guarded(plan.clone())?),
+            _ => None,
+        };
+        let plan = guarded.as_ref().unwrap_or(plan);
         match (plan, &self.rest) {
             (LogicalPlan::Ddl(DdlStatement::CreateIndex(index)), _) => {
                 Ok(Arc::new(CreateIndexExec::plan(&self.device, index, session).await?))
@@ -68,12 +77,16 @@ struct CreateIndexExec {
 #[derive(Clone, Debug)]
 enum Table {
     Indexed(Arc<Shared>),
-    /// Another table, which an indexed one with the same rows takes the place of.
-    Other {
-        catalog: Arc<dyn SchemaProvider>,
-        name: String,
-        rows: Arc<dyn ExecutionPlan>,
-    },
+    Other(Other),
+}
+
+/// Another table, which an indexed one with the same rows takes the place of.
+#[derive(Clone, Debug)]
+struct Other {
+    catalog: Arc<dyn SchemaProvider>,
+    name: String,
+    provider: Arc<dyn TableProvider>,
+    rows: Arc<dyn ExecutionPlan>,
 }
 
 impl CreateIndexExec {
@@ -97,14 +110,14 @@ impl CreateIndexExec {
         let (catalog, full_name) = schema_of(session, table.clone())?;
         let provider = catalog.table(&full_name.table).await?;
         let provider = provider.ok_or_else(|| plan_datafusion_err!("no table {table}"))?;
-        let table = match provider.downcast_ref::<IndexedTable>() {
+        let table = match current(provider.clone()).downcast_ref::<IndexedTable>() {
             Some(indexed) => Table::Indexed(indexed.shared().clone()),
             None if provider.table_type() == TableType::View => {
                 return plan_err!("{table} is a view: make a table of it, by CREATE TABLE AS, to index it");
             }
             None => {
                 let rows = provider.scan(session, None, &[], None).await?;
-                Table::Other { catalog, name: full_name.table.to_string(), rows }
+                Table::Other(Other { catalog, name: full_name.table.to_string(), provider, rows })
             }
         };
         Ok(Self {
@@ -130,7 +143,7 @@ impl CreateIndexExec {
 }
 
 /// All rows of a plan, in the order of its partitions.
-async fn read(rows: &Arc<dyn ExecutionPlan>, schema: SchemaRef, context: Arc<TaskContext>) -> Result<Shared> {
+async fn read(rows: &Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Vec<RecordBatch>> {
     let memory = MemoryConsumer::new("CREATE INDEX: rows of the table").register(context.memory_pool());
     let mut batches = Vec::new();
     for partition in 0..rows.output_partitioning().partition_count() {
@@ -140,7 +153,7 @@ async fn read(rows: &Arc<dyn ExecutionPlan>, schema: SchemaRef, context: Arc<Tas
             batches.push(batch);
         }
     }
-    Shared::new(schema, &batches)
+    Ok(batches)
 }
 
 impl DisplayAs for CreateIndexExec {
@@ -190,16 +203,34 @@ impl CreateIndexExec {
     async fn run(&self, context: Arc<TaskContext>) -> Result<()> {
         match &self.table {
             Table::Indexed(shared) => self.add_to(shared),
-            Table::Other { catalog, name, rows } => {
-                let shared = read(rows, rows.schema(), context).await?;
-                self.add_to(&shared)?;
-                let old = catalog.deregister_table(name)?;
-                let added = catalog.register_table(name.clone(), Arc::new(IndexedTable::of(shared)));
-                if let (Err(_), Some(old)) = (&added, old) {
-                    catalog.register_table(name.clone(), old)?;
-                }
-                added.map(|_| ())
-            }
+            Table::Other(other) => self.replace(other, context).await,
         }
     }
+
+    /// Puts an indexed table in another one's place.
+    async fn replace(&self, other: &Other, context: Arc<TaskContext>) -> Result<()> {
+        let Other { catalog, name, provider, rows } = other;
+        let mut indexed = successor(provider);
+        if indexed.is_none() {
+            let is_there = catalog.table(name).await?.is_some_and(|table| Arc::ptr_eq(&table, provider));
+            if !is_there {
+                return exec_err!("table {name} was dropped or replaced since CREATE INDEX was planned: plan it again");
+            }
+            let shared = Shared::new(provider.schema(), &read(rows, context).await?, Declared::of(&**provider))?;
+            self.add_to(&shared)?;
+            indexed = replace(provider, IndexedTable::of(shared), |table| register(&**catalog, name, table))?;
+        }
+        // Another CREATE INDEX has replaced the table since this one was planned.
+        indexed.map_or(Ok(()), |indexed| self.add_to(indexed.shared()))
+    }
+}
+
+/// Puts a table in the place of the one with its name; an error leaves that one.
+fn register(catalog: &dyn SchemaProvider, name: &str, table: Arc<IndexedTable>) -> Result<()> {
+    let old = catalog.deregister_table(name)?;
+    let added = catalog.register_table(name.to_owned(), table);
+    if let (Err(_), Some(old)) = (&added, old) {
+        catalog.register_table(name.to_owned(), old)?;
+    }
+    added.map(drop)
 }

@@ -3,6 +3,7 @@
 use crate::catalog::schema_of;
 use crate::contents::Shared;
 use crate::lookup::IndexLookupExec;
+use crate::replaced::current;
 use crate::shape::{On, Shape};
 use crate::table::IndexedTable;
 use async_trait::async_trait;
@@ -64,7 +65,7 @@ impl<'a> Arguments<'a, '_> {
         let Some(table) = schema.table(&full_name.table).now_or_never() else {
             return plan_err!("table {name} is in a catalog that must be waited for: register it in one in memory");
         };
-        table?.ok_or_else(|| plan_datafusion_err!("no table {name}"))
+        table?.map(current).ok_or_else(|| plan_datafusion_err!("no table {name}"))
     }
 
     /// The words from an argument on, of which each is one of `choices`.
@@ -104,11 +105,6 @@ impl<'a> Arguments<'a, '_> {
                 "table {name} has indexes on {columns}, not on {column}: CREATE INDEX ON {name} ({column})"
             );
         };
-        if !indexed.is_sql() {
-            return plan_err!(
-                "{name}.{column} has floats, whose order in an index is not SQL's: cast them to a decimal"
-            );
-        }
         let index_type = indexed.index().data_type();
         for column in on.columns() {
             let own = probes.schema().field_with_name(column)?.data_type().clone();
@@ -303,7 +299,7 @@ impl TableProvider for Call {
         let output = wanted.iter().map(position).collect();
         let joined: Vec<usize> = read.iter().copied().chain(of_table.clone()).collect();
         let schema = project_schema(&self.schema, Some(&joined))?;
-        let input = self.probes.scan(session, Some(&read), &[], None).await?;
+        let input = current(self.probes.clone()).scan(session, Some(&read), &[], None).await?;
         let condition = self.on.on(session, &input.schema())?;
         let Some(indexed) = self.shared.contents().index_on(&[self.column]) else {
             return plan_err!("the index on {} is gone", self.shared.schema.field(self.column).name());

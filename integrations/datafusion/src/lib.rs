@@ -35,7 +35,11 @@
 //! A condition that compares the column with values, without a cast of the column. If there are conditions on several indexed
 //! columns, the index that finds the fewest rows is asked, and the other conditions are tried on those. An index on several columns
 //! answers conditions on its first ones, of which all but the last are lists of values: one on `(a, b)` answers `a < 1`, `a = 1 AND
-//! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing.
+//! b < 2` and `a IN (1, 2) AND b = 3`; of `a < 1 AND b = 3` it answers the first, and of `b = 3` nothing. If a condition leaves most of
+//! the table, which the index counts exactly, the whole table is read instead, unless its order or its first rows are wanted.
+//!
+//! `ORDER BY` of an index's columns, ascending or all descending, with or without `LIMIT`: of the rows that the index finds, or of all if
+//! no column has nulls.
 //!
 //! A join whose other side is any plan, if its only condition is one of these, nothing else restricts the table, and [`Costs`] says that
 //! the look-ups are cheaper (`EXPLAIN` shows both costs):
@@ -45,15 +49,25 @@
 //! | the column, or each column of an index on several, equals an expression over the other side | inner; left or right that keeps the rows of the *other* side; semi and anti that return rows of the other side |
 //! | the column is `BETWEEN` two expressions over the other side | inner; left or right that keeps the rows of the *other* side |
 //!
-//! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats are scanned:
-//! SQL and the index disagree about -0.0.
+//! All others are DataFusion's own, with the same results. The column may have nulls and equal values. Columns of floats can't be indexed:
+//! SQL and an index disagree about -0.0.
 //!
 //! # Changes
-//! `INSERT INTO` and `INSERT OVERWRITE` keep the indexes: see [`IndexedTable`]. `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON
-//! table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or replaces a table that isn't one by an `IndexedTable` with
-//! the same rows; rows that are inserted into that other table meanwhile are lost. It is done when its result is read (`collect`), not
-//! when `sql` returns. An index that is not given a name has that of its columns, with `_` between them. With `UNIQUE`, rows with equal values are refused,
-//! nulls apart, now and by each `INSERT`.
+//! An index changes nothing about its table except the time that queries take: column defaults, constraints, `INSERT`, `DELETE` and
+//! `UPDATE` are those of the table without it. `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change all rows of a statement or
+//! none, and keep the indexes: see [`IndexedTable`]. Conditions of `DELETE` and `UPDATE` are on columns of the table alone. One with a
+//! subquery is an error, also of a `MemTable`: DataFusion alone (55.2) would change all rows.
+//!
+//! `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON table [USING lanetree] (column, ...)` adds an index to an `IndexedTable`, or puts an
+//! `IndexedTable` with the same rows in the place of another table. Views, prepared statements and data frames that were made before read
+//! and change the `IndexedTable` from then on, in each session with [`with_index_lookups`]. Rows that a statement inserts while
+//! `CREATE INDEX` is reading the other table may be lost, and so are rows that a program puts into the other table later without a plan,
+//! as into the batches of a `MemTable`. `CREATE INDEX` is done when its result is read (`collect`), not when `sql` returns. An index that
+//! is not given a name has that of its columns, with `_` between them. With `UNIQUE`, rows with equal values are refused, nulls apart,
+//! now and by each change.
+//!
+//! [`sql`] has `DROP INDEX` and `SHOW INDEXES` in addition, and refuses clauses of `CREATE INDEX` that DataFusion's parser takes and its
+//! planner leaves out, such as `WHERE`.
 //!
 //! # Joins by order
 //! Arguments are strings: names of tables or views, and of their columns. `table` is an `IndexedTable`; its columns follow those of
@@ -91,16 +105,21 @@ mod catalog;
 mod contents;
 mod costs;
 mod ddl;
+mod declared;
+mod dml;
 mod file_url;
 mod filter;
+mod found;
 mod functions;
 mod insert;
 mod lookup;
 mod packing;
 mod parts;
+mod replaced;
 mod rule;
 mod scan;
 mod shape;
+mod statement;
 mod table;
 
 pub use costs::Costs;
@@ -111,4 +130,5 @@ pub use parts::{LookupParts, ScanFilter, ScanParts};
 pub use rule::{IndexLookups, with_index_lookups, with_index_lookups_on};
 pub use scan::IndexedScanExec;
 pub use shape::On;
+pub use statement::{plan_statement, sql};
 pub use table::IndexedTable;

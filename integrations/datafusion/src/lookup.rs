@@ -1,13 +1,12 @@
-use crate::contents::{Indexed, batch_of, bytes_of, external};
+use crate::contents::{Indexed, bytes_of, external};
 use crate::costs::{BATCH, Comparison};
-use crate::shape::{Kind, On, Shape, Source};
+use crate::found::{Answers, Found, Lists, Output};
+use crate::shape::{Kind, On, Shape};
 use core::fmt;
 use core::ops::Bound;
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, LargeListArray, RecordBatch, UInt64Array, UInt64Builder,
-};
-use datafusion::arrow::compute::{concat, filter, is_not_null, not, prep_null_mask_filter, sum, take};
-use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListViewArray, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::{concat, filter, is_not_null, not, prep_null_mask_filter};
+use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, Statistics, internal_err, project_schema};
@@ -28,7 +27,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 use lanetree::DeviceKind;
-use lanetree_arrow::Join;
+use lanetree_arrow::{ArrowIndex, Join};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -184,13 +183,16 @@ impl ExecutionPlan for IndexLookupExec {
             let device = self.indexed.index().device().to_string();
             MetricBuilder::new(&self.metrics).with_new_label("device", device)
         };
-        let lookup = Lookup {
+        let output = Output {
             indexed: self.indexed.clone(),
-            condition: self.shape.condition.clone(),
-            kind: self.kind()?,
             sources,
             schema: self.schema(),
             batch_size: context.session_config().batch_size().max(1),
+        };
+        let lookup = Lookup {
+            condition: self.shape.condition.clone(),
+            kind: self.kind()?,
+            output,
             memory: MemoryConsumer::new(format!("IndexLookupExec[{partition}]")).register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
             probe_rows: labelled().counter("probe_rows", partition),
@@ -219,9 +221,11 @@ impl ExecutionPlan for IndexLookupExec {
             On::AsOf { .. } => true,
             On::Between { .. } => false,
         };
-        statistics.num_rows = match (self.kind()?, has_one) {
-            (Kind::Pairs(Join::Left), true) => probes,
-            _ => probes.to_inexact(),
+        let copies = if has_one { 1.0 } else { self.indexed.copies().max(1.0) };
+        statistics.num_rows = match self.kind()? {
+            Kind::Pairs(Join::Left) if has_one => probes,
+            Kind::Pairs(_) => probes.with_estimated_selectivity(copies),
+            Kind::Filter { .. } => probes.to_inexact(),
         };
         Ok(Arc::new(statistics))
     }
@@ -241,12 +245,9 @@ impl ExecutionPlan for IndexLookupExec {
 
 /// What a partition's look-ups take.
 struct Lookup {
-    indexed: Indexed,
     condition: On,
     kind: Kind,
-    sources: Vec<Source>,
-    schema: SchemaRef,
-    batch_size: usize,
+    output: Output,
     memory: MemoryReservation,
     metrics: BaselineMetrics,
     probe_rows: Count,
@@ -266,26 +267,15 @@ struct State {
     lookup: Lookup,
 }
 
-/// A batch of the input, and what was found for it and not yet returned.
-struct Found {
-    probes: RecordBatch,
-    answers: Answers,
-}
-
-enum Answers {
-    /// Numbers of probes, from that of the batch's first one on, and of rows of the table.
-    Pairs { first: u64, probes: UInt64Array, rows: UInt64Array },
-    /// Which probes are returned, until they are.
-    Mask(Option<BooleanArray>),
-}
-
 impl State {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             while let Some(found) = self.found.front_mut() {
-                if let Some(batch) = self.lookup.make(found)? {
+                let timer = self.lookup.metrics.elapsed_compute().timer();
+                if let Some(batch) = found.next(&self.lookup.output)? {
                     return Ok(Some(batch.record_output(&self.lookup.metrics)));
                 }
+                timer.done();
                 self.found.pop_front();
             }
             self.lookup.memory.free();
@@ -314,104 +304,95 @@ impl Lookup {
     /// Looks up batches together.
     fn find(&self, batches: Vec<RecordBatch>) -> Result<VecDeque<Found>> {
         let _timer = self.metrics.elapsed_compute().timer();
-        self.probe_rows.add(batches.iter().map(RecordBatch::num_rows).sum());
+        let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        self.probe_rows.add(count);
         self.probe_batches.add(1);
+        // An answer has up to two words for each probe, however many rows it has.
+        self.memory.try_grow(count * 2 * size_of::<u64>())?;
+        let mut answers = match self.kind {
+            Kind::Filter { present } => Answers::Mask(Some(self.mask(&batches, present)?)),
+            Kind::Pairs(join) => match self.lists(&batches)? {
+                Some(lists) => Answers::Lists(Lists::new(lists, join)),
+                None => self.single(&batches, join)?,
+            },
+        };
         let mut first = 0;
-        Ok(match self.kind {
-            Kind::Pairs(join) => {
-                let (mut probes, mut rows) = self.pairs(&batches, join)?;
-                let mut found = VecDeque::with_capacity(batches.len());
-                for batch in batches {
-                    let end = first + batch.num_rows() as u64;
-                    let of_batch = probes.values().partition_point(|probe| *probe < end);
-                    let (own, own_rows);
-                    (own, probes) = split(&probes, of_batch);
-                    (own_rows, rows) = split(&rows, of_batch);
-                    found.push_back(Found {
-                        probes: batch,
-                        answers: Answers::Pairs { first, probes: own, rows: own_rows },
-                    });
-                    first = end;
-                }
-                found
-            }
-            Kind::Filter { present } => {
-                let keys = self.equal_to(&batches)?;
-                let mut mask = self.timed(|| self.indexed.index().contains(&keys))?;
-                self.crossed(&[&keys, &mask])?;
-                if mask.null_count() > 0 {
-                    // A null is not in the table.
-                    mask = prep_null_mask_filter(&mask);
-                }
-                if !present {
-                    mask = not(&mask)?;
-                }
-                let each = batches.into_iter().map(|batch| {
-                    let own = mask.slice(first as usize, batch.num_rows());
-                    first += batch.num_rows() as u64;
-                    Found { probes: batch, answers: Answers::Mask(Some(own)) }
-                });
-                each.collect()
-            }
-        })
+        let each = batches.into_iter().map(|probes| {
+            let of_batch = answers.of(first, probes.num_rows());
+            first += probes.num_rows();
+            Found { probes, answers: of_batch }
+        });
+        Ok(each.collect())
     }
 
-    /// The numbers of probes and of the rows that each one matches, in the order of the probes.
-    fn pairs(&self, batches: &[RecordBatch], join: Join) -> Result<(UInt64Array, UInt64Array)> {
-        let index = self.indexed.index();
-        let reserve = |pairs: usize| self.memory.try_grow(pairs * 2 * size_of::<u64>());
-        match &self.condition {
-            On::Equal { .. } | On::AllEqual { .. } => {
-                let keys = self.equal_to(batches)?;
-                let (probes, rows) = self.timed(|| index.join(&keys, join))?;
-                self.crossed(&[&keys, &probes, &rows])?;
-                reserve(probes.len())?;
-                Ok((probes, rows))
-            }
-            On::AsOf { key, forward } => {
-                let keys = keys_of(key, batches)?;
-                reserve(keys.len())?;
-                let rows = self.timed(|| if *forward { index.successor(&keys) } else { index.predecessor(&keys) })?;
-                self.crossed(&[&keys, &rows])?;
-                let probes = UInt64Array::from_iter_values(0..rows.len() as u64);
-                if join == Join::Left || rows.null_count() == 0 {
-                    return Ok((probes, rows));
-                }
-                let hits = is_not_null(&rows)?;
-                Ok((
-                    filter(&probes, &hits)?.as_primitive::<UInt64Type>().clone(),
-                    filter(&rows, &hits)?.as_primitive::<UInt64Type>().clone(),
-                ))
-            }
-            On::Between { low, high } => {
-                let (low, high) = (keys_of(low, batches)?, keys_of(high, batches)?);
-                let bounds = || (Bound::Included(&*low), Bound::Included(&*high));
-                // Few probes may match many rows: the pool is asked before those are there.
-                let counts = self.timed(|| index.count_range(bounds().0, bounds().1))?;
-                reserve(sum(&counts).unwrap_or(0) as usize + if join == Join::Left { low.len() } else { 0 })?;
-                let lists = self.timed(|| index.range(bounds().0, bounds().1))?;
-                // Both ends of each list come back, also for the counts; the rows themselves are in main memory.
-                self.crossed(&[&low, &high, &low, &high])?;
-                self.bus_bytes.add(if self.is_beyond_a_bus() { 4 * size_of::<u64>() * low.len() } else { 0 });
-                Ok(pairs_of(&lists, join))
-            }
+    /// Which probes are in the table, or are not.
+    fn mask(&self, batches: &[RecordBatch], present: bool) -> Result<BooleanArray> {
+        let keys = self.equal_to(batches)?;
+        let mut mask = self.timed(|| self.index().contains(&keys))?;
+        self.crossed(&[&keys, &mask])?;
+        if mask.null_count() > 0 {
+            // A null is not in the table.
+            mask = prep_null_mask_filter(&mask);
         }
+        if present { Ok(mask) } else { Ok(not(&mask)?) }
+    }
+
+    /// All rows of each probe, if a probe may have several.
+    fn lists(&self, batches: &[RecordBatch]) -> Result<Option<LargeListViewArray>> {
+        let (low, high) = match &self.condition {
+            On::Between { low, high } => (keys_of(low, batches)?, keys_of(high, batches)?),
+            On::Equal { .. } | On::AllEqual { .. } if !self.index().is_unique() => {
+                let keys = self.equal_to(batches)?;
+                (keys.clone(), keys)
+            }
+            _ => return Ok(None),
+        };
+        let (start, end) = (Bound::Included(&*low), Bound::Included(&*high));
+        let lists = self.timed(|| self.index().range_views(start, end))?;
+        // Both ends of each list come back; the rows are in main memory.
+        self.crossed(&[&low, &high])?;
+        self.bus_bytes.add(if self.is_beyond_a_bus() { 2 * size_of::<u64>() * low.len() } else { 0 });
+        Ok(Some(lists))
+    }
+
+    /// The row that each probe matches; none matches several.
+    fn single(&self, batches: &[RecordBatch], join: Join) -> Result<Answers> {
+        let On::AsOf { key, forward } = &self.condition else {
+            let keys = self.equal_to(batches)?;
+            let (probes, rows) = self.timed(|| self.index().join(&keys, join))?;
+            self.crossed(&[&keys, &probes, &rows])?;
+            return Ok(Answers::Pairs { first: 0, probes, rows });
+        };
+        let (keys, index) = (keys_of(key, batches)?, self.index());
+        let rows = self.timed(|| if *forward { index.successor(&keys) } else { index.predecessor(&keys) })?;
+        self.crossed(&[&keys, &rows])?;
+        let probes = UInt64Array::from_iter_values(0..rows.len() as u64);
+        if join == Join::Left || rows.null_count() == 0 {
+            return Ok(Answers::Pairs { first: 0, probes, rows });
+        }
+        let hits = is_not_null(&rows)?;
+        let hit = |numbers| -> Result<UInt64Array> { Ok(filter(numbers, &hits)?.as_primitive::<UInt64Type>().clone()) };
+        Ok(Answers::Pairs { first: 0, probes: hit(&probes)?, rows: hit(&rows)? })
+    }
+
+    fn index(&self) -> &ArrowIndex {
+        self.output.indexed.index()
     }
 
     /// The keys of the index that the probes are to be equal to.
     fn equal_to(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
-        match (&self.condition, self.indexed.packing()) {
+        match (&self.condition, self.output.indexed.packing()) {
             (On::Equal { key, .. }, None) => keys_of(key, batches),
             (On::AllEqual { keys, .. }, Some(packing)) => {
                 let keys = keys.iter().map(|key| keys_of(key, batches)).collect::<Result<Vec<_>>>()?;
                 packing.probes(&keys)
             }
-            _ => internal_err!("no keys of {} for a look-up by equality", self.indexed.column_names()),
+            _ => internal_err!("no keys of {} for a look-up by equality", self.output.indexed.column_names()),
         }
     }
 
     fn is_beyond_a_bus(&self) -> bool {
-        self.indexed.index().device().kind() != DeviceKind::Host
+        self.index().device().kind() != DeviceKind::Host
     }
 
     /// Counts what went to the device or came back.
@@ -428,47 +409,6 @@ impl Lookup {
         let _timer = self.lookup_time.timer();
         look_up().map_err(external)
     }
-
-    /// The next batch of results, if there are more.
-    fn make(&self, found: &mut Found) -> Result<Option<RecordBatch>> {
-        let _timer = self.metrics.elapsed_compute().timer();
-        let batch = &found.probes;
-        match &mut found.answers {
-            Answers::Pairs { probes, .. } if probes.is_empty() => Ok(None),
-            Answers::Pairs { first, probes, rows } => {
-                let count = probes.len().min(self.batch_size);
-                let (own, own_rows);
-                (own, *probes) = split(probes, count);
-                (own_rows, *rows) = split(rows, count);
-                let own = if *first == 0 { own } else { own.unary(|probe| probe - *first) };
-                // As with distinct values that are all there.
-                let is_whole =
-                    count == batch.num_rows() && own.values().iter().zip(0..).all(|(probe, at)| *probe == at);
-                let column = |source: &Source| match *source {
-                    Source::Probe(at) if is_whole => Ok(batch.column(at).clone()),
-                    Source::Probe(at) => Ok(take(batch.column(at), &own, None)?),
-                    Source::Table(at) => Ok(take(self.indexed.contents.batch.column(at), &own_rows, None)?),
-                };
-                let columns = self.sources.iter().map(column).collect::<Result<_>>()?;
-                batch_of(&self.schema, columns, count).map(Some)
-            }
-            Answers::Mask(mask) => {
-                let Some(mask) = mask.take() else { return Ok(None) };
-                let count = mask.true_count();
-                let column = |source: &Source| match *source {
-                    Source::Probe(at) if count == batch.num_rows() => Ok(batch.column(at).clone()),
-                    Source::Probe(at) => Ok(filter(batch.column(at), &mask)?),
-                    Source::Table(_) => internal_err!("such a join has no columns of the table"),
-                };
-                match count {
-                    0 => Ok(None),
-                    _ => {
-                        batch_of(&self.schema, self.sources.iter().map(column).collect::<Result<_>>()?, count).map(Some)
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// What an expression is for all rows of batches.
@@ -479,25 +419,4 @@ fn keys_of(key: &PhysicalExprRef, batches: &[RecordBatch]) -> Result<ArrayRef> {
         [keys] => keys.clone(),
         many => concat(&many.iter().map(|keys| &**keys).collect::<Vec<_>>())?,
     })
-}
-
-/// The number of each list and of its rows. With [`Join::Left`], a list without rows has a null.
-fn pairs_of(lists: &LargeListArray, join: Join) -> (UInt64Array, UInt64Array) {
-    let values: &UInt64Array = lists.values().as_primitive();
-    let (mut probes, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
-    for (probe, ends) in lists.offsets().windows(2).enumerate() {
-        let own = if lists.is_null(probe) { &[] } else { &values.values()[ends[0] as usize..ends[1] as usize] };
-        probes.append_value_n(probe as u64, own.len());
-        rows.append_slice(own);
-        if own.is_empty() && join == Join::Left {
-            probes.append_value(probe as u64);
-            rows.append_null();
-        }
-    }
-    (probes.finish(), rows.finish())
-}
-
-/// The first `count` elements, and the others.
-fn split(array: &UInt64Array, count: usize) -> (UInt64Array, UInt64Array) {
-    (array.slice(0, count), array.slice(count, array.len() - count))
 }

@@ -2,9 +2,10 @@
 
 use crate::contents::{Contents, Indexed};
 use crate::filter::{ColumnFilter, count};
-use crate::scan::Rows;
+use crate::scan::{Rows, Wanted};
 use crate::shape::{On, Shape};
 use crate::{IndexLookupExec, IndexedScanExec, IndexedTable};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, plan_datafusion_err, plan_err};
 use datafusion::error::Result;
@@ -52,6 +53,8 @@ pub struct ScanFilter {
     pub columns: Vec<ColumnFilter>,
     /// The filters as the plan shows them.
     pub texts: Vec<String>,
+    /// The order of the rows: the index's, or that backwards.
+    pub order: SortOptions,
 }
 
 /// # Errors
@@ -125,9 +128,12 @@ impl IndexedScanExec {
     pub fn parts(&self) -> ScanParts {
         let filter = match &self.rows {
             Rows::All => None,
-            Rows::Wanted(indexed, wanted, texts) => {
-                Some(ScanFilter { index: indexed.columns().to_vec(), columns: wanted.to_vec(), texts: texts.clone() })
-            }
+            Rows::Wanted(Wanted { indexed, filters, texts, order }) => Some(ScanFilter {
+                index: indexed.columns().to_vec(),
+                columns: filters.to_vec(),
+                texts: texts.clone(),
+                order: *order,
+            }),
         };
         ScanParts {
             columns: self.columns.clone(),
@@ -146,16 +152,17 @@ impl IndexedScanExec {
         let contents = table.shared().contents();
         check(&columns, contents.batch.num_columns(), "the table")?;
         let most = limit.unwrap_or(usize::MAX);
-        let Some(ScanFilter { index, columns: wanted, texts }) = filter else {
+        let Some(ScanFilter { index, columns: filters, texts, order }) = filter else {
             let count = most.min(contents.batch.num_rows());
             return Self::new(contents, Some(&columns), Rows::All, (count, limit), partitions.max(1));
         };
         let indexed = index_on(&contents, &index)?;
-        let has_lists = wanted.split_last().is_some_and(|(_, lists)| lists.iter().all(|list| list.values.is_some()));
-        if wanted.len() > index.len() || !has_lists {
-            return plan_err!("{} filters are not those of an index on {} columns", wanted.len(), index.len());
+        let has_lists = filters.split_last().is_some_and(|(_, lists)| lists.iter().all(|list| list.values.is_some()));
+        if filters.len() > index.len() || !has_lists {
+            return plan_err!("{} filters are not those of an index on {} columns", filters.len(), index.len());
         }
-        let count = count(&indexed, &wanted)?;
-        Self::of_some(indexed, Some(&columns), limit, (wanted, count), texts)
+        let count = count(&indexed, &filters)?;
+        let wanted = Wanted { indexed, filters: filters.into(), texts, order };
+        Self::of_some(wanted, Some(&columns), limit, count)
     }
 }

@@ -4,8 +4,9 @@ use crate::ddl::Planner;
 use crate::functions::{AsOf, Ranges};
 use crate::lookup::IndexLookupExec;
 use crate::packing::value_type;
+use crate::replaced::CurrentTables;
 use crate::scan::IndexedScanExec;
-use crate::shape::{On, Shape};
+use crate::shape::{Kind, On, Shape};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{TableFunction, TableFunctionImpl};
 use datafusion::common::config::ConfigOptions;
@@ -17,18 +18,22 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::{PhysicalExprRef, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions, SortOrderPushdownResult,
 };
 use lanetree::Device;
 use std::sync::Arc;
 
 /// Puts an [`IndexLookupExec`] in place of a join that an index of an [`IndexedTable`](crate::IndexedTable) can answer, if it costs
-/// less: of a hash join or a sort-merge join, or of a nested-loop join whose condition is that an indexed column is between two values. `EXPLAIN` shows both costs: at the look-up, or at the scan of a table that is not looked up in.
+/// less: of a hash join or a sort-merge join, or of a nested-loop join whose condition is that an indexed column is between two values.
+/// Puts a scan of the whole table in place of one by an index that finds most of it. `EXPLAIN` shows both costs: at the look-up, or at the scan of a table that is not looked up in.
 ///
 /// It must run before DataFusion chooses sides and partitions its inputs: [`with_index_lookups`] puts it there.
 #[derive(Debug, Default)]
@@ -44,7 +49,9 @@ impl IndexLookups {
 }
 
 /// Adds to a session, with indexes on [`Device::best`] and the default [`Costs`]: the rule [`IndexLookups`], before DataFusion's
-/// own for joins; `CREATE INDEX`; the table functions `as_of`, `range_join` and `band_join`.
+/// own for joins; `CREATE INDEX`, and for plans that were made before it a rule by which they are over the table with the index;
+/// the table functions `as_of`, `range_join` and `band_join`. `DELETE` and `UPDATE` of tables in memory are refused if their conditions
+/// have subqueries.
 pub fn with_index_lookups(builder: SessionStateBuilder) -> SessionStateBuilder {
     with_index_lookups_on(builder, &Device::best(), Costs::default())
 }
@@ -63,16 +70,20 @@ pub fn with_index_lookups_on(mut builder: SessionStateBuilder, device: &Device, 
     let own =
         functions.map(|(name, function)| (name.to_owned(), Arc::new(TableFunction::new(name.to_owned(), function))));
     builder.table_functions().get_or_insert_default().extend(own);
-    builder.with_physical_optimizer_rules(rules).with_query_planner(Arc::new(planner))
+    builder
+        .with_analyzer_rule(Arc::new(CurrentTables))
+        .with_physical_optimizer_rules(rules)
+        .with_query_planner(Arc::new(planner))
 }
 
 impl PhysicalOptimizerRule for IndexLookups {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let lookup = self.lookup(&node)?;
-            Ok(lookup.map_or_else(|| Transformed::no(node), Transformed::yes))
-        })
-        .data()
+        self.scans(plan, false)?
+            .transform_up(|node| {
+                let lookup = self.lookup(&node)?;
+                Ok(lookup.map_or_else(|| Transformed::no(node), Transformed::yes))
+            })
+            .data()
     }
 
     fn name(&self) -> &str {
@@ -85,6 +96,26 @@ impl PhysicalOptimizerRule for IndexLookups {
 }
 
 impl IndexLookups {
+    /// The plan with scans of whole tables where those cost less than an index that finds most of the rows. One whose order is wanted, or
+    /// of which only the first rows are, stays.
+    fn scans(&self, node: Arc<dyn ExecutionPlan>, in_order: bool) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(scan) = node.downcast_ref::<IndexedScanExec>() {
+            return Ok(scan.full(&self.costs).filter(|_| !in_order).cloned().unwrap_or(node));
+        }
+        let takes_first = node.is::<GlobalLimitExec>() || node.is::<LocalLimitExec>() || is_needless(&node)?;
+        let keeps_order = node.is::<ProjectionExec>() || node.is::<FilterExec>();
+        let required = node.required_input_ordering();
+        let (mut children, mut is_changed) = (Vec::new(), false);
+        for (child, required) in node.children().into_iter().zip(required) {
+            let wants_order = takes_first || required.is_some() || keeps_order && in_order;
+            let new = self.scans(child.clone(), wants_order)?;
+            is_changed |= !Arc::ptr_eq(&new, child);
+            children.push(new);
+        }
+        let as_before = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        if is_changed { node.replace_children(children, as_before) } else { Ok(node) }
+    }
+
     /// The look-up for a join, or the join with what a look-up would have cost; `None` if there is no look-up for it.
     fn lookup(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(join) = Candidate::of(node) else { return Ok(None) };
@@ -109,6 +140,13 @@ impl IndexLookups {
         let as_before = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         is_compared.then(|| node.clone().replace_children(sides.into(), as_before)).transpose()
     }
+}
+
+/// Whether a node is a sort that its input can do without: in order already, or read so if it is asked.
+fn is_needless(node: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(false) };
+    let is_sorted = sort.input().equivalence_properties().ordering_satisfy(sort.expr().iter().cloned())?;
+    Ok(is_sorted || matches!(sort.input().try_pushdown_sort(sort.expr())?, SortOrderPushdownResult::Exact { .. }))
 }
 
 /// A join that a look-up may stand for.
@@ -166,7 +204,7 @@ impl<'a> Candidate<'a> {
         let (probes, table) = if probe_side == JoinSide::Left { (left, right) } else { (right, left) };
         let Some((scan, columns)) = scan_of(table) else { return Ok(None) };
         let Some((indexed, condition)) = self.condition.on(probe_side, scan, &columns)? else { return Ok(None) };
-        if !scan.is_bare() || !indexed.is_sql() {
+        if !scan.is_bare() {
             return Ok(None);
         }
         let keys = match &condition {
@@ -195,7 +233,9 @@ impl<'a> Candidate<'a> {
         let table = scan.contents().batch.num_rows();
         let comparison = match shape.condition {
             On::Between { .. } => costs.compare_ranges(rows, table),
-            _ => costs.compare(rows, table),
+            // A filter returns each probe once, however many rows it has.
+            _ if matches!(shape.kind(), Some(Kind::Filter { .. })) => costs.compare(rows, table, 1.0),
+            _ => costs.compare(rows, table, indexed.copies()),
         };
         let lookup = IndexLookupExec::new(indexed, probes.clone(), Arc::new(shape), output, Some(comparison))?;
         Ok(Some((lookup, comparison)))

@@ -1,8 +1,9 @@
 use crate::contents::{Contents, Indexed, batch_of};
-use crate::costs::Comparison;
+use crate::costs::{Comparison, Costs};
 use crate::filter::{self, ColumnFilter};
 use core::fmt;
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -15,7 +16,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
 use futures::stream;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct IndexedScanExec {
     pub(crate) is_limited: bool,
     /// Why a join does not look up in the index.
     not_looked_up: Option<Comparison>,
+    /// The same rows by a scan of the whole table.
+    full: Option<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -39,8 +42,37 @@ pub struct IndexedScanExec {
 #[derive(Clone, Debug)]
 pub(crate) enum Rows {
     All,
-    /// With the filters as the plan shows them.
-    Wanted(Indexed, Arc<[ColumnFilter]>, Vec<String>),
+    Wanted(Wanted),
+}
+
+/// What an index is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) indexed: Indexed,
+    /// On its first columns.
+    pub(crate) filters: Arc<[ColumnFilter]>,
+    /// The filters as the plan shows them.
+    pub(crate) texts: Vec<String>,
+    /// The order of the rows: the index's, or that backwards. Where there may be nulls, they are last in the index.
+    pub(crate) order: SortOptions,
+}
+
+/// The order of an index.
+pub(crate) const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
+
+impl Wanted {
+    /// Whether all rows that are found have one value of the index's column `at`.
+    fn is_constant(&self, at: usize) -> bool {
+        self.filters.get(at).is_some_and(|filter| filter.distinct().len() == 1)
+    }
+
+    /// Whether the rows are in the wanted order of the index's column `at`, given equal values of those before it.
+    fn has_order_of(&self, at: usize) -> bool {
+        let schema = self.indexed.contents.batch.schema_ref();
+        // The index has no nulls of its first column, and none meets a condition.
+        let has_nulls = at > 0 && at >= self.filters.len() && schema.field(self.indexed.columns()[at]).is_nullable();
+        !has_nulls || self.order.nulls_first == self.order.descending
+    }
 }
 
 impl IndexedScanExec {
@@ -57,22 +89,32 @@ impl IndexedScanExec {
         Self::new(contents, projection, Rows::All, (count, limit), partitions)
     }
 
-    /// A scan of what filters leave, which is so many rows.
+    /// A scan of what an index is asked, which is so many rows.
     pub(crate) fn of_some(
-        indexed: Indexed,
+        wanted: Wanted,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
-        (wanted, count): (Vec<ColumnFilter>, usize),
-        filters: Vec<String>,
+        count: usize,
     ) -> Result<Self> {
         let count = limit.unwrap_or(usize::MAX).min(count);
-        let contents = indexed.contents.clone();
-        Self::new(contents, projection, Rows::Wanted(indexed, wanted.into(), filters), (count, limit), 1)
+        let contents = wanted.indexed.contents.clone();
+        Self::new(contents, projection, Rows::Wanted(wanted), (count, limit), 1)
     }
 
     /// The same scan, whose display says why a join does not look up in the index.
     pub(crate) fn not_looked_up(&self, comparison: Comparison) -> Self {
         Self { not_looked_up: Some(comparison), ..self.clone() }
+    }
+
+    /// The same scan, in whose place another plan may be put: see [`IndexedScanExec::full`].
+    pub(crate) fn or_full(self, full: Arc<dyn ExecutionPlan>) -> Self {
+        Self { full: Some(full), ..self }
+    }
+
+    /// The plan that reads the whole table for the rows, if that costs less.
+    pub(crate) fn full(&self, costs: &Costs) -> Option<&Arc<dyn ExecutionPlan>> {
+        let is_dear = costs.prefers_full_scan(self.count, self.contents.batch.num_rows());
+        self.full.as_ref().filter(|_| is_dear && !self.is_limited)
     }
 
     pub(crate) fn new(
@@ -85,10 +127,10 @@ impl IndexedScanExec {
         let schema = project_schema(contents.batch.schema_ref(), projection)?;
         let columns = projection.cloned().unwrap_or_else(|| (0..contents.batch.num_columns()).collect());
         let mut equivalences = EquivalenceProperties::new(schema);
-        if let Rows::Wanted(indexed, wanted, _) = &rows {
+        if let Rows::Wanted(wanted) = &rows {
             let mut ordering = Vec::new();
-            for (number, column) in indexed.columns().iter().enumerate() {
-                let is_one = wanted.get(number).is_some_and(|filter| filter.distinct().len() == 1);
+            for (number, column) in wanted.indexed.columns().iter().enumerate() {
+                let is_one = wanted.is_constant(number);
                 let at = columns.iter().position(|own| own == column);
                 let expr = at.map(|at| -> Arc<dyn PhysicalExpr> {
                     Arc::new(Column::new(contents.batch.schema_ref().field(*column).name(), at))
@@ -97,9 +139,10 @@ impl IndexedScanExec {
                     // Rows are in the order of the columns after it.
                     Some(expr) if is_one => equivalences.add_constants([ConstExpr::from(expr)])?,
                     None if is_one => {}
-                    // Nulls are last; none is found of a column with a condition. It is the order of SQL's ORDER BY.
-                    Some(expr) => ordering.push(PhysicalSortExpr::new_default(expr).nulls_last()),
-                    None => break,
+                    Some(expr) if wanted.has_order_of(number) => {
+                        ordering.push(PhysicalSortExpr::new(expr, wanted.order));
+                    }
+                    _ => break,
                 }
             }
             equivalences.add_ordering(ordering);
@@ -114,6 +157,7 @@ impl IndexedScanExec {
             count,
             is_limited: limit.is_some(),
             not_looked_up: None,
+            full: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -126,6 +170,36 @@ impl IndexedScanExec {
         let properties =
             PlanProperties::clone(&self.properties).with_partitioning(Partitioning::UnknownPartitioning(1));
         Self { properties: Arc::new(properties), ..self.clone() }
+    }
+
+    /// The same rows in an order that an index has; `None` if there is none.
+    fn ordered(&self, order: &[PhysicalSortExpr]) -> Result<Option<Self>> {
+        // A limit has chosen the rows already.
+        if self.is_limited {
+            return Ok(None);
+        }
+        let all = |indexed: Indexed| {
+            let has_all = indexed.index().len() == self.contents.batch.num_rows() as u64;
+            has_all.then(|| Wanted {
+                indexed,
+                filters: [ColumnFilter::default()].into(),
+                texts: Vec::new(),
+                order: ASCENDING,
+            })
+        };
+        let candidates = match &self.rows {
+            Rows::Wanted(wanted) => vec![wanted.clone()],
+            Rows::All => self.contents.all().filter_map(all).collect(),
+        };
+        let Some(options) = order.first().map(|first| first.options) else { return Ok(None) };
+        for wanted in candidates {
+            let wanted = Wanted { order: options, ..wanted };
+            let scan = Self::of_some(wanted, Some(&self.columns), None, self.count)?;
+            if scan.properties.equivalence_properties().ordering_satisfy(order.iter().cloned())? {
+                return Ok(Some(scan));
+            }
+        }
+        Ok(None)
     }
 
     pub(crate) fn contents(&self) -> &Arc<Contents> {
@@ -149,10 +223,11 @@ impl DisplayAs for IndexedScanExec {
             Rows::All => {
                 write!(f, "IndexedScanExec: indexes=[{}], rows={}", self.contents.indexed_columns(), self.count)?
             }
-            Rows::Wanted(indexed, _, filters) => {
+            Rows::Wanted(Wanted { indexed, texts, order, .. }) => {
                 let (column, device) = (indexed.column_names(), indexed.index().device());
-                write!(f, "IndexedScanExec: index={column}, rows={}", self.count)?;
-                write!(f, ", filters=[{}], device={device}", filters.join(", "))?
+                let order = if order.descending { ", descending" } else { "" };
+                write!(f, "IndexedScanExec: index={column}{order}, rows={}", self.count)?;
+                write!(f, ", filters=[{}], device={device}", texts.join(", "))?
             }
         }
         let schema = self.contents.batch.schema_ref();
@@ -209,6 +284,24 @@ impl ExecutionPlan for IndexedScanExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
     }
 
+    fn fetch(&self) -> Option<usize> {
+        self.is_limited.then_some(self.count)
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let is_one = self.properties.partitioning.partition_count() == 1;
+        let count = limit.filter(|_| is_one)?.min(self.count);
+        Some(Arc::new(Self { count, is_limited: true, ..self.clone() }))
+    }
+
+    /// Rows of an index are in its order, and backwards in the reverse one.
+    fn try_pushdown_sort(&self, order: &[PhysicalSortExpr]) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        Ok(match self.ordered(order)? {
+            Some(scan) => SortOrderPushdownResult::Exact { inner: Arc::new(scan) },
+            None => SortOrderPushdownResult::Unsupported,
+        })
+    }
+
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
@@ -246,16 +339,24 @@ impl Reader {
         let IndexedScanExec { contents, columns, .. } = &self.scan;
         let batch = match &self.scan.rows {
             Rows::All => contents.batch.slice(self.next, rows).project(columns)?,
-            Rows::Wanted(indexed, wanted, _) => {
+            Rows::Wanted(wanted) => {
                 let found = match &mut self.found {
                     Some(found) => found,
-                    none => none.insert(filter::rows(indexed, wanted)?),
+                    none => none.insert(filter::rows(&wanted.indexed, &wanted.filters)?),
                 };
                 // (They were counted when the plan was made, and do not change.)
-                batch_of(&self.schema, contents.take(columns, &found.slice(self.next, rows))?, rows)?
+                let own = match wanted.order.descending {
+                    true => reversed(&found.slice(found.len() - self.next - rows, rows)),
+                    false => found.slice(self.next, rows),
+                };
+                batch_of(&self.schema, contents.take(columns, &own)?, rows)?
             }
         };
         self.next += rows;
         Ok(Some(batch.record_output(&self.metrics)))
     }
+}
+
+fn reversed(rows: &UInt64Array) -> UInt64Array {
+    UInt64Array::from_iter_values(rows.values().iter().rev().copied())
 }

@@ -1,14 +1,16 @@
 use crate::contents::{Contents, Indexed, Shared};
+use crate::declared::Declared;
+use crate::dml::Change;
 use crate::filter::{ColumnFilter, Condition, count};
 use crate::insert::Insert;
-use crate::scan::IndexedScanExec;
+use crate::scan::{ASCENDING, IndexedScanExec, Wanted};
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, DFSchema, SchemaExt, Statistics, not_impl_err};
+use datafusion::common::{Column, Constraints, DFSchema, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
@@ -22,8 +24,12 @@ use std::sync::Arc;
 
 /// A table in memory with indexes on some of its columns.
 ///
-/// `INSERT INTO` and `INSERT OVERWRITE` change it: all rows of a statement are there at once, or none. The indexes are built
-/// again over all rows, so insert many at a time. A query sees the table as it was when the query was planned.
+/// `INSERT INTO`, `INSERT OVERWRITE`, `DELETE` and `UPDATE` change it: all rows of a statement at once, or none. The indexes are built
+/// again over all rows, so change many at a time; an `UPDATE` leaves those on other columns as they are. A query sees the table as it was
+/// when the query was planned.
+///
+/// In a session without [`with_index_lookups`](crate::with_index_lookups), DataFusion (55.2) hands the table no condition that is never
+/// true, or that has a subquery: `DELETE FROM t WHERE false` removes all rows then, as of DataFusion's own tables.
 #[derive(Clone, Debug)]
 pub struct IndexedTable {
     shared: Arc<Shared>,
@@ -34,10 +40,10 @@ impl IndexedTable {
     /// are one. Returns when the index is complete.
     ///
     /// # Errors
-    /// A plan error if there is no such column; [`lanetree_arrow::Error`] as an external error: for a type without keys, and if
-    /// the device or main memory has no room; an Arrow error for batches of other schemas.
+    /// A plan error if there is no such column, and for a column of floats; [`lanetree_arrow::Error`] as an external error: for a type
+    /// without keys, and if the device or main memory has no room; an Arrow error for batches of other schemas.
     pub fn new(device: &Device, schema: SchemaRef, batches: &[RecordBatch], column: &str) -> Result<Self> {
-        let shared = Shared::new(schema, batches)?;
+        let shared = Shared::new(schema, batches, Declared::default())?;
         shared.add_index(device, column, &[column], false, false)?;
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -64,7 +70,7 @@ impl IndexedTable {
     }
 
     /// Takes the index of a name away, which is its column's unless `CREATE INDEX` gave it another. The rows stay, and so does the
-    /// index for the queries that were planned with it. (The engine's SQL has no `DROP INDEX`.)
+    /// index for the queries that were planned with it. In SQL, that is `DROP INDEX`: see [`sql`](crate::sql).
     ///
     /// # Errors
     /// A plan error if there is no such index.
@@ -158,7 +164,7 @@ fn asked(contents: &Arc<Contents>, filters: &[&Expr]) -> Vec<Asked> {
         }
         (!own.is_empty()).then_some(Asked { indexed, wanted, own })
     };
-    contents.all().filter(Indexed::is_sql).filter_map(ask).collect()
+    contents.all().filter_map(ask).collect()
 }
 
 /// What a filter asks of one column of the table, if that is all it asks.
@@ -178,14 +184,61 @@ fn unqualified(filter: Expr) -> Result<Expr> {
     filter.transform(bare).data()
 }
 
+impl IndexedTable {
+    /// Some columns of the rows of a scan that meet filters.
+    fn filtered(
+        &self,
+        state: &dyn Session,
+        filters: Vec<Expr>,
+        projection: Option<&Vec<usize>>,
+        scan: impl Fn(Option<&Vec<usize>>) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut of_filters = Vec::new();
+        for column in filters.iter().flat_map(|filter| filter.column_refs()) {
+            of_filters.push(self.shared.schema.index_of(&column.name)?);
+        }
+        of_filters.sort_unstable();
+        let filters = filters.into_iter().map(unqualified).collect::<Result<Vec<_>>>()?;
+        let Some(condition) = conjunction(filters) else { return scan(projection) };
+        // Filters may need columns that are not wanted.
+        let wide = projection.map(|columns| {
+            let mut wide = columns.clone();
+            for column in of_filters {
+                if !wide.contains(&column) {
+                    wide.push(column);
+                }
+            }
+            wide
+        });
+        let scan = scan(wide.as_ref())?;
+        let predicate = state.create_physical_expr(condition, &DFSchema::try_from(scan.schema())?)?;
+        // The wanted columns are the first ones.
+        let output = projection.map(|columns| (0..columns.len()).collect());
+        let filter = FilterExecBuilder::new(predicate, scan).apply_projection(output)?;
+        Ok(Arc::new(filter.build()?))
+    }
+}
+
 #[async_trait]
 impl TableProvider for IndexedTable {
     fn schema(&self) -> SchemaRef {
         self.shared.schema.clone()
     }
 
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.shared.declared.constraints)
+    }
+
     fn table_type(&self) -> TableType {
         TableType::Base
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        self.shared.declared.definition.as_deref()
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.shared.declared.defaults.get(column)
     }
 
     async fn scan(
@@ -209,40 +262,27 @@ impl TableProvider for IndexedTable {
                 best = Some((cost, asked));
             }
         }
-        let own = best.as_ref().map_or(&[][..], |(_, asked)| &asked.own);
-        let rest: Vec<&Expr> =
-            (0..).zip(filters).filter(|(number, _)| !own.contains(number)).map(|(_, filter)| filter).collect();
-        let scan = |projection: Option<&Vec<usize>>, limit| match &best {
-            Some(((count, _), Asked { indexed, wanted, own })) => {
-                let texts = own.iter().map(|number| filters[*number].to_string()).collect();
-                IndexedScanExec::of_some(indexed.clone(), projection, limit, (wanted.clone(), *count), texts)
-            }
+        let Some(((count, _), asked)) = best else {
             // An index was dropped since it was to answer the filters.
-            None => IndexedScanExec::of_all(contents.clone(), projection, limit, 1, state.config().batch_size()),
+            return self.filtered(state, filters.to_vec(), projection, |wide| {
+                Ok(Arc::new(IndexedScanExec::of_all(contents.clone(), wide, None, 1, state.config().batch_size())?))
+            });
         };
-        let mut rest_columns = Vec::new();
-        for column in rest.iter().flat_map(|filter| filter.column_refs()) {
-            rest_columns.push(self.shared.schema.index_of(&column.name)?);
-        }
-        rest_columns.sort_unstable();
-        let rest = rest.into_iter().cloned().map(unqualified).collect::<Result<Vec<_>>>()?;
-        let Some(rest) = conjunction(rest) else { return Ok(Arc::new(scan(projection, limit)?)) };
-        // They may need columns that are not wanted.
-        let wide = projection.map(|columns| {
-            let mut wide = columns.clone();
-            for column in rest_columns {
-                if !wide.contains(&column) {
-                    wide.push(column);
-                }
-            }
-            wide
-        });
-        let scan = scan(wide.as_ref(), None)?;
-        let predicate = state.create_physical_expr(rest, &DFSchema::try_from(scan.schema())?)?;
-        // The wanted columns are the first ones.
-        let output = projection.map(|columns| (0..columns.len()).collect());
-        let filter = FilterExecBuilder::new(predicate, Arc::new(scan)).apply_projection(output)?;
-        Ok(Arc::new(filter.build()?))
+        let is_own = |number: &usize| asked.own.contains(number);
+        let of = |numbers: Vec<usize>| -> Vec<Expr> { numbers.iter().map(|number| filters[*number].clone()).collect() };
+        let (own, rest): (Vec<_>, Vec<_>) = (0..filters.len()).partition(is_own);
+        let (own, rest) = (of(own), of(rest));
+        let limit = limit.filter(|_| rest.is_empty());
+        let texts: Vec<_> = own.iter().map(ToString::to_string).collect();
+        self.filtered(state, rest, projection, |wide| {
+            let full = self.filtered(state, own.clone(), wide, |wider| {
+                let (partitions, batch_size) = (state.config().target_partitions(), state.config().batch_size());
+                Ok(Arc::new(IndexedScanExec::of_all(contents.clone(), wider, None, partitions, batch_size)?))
+            })?;
+            let (indexed, filters) = (asked.indexed.clone(), asked.wanted.clone().into());
+            let wanted = Wanted { indexed, filters, texts: texts.clone(), order: ASCENDING };
+            Ok(Arc::new(IndexedScanExec::of_some(wanted, wide, limit, count)?.or_full(full)))
+        })
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
@@ -275,5 +315,18 @@ impl TableProvider for IndexedTable {
         };
         let insert = Insert { shared: self.shared.clone(), overwrite };
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(insert), None)))
+    }
+
+    async fn delete_from(&self, state: &dyn Session, filters: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Change::delete(&self.shared, state, filters)?.plan())
+    }
+
+    async fn update(
+        &self,
+        state: &dyn Session,
+        assignments: Vec<(String, Expr)>,
+        filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Change::update(&self.shared, state, assignments, filters)?.plan())
     }
 }

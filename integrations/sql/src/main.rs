@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
-use lanetree_datafusion::with_index_lookups;
+use lanetree_datafusion::{plan_statement, with_index_lookups};
 use progress::Line;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ Without -c, statements are read from the standard input; a `;` ends each.
   -h       prints this
 
   CREATE INDEX ON customers (id);   builds an index; joins and conditions go through it
+  SHOW INDEXES;                     lists the indexes
+  DROP INDEX id;                    drops one
   EXPLAIN SELECT ...;               shows how: IndexedScanExec, IndexLookupExec, and their costs";
 
 /// What the command line says.
@@ -119,8 +121,7 @@ async fn run_all(context: &SessionContext, statements: &str, is_quiet: bool) -> 
 
 async fn run_one(context: &SessionContext, statement: Statement, is_quiet: bool) -> Result<()> {
     let start = Instant::now();
-    let plan = context.state().statement_to_plan(statement).await?;
-    let frame = context.execute_logical_plan(plan).await?;
+    let frame = plan_statement(context, statement).await?;
     let has_columns = !frame.schema().fields().is_empty();
     let context = Arc::new(frame.task_ctx());
     let batches = progress::rows(frame.create_physical_plan().await?, context, Line::new(is_quiet)).await?;

@@ -123,10 +123,10 @@ mod tests {
             context.register_table(name, Arc::new(table)).unwrap();
             context.sql(&format!("CREATE INDEX ON {name} (k)")).await.unwrap().collect().await.unwrap();
         }
-        let sql = "SELECT a.k FROM a WHERE k < 50 UNION ALL SELECT k FROM b";
+        let sql = "SELECT a.k FROM a WHERE k < 5 UNION ALL SELECT k FROM b";
         let plan = context.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
-        assert_eq!((to_read(&plan), read(&plan)), (Some(80), 0));
+        assert_eq!((to_read(&plan), read(&plan)), (Some(35), 0));
         let batches = rows(plan.clone(), context.task_ctx(), Line::new(true)).await.unwrap();
-        assert_eq!((batches.iter().map(RecordBatch::num_rows).sum::<usize>(), read(&plan)), (80, 80));
+        assert_eq!((batches.iter().map(RecordBatch::num_rows).sum::<usize>(), read(&plan)), (35, 35));
     }
 }

@@ -81,6 +81,27 @@ fn statements_of_arguments_run_in_order_over_named_tables() {
 }
 
 #[test]
+fn indexes_are_shown_and_dropped() {
+    let folder = tables();
+    let statements = "CREATE INDEX ON customers (id); CREATE UNIQUE INDEX named ON customers (name); SHOW INDEXES; DROP INDEX id; \
+        EXPLAIN SELECT * FROM customers WHERE id = 7; SHOW INDEXES FROM customers";
+    let (printed, messages) = texts(&run(folder.path(), &["-q", "customers.parquet"], statements));
+    let shown = |line: &str| printed.matches(&format!("| datafusion.public.customers | {line} ")).count();
+    assert_eq!((shown("id    | id      | false"), shown("named | name    | true ")), (1, 2), "{printed}{messages}");
+    assert!(!printed.contains("index=id"), "{printed}{messages}");
+}
+
+#[test]
+fn a_view_of_a_file_has_the_rows_that_are_inserted_into_its_index() {
+    let folder = tables();
+    let statements = "CREATE VIEW large AS SELECT * FROM orders WHERE amount > 6; CREATE INDEX ON orders (customer); \
+        INSERT INTO orders VALUES (30, 40), (31, 1); DELETE FROM orders WHERE customer = 10; \
+        SELECT customer FROM large ORDER BY customer";
+    let (printed, messages) = texts(&run(folder.path(), &["-q", "orders.csv"], statements));
+    assert!(printed.contains("| 20       |\n| 30       |\n| 5000     |\n"), "{printed}{messages}");
+}
+
+#[test]
 fn a_file_is_read_as_itself_whatever_its_name_is() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["a[1].csv", "a1.csv", "b*.csv", "b2.csv", "c?.csv", "c3.csv", "50%41.csv", "d e#f.csv", "{g,h}.tsv"];
@@ -109,6 +130,8 @@ fn an_error_ends_it_after_what_went_before() {
     assert!(printed.contains("one") && !printed.contains("two"), "{printed}");
     fails(&["none.csv"], "", "none.csv: No such file");
     fails(&["orders.csv"], "CREATE INDEX ON orders (place)", "no column place to index");
+    fails(&["orders.csv"], "CREATE INDEX ON orders (customer) WHERE amount > 5", "leave out WHERE");
+    fails(&["orders.csv"], "CREATE INDEX ON orders (customer); DROP INDEX c", "no index c to drop");
     fails(&["--fast"], "", "no option --fast");
     fs::write(folder.path().join("bad.parquet"), "PAR1 and nothing else").unwrap();
     fails(&["bad.parquet"], "", "reading bad.parquet");

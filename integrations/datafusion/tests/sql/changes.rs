@@ -160,6 +160,7 @@ async fn create_index_says_what_is_wrong() {
     let session = &sessions.lookups;
     run(session, "CREATE VIEW v AS SELECT * FROM t").await.unwrap();
     run(session, "CREATE TABLE flags AS SELECT true AS f").await.unwrap();
+    run(session, "CREATE TABLE floats AS SELECT 1.5::double AS f").await.unwrap();
     for (sql, said) in [
         ("CREATE INDEX x ON t USING hash (k)", "no indexes of kind hash: say USING lanetree"),
         ("CREATE INDEX x ON t (k, k)", "column k is twice in the index"),
@@ -173,6 +174,7 @@ async fn create_index_says_what_is_wrong() {
         ("CREATE INDEX x ON i (k)", "column k has an index, k: one is enough"),
         ("CREATE UNIQUE INDEX x ON t (k)", "index x is unique, but"),
         ("CREATE INDEX x ON flags (f)", "a column of type Boolean can't be indexed"),
+        ("CREATE INDEX x ON floats (f)", "column f is Float64, and no index has SQL's order of floats"),
     ] {
         let found = error(session, sql).await;
         assert!(found.contains(said), "{sql}: {found}");

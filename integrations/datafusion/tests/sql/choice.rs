@@ -27,8 +27,14 @@ fn session(costs: Costs) -> SessionContext {
 #[tokio::test]
 async fn the_join_that_costs_less_is_chosen_and_explained() {
     // A look-up is as dear as five rows of a hash join.
-    let session =
-        session(Costs { batch: 0.0, look_up: [500_000.0; 4], build: 0.0, hash: [100_000.0; 4], pair: 20_000.0 });
+    let session = session(Costs {
+        batch: 0.0,
+        look_up: [500_000.0; 4],
+        build: 0.0,
+        hash: [100_000.0; 4],
+        pair: 20_000.0,
+        ..Costs::ALWAYS
+    });
     let (few, many) = ("SELECT * FROM few JOIN i ON few.k = i.k", "SELECT * FROM many JOIN i ON many.k = i.k");
     let explained = plan(&session, few).await;
     assert!(explained.contains("cost=5.000 ms, hash_join_cost=10.000 ms"), "{explained}");
@@ -42,6 +48,17 @@ async fn the_join_that_costs_less_is_chosen_and_explained() {
 }
 
 #[tokio::test]
+async fn joins_cost_what_their_pairs_do() {
+    let session = session(Costs { row: 1000.0, hash_row: 100.0, ..Costs::ALWAYS });
+    rows(&session, "CREATE INDEX ON many (k)").await.unwrap();
+    // Ten rows for each of ten probes: 90 more than one for each.
+    let explained = plan(&session, "SELECT few.a, many.a FROM few JOIN many ON few.k = many.k").await;
+    assert!(explained.contains("not looked up: cost=0.090 ms, hash_join_cost=0.009 ms"), "{explained}");
+    let explained = plan(&session, "SELECT * FROM few WHERE k IN (SELECT k FROM many)").await;
+    assert!(explained.contains("cost=0.000 ms, hash_join_cost=0.000 ms"), "{explained}");
+}
+
+#[tokio::test]
 async fn both_choices_have_the_same_results() {
     let never = Costs { batch: 1e12, ..Costs::ALWAYS };
     for sql in ["SELECT * FROM many LEFT JOIN i ON many.k = i.k", "SELECT * FROM i JOIN i AS j ON i.k = j.k"] {
@@ -50,5 +67,32 @@ async fn both_choices_have_the_same_results() {
         let explained = plan(&hash_join, sql).await;
         assert!(!explained.contains("IndexLookupExec") && explained.contains("not looked up"), "{explained}");
         assert_eq!(sorted(rows(&look_up, sql).await.unwrap()), sorted(rows(&hash_join, sql).await.unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_most_rows_meet_goes_through_no_index() {
+    let never = Costs { read: 10.0, scan: 1.0, ..Costs::ALWAYS };
+    let (costs, always) = (session(never), session(Costs::ALWAYS));
+    for (sql, is_by_index) in [
+        ("SELECT * FROM i WHERE k < 10", true),
+        ("SELECT * FROM i WHERE k < 90", false),
+        ("SELECT s FROM i WHERE k < 90 AND a % 3 = 0", false),
+        ("SELECT count(*), sum(a) FROM i WHERE k BETWEEN 5 AND 80", false),
+        ("SELECT few.a, x.s FROM few JOIN (SELECT * FROM i WHERE k > 3) AS x ON few.k = x.k", false),
+        ("SELECT k, a FROM i WHERE k < 90 ORDER BY a LIMIT 3", false),
+        // (Filters do not hand on that an order is wanted backwards.)
+        ("SELECT k FROM i WHERE k < 90 AND a % 3 = 0 ORDER BY k DESC LIMIT 3", false),
+        // They are read in their order, or only the first ones.
+        ("SELECT k FROM i WHERE k < 90 AND a % 3 = 0 ORDER BY k LIMIT 3", true),
+        ("SELECT k FROM i WHERE k < 90 ORDER BY k", true),
+        ("SELECT k, a + 1 FROM i WHERE k < 90 ORDER BY k DESC LIMIT 3", true),
+        ("SELECT k, row_number() OVER (ORDER BY k) FROM i WHERE k < 90", true),
+        ("SELECT k FROM i WHERE k < 90 LIMIT 20", true),
+    ] {
+        let explained = plan(&costs, sql).await;
+        assert_eq!(explained.contains("index=k"), is_by_index, "{sql}\n{explained}");
+        assert!(plan(&always, sql).await.contains("index=k"));
+        assert_eq!(sorted(rows(&costs, sql).await.unwrap()), sorted(rows(&always, sql).await.unwrap()), "{sql}");
     }
 }

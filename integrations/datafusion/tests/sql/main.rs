@@ -3,12 +3,16 @@
 mod changes;
 mod choice;
 mod composite;
+mod dml;
 mod functions;
+mod order;
 mod parts;
 mod slt;
+mod statements;
 mod tpch;
+mod unchanged;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Float32Array, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -424,21 +428,6 @@ async fn other_conditions_are_filtered() {
 }
 
 #[tokio::test]
-async fn floats_have_sqls_equality() {
-    let sessions = Sessions::new();
-    let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Float64, true)]));
-    let floats = [Some(0.0), Some(-0.0), Some(f64::NAN), None, Some(1.5)];
-    let column: datafusion::arrow::array::Float64Array = floats.into_iter().collect();
-    let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).unwrap();
-    sessions.plain_table("t", (schema.clone(), vec![batch.clone()]));
-    sessions.indexed_table("i", (schema, vec![batch]));
-    for sql in ["SELECT * FROM i WHERE k = 0.0", "SELECT * FROM i WHERE k < 1.0", "SELECT * FROM t JOIN i ON t.k = i.k"]
-    {
-        sessions.check(sql).await;
-    }
-}
-
-#[tokio::test]
 async fn many_probes_are_looked_up_in_batches() {
     let sessions = Sessions::new();
     let mut rng = StdRng::seed_from_u64(50);
@@ -513,6 +502,31 @@ async fn probes_that_wait_are_in_the_memory_pool() {
     assert!(error.contains("IndexLookupExec["), "{error}");
 }
 
+#[tokio::test]
+async fn many_pairs_of_few_probes_are_not_held_in_memory() {
+    // 100 probes of a key with 5,000 rows: 500,000 pairs would take 8 MB.
+    let pool = Arc::new(GreedyMemoryPool::new(256 << 10));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+    let state = SessionStateBuilder::new().with_config(SessionConfig::new().with_target_partitions(1));
+    let state = state.with_runtime_env(runtime).with_default_features();
+    let session = SessionContext::new_with_state(with_lookups(state).build());
+    let (schema, batches) = table(&vec![Some(1); 100], &DataType::Int64, true);
+    session.register_table("t", Arc::new(MemTable::try_new(schema, vec![batches]).unwrap())).unwrap();
+    let (schema, batches) = table(&vec![Some(1); 5_000], &DataType::Int64, true);
+    let indexed = IndexedTable::new(&Device::best(), schema, &batches, "k").unwrap();
+    session.register_table("i", Arc::new(indexed)).unwrap();
+    for on in ["t.k = i.k", "i.k BETWEEN t.k AND t.k + 1"] {
+        let sql = format!("SELECT count(*), sum(t.a), sum(i.a) FROM t JOIN i ON {on}");
+        let planned = session.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+        let lookup = find(&planned, "IndexLookupExec").expect("a look-up");
+        let estimated = StatisticsContext::new().compute(&**lookup, &StatisticsArgs::new()).unwrap().num_rows;
+        assert_eq!(estimated, Precision::Inexact(500_000));
+        let found = rows(&session, &sql).await.unwrap();
+        let sums = (100 * 99 / 2 * 5_000_i64, 5_000 * 4_999 / 2 * 100_i64);
+        assert!(found[3].contains(&format!("| 500000   | {} | {} |", sums.0, sums.1)), "{found:?}");
+    }
+}
+
 #[test]
 fn tables_that_cannot_be_indexed_are_errors() {
     let (schema, batches) = table(&[Some(1)], &DataType::Int64, true);
@@ -522,6 +536,9 @@ fn tables_that_cannot_be_indexed_are_errors() {
     let flags = RecordBatch::try_from_iter([("f", Arc::new(BooleanArray::from(vec![true])) as ArrayRef)]).unwrap();
     let error = IndexedTable::new(&Device::best(), flags.schema(), &[flags], "f").unwrap_err().to_string();
     assert!(error.contains("a column of type Boolean can't be indexed"), "{error}");
+    let floats = RecordBatch::try_from_iter([("f", Arc::new(Float32Array::from(vec![-0.0])) as ArrayRef)]).unwrap();
+    let error = IndexedTable::new(&Device::best(), floats.schema(), &[floats], "f").unwrap_err().to_string();
+    assert!(error.contains("column f is Float32, and no index has SQL's order of floats"), "{error}");
     let table = IndexedTable::new(&Device::best(), schema.clone(), &batches, "k").unwrap();
     assert_eq!((table.index("k").unwrap().len(), table.rows().num_rows()), (1, 1));
     assert_eq!(table.statistics().unwrap().num_rows, Precision::Exact(1));

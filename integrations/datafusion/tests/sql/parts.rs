@@ -66,6 +66,7 @@ async fn plans_made_again_of_their_parts_have_the_same_rows() {
             format!("SELECT a FROM j WHERE k >= {low} AND k < {high}"),
             format!("SELECT a, s FROM i WHERE k IN ({low}, {other}, {high}) AND k > {low}"),
             format!("SELECT k FROM j WHERE k = {low} OR k = {high}"),
+            format!("SELECT k FROM j WHERE k > {low} ORDER BY k DESC LIMIT 5"),
         ] {
             let plan = session.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
             let (again, count) = made_again(plan.clone(), &replicas);
