@@ -150,7 +150,9 @@ fn equi_joins(
         let timing = session.time_on_stream(
             &mut out,
             |(out, _)| session.poison(&mut out.probes).and_then(|()| session.poison(&mut out.rows)),
-            |(out, scratch)| Ok(map.on(&session.stream).order(batch_order(order)).kind(kind).join(&probes, scratch, out)?),
+            |(out, scratch)| {
+                Ok(map.on(&session.stream).order(batch_order(order)).kind(kind).join(&probes, scratch, out)?)
+            },
         )?;
         let (out, _) = out;
         session.expect(&operation, "rows", out.count.to_vec()?[0], total as u64)?;

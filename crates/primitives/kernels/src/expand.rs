@@ -15,7 +15,7 @@ use crate::tile::{THREADS, WARPS, sums_before};
 use core::marker::PhantomData;
 use lanetree_simt::{
     FULL_MASK, Global, GlobalMut, Hint, Kernel, LaunchBounds, Order, Scope, Shared, Simt, WARP, Word, kernel_args,
-    last_where, unroll,
+    last_where, shl_clamped, unroll,
 };
 
 /// Blocks that a multiprocessor has at a time, of [`THREADS`]: the most for which ptxas spills no register on any architecture. Two of
@@ -276,7 +276,8 @@ impl<V: Word> ExpandArgs<V> {
                 // SAFETY: a span that is not empty, or past these the end.
                 let start = unsafe { simt.shared_load(STARTS, begun + lane) } >> START_SHIFT;
                 let within = start.wrapping_sub(from).wrapping_sub(u64::from(WARP) * i as u64);
-                let bit = if within < u64::from(WARP) { 1 << (within as u32 % WARP) } else { 0 };
+                // Not a shift under a comparison of 64 bits, of which LLVM's code compares only the lower half: see ARCHITECTURE.md.
+                let bit = shl_clamped(1, within.min(u64::from(WARP)) as u32);
                 let begins = simt.reduce_add(FULL_MASK, bit);
                 let up_to_own = begun + (begins & (u32::MAX >> (WARP - 1 - lane))).count_ones();
                 begun += begins.count_ones();

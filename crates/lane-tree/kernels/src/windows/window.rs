@@ -167,7 +167,7 @@ pub(super) unsafe fn find_nodes<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>
     tile: u32,
     of_tile: u32,
 ) {
-    let (edge, is_leader) = (simt.thread_index() / OF_EDGE, simt.lane() % OF_EDGE == 0);
+    let (edge, is_leader) = (simt.thread_index() / OF_EDGE, simt.lane().is_multiple_of(OF_EDGE));
     let clipped = |at: u64| if at < batch.count() { at } else { batch.count() - 1 };
     let at = (u64::from(tile) + u64::from(edge)) * u64::from(of_tile);
     // SAFETY: queries; each leader has elements of its own.
