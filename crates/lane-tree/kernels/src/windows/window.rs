@@ -213,18 +213,22 @@ unsafe fn last_below<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, 
     node
 }
 
-/// Warp collective (all lanes), by one warp. Finds how many pairs the windows of a group of tiles have.
+/// Per thread, by one warp. Finds how many pairs the windows of a group of tiles have.
 ///
 /// # Safety
 /// Their nodes are found.
 #[inline(always)]
 pub(super) unsafe fn measure<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(simt: S, tree: &TreeRef<K>, reach: u32) {
-    let own = if simt.lane() < GROUP { simt.lane() } else { GROUP - 1 };
+    let own = simt.lane();
+    if own >= GROUP {
+        return;
+    }
     // SAFETY: nodes of the tree.
     unsafe {
         let (node, mut to) = (simt.shared_load(FROM, own), simt.shared_load(TO, own));
         if Q::LOCATES {
             to = to.max(simt.shared_load(FROM, own + 1));
+            simt.shared_store(TO, own, to);
         }
         let rank = tree.rank::<S, V>(simt, node);
         let mut after = tree.len;
@@ -237,7 +241,6 @@ pub(super) unsafe fn measure<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(s
         }
         let len = after.wrapping_sub(rank);
         let is_window = to.wrapping_sub(node) < MOST_NODES && len <= u64::from(window_pairs::<K, V, Q>());
-        simt.shared_store(TO, own, to);
         simt.shared_store(LENS, own, if is_window { len as u32 } else { 0 });
         simt.shared_store(RANKS, own, rank);
     }
