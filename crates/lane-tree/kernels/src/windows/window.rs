@@ -219,16 +219,18 @@ unsafe fn last_below<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, 
 /// Their nodes are found.
 #[inline(always)]
 pub(super) unsafe fn measure<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(simt: S, tree: &TreeRef<K>, reach: u32) {
-    let own = simt.lane();
-    if own >= GROUP {
+    // On hardware, the last lane writes what the one before it writes, whichever is first: there is one instruction for all lanes, and
+    // a branch around it takes a register more than there is. The emulator takes that for a race.
+    #[cfg(not(target_os = "cuda"))]
+    if simt.lane() >= GROUP {
         return;
     }
+    let own = if simt.lane() < GROUP { simt.lane() } else { GROUP - 1 };
     // SAFETY: nodes of the tree.
     unsafe {
         let (node, mut to) = (simt.shared_load(FROM, own), simt.shared_load(TO, own));
         if Q::LOCATES {
             to = to.max(simt.shared_load(FROM, own + 1));
-            simt.shared_store(TO, own, to);
         }
         let rank = tree.rank::<S, V>(simt, node);
         let mut after = tree.len;
@@ -241,6 +243,7 @@ pub(super) unsafe fn measure<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(s
         }
         let len = after.wrapping_sub(rank);
         let is_window = to.wrapping_sub(node) < MOST_NODES && len <= u64::from(window_pairs::<K, V, Q>());
+        simt.shared_store(TO, own, to);
         simt.shared_store(LENS, own, if is_window { len as u32 } else { 0 });
         simt.shared_store(RANKS, own, rank);
     }
