@@ -41,6 +41,11 @@ macro_rules! pointer {
             pub const fn cast<U>(self) -> $name<U> {
                 $name(self.0.cast())
             }
+            /// The address of the element so many further on.
+            #[inline(always)]
+            pub fn add(self, elements: u64) -> Self {
+                self.byte_add(elements * size_of::<T>() as u64)
+            }
             /// The address `bytes` further on.
             #[inline(always)]
             pub fn byte_add(self, bytes: u64) -> Self {

@@ -86,9 +86,13 @@ impl<K: KeyWord> Near<K> {
     /// Per thread. Whether `key` counts as a neighbour of `word`.
     #[inline(always)]
     pub fn accepts(&self, word: K, key: K) -> bool {
-        word.xor(key).and(self.group) == K::MIN
-            && Self::distance(word, key) <= self.reach
-            && !(self.has(Self::STRICT) && word == key)
+        self.is_near(word, key) && !(self.has(Self::STRICT) && word == key)
+    }
+
+    /// Per thread. Whether `key` is of the group of `word`, and within reach.
+    #[inline(always)]
+    pub fn is_near(&self, word: K, key: K) -> bool {
+        word.xor(key).and(self.group) == K::MIN && Self::distance(word, key) <= self.reach
     }
 
     /// Per thread. Whether the neighbour `first`, of the search on the other side, is kept although `second` counts.

@@ -678,15 +678,24 @@ impl<K: KeyWord> Record<K> {
 }
 
 impl HalfRecord {
-    /// Of one of the buckets: the pairs in those before it, and in it.
+    /// The pairs in the buckets before one of them.
     #[inline(always)]
-    pub fn of(&self, line: u32) -> (u32, u32) {
-        let (mut before, mut own) = (line, 1);
-        for (plane, &bits) in self.planes.iter().enumerate() {
-            before += (bits & ((1 << line) - 1)).count_ones() << plane;
-            own += (bits >> line & 1) << plane;
-        }
-        (before, own)
+    pub fn before(&self, line: u32) -> u32 {
+        let pairs = |(plane, &bits): (usize, &u32)| (bits & ((1 << line) - 1)).count_ones() << plane;
+        line + self.planes.iter().enumerate().map(pairs).sum::<u32>()
+    }
+
+    /// That of the buckets from one of them on.
+    #[inline(always)]
+    pub fn from(&self, line: u32) -> Self {
+        Self { planes: self.planes.map(|bits| bits >> line) }
+    }
+
+    /// The pairs in one of the buckets.
+    #[inline(always)]
+    pub fn own(&self, line: u32) -> u32 {
+        let pairs = |(plane, &bits): (usize, &u32)| (bits >> line & 1) << plane;
+        1 + self.planes.iter().enumerate().map(pairs).sum::<u32>()
     }
 
     /// The pairs in all 32.

@@ -59,8 +59,8 @@ pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,
 };
 pub use windows::{
-    Asked, BesideWindows, Bound, InWindows, InWindowsArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs,
-    MOST_HALF, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, Place, RankBesideWindows, RankSorted,
-    RankSortedArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs, WINDOW_ROWS, WINDOW_THREADS, Window, Windowed,
-    beside_threads, window_blocks, window_pairs, window_shared, window_tile,
+    Asked, BesideWindows, InWindows, InWindowsArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MOST_HALF,
+    NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, Place, RankBesideWindows, RankSorted, RankSortedArgs,
+    ScanBesideWindows, ScanSorted, ScanSortedArgs, WINDOW_ROWS, WINDOW_THREADS, Window, Windowed, beside_threads,
+    window_blocks, window_pairs, window_shared, window_tile,
 };

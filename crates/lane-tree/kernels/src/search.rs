@@ -5,9 +5,10 @@
 //! gets the node's head and hands out its place; all four count the separators in their 16 bytes.
 
 use crate::layout::{
-    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS, Prefixes,
-    Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at, chunk_slots,
-    guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, record_at, record_words, value_at,
+    ANY_FORMAT, FIRST_CHILD, FORMAT_BITS, Format, LINE_WORDS, MOST_CHUNK_SLOTS, MOST_PLANES, MOST_RECORD_WORDS,
+    Prefixes, Quantiser, Record, TOP_BUCKETS, UNUSED_HALF, begun_in_bitmap as in_bitmap, begun_in_guarded, chunk_at,
+    chunk_slots, guarded, has_keys_alone, has_values_beside, line_at, node_at, pairs_of, record_at, record_words,
+    value_at,
 };
 use crate::quads::{OfQuad, QUAD, byte_of, own, sum_bytes};
 use crate::values::{self, SharedValues};
@@ -784,5 +785,21 @@ impl<K: KeyWord> TreeRef<K> {
     pub(crate) unsafe fn chunk<S: Simt, V: Value>(&self, simt: S, chunk: u64) -> [u64; 2] {
         // SAFETY: inside a bucket.
         unsafe { simt.load_vector(self.lines, chunk_at::<K, V>(chunk), Hint::EvictFirst) }
+    }
+
+    /// Per thread. The 16 bytes that are so many after the beginning of a bucket.
+    ///
+    /// # Safety
+    /// The buffer has this slot.
+    #[inline(always)]
+    pub(crate) unsafe fn chunk_after<S: Simt, V: Value>(&self, simt: S, line: u32, chunk: u32) -> [u64; 2] {
+        if has_values_beside::<K, V>() {
+            let first = u64::from(line) * u64::from(LINE_WORDS / 2);
+            // SAFETY: the caller's.
+            return unsafe { self.chunk::<S, V>(simt, first + u64::from(chunk)) };
+        }
+        let from = self.lines.add(line_at::<K, V>(line));
+        // SAFETY: the caller's.
+        unsafe { simt.load_vector(from, u64::from(chunk) * 2, Hint::EvictFirst) }
     }
 }

@@ -13,13 +13,13 @@ pub use queries::{
     LocateBesideWindows, LocateSorted, LocateSortedArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs,
     RankBesideWindows, RankSorted, RankSortedArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs,
 };
-pub use window::{Asked, Bound, Place, Window, Windowed, window_pairs, window_shared};
+pub use window::{Asked, Place, Window, Windowed, window_pairs, window_shared};
 
 use crate::layout::has_keys_alone;
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
-use lanetree_simt::{FULL_MASK, Kernel, KeyWord, LaunchBounds, QueryArgs, Simt, WARP, kernel_args, unroll};
+use lanetree_simt::{FULL_MASK, Kernel, KeyWord, LaunchBounds, QueryArgs, Simt, WARP, kernel_args};
 use window::EDGE_BYTES;
 
 /// Tiles whose edges are found together: between two edges each.
@@ -32,9 +32,13 @@ const OF_EDGE: u32 = WINDOW_THREADS / EDGES;
 pub const WINDOW_THREADS: u32 = 256;
 const WARPS: u32 = WINDOW_THREADS / WARP;
 
-/// Blocks that a multiprocessor is to have at a time: keys of 128 bits take more registers.
-pub const fn window_blocks<K: KeyWord>() -> u32 {
-    if K::BITS == 128 { 3 } else { 4 }
+/// Blocks that a multiprocessor is to have at a time: keys of 128 bits take more registers, and buckets of keys alone some more.
+pub const fn window_blocks<K: KeyWord, V: Value>() -> u32 {
+    match (K::BITS, has_keys_alone::<K, V>()) {
+        (128, _) => 3,
+        (_, true) => 4,
+        (_, false) => 5,
+    }
 }
 
 /// Most threads of a block of [`BesideWindows`], of which a multiprocessor is to have one.
@@ -83,7 +87,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for InWindows<K, V, Q> {
     type Args = InWindowsArgs<TreeRef<K>, Q>;
     const STATIC_SHARED: u32 = EDGE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: WINDOW_THREADS, blocks: window_blocks::<K>() });
+        Some(LaunchBounds { threads: WINDOW_THREADS, blocks: window_blocks::<K, V>() });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -106,10 +110,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for InWindows<K, V, Q> {
                 }
                 let window = Window::<K, V, Q>::stage(simt, tree, in_group, *reach);
                 simt.barrier();
-                match has_keys_alone::<K, V>() || Q::LOCATES {
-                    true => search::<S, K, V, Q, 1>(simt, args, window, tile),
-                    false => search::<S, K, V, Q, 2>(simt, args, window, tile),
-                }
+                search(simt, args, window, tile);
                 simt.barrier();
                 tile += 1;
             }
@@ -152,7 +153,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for BesideWindows<K, V, Q> 
                     at += u64::from(open.trailing_zeros()) * stride;
                 }
                 let place = if at < batch.count() { at } else { batch.count() - 1 };
-                let word = batch.load(simt, place).0.xor(tree.flip);
+                let word = batch.load(simt, place, 0).0.xor(tree.flip);
                 batch.descend(simt, tree, (at, word));
                 at += u64::from(WARP);
                 at += if (at - u64::from(simt.lane())) & (of_unit - 1) == 0 { stride - of_unit } else { 0 };
@@ -162,69 +163,66 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for BesideWindows<K, V, Q> 
 }
 
 /// Warp collective (all lanes). Answers the warp's queries of a tile, or marks that not all of them end in the window; none past the last
-/// one. `N` rows at a time: each step waits for its load.
+/// one.
 ///
 /// # Safety
 /// As for the kernel; the window is the tile's.
 #[inline(always)]
-unsafe fn search<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>, const N: usize>(
+unsafe fn search<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(
     simt: S,
     args: &InWindowsArgs<TreeRef<K>, Q>,
     window: Window<K, V, Q>,
     tile: u32,
 ) {
     let InWindowsArgs { query: QueryArgs { tree, batch }, rows, half, .. } = args;
-    // The first query of a row: found anew each time, as registers are few.
-    let first = |row: u32| {
-        let of_tile = (simt.warp() * rows + row) * WARP;
-        u64::from(simt.opaque(tile)) * u64::from(window_tile(*rows)) + u64::from(of_tile)
-    };
-    // Past the last query, the last query is repeated.
-    let load = |at: u64| {
-        let at = if at < batch.count() { at } else { batch.count() - 1 };
+    let (of_tile, of_warp) = (window_tile(*rows), rows * WARP);
+    let first = u64::from(tile) * u64::from(of_tile);
+    let left = batch.count() - first;
+    let queries = if left < u64::from(of_tile) { left as u32 } else { of_tile };
+    // Past the last query, that one again.
+    let load = |own: u32| {
         // SAFETY: a query.
-        let (word, end) = unsafe { batch.load(simt, at) };
+        let (word, end) = unsafe { batch.load(simt, first, own.min(queries - 1)) };
         (word.xor(tree.flip), end.xor(tree.flip))
     };
-    let place = |row: u32| first(row) + u64::from(simt.lane());
+    let begin = simt.warp() * of_warp;
+    if begin >= queries {
+        return;
+    }
+    let end = (begin + of_warp).min(queries);
+    let mut own = begin + simt.lane();
+    let mut is_done = window.len(simt) > 0;
     // SAFETY: pairs of the window; queries.
     unsafe {
-        // Where the search of each row is to begin: each lane finds that of one.
-        let lane = simt.lane();
-        let word = load(first(if lane < *rows { lane } else { rows - 1 })).0;
-        let mut is_done = window.len(simt) > 0;
-        let starts = if is_done { window.below(simt, batch.bound(word)) } else { 0 };
-        let mut row = 0;
-        while is_done && row < *rows && first(row) < batch.count() {
-            let own: [(K, K); N] = core::array::from_fn(|i| load(place((row + i as u32).min(rows - 1))));
-            let bounds = own.map(|(word, _)| batch.bound(word));
-            let mut below: [u32; N] =
-                core::array::from_fn(|i| simt.shuffle(FULL_MASK, starts, (row + i as u32).min(rows - 1)));
-            window.advance(simt, &mut below, &bounds, *half);
-            let mut is_in = true;
-            unroll!(N, i => {
-                is_in &= window.is_in(simt, tree, below[i], bounds[i]);
-            });
-            if !simt.all(FULL_MASK, is_in) {
-                is_in = true;
-                unroll!(N, i => {
-                    below[i] = window.below(simt, bounds[i]);
-                    is_in &= window.is_in(simt, tree, below[i], bounds[i]);
-                });
-                is_done = simt.all(FULL_MASK, is_in);
-            }
-            unroll!(N, i => {
-                // The same for all lanes.
-                if is_done && row + (i as u32) < *rows {
-                    let (word, end) = own[i];
-                    let asked = Asked { window, at: place(row + i as u32), word, end, below: below[i] };
+        if is_done {
+            let mut next = load(own);
+            let mut below = window.below_all(simt, batch.bound(simt.shuffle(FULL_MASK, next.0, 0)));
+            loop {
+                let query = next;
+                next = load(own + WARP);
+                let bound = batch.bound(query.0);
+                // Not before where the row before ended.
+                below = simt.shuffle(FULL_MASK, below, WARP - 1);
+                below = window.advance(simt, below, bound, *half);
+                let mut around = window.around(simt, below);
+                if !simt.all(FULL_MASK, window.is_in(simt, below, around, bound)) {
+                    below = window.below(simt, bound);
+                    around = window.around(simt, below);
+                    is_done = simt.all(FULL_MASK, window.is_in(simt, below, around, bound));
+                }
+                if is_done {
+                    let (word, end) = query;
+                    let asked = Asked { window, first, own, is_query: own < queries, word, end, below, around };
                     is_done = batch.answer(simt, tree, asked);
                 }
-            });
-            row += N as u32;
+                own += WARP;
+                if !is_done || own - simt.lane() >= end {
+                    break;
+                }
+            }
         }
-        if !is_done && first(0) < batch.count() {
-            batch.mark(simt, first(0));
+        if !is_done {
+            batch.mark(simt, first + u64::from(begin));
         }
     }
 }

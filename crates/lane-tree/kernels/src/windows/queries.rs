@@ -1,6 +1,6 @@
 //! What windows are asked: ranks, neighbours, the bounds of ranges, and scans.
 
-use super::window::{Asked, Bound, Place, Windowed};
+use super::window::{Asked, Place, Windowed, upto};
 use super::{BesideWindows, InWindows, InWindowsArgs, MOST_HALF};
 use crate::queries::{Staged, store_hits};
 use crate::range::{Slot, locate_row, store_count};
@@ -65,8 +65,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
     }
 
     #[inline(always)]
-    fn bound(&self, word: K) -> Bound<K> {
-        if self.upper != 0 { Bound::upto(word) } else { Bound::below(word) }
+    fn bound(&self, word: K) -> K {
+        word.wrapping_add(K::truncate(u64::from(self.upper != 0)))
     }
 
     #[inline(always)]
@@ -74,10 +74,10 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
 
     #[inline(always)]
     unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
-        if asked.at < self.count {
+        if asked.is_query {
             let rank = asked.window.rank(simt) + u64::from(asked.below);
             // SAFETY: an output for each query.
-            unsafe { simt.store(self.ranks, asked.at, rank, Hint::Streaming) };
+            unsafe { simt.store(self.ranks.add(asked.first), asked.own.into(), rank, Hint::Streaming) };
         }
         true
     }
@@ -163,14 +163,10 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
     }
 
     #[inline(always)]
-    fn bound(&self, word: K) -> Bound<K> {
+    fn bound(&self, word: K) -> K {
         // The pair below is before it, and the one above is after it, if need be after keys that equal a strict query.
-        match (self.near.is_of_both(), self.predecessor != 0) {
-            (true, _) if self.near.is_strict() => Bound::below(word),
-            (true, _) => Bound::upto(word),
-            (false, true) => Bound::upto(self.near.sought(word, true)),
-            (false, false) => Bound::below(self.near.sought(word, false)),
-        }
+        let is_before = self.near.is_of_both() || self.predecessor != 0;
+        word.wrapping_add(K::truncate(u64::from(is_before != self.near.is_strict())))
     }
 
     #[inline(always)]
@@ -181,31 +177,50 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
 
     #[inline(always)]
     unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
-        let Asked { window, at, word, below, .. } = asked;
-        // There is no code for what a search on the other side has found: such a batch has no windows.
-        let near = &Near { flags: self.near.flags & !Near::<K>::SECOND, ..self.near };
+        let Asked { window, first, own, is_query, word, below, around: (before, after), .. } = asked;
+        // What a search on the other side has found is not looked at: such a batch has no windows.
+        let near = &self.near;
+        // Which key, which pair, and whether there is one: the first of all has no predecessor, and the last no successor.
+        let (mut key, mut chosen, mut is_hit);
         // SAFETY: pairs of the window; an output for each query.
         unsafe {
-            let len = window.len(simt);
-            let key = |pair: u32| window.key(simt, pair);
-            // Which pair, and whether there is one: the first of all has no predecessor, and the last no successor.
-            let (mut chosen, mut is_there) = (below, below < len);
             if near.is_of_both() {
-                let is_equal = near.is_strict() && is_there && key(below) == word;
+                let is_equal = near.is_strict() && after == word && below < window.len(simt);
                 let above = below + u32::from(is_equal);
                 // That one is in the window, unless the next one would be the first after it.
-                if simt.any(FULL_MASK, above == len && !window.has_last(simt, tree)) {
+                if !simt.all(FULL_MASK, above < window.limit(simt)) {
                     return false;
                 }
-                let has_above = above < len && near.accepts(word, key(above));
-                let has_below = below > 0 && near.accepts(word, key(below - 1));
-                let is_above = has_above && !(has_below && near.keeps(word, key(below - 1), key(above)));
-                (chosen, is_there) = (if is_above { above } else { below.wrapping_sub(1) }, has_above || has_below);
-            } else if self.predecessor != 0 {
-                (chosen, is_there) = (below.wrapping_sub(1), below > 0);
+                (key, chosen) = (window.key(simt, above), above);
+                is_hit = above < window.len(simt) && near.is_near(word, key);
+                let has_below = below > 0 && near.is_near(word, before);
+                if has_below && (!is_hit || near.keeps(word, before, key)) {
+                    (key, chosen, is_hit) = (before, below - 1, true);
+                }
+            } else {
+                let is_before = self.predecessor != 0;
+                (key, chosen) = if is_before { (before, below.wrapping_sub(1)) } else { (after, below) };
+                is_hit = if is_before { below > 0 } else { below < window.len(simt) };
+                if near.is_on() {
+                    is_hit &= near.is_near(word, key);
+                }
             }
-            let neighbor = is_there.then(|| (key(chosen), window.payload(simt, chosen)));
-            settle(simt, (self, near), tree.flip, (at, word), neighbor);
+            if is_query {
+                // A mark may be looked for in the place of a key, so one is written if there is no neighbour, too.
+                let key = if is_hit { key } else { word };
+                simt.store(self.keys.add(first), own.into(), key.xor(tree.flip), Hint::Streaming);
+                if V::IS_SOME {
+                    let value = if is_hit { window.payload(simt, chosen) } else { self.miss };
+                    values::store(simt, self.values.add(first), own.into(), value, Hint::Streaming);
+                }
+            }
+            if !self.hits.is_null() {
+                let hits = simt.ballot(FULL_MASK, is_hit && is_query);
+                if simt.lane() == 0 {
+                    let at = u64::from(own / WARP);
+                    simt.store(self.hits.add(first / u64::from(WARP)), at, hits, Hint::Streaming);
+                }
+            }
         }
         true
     }
@@ -264,8 +279,8 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
     }
 
     #[inline(always)]
-    fn bound(&self, word: K) -> Bound<K> {
-        Bound::below(word)
+    fn bound(&self, word: K) -> K {
+        word
     }
 
     #[inline(always)]
@@ -276,20 +291,20 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
 
     #[inline(always)]
     unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
-        let Asked { window, at, below, .. } = asked;
+        let Asked { window, first, own, is_query, below, .. } = asked;
         // It is not 0, which the compiler does not know.
         let limit = (self.limit as u32).max(1);
         // SAFETY: pairs of the window; places of the outputs.
         unsafe {
             let left = window.len(simt) - below;
-            if simt.any(FULL_MASK, left < limit) && !window.has_last(simt, tree) {
+            if simt.any(FULL_MASK, left < limit) && !window.has_last(simt) {
                 return false;
             }
-            if simt.opaque(at) < self.count {
-                simt.store(self.counts, at, left.min(limit), Hint::Streaming);
+            if is_query {
+                simt.store(self.counts.add(first), own.into(), left.min(limit), Hint::Streaming);
             }
             // All places of the warp's scans, one after another, so that lanes write side by side.
-            let first = at - u64::from(simt.lane());
+            let first = first + u64::from(own - simt.lane());
             let (mut scan, mut pair) = (simt.lane() / limit, simt.lane() % limit);
             let (scans, pairs) = (WARP / limit, WARP % limit);
             let mut round = 0;
@@ -347,14 +362,17 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K) {
-        // SAFETY: the caller's.
-        unsafe { (simt.load(self.starts, at, Hint::Streaming), simt.load(self.ends, at, Hint::Streaming)) }
+    unsafe fn load<S: Simt>(&self, simt: S, first: u64, own: u32) -> (K, K) {
+        let load = |keys: Global<K>| {
+            // SAFETY: the caller's.
+            unsafe { simt.load(keys.add(first), own.into(), Hint::Streaming) }
+        };
+        (load(self.starts), load(self.ends))
     }
 
     #[inline(always)]
-    fn bound(&self, word: K) -> Bound<K> {
-        Bound::below(word)
+    fn bound(&self, word: K) -> K {
+        word
     }
 
     #[inline(always)]
@@ -364,27 +382,27 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     }
 
     #[inline(always)]
-    unsafe fn answer<S: Simt>(&self, simt: S, tree: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
-        let Asked { window, at, word, end, below } = asked;
+    unsafe fn answer<S: Simt>(&self, simt: S, _: &TreeRef<K>, asked: Asked<K, V, Self>) -> bool {
+        let Asked { window, first, own, is_query, word, end, below, .. } = asked;
         // SAFETY: pairs of the window; places of the outputs.
         unsafe {
-            let bound = Bound::upto(end);
-            let mut after = [below];
+            let bound = upto(end);
             // Ranges are mostly short.
-            window.advance(simt, &mut after, &[bound], MOST_HALF);
-            let [mut after] = after;
+            let mut after = window.advance(simt, below, bound, MOST_HALF);
             // Where a range ends before it begins does not matter.
-            let is_at_end = |after| end < word || window.is_in(simt, tree, after, bound);
+            let is_at_end = |after| end < word || window.is_in(simt, after, window.around(simt, after), bound);
             if !simt.all(FULL_MASK, is_at_end(after)) {
                 after = window.below(simt, bound);
-                let is_all = bound.is_past_all && window.has_last(simt, tree);
+                // No key is above the last one of all.
+                let is_all = end == K::MAX && window.has_last(simt);
                 after = if is_all { window.len(simt) } else { after };
                 if !simt.all(FULL_MASK, is_all || is_at_end(after)) {
                     return false;
                 }
             }
             let pairs = if end < word { 0 } else { after - below };
-            if simt.opaque(at) < self.count {
+            if is_query {
+                let at = first + u64::from(own);
                 if !self.cursors.is_null() {
                     let cursor = match below < window.len(simt) {
                         true => window.payload(simt, below),

@@ -8,24 +8,11 @@ use core::marker::PhantomData;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, Global, Hint, KernelArgs, KeyWord, Shared, Simt, WARP, unroll};
 
-/// What a query is searched by: the number of keys below `key` or, if no key is above it, of all.
-#[derive(Clone, Copy, Debug)]
-pub struct Bound<K> {
-    pub(super) key: K,
-    pub(super) is_past_all: bool,
-}
-
-impl<K: KeyWord> Bound<K> {
-    #[inline(always)]
-    pub(super) fn below(key: K) -> Self {
-        Self { key, is_past_all: false }
-    }
-
-    /// Keys not above this one are those below the next; all are, if there is none.
-    #[inline(always)]
-    pub(super) fn upto(key: K) -> Self {
-        Self { key: key.wrapping_add(K::truncate(1)), is_past_all: key == K::MAX }
-    }
+/// The word whose pairs below are those not above a key. There is none after the last key: then it is the first key, below which no pair
+/// is, and no window says that a query ends there ([`Window::is_in`]).
+#[inline(always)]
+pub(super) fn upto<K: KeyWord>(key: K) -> K {
+    key.wrapping_add(K::truncate(1))
 }
 
 /// Where a pair is: in which slot of which bucket of which node.
@@ -36,16 +23,21 @@ pub struct Place {
     pub(super) slot: u32,
 }
 
-/// A query, and where it ended in its window.
+/// A query of a tile, and where it ended in the tile's window.
 pub struct Asked<K, V, Q> {
     pub(super) window: Window<K, V, Q>,
-    /// The place of the query.
-    pub(super) at: u64,
+    /// The place of the tile's first query.
+    pub(super) first: u64,
+    /// The query's place in the tile, if it is one.
+    pub(super) own: u32,
+    pub(super) is_query: bool,
     pub(super) word: K,
     /// The end, of a range.
     pub(super) end: K,
     /// Pairs of the window below its bound.
     pub(super) below: u32,
+    /// The keys before the bound and after it.
+    pub(super) around: (K, K),
 }
 
 /// A batch of queries that are answered from windows.
@@ -63,18 +55,18 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     /// The queries.
     fn queries(&self) -> Global<K>;
 
-    /// Per thread. A query, as the caller has it, and the end of a range.
+    /// Per thread. A query, as the caller has it, and the end of a range: the one so many after another.
     ///
     /// # Safety
     /// There is such a query.
     #[inline(always)]
-    unsafe fn load<S: Simt>(&self, simt: S, at: u64) -> (K, K) {
+    unsafe fn load<S: Simt>(&self, simt: S, first: u64, own: u32) -> (K, K) {
         // SAFETY: the caller's.
-        (unsafe { simt.load(self.queries(), at, Hint::Streaming) }, K::MIN)
+        (unsafe { simt.load(self.queries().add(first), own.into(), Hint::Streaming) }, K::MIN)
     }
 
-    /// What a word is searched by.
-    fn bound(&self, word: K) -> Bound<K>;
+    /// The word whose pairs below are to be counted for a query's.
+    fn bound(&self, word: K) -> K;
 
     /// Per thread. What a window is to have of a pair with this value, unless values are beside the buckets.
     ///
@@ -114,7 +106,7 @@ const WINDOW_BYTES: u32 = 40 << 10;
 /// Most pairs of a window, and of what is after them.
 const MOST_PAIRS: u32 = 2560;
 
-/// Places of a window.
+/// Places of a window: one before the pairs, and [`REACH`] after them.
 const fn places<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
     let room = WINDOW_BYTES / (K::BYTES + <Q::Payload as Value>::BYTES) as u32 / WARP * WARP;
     if room < MOST_PAIRS { room } else { MOST_PAIRS }
@@ -122,11 +114,11 @@ const fn places<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
 
 /// Most pairs of a window. After them come keys that are above all.
 pub const fn window_pairs<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
-    places::<K, V, Q>() - REACH
+    places::<K, V, Q>() - REACH - 1
 }
 
-/// A search by halving looks at fewer places than these after the last pair.
-const REACH: u32 = 2 * MOST_HALF;
+/// A search by halving looks at fewer places than these after the last pair, and at one more.
+const REACH: u32 = 2 * MOST_HALF + 1;
 
 /// Bytes of shared memory beyond those that the kernel has by itself.
 pub const fn window_shared<K: KeyWord, V: Value, Q: Windowed<K, V>>() -> u32 {
@@ -153,8 +145,10 @@ const RANKS: Shared<u64> = Shared::at(LENS.end(), EDGES);
 /// Those of the tile that the block has.
 const RANK: Shared<u64> = Shared::at(RANKS.end(), 1);
 const LEN: Shared<u32> = Shared::at(RANK.end(), 1);
+/// At how many pairs below it a query is not known to end: past all of the window, unless there are no more.
+const LIMIT: Shared<u32> = Shared::at(LEN.end(), 1);
 /// Bytes of shared memory before the pairs of a window.
-pub(super) const EDGE_BYTES: u32 = LEN.end().next_multiple_of(16);
+pub(super) const EDGE_BYTES: u32 = LIMIT.end().next_multiple_of(16);
 
 /// Block collective, without a barrier. Finds the nodes where the windows of a group of tiles, from `tile` on, begin and end.
 ///
@@ -172,7 +166,7 @@ pub(super) unsafe fn find_nodes<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>
     let at = (u64::from(tile) + u64::from(edge)) * u64::from(of_tile);
     // SAFETY: queries; each leader has elements of its own.
     unsafe {
-        let word = batch.load(simt, clipped(at)).0.xor(tree.flip);
+        let word = batch.load(simt, clipped(at), 0).0.xor(tree.flip);
         let node = last_below::<S, K, V>(simt, tree, word);
         if is_leader {
             simt.shared_store(FROM, edge, node);
@@ -182,7 +176,7 @@ pub(super) unsafe fn find_nodes<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>
         }
         if Q::LOCATES {
             // The tile's last range may end after the next tile's first one begins.
-            let end = batch.load(simt, clipped(at + u64::from(of_tile - 1))).1.xor(tree.flip);
+            let end = batch.load(simt, clipped(at + u64::from(of_tile - 1)), 0).1.xor(tree.flip);
             let node = last_below::<S, K, V>(simt, tree, end);
             if is_leader {
                 simt.shared_store(TO, edge, node);
@@ -219,13 +213,10 @@ unsafe fn last_below<S: Simt, K: KeyWord, V: Value>(simt: S, tree: &TreeRef<K>, 
 /// Their nodes are found.
 #[inline(always)]
 pub(super) unsafe fn measure<S: Simt, K: KeyWord, V: Value, Q: Windowed<K, V>>(simt: S, tree: &TreeRef<K>, reach: u32) {
-    // On hardware, the last lane writes what the one before it writes, whichever is first: there is one instruction for all lanes, and
-    // a branch around it takes a register more than there is. The emulator takes that for a race.
-    #[cfg(not(target_os = "cuda"))]
-    if simt.lane() >= GROUP {
+    let own = simt.lane();
+    if own == GROUP {
         return;
     }
-    let own = if simt.lane() < GROUP { simt.lane() } else { GROUP - 1 };
     // SAFETY: nodes of the tree.
     unsafe {
         let (node, mut to) = (simt.shared_load(FROM, own), simt.shared_load(TO, own));
@@ -276,10 +267,17 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
         unsafe { simt.shared_load(RANK, 0) }
     }
 
+    /// Per thread. At how many pairs below it a query is not known to end.
+    #[inline(always)]
+    pub(super) fn limit<S: Simt>(&self, simt: S) -> u32 {
+        // SAFETY: as above.
+        unsafe { simt.shared_load(LIMIT, 0) }
+    }
+
     /// Per thread. Whether it ends with the last pair of the tree.
     #[inline(always)]
-    pub(super) fn has_last<S: Simt>(&self, simt: S, tree: &TreeRef<K>) -> bool {
-        self.rank(simt) + u64::from(self.len(simt)) == tree.len
+    pub(super) fn has_last<S: Simt>(&self, simt: S) -> bool {
+        self.limit(simt) > self.len(simt)
     }
 
     /// Block collective, without a barrier, which comes next. Copies the pairs of a tile of the group to the window: each warp those of
@@ -295,10 +293,13 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
             if simt.thread_index() == 0 {
                 simt.shared_store(LEN, 0, len);
                 simt.shared_store(RANK, 0, rank);
+                simt.shared_store(LIMIT, 0, len + u32::from(rank + u64::from(len) == tree.len));
+                // Nothing is before the first pair of all. Of the pair before another one nothing is known, so no query ends there.
+                simt.shared_store(Self::keys(), 0, if rank == 0 { K::MIN } else { K::MAX });
             }
             let (mut node, to) = (simt.shared_load(FROM, tile) + simt.warp(), simt.shared_load(TO, tile));
             if len > 0 && simt.thread_index() < REACH {
-                simt.shared_store(Self::keys(), len + simt.thread_index(), K::MAX);
+                simt.shared_store(Self::keys(), len + 1 + simt.thread_index(), K::MAX);
             }
             // The next node has the pairs above the last ones.
             while len > 0 && node <= to + 1 && node < tree.leaf_nodes {
@@ -312,7 +313,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
         Self { query: PhantomData }
     }
 
-    /// Wider elements come first.
+    /// The keys, each one place after its pair's. Wider elements come first.
     #[inline(always)]
     fn keys() -> Shared<K> {
         let before = if K::BYTES >= <Q::Payload as Value>::BYTES { EDGE_BYTES } else { Self::payloads().end() };
@@ -333,7 +334,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
     #[inline(always)]
     pub(super) unsafe fn key<S: Simt>(&self, simt: S, pair: u32) -> K {
         // SAFETY: the caller's.
-        unsafe { simt.shared_load(Self::keys(), pair) }
+        unsafe { simt.shared_load(Self::keys(), pair + 1) }
     }
 
     /// Per thread. What is wanted of a pair beside its key.
@@ -353,8 +354,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
     #[inline(always)]
     unsafe fn fill<S: Simt>(simt: S, tree: &TreeRef<K>, tile: u32, (node, begin, lines): (u32, u32, u32)) {
         let slots = chunk_slots::<K, V>();
-        let chunks = lines * CHUNKS;
-        let first = u64::from(begin) * u64::from(CHUNKS);
+        let last = lines * CHUNKS - 1;
         // SAFETY: buckets of the tree.
         unsafe {
             let record = tree.record::<S, V>(simt, node);
@@ -367,77 +367,77 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
                 let next = tree.rank::<S, V>(simt, node + 1).wrapping_sub(rank);
                 until = if next < u64::from(len) { next as u32 } else { len };
             }
+            // Each lane has the same part of buckets that are side by side.
+            let own_line = simt.lane() / CHUNKS * AT_ONCE as u32;
+            let own_slot = simt.lane() % CHUNKS * slots;
             let mut from = 0;
             while from < lines {
                 let mut words = [[0; 2]; AT_ONCE];
                 unroll!(AT_ONCE, i => {
                     // Past the last chunk, that one again.
-                    let chunk = from * CHUNKS + i as u32 * WARP + simt.lane();
-                    words[i] = tree.chunk::<S, V>(simt, first + u64::from(chunk.min(chunks - 1)));
+                    let chunk = (from + own_line + i as u32) * CHUNKS + simt.lane() % CHUNKS;
+                    words[i] = tree.chunk_after::<S, V>(simt, begin, chunk.min(last));
                 });
                 let planes = record.half(from > 0);
+                let mut before = at + own_slot + planes.before(own_line);
+                let planes = planes.from(own_line);
                 unroll!(AT_ONCE, i => {
-                    let line = (i as u32 * WARP + simt.lane()) / CHUNKS;
-                    let (before, own) = planes.of(line);
-                    let slot = simt.lane() % CHUNKS * slots;
+                    let own = planes.own(i as u32);
                     let pairs = pairs_of::<K, V>(words[i]);
                     unroll!(MOST_CHUNK_SLOTS, other => {
-                        let slot = slot + other as u32;
-                        let place = at + before + slot;
+                        let (slot, place) = (own_slot + other as u32, before + other as u32);
                         if (other as u32) < slots && slot < own && place < until {
-                            let from = Place { node, line: begin + from + line, slot };
-                            simt.shared_store(Self::keys(), place, pairs[other].0);
+                            let from = Place { node, line: begin + from + own_line + i as u32, slot };
+                            simt.shared_store(Self::keys(), place + 1, pairs[other].0);
                             Self::payloads().store(simt, place, Q::payload(simt, tree, from, pairs[other].1));
                         }
                     });
+                    before += own;
                 });
-                at += planes.all();
+                at += record.half(from > 0).all();
                 from += LINES_AT_ONCE;
             }
         }
     }
 
-    /// Per thread. Whether so many keys are below a bound, and no more.
+    /// Per thread. The keys before and after so many pairs.
     ///
     /// # Safety
     /// There are as many pairs, or fewer by less than [`REACH`].
     #[inline(always)]
-    pub(super) unsafe fn is_in<S: Simt>(&self, simt: S, tree: &TreeRef<K>, below: u32, bound: Bound<K>) -> bool {
-        let len = self.len(simt);
-        // SAFETY: pairs of the window, or keys after them.
-        unsafe {
-            let is_above = match below {
-                0 => self.rank(simt) == 0,
-                _ => self.key(simt, below - 1) < bound.key,
-            };
-            let is_below = match below < len {
-                true => self.key(simt, below) >= bound.key,
-                false => below == len && self.has_last(simt, tree),
-            };
-            is_above && is_below && !bound.is_past_all
-        }
+    pub(super) unsafe fn around<S: Simt>(&self, simt: S, below: u32) -> (K, K) {
+        // SAFETY: places of the window.
+        unsafe { (simt.shared_load(Self::keys(), below), simt.shared_load(Self::keys(), below + 1)) }
     }
 
-    /// Per thread. Advances each number to that of the keys below a bound, if it is less than twice `half` further on.
+    /// Per thread. Whether so many keys, which are between these two, are below a bound, and no more.
+    #[inline(always)]
+    pub(super) fn is_in<S: Simt>(&self, simt: S, below: u32, around: (K, K), bound: K) -> bool {
+        around.0 < bound && around.1 >= bound && below < self.limit(simt)
+    }
+
+    /// Per thread. How many keys are below a bound, if these are at least so many, and fewer than twice `half` more.
     ///
     /// # Safety
     /// There are as many pairs.
     #[inline(always)]
-    pub(super) unsafe fn advance<S: Simt, const N: usize>(
-        &self,
-        simt: S,
-        below: &mut [u32; N],
-        bounds: &[Bound<K>; N],
-        mut half: u32,
-    ) {
-        while half > 0 {
-            // SAFETY: pairs of the window, or keys after them.
-            let probes: [K; N] = core::array::from_fn(|i| unsafe { self.key(simt, below[i] + half - 1) });
-            for i in 0..N {
-                below[i] += if probes[i] < bounds[i].key { half } else { 0 };
-            }
-            half /= 2;
+    pub(super) unsafe fn advance<S: Simt>(&self, simt: S, mut below: u32, bound: K, half: u32) -> u32 {
+        // SAFETY: pairs of the window, or keys after them.
+        let mut step = |half: u32| unsafe {
+            below += if self.key(simt, below + half - 1) < bound { half } else { 0 };
+        };
+        if half > 32 {
+            step(MOST_HALF);
         }
+        if half > 4 {
+            step(32);
+            step(16);
+            step(8);
+        }
+        step(4);
+        step(2);
+        step(1);
+        below
     }
 
     /// Per thread. How many keys are below a bound.
@@ -445,17 +445,37 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
     /// # Safety
     /// There is a pair.
     #[inline(always)]
-    pub(super) unsafe fn below<S: Simt>(&self, simt: S, bound: Bound<K>) -> u32 {
+    pub(super) unsafe fn below<S: Simt>(&self, simt: S, bound: K) -> u32 {
         // Halving, always inside the window: it leaves one pair, or the one after it.
         let (mut below, mut left) = (0, self.len(simt));
         // SAFETY: pairs of the window.
         unsafe {
             while left > 1 {
                 let half = left / 2;
-                below += if self.key(simt, below + half - 1) < bound.key { half } else { 0 };
+                below += if self.key(simt, below + half - 1) < bound { half } else { 0 };
                 left -= half;
             }
-            below + u32::from(self.key(simt, below) < bound.key)
+            below + u32::from(self.key(simt, below) < bound)
         }
+    }
+
+    /// Warp collective (all lanes). As [`Window::below`], for a bound that all lanes have.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn below_all<S: Simt>(&self, simt: S, bound: K) -> u32 {
+        let (mut below, mut left) = (0, self.len(simt));
+        // The same for all lanes.
+        while left > 0 {
+            let step = left / (WARP + 1) + 1;
+            let probe = (simt.lane() + 1) * step - 1;
+            // SAFETY: pairs of the window.
+            let is_below = probe < left && unsafe { self.key(simt, below + probe) } < bound;
+            let found = simt.ballot(FULL_MASK, is_below).count_ones() * step;
+            below += found;
+            left = (left - found).min(step - 1);
+        }
+        below
     }
 }
