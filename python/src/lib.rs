@@ -8,6 +8,7 @@ mod device;
 mod dlpack;
 mod errors;
 mod files;
+mod frames;
 mod groups;
 mod held;
 mod host;
@@ -41,6 +42,8 @@ mod _native {
     use super::errors::after_fork_in_child;
     #[pymodule_export]
     use super::files::{read_file, write_file};
+    #[pymodule_export]
+    use super::frames::{asof_rows, equal_rows};
     #[pymodule_export]
     use super::groups::Groups;
     #[pymodule_export]
