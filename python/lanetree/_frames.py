@@ -12,8 +12,8 @@ from typing import Any, Hashable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from . import _keys, _missing
-from ._keys import Key
+from . import _keys, _missing, _native
+from ._keys import Coded, Key
 
 #: Numbers of rows; -1 stands for a row of nulls.
 Rows = npt.NDArray[np.int64]
@@ -42,32 +42,28 @@ class Frame:
         """The names of the columns."""
         raise NotImplementedError
 
-    def column(self, name: Hashable) -> Any:
-        """The column of a name, or an error."""
-        self.check_name(name)
+    def column(self, name: Hashable, argument: str) -> Any:
+        """The column of a name, which an argument has, or an error."""
+        self.check_name(name, argument)
         return self.data[name]
 
     def key(self, name: Hashable, argument: str) -> Key:
         """The column of a name, which an argument has, as a key."""
-        return self.key_of(self.column_of(name, argument), f"{self.side}[{name!r}]")
+        return self.key_of(self.column(name, argument), f"{self.side}[{name!r}]")
 
-    def column_of(self, name: Hashable, argument: str) -> Any:
-        self.check_name(name, argument)
-        return self.column(name)
-
-    def check_name(self, name: Hashable, argument: str = "") -> None:
+    def check_name(self, name: Hashable, argument: str) -> None:
+        """An error unless there is one column of a name."""
         found = self.names.count(name)
-        of = f"{argument}={name!r}: " if argument else ""
         if found == 0:
-            raise KeyError(f"{of}{self.side} has no column {name!r}: it has {', '.join(map(repr, self.names[:20]))}")
+            raise KeyError(f"{argument}={name!r}: {self.side} has no such column; it has {', '.join(map(repr, self.names[:20]))}")
         if found > 1:
-            raise ValueError(f"{of}{self.side} has {found} columns {name!r}: rename all but one of them")
+            raise ValueError(f"{argument}={name!r}: {self.side} has {found} columns of this name: rename all but one of them")
 
     def key_of(self, column: Any, what: str) -> Key:
         """A column as a key."""
         raise NotImplementedError
 
-    def encode(self, left: Any, right: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    def encode(self, left: Any, right: Any) -> Coded:
         """Codes of two columns that are no numbers."""
         raise NotImplementedError
 
@@ -103,11 +99,11 @@ class PandasFrame(Frame):
     def index(self) -> Any:
         return self.data.index
 
-    def column_of(self, name: Hashable, argument: str) -> Any:
-        # pandas finds levels of the index by name, too.
-        if name is not None and name not in self.names and name in self.index.names:
-            return self.index.get_level_values(name).to_series()
-        return super().column_of(name, argument)
+    def level_key(self, name: Hashable) -> Key | None:
+        """The level of the index of a name as a key, unless a column has the name."""
+        if name is None or name in self.names or name not in self.index.names:
+            return None
+        return self.key_of(self.index.get_level_values(name).to_series(), f"{self.side}.index[{name!r}]")
 
     def index_key(self) -> Key:
         """The index as a key."""
@@ -144,7 +140,7 @@ class PandasFrame(Frame):
         kind = "text" if dtype == object or isinstance(dtype, pandas.StringDtype) else str(dtype)
         return Key(kind, None, None, None, column, what)
 
-    def encode(self, left: Any, right: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    def encode(self, left: Any, right: Any) -> Coded:
         pandas = sys.modules["pandas"]
         sides, codes = [], []
         for column in (left, right):
@@ -152,14 +148,13 @@ class PandasFrame(Frame):
             sides.append(column.cat.categories.to_series() if is_category else column)
             codes.append(np.asarray(column.cat.codes) if is_category else None)
         if codes[0] is not None and codes[1] is not None and left.cat.categories.equals(right.cat.categories):
-            return codes[0].astype(np.int64), codes[1].astype(np.int64), len(sides[0])
-        made, distinct = pandas.factorize(pandas.concat(sides, ignore_index=True))
-        parts = [made[: len(sides[0])], made[len(sides[0]) :]]
-        # A code of -1 takes the element after the last one.
-        left_codes, right_codes = (
-            part if code is None else np.append(part, -1)[code] for part, code in zip(parts, codes)
-        )
-        return left_codes.astype(np.int64), right_codes.astype(np.int64), len(distinct)
+            return codes[0], codes[1], len(sides[0])
+        if all(_is_in_arrow(side) for side in sides):
+            parts = encode_arrow(*(_arrow_of(side) for side in sides))
+        else:
+            made, distinct = pandas.factorize(pandas.concat(sides, ignore_index=True))
+            parts = made[: len(sides[0])], made[len(sides[0]) :], len(distinct)
+        return _of_categories(parts, (codes[0], codes[1]))
 
     def take(self, rows: Rows) -> Any:
         frame = self.data
@@ -189,6 +184,23 @@ def _labels(columns: Any, names: list[Hashable]) -> Any:
     if list(columns) == names:
         return columns
     return sys.modules["pandas"].Index(names, name=columns.name)
+
+
+def _is_in_arrow(column: Any) -> bool:
+    """Whether the elements of a column of pandas are in Arrow's memory."""
+    pandas, dtype = sys.modules["pandas"], column.dtype
+    return isinstance(dtype, pandas.ArrowDtype) or isinstance(dtype, pandas.StringDtype) and dtype.storage == "pyarrow"
+
+
+def _of_categories(parts: Coded, codes: tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]) -> Coded:
+    """The codes of two columns of which some are numbers of categories, -1 for none, from the codes of the categories."""
+    *sides, count = parts
+    left, right = (
+        # -1, for what is missing, takes the element after the last one.
+        side if code is None else np.append(side.astype(np.int64), -1)[code]
+        for side, code in zip(sides, codes)
+    )
+    return left, right, count
 
 
 def _arrow_of(column: Any) -> Any:
@@ -231,19 +243,18 @@ class PolarsFrame(Frame):
         words = (physical if valid is None else physical.fill_null(0)).to_numpy()
         return Key(kind, words, valid, unit, column, what)
 
-    def encode(self, left: Any, right: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    def encode(self, left: Any, right: Any) -> Coded:
         polars = sys.modules["polars"]
         if left.dtype == right.dtype and left.dtype in (polars.Categorical, polars.Enum):
             # The same numbers for the same names.
             codes = [column.to_physical().cast(polars.Int64).fill_null(-1).to_numpy() for column in (left, right)]
             return codes[0], codes[1], int(max((side.max(initial=-1) for side in codes), default=-1)) + 1
         sides = [column.cast(polars.String) if column.dtype in (polars.Categorical, polars.Enum) else column for column in (left, right)]
+        if sides[0].dtype in (polars.String, polars.Binary):
+            return encode_strings(*sides)
         both = polars.concat([side.alias("key") for side in sides])
-        if both.dtype == polars.String:
-            made = both.cast(polars.Categorical).to_physical().cast(polars.Int64)
-        else:
-            distinct = polars.DataFrame({"key": both.unique().drop_nulls()}).with_row_index("code")
-            made = both.to_frame().join(distinct, on="key", how="left", maintain_order="left")["code"].cast(polars.Int64)
+        distinct = polars.DataFrame({"key": both.unique().drop_nulls()}).with_row_index("code")
+        made = both.to_frame().join(distinct, on="key", how="left", maintain_order="left")["code"].cast(polars.Int64)
         numbers = made.fill_null(-1).to_numpy()
         return numbers[: len(left)], numbers[len(left) :], int(numbers.max(initial=-1)) + 1
 
@@ -317,21 +328,16 @@ class ArrowFrame(Frame):
         words = np.asarray(filled)
         return Key(kind, words, valid, unit, column, what) if kind else _keys.number_key(words, valid, column, what)
 
-    def encode(self, left: Any, right: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-        pyarrow, compute = sys.modules["pyarrow"], importlib.import_module("pyarrow.compute")
-        plain = [column.cast(column.type.value_type) if pyarrow.types.is_dictionary(column.type) else column for column in (left, right)]
-        if plain[0].type != plain[1].type:
-            large = pyarrow.large_string() if self.key_of_arrow(plain[0], "").kind == "text" else pyarrow.large_binary()
-            plain = [column.cast(large) for column in plain]
-        chunks = [chunk for column in plain for chunk in (column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column])]
-        made = pyarrow.chunked_array(chunks, plain[0].type).combine_chunks().dictionary_encode()
-        made = made.combine_chunks() if isinstance(made, pyarrow.ChunkedArray) else made
-        codes = np.asarray(compute.fill_null(made.indices, -1)).astype(np.int64)
-        return codes[: len(left)], codes[len(left) :], len(made.dictionary)
+    def encode(self, left: Any, right: Any) -> Coded:
+        return encode_arrow(left, right)
 
     def take(self, rows: Rows) -> Any:
         pyarrow, missing = sys.modules["pyarrow"], rows < 0
-        return self.data.take(pyarrow.array(rows, mask=missing if missing.any() else None))
+        numbers = pyarrow.array(rows, mask=missing if missing.any() else None)
+        # pyarrow takes no elements of views.
+        schema = self.data.schema
+        plain = pyarrow.schema([field.with_type(_without_views(field.type)) for field in schema])
+        return self.data.take(numbers) if plain == schema else self.data.cast(plain).take(numbers).cast(schema)
 
     def only(self, keep: list[int]) -> "Frame":
         return ArrowFrame(self.data.select(keep), self.side)
@@ -354,6 +360,43 @@ class ArrowFrame(Frame):
     def series(self, name: Hashable, rows: Rows, like: Any) -> Any:
         made = self.only([self.names.index(name)]).take(rows).column(0)
         return made.combine_chunks() if isinstance(like, sys.modules["pyarrow"].Array) else made
+
+
+def _without_views(dtype: Any) -> Any:
+    """A type of strings by offsets in place of one by views."""
+    pyarrow = sys.modules["pyarrow"]
+    return {"string_view": pyarrow.large_string(), "binary_view": pyarrow.large_binary()}.get(str(dtype), dtype)
+
+
+def encode_strings(left: Any, right: Any) -> Coded:
+    """Codes of two columns of strings, or of byte strings, of Arrow's."""
+    codes, count = _native.encode_strings([chunk for column in (left, right) for chunk in _missing.arrow_chunks(column)])
+    return codes[: len(left)], codes[len(left) :], count
+
+
+def encode_arrow(left: Any, right: Any) -> Coded:
+    """Codes of two columns of pyarrow that are no numbers."""
+    pyarrow, compute = sys.modules["pyarrow"], importlib.import_module("pyarrow.compute")
+    sides: list[Any] = []
+    codes: list[npt.NDArray[Any] | None] = []
+    for column in (left, right):
+        if not pyarrow.types.is_dictionary(column.type):
+            sides.append(column)
+            codes.append(None)
+            continue
+        chunked = pyarrow.chunked_array(column) if isinstance(column, pyarrow.Array) else column.unify_dictionaries()
+        sides.append(chunked.chunk(0).dictionary if chunked.num_chunks else pyarrow.array([], column.type.value_type))
+        indices = [np.asarray(compute.fill_null(chunk.indices.cast(pyarrow.int64()), -1)) for chunk in chunked.chunks]
+        codes.append(np.concatenate([np.zeros(0, np.int64), *indices]))
+    if all(_is_text(pyarrow.types, side.type) for side in sides):
+        parts = encode_strings(*sides)
+    else:
+        chunks = [chunk for side in sides for chunk in (side.chunks if isinstance(side, pyarrow.ChunkedArray) else [side])]
+        made = pyarrow.chunked_array(chunks, sides[0].type).combine_chunks().dictionary_encode()
+        made = made.combine_chunks() if isinstance(made, pyarrow.ChunkedArray) else made
+        numbers = np.asarray(compute.fill_null(made.indices, -1))
+        parts = numbers[: len(sides[0])], numbers[len(sides[0]) :], len(made.dictionary)
+    return _of_categories(parts, (codes[0], codes[1]))
 
 
 def _is_text(types: Any, dtype: Any) -> bool:
@@ -412,8 +455,32 @@ def frame_of(data: Any, side: str) -> Frame:
 def frames_of(left: Any, right: Any) -> tuple[Frame, Frame]:
     """Two tables, the right one in the form of the left one's library."""
     one, other = frame_of(left, "left"), frame_of(right, "right")
-    base = ArrowFrame if isinstance(one, ArrowFrame) else type(one)
-    return one, other if isinstance(other, base) else _converted(other, one)
+    return one, in_form_of(one, other)
+
+
+def column_and_frame(keys: Any, frame: Any) -> tuple[Frame, Frame]:
+    """A column as a table of its own, and a table in the form of its library; that of the table itself if the column has none."""
+    other = frame_of(frame, "frame")
+    pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
+    if pandas is not None and isinstance(keys, pandas.Series):
+        one: Frame = PandasFrame(keys.to_frame("keys"), "keys")
+    elif polars is not None and isinstance(keys, polars.Series):
+        one = PolarsFrame(polars.DataFrame({"keys": keys}), "keys")
+    elif pyarrow is not None and isinstance(keys, (pyarrow.Array, pyarrow.ChunkedArray)):
+        one = ArrowFrame(pyarrow.table({"keys": keys}), "keys")
+    elif isinstance(other, PandasFrame):
+        one = PandasFrame(sys.modules["pandas"].DataFrame({"keys": keys}), "keys")
+    elif isinstance(other, PolarsFrame):
+        one = PolarsFrame(sys.modules["polars"].DataFrame({"keys": keys}), "keys")
+    else:
+        one = ArrowFrame(sys.modules["pyarrow"].table({"keys": sys.modules["pyarrow"].array(keys)}), "keys")
+    return one, in_form_of(one, other)
+
+
+def in_form_of(other: Frame, frame: Frame) -> Frame:
+    """A table in the form of another one's library."""
+    base = ArrowFrame if isinstance(other, ArrowFrame) else type(other)
+    return frame if isinstance(frame, base) else _converted(frame, other)
 
 
 def _converted(frame: Frame, like: Frame) -> Frame:

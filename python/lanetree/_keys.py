@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _missing
+from . import _missing, _native
 
 #: Ticks of a second, by the unit of times.
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -91,6 +91,8 @@ def numbers(left: Key, right: Key, is_exact: bool = True) -> tuple[npt.NDArray[A
 
     Integers and floats are refused if `is_exact`, and otherwise compared where that is exact.
     """
+    if left.words is None and left.kind == right.kind:
+        raise ValueError(f"{left.what} are {name_of(left)}: only numbers and times are ordered here")
     if left.words is None or right.words is None or left.kind != right.kind and {left.kind, right.kind} != {"integer", "float"}:
         raise _differ(left, right)
     words, unit = (left.words, right.words), left.unit
@@ -155,8 +157,10 @@ def _in_ticks(key: Key, unit: str) -> npt.NDArray[np.int64]:
     return words if times == 1 else words * times
 
 
-#: Codes of two columns of one library: int64, equal where elements are, and -1 where one is missing; and how many there are.
-Encode = Callable[[Any, Any], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]]
+#: Codes of two columns, equal where the elements are, and how many there are. What is missing has -1, or that number.
+Coded = tuple[npt.NDArray[Any], npt.NDArray[Any], int]
+#: What encodes two columns of one library.
+Encode = Callable[[Any, Any], Coded]
 
 
 class Codes(NamedTuple):
@@ -170,24 +174,31 @@ class Codes(NamedTuple):
 
 def encode(pairs: list[tuple[Key, Key]], of_library: Encode) -> Codes:
     """Codes of keys of one or several columns. What is missing is equal to all that is missing, as pandas has it."""
-    made: list[tuple[npt.NDArray[Any], npt.NDArray[Any], int]] = [_encode(*pair, of_library) for pair in pairs]
+    made: list[Coded] = [_encode(*pair, of_library) for pair in pairs]
     left, right, count = made[0]
     for more_left, more_right, more in made[1:]:
         # Their product may be a number of more than 64 bits.
         if count * more > _INT64.max:
             left, right, count = _dense(left, right)
-        left, right, count = left * np.int64(more) + more_left, right * np.int64(more) + more_right, count * more
+        left, right, count = _product(left, more_left, more), _product(right, more_right, more), count * more
         if count > _SPARSE * (left.size + right.size) + 2**16:
             left, right, count = _dense(left, right)
     if count > _SPARSE * (left.size + right.size) + 2**16:
         left, right, count = _dense(left, right)
-    return Codes(left.astype(np.uint32), right.astype(np.uint32), max(count, 1))
+    return Codes(left.astype(np.uint32, copy=False), right.astype(np.uint32, copy=False), max(count, 1))
 
 
-def _encode(left: Key, right: Key, of_library: Encode) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+def _product(codes: npt.NDArray[Any], more: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """Codes of pairs of codes, of which the second ones are below a number."""
+    made: npt.NDArray[Any] = codes.astype(np.int64) * count + more
+    return made
+
+
+def _encode(left: Key, right: Key, of_library: Encode) -> Coded:
     """Codes of a pair of columns."""
     if left.words is None and right.words is None and left.kind == right.kind:
         codes, others, count = of_library(left.column, right.column)
+        codes, others = (np.where(side < 0, np.int64(count), side) if side.dtype.kind == "i" else side for side in (codes, others))
     else:
         words = numbers(left, right, is_exact=False)[:2]
         if words[0].dtype.kind == "f":
@@ -195,31 +206,28 @@ def _encode(left: Key, right: Key, of_library: Encode) -> tuple[npt.NDArray[np.i
             words = tuple((side + 0.0).view(f"i{side.itemsize}") for side in words)  # type: ignore[assignment]
         valid = left.valid, right.valid
         codes, others, count = _codes_of_words(*words, valid)
-        if valid[0] is None and valid[1] is None:
-            return codes, others, count
-        codes, others = (side if there is None else np.where(there, side, -1) for side, there in zip((codes, others), valid))
-    if (codes.size and codes.min() < 0) or (others.size and others.min() < 0):
-        codes, others, count = np.where(codes < 0, count, codes), np.where(others < 0, count, others), count + 1
-    return codes, others, count
+        codes, others = (side if there is None else np.where(there, side, np.int64(count)) for side, there in zip((codes, others), valid))
+    return codes, others, count + 1
 
 
 def _codes_of_words(
     left: npt.NDArray[Any], right: npt.NDArray[Any], valid: tuple[_missing.Valid, _missing.Valid]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+) -> Coded:
     present = [side if there is None else side[there] for side, there in zip((left, right), valid)]
     bounds = [(int(side.min()), int(side.max())) for side in present if side.size]
     if not bounds:
         return np.zeros(left.size, np.int64), np.zeros(right.size, np.int64), 1
     least, most = min(bound[0] for bound in bounds), max(bound[1] for bound in bounds)
     if most - least < _SPARSE * (left.size + right.size) + 2**16:
-        # Of 64 bits, in which a difference that wraps around is right, as it is small; that of what is missing is any.
-        from_least = np.array(least % 2**64, np.uint64)
-        made = [(side.astype(np.int64).view(np.uint64) - from_least).view(np.int64) for side in (left, right)]
+        made = [np.empty(side.size, np.uint32) for side in (left, right)]
+        for side, codes in zip((left, right), made):
+            # The lower half of a difference is right, even of one that wraps around. What is missing has any.
+            np.subtract(side, side.dtype.type(least), out=codes, casting="unsafe")
         return made[0], made[1], most - least + 1
     return _dense(left, right)
 
 
-def _dense(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+def _dense(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> Coded:
     """Codes of numbers of any size."""
-    distinct, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
-    return codes[: left.size], codes[left.size :], distinct.size
+    codes, count = _native.encode_words([np.ascontiguousarray(side, np.int64).view(np.uint64) for side in (left, right)])
+    return codes[: left.size], codes[left.size :], count

@@ -1,282 +1,266 @@
-"""Joins of frames: :func:`merge_asof`, :func:`merge`, :func:`lookup`, :func:`range_join`."""
+"""Joins of frames by equal keys and by ranges: :func:`merge`, :func:`lookup`, :func:`range_join`."""
 
 from __future__ import annotations
 
-import datetime
-from typing import Any, Hashable, Literal, Sequence
+from typing import Any, Hashable
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _frames, _joins, _keys, _missing, _native
-from ._device import Device
-from ._frames import Frame, PandasFrame, Rows, Suffixes
-from ._groups import GroupedIndex
-from ._index import Direction
+from . import _frames, _joins, _keys, _native
+from ._frames import Frame, Suffixes
+from ._index import Inclusive, _closed
 from ._joins import How
-from ._keys import Codes, Key
+from ._keys import Key
 
 #: One column or several, by name.
 Names = Any
 
 
-def _listed(names: Names) -> list[Hashable]:
+def listed(names: Names) -> list[Hashable]:
     """Names of columns as a list. A tuple is one name in pandas only where it is no list of names."""
     if names is None:
         return []
     return list(names) if isinstance(names, (list, tuple)) else [names]
 
 
-def _pair(both: Names, left: Names, right: Names, argument: str) -> tuple[list[Hashable], list[Hashable]]:
+def columns_pair(both: Names, left: Names, right: Names, argument: str) -> tuple[list[Hashable], list[Hashable]]:
     """The names of columns on both sides, from one argument for both or one for each."""
     if both is not None:
         if left is not None or right is not None:
             raise ValueError(f"{argument} and left_{argument} or right_{argument} are both given: give {argument}, or the other two")
-        return _listed(both), _listed(both)
+        return listed(both), listed(both)
     if (left is None) != (right is None):
         given, lacking = ("left", "right") if right is None else ("right", "left")
         raise ValueError(f"{given}_{argument} is given without {lacking}_{argument}: give both, or {argument} if the names are the same")
-    names = _listed(left), _listed(right)
+    names = listed(left), listed(right)
     if len(names[0]) != len(names[1]):
         raise ValueError(f"left_{argument} has {len(names[0])} names, and right_{argument} {len(names[1])}: give the same number")
     return names
 
 
-def _common(left: Frame, right: Frame) -> list[Hashable]:
+def common(left: Frame, right: Frame) -> list[Hashable]:
     names = [name for name in left.names if name in right.names]
     if not names:
         raise ValueError("left and right have no column of the same name: give on, or left_on and right_on")
     return names
 
 
-def _keys_of(frames: tuple[Frame, Frame], names: tuple[list[Hashable], list[Hashable]], argument: str) -> list[tuple[Key, Key]]:
+def keys_of(frames: tuple[Frame, Frame], names: tuple[list[Hashable], list[Hashable]], argument: str) -> list[tuple[Key, Key]]:
     """Pairs of columns as keys."""
-    words = [argument if names[0] == names[1] else f"{side}_{argument}" for side in ("left", "right")]
-    return [(frames[0].key(left, words[0]), frames[1].key(right, words[1])) for left, right in zip(*names)]
+    left, right = (
+        [frame.key(name, argument if names[0] == names[1] else f"{side}_{argument}") for name in listed]
+        for side, frame, listed in zip(("left", "right"), frames, names)
+    )
+    return list(zip(left, right))
 
 
-def _same(names: tuple[list[Hashable], list[Hashable]]) -> list[Hashable]:
+def same(names: tuple[list[Hashable], list[Hashable]]) -> list[Hashable]:
     """Columns of keys that are called alike on both sides: a join has them once, from the left one."""
     return [left for left, right in zip(*names) if left == right]
 
 
-def merge_asof(
+def merge(
     left: Any,
     right: Any,
-    on: Hashable | None = None,
-    left_on: Hashable | None = None,
-    right_on: Hashable | None = None,
-    left_index: bool = False,
-    right_index: bool = False,
-    by: Names = None,
-    left_by: Names = None,
-    right_by: Names = None,
+    how: How = "inner",
+    on: Names = None,
+    left_on: Names = None,
+    right_on: Names = None,
     suffixes: Suffixes = ("_x", "_y"),
-    tolerance: Any = None,
-    allow_exact_matches: bool = True,
-    direction: Direction = "backward",
-    *,
-    device: str | Device | None = None,
 ) -> Any:
-    """Join each row of `left` with the row of `right` that is nearest in time, or by another number: :func:`pandas.merge_asof`.
+    """Join rows of `left` and `right` whose keys are equal: :func:`pandas.merge`.
 
-    The arguments, the rows, their order, dtypes, index and names are pandas'. Tables need not be sorted: the result has the order of
-    `left`. No index is built, unless the join is done on a GPU; build a :class:`GroupedIndex` to ask the same table many times.
+    Rows and names are pandas': in the order of `left`, and of one row of `left` in the order of `right`.
 
     Parameters
     ----------
     left, right : DataFrame, Series, Table, RecordBatch or DuckDBPyRelation
-        Frames of pandas, polars, pyarrow or DuckDB, also of two libraries. The result is one of `left`'s library.
-    on : label
-        The column of times or numbers, in both tables: integers, floats, times, times with a time zone, or durations. By default the
-        only column that both have.
-    left_on, right_on : label
+        Frames, as for :func:`merge_asof`.
+    how : {"inner", "left", "semi", "anti"}, default "inner"
+        "inner": pairs of rows. "left": these, and the rows of `left` without a match, with nulls. "semi", "anti": the rows of `left`
+        that have a match, or have none, as they are, each once.
+    on : label or list of labels
+        The columns of keys, in both tables; by default all that both have. Their dtypes may differ where comparing is exact. What is
+        missing is equal to what is missing, as pandas has it.
+    left_on, right_on : label or list of labels
         The same, if the names differ.
-    left_index, right_index : bool, default False
-        Use the index of a frame of pandas in place of a column.
-    by, left_by, right_by : label or list of labels, optional
-        Columns that have to be equal: of any dtype that the library compares. They are encoded over both tables together, so
-        categoricals and dictionaries may differ. What is missing is equal to what is missing.
     suffixes : pair of str or None, default ("_x", "_y")
-        What is appended to names that both tables have, on the left and on the right side.
-    tolerance : int, float or timedelta, optional
-        The largest distance, inclusive: a number for numbers, and a ``timedelta``, ``Timedelta`` or ``timedelta64`` for times.
-    allow_exact_matches : bool, default True
-        Whether a row of equal time matches.
-    direction : {"backward", "forward", "nearest"}, default "backward"
-        The last row that is not later, the first that is not earlier, or the nearer one of both; of two that are equally near, the
-        earlier one. Of rows of equal time it is the last one backward, and the first one forward.
-    device : str or Device, optional
-        Where it is done: by default on the CPU, as the frames are in its memory.
+        As for :func:`merge_asof`.
 
     Returns
     -------
     DataFrame, Table, RecordBatch or DuckDBPyRelation
-        All rows of `left`, each with the columns of its match, which are null without one.
+        Of `left`'s library. Columns of keys that are called alike are there once, as `left` has them.
 
     Raises
     ------
     KeyError
         For a column that is not there.
     ValueError
-        Where pandas has a ``MergeError`` or a ``ValueError``: for arguments that exclude each other, columns that cannot be compared
-        exactly, and missing elements in the column of times. Its demand that tables are sorted is the exception.
+        For arguments that exclude each other, and columns that cannot be compared exactly.
     TypeError
         For what is no frame.
-
-    Notes
-    -----
-    Beyond pandas, columns of different dtypes are compared where that is exact: integers of any width, floats of 32 and 64 bits, times
-    of different units, and instants in different time zones.
 
     Examples
     --------
     >>> import pandas
-    >>> quotes = pandas.DataFrame({"at": [1, 3, 4], "stock": ["A", "B", "A"], "bid": [10.0, 20.0, 11.0]})
-    >>> trades = pandas.DataFrame({"at": [5, 2], "stock": ["A", "B"]})
-    >>> lanetree.merge_asof(trades, quotes, on="at", by="stock")
-       at stock   bid
-    0   5     A  11.0
-    1   2     B   NaN
+    >>> orders = pandas.DataFrame({"customer": ["Eve", "Bob", "Eve"], "item": [1, 2, 3]})
+    >>> customers = pandas.DataFrame({"customer": ["Eve", "Dan"], "city": ["Riga", "Oslo"]})
+    >>> lanetree.merge(orders, customers, on="customer")
+      customer  item  city
+    0      Eve     1  Riga
+    1      Eve     3  Riga
+    >>> lanetree.merge(orders, customers, "anti", on="customer")
+      customer  item
+    1      Bob     2
     """
-    if direction not in ("backward", "forward", "nearest"):
-        raise ValueError(f"direction is {direction!r}, where 'backward', 'forward' or 'nearest' is needed")
-    for name, flag in (("allow_exact_matches", allow_exact_matches), ("left_index", left_index), ("right_index", right_index)):
-        if not isinstance(flag, (bool, np.bool_)):
-            raise ValueError(f"{name} is {flag!r}, where True or False is needed")
+    _joins.check(how)
     frames = _frames.frames_of(left, right)
     one, other = frames
-    times, drop = _ordered_by(frames, (on, left_on, right_on), (left_index, right_index))
-    groups = _pair(by, left_by, right_by, "by")
-    pairs = _keys_of(frames, groups, "by")
-    for key in times:
-        refuse_unordered(key)
-    limit = None if tolerance is None else _limit(tolerance, times)
+    names = columns_pair(on, left_on, right_on, "on")
+    if not names[0]:
+        names = (common(one, other),) * 2
+    codes = _keys.encode(keys_of(frames, names, "on"), one.encode)
+    if how in ("semi", "anti"):
+        is_there = np.zeros(codes.below, np.bool_)
+        is_there[codes.right] = True
+        return one.given(one.take(np.flatnonzero(is_there[codes.left] == (how == "semi"))))
+    rows, found = _native.equal_rows(codes.left, codes.right, codes.below, how == "left")
+    # A row for each row of the left side, if no key is there twice on the right one.
+    is_all = how == "left" and rows.size == one.size
+    return _frames.joined(one, other, (None if is_all else rows, found), same(names), suffixes)
+
+
+def lookup(keys: Any, frame: Any, on: Hashable, column: Hashable) -> Any:
+    """The value of each of `keys` in a table: ``keys.map(frame.set_index(on)[column])`` in pandas.
+
+    Parameters
+    ----------
+    keys : Series, Array, ChunkedArray or array_like
+        A column of pandas, polars or pyarrow, or an array of NumPy or a list.
+    frame : DataFrame, Table, RecordBatch or DuckDBPyRelation
+        The table, of any of the libraries.
+    on : label
+        Its column of keys, each of which is there once.
+    column : label
+        Its column of values.
+
+    Returns
+    -------
+    Series, Array or ChunkedArray
+        The values, null for keys that are not there: of the library of `keys`, with the index and the name of a Series; for arrays of
+        NumPy and lists of that of `frame`.
+
+    Raises
+    ------
+    KeyError
+        For a column that is not there.
+    ValueError
+        For a key that is there several times, and columns that cannot be compared exactly.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> cities = pandas.DataFrame({"code": ["RIX", "OSL"], "city": ["Riga", "Oslo"]})
+    >>> lanetree.lookup(pandas.Series(["OSL", "XXX", "RIX"], name="from"), cities, "code", "city")
+    0    Oslo
+    1     NaN
+    2    Riga
+    Name: from, dtype: str
+    """
+    one, other = _frames.column_and_frame(keys, frame)
+    other.check_name(column, "column")
+    codes = _keys.encode([(one.key(one.names[0], "keys"), other.key(on, "on"))], one.encode)
+    counts = np.bincount(codes.right, minlength=codes.below)
+    several = np.flatnonzero(counts[codes.right] > 1)
+    if several.size:
+        raise ValueError(
+            f"on={on!r}: the key in row {several[0]} is there {counts[codes.right[several[0]]]} times: keep one row of each, or use merge"
+        )
+    rows = np.full(codes.below, -1)
+    rows[codes.right] = np.arange(other.size)
+    return other.series(column, rows[codes.left], keys)
+
+
+def range_join(
+    left: Any,
+    right: Any,
+    on: tuple[Hashable, Hashable, Hashable],
+    closed: Inclusive = "both",
+    by: Names = None,
+    left_by: Names = None,
+    right_by: Names = None,
+    suffixes: Suffixes = ("_x", "_y"),
+) -> Any:
+    """Join each row of `left` with the rows of `right` between whose bounds it is.
+
+    Parameters
+    ----------
+    left, right : DataFrame, Series, Table, RecordBatch or DuckDBPyRelation
+        Frames, as for :func:`merge_asof`.
+    on : tuple of three labels
+        The column of `left`, and the columns of `right` that have the lower and the upper bounds. A missing bound is none: the range is
+        open to that side. A missing element of `left` is in no range.
+    closed : {"both", "left", "right", "neither"}, default "both"
+        Which bounds belong to a range.
+    by, left_by, right_by : label or list of labels, optional
+        Columns that have to be equal, as for :func:`merge_asof`.
+    suffixes : pair of str or None, default ("_x", "_y")
+        As for :func:`merge_asof`.
+
+    Returns
+    -------
+    DataFrame, Table, RecordBatch or DuckDBPyRelation
+        A row for each pair, in the order of `left`, and of one row of `left` in the order of `right`.
+
+    Raises
+    ------
+    KeyError
+        For a column that is not there.
+    ValueError
+        For columns that cannot be compared exactly.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> events = pandas.DataFrame({"at": [5, 12, 30]})
+    >>> windows = pandas.DataFrame({"low": [0, 10, None], "high": [10, 20, 6], "name": ["a", "b", "c"]})
+    >>> lanetree.range_join(events, windows, on=("at", "low", "high"))
+       at   low  high name
+    0   5   0.0    10    a
+    1   5   NaN     6    c
+    2  12  10.0    20    b
+    """
+    is_closed = _closed(closed)
+    if not isinstance(on, (tuple, list)) or len(on) != 3:
+        raise ValueError(f"on is {on!r}: give three columns, (that of left, the lower bound, the upper bound)")
+    frames = _frames.frames_of(left, right)
+    one, other = frames
+    names = columns_pair(by, left_by, right_by, "by")
+    point, low, high = (frame.key(name, "on") for frame, name in zip((one, other, other), on))
+    pairs = keys_of(frames, names, "by")
     codes = _keys.encode(pairs, one.encode) if pairs else None
-    place = Device("cpu" if device is None else device)
-    rows = _asof(times, codes, direction, not allow_exact_matches, limit, place)
-    if isinstance(one, PandasFrame) and isinstance(other, PandasFrame):
-        # A level of the index by which tables are joined becomes a column, as in pandas.
-        one = _with_levels(one, other, [*_same(groups), *drop], left_index or right_index)
-    return _frames.joined(one, other, (None, rows), [*drop, *_same(groups)], suffixes, left_index or right_index)
 
-
-def _with_levels(one: PandasFrame, other: PandasFrame, names: list[Hashable], keeps_index: bool) -> PandasFrame:
-    levels = [name for name in names if name not in one.names and name in one.index.names]
-    if keeps_index or not levels:
-        return one
-    data = one.data.copy(deep=False)
-    for number, name in enumerate(levels):
-        data.insert(number, name, one.index.get_level_values(name))
-    return PandasFrame(data, one.side)
-
-
-def _ordered_by(
-    frames: tuple[Frame, Frame], given: tuple[Hashable, Hashable, Hashable], index: tuple[bool, bool]
-) -> tuple[tuple[Key, Key], list[Hashable]]:
-    """The columns that an as-of join is ordered by, and those of the right side that its result has not."""
-    on, sides = given[0], ("left", "right")
-    for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
-        if is_index and not isinstance(frame, PandasFrame):
-            raise ValueError(f"{side}_index=True, but {side} is no frame of pandas and has no index: give {side}_on")
-        if is_index and on is not None:
-            raise ValueError(f"on={on!r} and {side}_index=True are both given: give left_on or right_on for the other side")
-        if is_index and name is not None:
-            raise ValueError(f"{side}_on={name!r} and {side}_index=True are both given: give one of them")
-    if on is None and not any(index) and given[1] is None and given[2] is None:
-        common = _common(*frames)
-        if len(common) > 1:
-            raise ValueError(f"left and right have columns {', '.join(map(repr, common))} in common: give on")
-        on = common[0]
-    if on is not None and (given[1] is not None or given[2] is not None):
-        raise ValueError("on and left_on or right_on are both given: give on, or the other two")
-    keys: list[Key] = []
-    names: list[list[Hashable]] = []
-    for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
-        argument = f"{side}_on" if on is None else "on"
-        listed = _listed(name if on is None else on)
-        names.append(listed)
-        if is_index and isinstance(frame, PandasFrame):
-            keys.append(frame.index_key())
-            continue
-        if not listed:
-            raise ValueError(f"{argument} is not given: give on, {argument}" + (f" or {side}_index=True" if isinstance(frame, PandasFrame) else ""))
-        if len(listed) > 1:
-            raise ValueError(f"{argument} has {len(listed)} columns: an as-of join is ordered by one; columns that have to be equal are for by")
-        keys.append(frame.key(listed[0], argument))
-    return (keys[0], keys[1]), _same((names[0], names[1]))
-
-
-def refuse_unordered(key: Key) -> None:
-    """An error unless a column has an order by which distances are measured, and nothing in it is missing."""
-    if key.words is None or key.kind == "bool":
-        raise ValueError(f"{key.what} are {_keys.name_of(key)}: an as-of join is ordered by integers, floats, times or durations")
-    _keys.refuse_missing(key)
-
-
-def _limit(tolerance: Any, times: tuple[Key, Key]) -> Any:
-    """A tolerance as the native call takes it: in ticks, or a number."""
-    _, words, unit = _keys.numbers(times[1], times[0])
-    is_time = isinstance(tolerance, (datetime.timedelta, np.timedelta64))
-    if (unit is not None) != is_time:
-        needed = "a number" if unit is None else "a timedelta, such as pandas.Timedelta('1s') or numpy.timedelta64(1, 's')"
-        raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass {needed}")
-    if words.dtype.kind == "f":
-        # Whole numbers, too.
-        if not isinstance(tolerance, (int, float, np.integer, np.floating)) or tolerance != tolerance:
-            raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass a number")
-    elif unit is None and not isinstance(tolerance, (int, np.integer)):
-        raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass an integer")
-    limit = _missing.tolerance(tolerance, words.dtype if unit is None else np.dtype(f"m8[{unit}]"))
-    return float(limit) if words.dtype.kind == "f" else limit
-
-
-def _asof(times: tuple[Key, Key], codes: Codes | None, direction: str, is_strict: bool, limit: Any, place: Device) -> Rows:
-    """The row of the right table that each row of the left one finds, or -1."""
-    left, right, _ = _keys.numbers(*times)
-    groups = Codes(np.zeros(0, np.uint32), np.zeros(0, np.uint32), 1) if codes is None else codes
-    if place.kind != "cpu":
-        return _asof_on(left, right, codes, direction, is_strict, limit, place)
-    word = {"int64": "i64", "uint64": "u64", "float32": "f32", "float64": "f64"}[left.dtype.name]
-    sides = [(None if codes is None else side, np.ascontiguousarray(words)) for side, words in ((groups.left, left), (groups.right, right))]
-    return _native.asof_rows(word, sides[0], sides[1], groups.below, direction, is_strict, limit)
-
-
-def _asof_on(
-    left: npt.NDArray[Any], right: npt.NDArray[Any], codes: Codes | None, direction: str, is_strict: bool, limit: Any, place: Device
-) -> Rows:
-    """The same on a GPU, by an index of groups and words in the order of the times."""
-    groups = Codes(np.zeros(left.size, np.uint32), np.zeros(right.size, np.uint32), 1) if codes is None else codes
-    words, others = _ordered_words(left), _ordered_words(right)
-
-    def one(way: Literal["backward", "forward"]) -> tuple[Rows, npt.NDArray[Any]]:
-        # Of rows of equal time an index has the last one, and forward the first one is wanted.
-        step = 1 if way == "backward" else -1
-        rows = np.arange(right.size)[::step]
-        index = GroupedIndex(groups.right[::step], others[::step], rows, place)
-        found = index.asof(words, by=groups.left, direction=way, allow_exact_matches=not is_strict)
-        at = np.where(found.found, found.values, -1)
-        near = right[at] if right.size else np.zeros(left.size, right.dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
-            distance = left - near if way == "backward" else near - left
-        if distance.dtype.kind == "i":
-            distance = distance.view(np.uint64)
-        if limit is not None:
-            at = np.where(distance > distance.dtype.type(limit), -1, at)
-        return at, distance
-
-    if not left.size or not right.size:
-        return np.full(left.size, -1)
-    if direction != "nearest":
-        return one("backward" if direction == "backward" else "forward")[0]
-    (back, behind), (ahead, before) = one("backward"), one("forward")
-    takes_back = (back >= 0) & ((ahead < 0) | (behind <= before))
-    return np.where(takes_back, back, ahead)
-
-
-def _ordered_words(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers in the order of numbers; of floats both zeros are one."""
-    if numbers.dtype.kind != "f":
-        return np.ascontiguousarray(numbers)
-    bits = (numbers.astype(np.float64) + 0.0).view(np.int64)
-    return np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
+    # Left rows by element; of these the range of each right row is one piece, and in groups one of the group's.
+    points, lows, _ = _keys.numbers(point, low, is_exact=False)
+    others, highs, _ = _keys.numbers(point, high, is_exact=False)
+    present = np.arange(one.size) if point.valid is None else np.flatnonzero(point.valid)
+    order = present[np.argsort(points[present], kind="stable")]
+    starts = np.searchsorted(points[order], lows, "left" if is_closed[0] else "right")
+    ends = np.searchsorted(others[order], highs, "right" if is_closed[1] else "left")
+    starts = starts if low.valid is None else np.where(low.valid, starts, 0)
+    ends = ends if high.valid is None else np.where(high.valid, ends, order.size)
+    if codes is not None:
+        width = order.size + 1
+        places = codes.left[order].astype(np.int64) * width + np.arange(order.size)
+        by_group = np.argsort(places, kind="stable")
+        order, places, groups = order[by_group], places[by_group], codes.right.astype(np.int64) * width
+        starts, ends = np.searchsorted(places, groups + starts), np.searchsorted(places, groups + ends)
+    counts = np.maximum(ends - starts, 0)
+    found = np.repeat(np.arange(other.size), counts)
+    # The number of each pair, less that of the first pair of its right row.
+    inside = np.arange(found.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = order[np.repeat(starts, counts) + inside]
+    by_left = np.argsort(rows, kind="stable")
+    return _frames.joined(one, other, (rows[by_left], found[by_left]), same(names), suffixes)

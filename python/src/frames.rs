@@ -69,7 +69,7 @@ struct Side<'a, T: Clone> {
 
 impl<'a, T: Time> Side<'a, T> {
     fn new(groups: &'a [u32], times: &'a [T]) -> PyResult<Self> {
-        if times.par_windows(2).with_min_len(TASK).all(|pair| pair[0] <= pair[1]) {
+        if is_sorted(times) {
             return Ok(Self { times: times.into(), groups: groups.into(), rows: None });
         }
         let mut pairs = gather(times.len(), times.iter().map(|time| time.word()).zip(0_u32..))?;
@@ -95,6 +95,14 @@ impl<'a, T: Time> Side<'a, T> {
     }
 }
 
+/// Whether elements ascend. Within a task all are compared, which the compiler does several at a time.
+fn is_sorted<T: Time>(times: &[T]) -> bool {
+    (0..times.len().div_ceil(TASK)).into_par_iter().all(|task| {
+        let part = &times[task * TASK..times.len().min((task + 1) * TASK + 1)];
+        part.iter().zip(&part[1..]).fold(true, |ascends, (a, b)| ascends & (a <= b))
+    })
+}
+
 /// Elements in the order of sorted pairs.
 fn taken<T: Pod + Send + Sync>(elements: &[T], pairs: &[(u64, u32)]) -> PyResult<Vec<T>> {
     let mut made = zeroed(pairs.len())?;
@@ -103,13 +111,12 @@ fn taken<T: Pod + Send + Sync>(elements: &[T], pairs: &[(u64, u32)]) -> PyResult
 }
 
 /// Two tables, walked in ascending order of time, or in descending order if what is looked for is later.
-struct Walk<'a, T: Time> {
+///
+/// `STRICT`: equal times do not match.
+struct Walk<'a, T: Time, const FORWARD: bool, const STRICT: bool> {
     left: &'a Side<'a, T>,
     right: &'a Side<'a, T>,
     groups: usize,
-    is_forward: bool,
-    /// Whether equal times do not match.
-    is_strict: bool,
 }
 
 /// A part of the walk: steps through the left side, where what they find goes, and steps through the right side.
@@ -125,10 +132,14 @@ struct Walked {
     open: Vec<usize>,
 }
 
-impl<T: Time> Walk<'_, T> {
+impl<'a, T: Time, const FORWARD: bool, const STRICT: bool> Walk<'a, T, FORWARD, STRICT> {
+    fn new((left, right): (&'a Side<'a, T>, &'a Side<'a, T>), groups: usize) -> Self {
+        Self { left, right, groups }
+    }
+
     /// The place of a step through a side.
     fn place(&self, len: usize, step: usize) -> usize {
-        if self.is_forward { len - 1 - step } else { step }
+        if FORWARD { len - 1 - step } else { step }
     }
 
     fn time(&self, side: &Side<'_, T>, step: usize) -> T {
@@ -137,7 +148,7 @@ impl<T: Time> Walk<'_, T> {
 
     /// Whether a row of the right side may be what a row of the left one looks for.
     fn is_before(&self, right: T, left: T) -> bool {
-        match (self.is_forward, self.is_strict) {
+        match (FORWARD, STRICT) {
             (false, false) => right <= left,
             (false, true) => right < left,
             (true, false) => right >= left,
@@ -185,29 +196,32 @@ impl<T: Time> Walk<'_, T> {
         }
     }
 
+    /// Walks a slice. Of times in random order which side has the next step is random, too: nothing branches on that.
     fn slice(&self, Slice { left, found, right }: Slice<'_>) -> PyResult<Walked> {
         let mut last = zeroed::<u32>(self.groups)?;
         last.fill(NONE);
-        let (mut open, mut next) = (Vec::new(), right.start);
+        let (start, mut step, mut next) = (left.start, left.start, right.start);
         let (left_len, right_len) = (self.left.len(), self.right.len());
-        let pass = |next: usize, last: &mut [u32]| {
+        while step < left.end && next < right.end {
+            let (place, other) = (self.place(left_len, step), self.place(right_len, next));
+            let is_right = self.is_before(self.right.times[other], self.left.times[place]);
+            let groups = [self.left.group(place), self.right.group(other)];
+            let last = &mut last[groups[usize::from(is_right)]];
+            // What a step through the right side writes here, the next step through the left side overwrites.
+            found[step - start] = *last;
+            *last = if is_right { other as u32 } else { *last };
+            step += usize::from(!is_right);
+            next += usize::from(is_right);
+        }
+        for step in step..left.end {
+            found[step - start] = last[self.left.group(self.place(left_len, step))];
+        }
+        for next in next..right.end {
             let place = self.place(right_len, next);
             last[self.right.group(place)] = place as u32;
-        };
-        for (step, found) in left.zip(found) {
-            let place = self.place(left_len, step);
-            let time = self.left.times[place];
-            while next < right.end && self.is_before(self.time(self.right, next), time) {
-                pass(next, &mut last);
-                next += 1;
-            }
-            *found = last[self.left.group(place)];
-            if *found == NONE {
-                open.push(step);
-            }
         }
-        (next..right.end).for_each(|next| pass(next, &mut last));
-        Ok(Walked { last, open })
+        let nones = found.iter().enumerate().filter(|(_, found)| **found == NONE);
+        Ok(Walked { last, open: nones.map(|(at, _)| start + at).collect() })
     }
 }
 
@@ -267,10 +281,17 @@ fn asof_of<T: Time>(
         }
         let (left, right) = join(|| Side::new(left.0, left.1), || Side::new(right.0, right.1));
         let (left, right) = (left?, right?);
-        let walk = |is_forward| Walk { left: &left, right: &right, groups, is_forward, is_strict }.run();
-        let backward = if direction == "forward" { None } else { Some(walk(false)?) };
-        let forward = if direction == "backward" { None } else { Some(walk(true)?) };
+        let sides = (&left, &right);
+        let walk = |is_forward| match (is_forward, is_strict) {
+            (false, false) => Walk::<T, false, false>::new(sides, groups).run(),
+            (false, true) => Walk::<T, false, true>::new(sides, groups).run(),
+            (true, false) => Walk::<T, true, false>::new(sides, groups).run(),
+            (true, true) => Walk::<T, true, true>::new(sides, groups).run(),
+        };
+        let backward = (direction != "forward").then(|| walk(false)).transpose()?;
+        let forward = (direction != "backward").then(|| walk(true)).transpose()?;
         let count = left.len();
+        let row = |place: u32| if place == NONE { -1 } else { right.row(place as usize) as i64 };
         let near = |at: usize| {
             let time = left.times[at];
             let of = |found: &Option<Vec<u32>>, step: usize| {
@@ -284,10 +305,16 @@ fn asof_of<T: Time>(
                 (Some(back), Some(ahead)) => Some(if back.1 <= ahead.1 { back.0 } else { ahead.0 }),
                 (back, ahead) => back.or(ahead).map(|near| near.0),
             }
-            .map_or(-1, |place| right.row(place as usize) as i64)
+            .map_or(-1, row)
         };
         let mut made = zeroed::<i64>(count)?;
-        made.par_iter_mut().enumerate().for_each(|(at, row)| *row = near(at));
+        match (&backward, &forward) {
+            // Nothing is measured.
+            (Some(found), None) if tolerance.is_none() => {
+                made.par_iter_mut().zip(found).for_each(|(made, &place)| *made = row(place));
+            }
+            _ => made.par_iter_mut().enumerate().for_each(|(at, made)| *made = near(at)),
+        }
         let Some(rows) = &left.rows else { return Ok(made) };
         let mut given = zeroed(count)?;
         rows.iter().zip(made).for_each(|(&row, found)| given[row as usize] = found);
@@ -309,7 +336,7 @@ fn check_table(codes: &[u32], rows: usize, groups: usize) -> PyResult<()> {
         return if groups == 1 || rows == 0 { Ok(()) } else { Err(value_error("no groups")) };
     }
     check_len(rows, codes.len())?;
-    match codes.par_iter().with_min_len(TASK).copied().max() {
+    match codes.par_chunks(TASK).map(|codes| codes.iter().copied().max()).max().flatten() {
         Some(most) if most as usize >= groups => {
             Err(value_error(format!("the group {most}, where there are {groups}")))
         }

@@ -4,6 +4,7 @@ mod arguments;
 mod arrow;
 mod buffers;
 mod class;
+mod codes;
 mod device;
 mod dlpack;
 mod errors;
@@ -34,6 +35,8 @@ mod _native {
     use super::arrow::{Column, arrow_device_export, arrow_device_import, arrow_export, arrow_import, arrow_stream};
     #[pymodule_export]
     use super::class::set_piece;
+    #[pymodule_export]
+    use super::codes::{encode_strings, encode_words};
     #[pymodule_export]
     use super::device::{Device, Stream};
     #[pymodule_export]
