@@ -116,7 +116,7 @@ impl Chunk for &[u64] {
     fn rows(&self) -> usize {
         self.len()
     }
-    fn encode<'a>(&'a self, rows: Range<usize>, codes: &mut [u32]) -> Vec<(u32, u64)> {
+    fn encode(&self, rows: Range<usize>, codes: &mut [u32]) -> Vec<(u32, u64)> {
         encode_part(self[rows].iter().map(|&word| Some(word)), codes)
     }
 }
