@@ -504,3 +504,16 @@ def test_functions_have_docstrings_whose_examples_run() -> None:
         assert all(name in section for name in inspect.signature(function).parameters)
         (test,) = doctest.DocTestFinder(recurse=False).find(function, globs={"lanetree": lanetree})
         assert test.examples and doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_an_inner_join_of_as_many_rows_as_the_left_side_has_others() -> None:
+    left, right = pandas.DataFrame({"k": [0, 1, 2], "a": list("xyz")}), pandas.DataFrame({"k": [1, 1, 1], "b": [1, 2, 3]})
+    same(lanetree.merge(left, right), pandas.merge(left, right))
+
+
+def test_columns_of_arrow_without_nulls_may_have_them_after_a_join() -> None:
+    fields = [pyarrow.field("at", pyarrow.int64(), nullable=False), pyarrow.field("bid", pyarrow.int64(), nullable=False)]
+    right = pyarrow.table([[5], [1]], schema=pyarrow.schema(fields))
+    made = lanetree.merge_asof(pyarrow.table([[1]], schema=pyarrow.schema(fields[:1])), right, on="at")
+    assert made["bid"].to_pylist() == [None] and [field.nullable for field in made.schema] == [False, True]
+    made.validate(full=True)
