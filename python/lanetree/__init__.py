@@ -10,6 +10,7 @@ Found(values=array([2, 0]), found=array([ True, False]))
 
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
   :class:`GroupedIndex`: keys in groups; :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
+* :func:`merge_asof`, :func:`merge`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
 * :class:`Array`: what calls give for inputs on a device.
 * :mod:`lanetree.errors`: the exceptions.
@@ -19,10 +20,12 @@ import os as _os
 
 from . import _native, errors
 from ._arrays import Array, Found, asarray
+from ._asof import merge_asof
 from ._device import Device, Pool
 from ._groups import GroupedIndex
 from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
 from ._intervals import IntervalIndex, IntervalRows
+from ._merge import lookup, merge, range_join
 from ._multi import ChangeReport, MultiIndex, ValueRows
 from ._strings import StringIndex, StringRanges
 from .errors import Error
@@ -56,6 +59,10 @@ __all__ = [
     "ValueRows",
     "asarray",
     "errors",
+    "lookup",
+    "merge",
+    "merge_asof",
+    "range_join",
 ]
 
 if hasattr(_os, "register_at_fork"):

@@ -25,6 +25,8 @@ _Asked = tuple[str, Optional["Memory"]]
 _Columns = tuple[Any, ...]
 #: By what arrays of a device are taken, to which device, and the numbers of the types of keys, values (0 for none) and hits.
 _Taking = tuple["Exchange", "Device", tuple[int, int, int]]
+#: Groups and times of a table; no groups if all rows are in one.
+_Table = tuple[Optional[npt.NDArray[np.uint32]], npt.NDArray[Any]]
 #: The numbers of probes, the values of their matches, and whether there is one.
 _Joined = tuple["Memory", Optional["Memory"], Optional["Memory"]]
 #: The numbers of probes, the keys and values of their matches, and whether there is one.
@@ -51,6 +53,15 @@ def write_file(
     path: str, key: str, keys: _Column, values: Optional[_Column], value_bytes: int, has_several: bool, note: str
 ) -> None: ...
 def read_file(path: str) -> tuple[str, npt.NDArray[Any], Any, bool, str]: ...
+
+def encode_strings(chunks: list[Column]) -> tuple[npt.NDArray[np.uint32], int]: ...
+def encode_words(arrays: list[npt.NDArray[np.uint64]]) -> tuple[npt.NDArray[np.uint32], int]: ...
+def asof_rows(
+    key: str, left: _Table, right: _Table, groups: int, direction: str, is_strict: bool, tolerance: Optional[Any]
+) -> npt.NDArray[np.int64]: ...
+def equal_rows(
+    left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32], codes: int, keeps_left: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 
 def combine(tree: Tree, other: Tree, how: str) -> Tree: ...
 def get_of(

@@ -365,6 +365,12 @@ fn kind_of(of: &DataType) -> PyResult<String> {
     })
 }
 
+impl Column {
+    pub(crate) fn data(&self) -> &ArrayData {
+        &self.data
+    }
+}
+
 #[pymethods]
 impl Column {
     /// NumPy's name of the type of the elements; "text" and "bytes" for strings.

@@ -4,10 +4,12 @@ mod arguments;
 mod arrow;
 mod buffers;
 mod class;
+mod codes;
 mod device;
 mod dlpack;
 mod errors;
 mod files;
+mod frames;
 mod groups;
 mod held;
 mod host;
@@ -34,6 +36,8 @@ mod _native {
     #[pymodule_export]
     use super::class::set_piece;
     #[pymodule_export]
+    use super::codes::{encode_strings, encode_words};
+    #[pymodule_export]
     use super::device::{Device, Stream};
     #[pymodule_export]
     use super::dlpack::{Exchange, dlpack_export, dlpack_import};
@@ -41,6 +45,8 @@ mod _native {
     use super::errors::after_fork_in_child;
     #[pymodule_export]
     use super::files::{read_file, write_file};
+    #[pymodule_export]
+    use super::frames::{asof_rows, equal_rows};
     #[pymodule_export]
     use super::groups::Groups;
     #[pymodule_export]

@@ -16,10 +16,12 @@ def test_the_readmes_block_runs() -> None:
     exec(compile(block, str(readme), "exec"), {})
 
 
-def test_the_guides_block_about_names_runs() -> None:
+def test_the_guides_blocks_that_import_what_they_need_run() -> None:
     guide = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
     if not guide.exists():
         pytest.skip("installed without the repository")
     pytest.importorskip("pandas")
-    (block,) = re.findall(r"^```python\n(import.*?)^```", guide.read_text(), re.M | re.S)
-    exec(compile(block, str(guide), "exec"), {})
+    pytest.importorskip("polars")
+    names, frames = re.findall(r"^```python\n(import.*?)^```", guide.read_text(), re.M | re.S)
+    for block in (names, frames):
+        exec(compile(block, str(guide), "exec"), {})

@@ -1,0 +1,248 @@
+"""As-of joins of frames: :func:`merge_asof`."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Hashable, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _frames, _keys, _merge, _missing, _native
+from ._device import Device
+from ._frames import Frame, PandasFrame, Rows, Suffixes
+from ._groups import GroupedIndex
+from ._index import Direction
+from ._keys import Codes, Key
+from ._merge import Names
+
+
+def merge_asof(
+    left: Any,
+    right: Any,
+    on: Hashable | None = None,
+    left_on: Hashable | None = None,
+    right_on: Hashable | None = None,
+    left_index: bool = False,
+    right_index: bool = False,
+    by: Names = None,
+    left_by: Names = None,
+    right_by: Names = None,
+    suffixes: Suffixes = ("_x", "_y"),
+    tolerance: Any = None,
+    allow_exact_matches: bool = True,
+    direction: Direction = "backward",
+    *,
+    device: str | Device | None = None,
+) -> Any:
+    """Join each row of `left` with the row of `right` that is nearest in time, or by another number: :func:`pandas.merge_asof`.
+
+    The arguments, the rows, their order, dtypes, index and names are pandas'. Tables need not be sorted: the result has the order of
+    `left`. No index is built, unless the join is done on a GPU; build a :class:`GroupedIndex` to ask the same table many times.
+
+    Parameters
+    ----------
+    left, right : DataFrame, Series, Table, RecordBatch or DuckDBPyRelation
+        Frames of pandas, polars, pyarrow or DuckDB, also of two libraries. The result is one of `left`'s library.
+    on : label
+        The column of times or numbers, in both tables: integers, floats, times, times with a time zone, or durations. By default the
+        only column that both have.
+    left_on, right_on : label
+        The same, if the names differ.
+    left_index, right_index : bool, default False
+        Use the index of a frame of pandas in place of a column.
+    by, left_by, right_by : label or list of labels, optional
+        Columns that have to be equal: of any dtype that the library compares. They are encoded over both tables together, so
+        categoricals and dictionaries may differ. What is missing is equal to what is missing.
+    suffixes : pair of str or None, default ("_x", "_y")
+        What is appended to names that both tables have, on the left and on the right side.
+    tolerance : int, float or timedelta, optional
+        The largest distance, inclusive: a number for numbers, and a ``timedelta``, ``Timedelta`` or ``timedelta64`` for times.
+    allow_exact_matches : bool, default True
+        Whether a row of equal time matches.
+    direction : {"backward", "forward", "nearest"}, default "backward"
+        The last row that is not later, the first that is not earlier, or the nearer one of both; of two that are equally near, the
+        earlier one. Of rows of equal time it is the last one backward, and the first one forward.
+    device : str or Device, optional
+        Where it is done: by default on the CPU, as the frames are in its memory.
+
+    Returns
+    -------
+    DataFrame, Table, RecordBatch or DuckDBPyRelation
+        All rows of `left`, each with the columns of its match, which are null without one.
+
+    Raises
+    ------
+    KeyError
+        For a column that is not there.
+    ValueError
+        Where pandas has a ``MergeError`` or a ``ValueError``: for arguments that exclude each other, columns that cannot be compared
+        exactly, and missing elements in the column of times. Its demand that tables are sorted is the exception.
+    TypeError
+        For what is no frame.
+
+    Notes
+    -----
+    Beyond pandas, columns of different dtypes are compared where that is exact: integers of any width, floats of 32 and 64 bits, times
+    of different units, and instants in different time zones.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> quotes = pandas.DataFrame({"at": [1, 3, 4], "stock": ["A", "B", "A"], "bid": [10.0, 20.0, 11.0]})
+    >>> trades = pandas.DataFrame({"at": [5, 2], "stock": ["A", "B"]})
+    >>> lanetree.merge_asof(trades, quotes, on="at", by="stock")
+       at stock   bid
+    0   5     A  11.0
+    1   2     B   NaN
+    """
+    if direction not in ("backward", "forward", "nearest"):
+        raise ValueError(f"direction is {direction!r}, where 'backward', 'forward' or 'nearest' is needed")
+    for name, flag in (("allow_exact_matches", allow_exact_matches), ("left_index", left_index), ("right_index", right_index)):
+        if not isinstance(flag, (bool, np.bool_)):
+            raise ValueError(f"{name} is {flag!r}, where True or False is needed")
+    frames = _frames.frames_of(left, right)
+    one, other = frames
+    times, drop = _ordered_by(frames, (on, left_on, right_on), (left_index, right_index))
+    groups = _merge.columns_pair(by, left_by, right_by, "by")
+    pairs = [
+        (_key(one, name, "by" if by is not None else "left_by"), _key(other, other_name, "by" if by is not None else "right_by"))
+        for name, other_name in zip(*groups)
+    ]
+    for key in times:
+        _refuse_unordered(key)
+    limit = None if tolerance is None else _limit(tolerance, times)
+    codes = _keys.encode(pairs, one.encode) if pairs else None
+    place = Device("cpu" if device is None else device)
+    rows = _asof(times, codes, direction, not allow_exact_matches, limit, place)
+    if isinstance(one, PandasFrame) and isinstance(other, PandasFrame):
+        # A level of the index by which tables are joined becomes a column, as in pandas.
+        one = _with_levels(one, other, [*_merge.same(groups), *drop], left_index or right_index)
+    return _frames.joined(one, other, (None, rows), [*drop, *_merge.same(groups)], suffixes, left_index or right_index)
+
+
+def _key(frame: Frame, name: Hashable, argument: str) -> Key:
+    """The column of a name as a key, or, as in pandas, the level of the index."""
+    level = frame.level_key(name) if isinstance(frame, PandasFrame) else None
+    return frame.key(name, argument) if level is None else level
+
+
+def _with_levels(one: PandasFrame, other: PandasFrame, names: list[Hashable], keeps_index: bool) -> PandasFrame:
+    levels = [name for name in names if name not in one.names and name in one.index.names]
+    if keeps_index or not levels:
+        return one
+    data = one.data.copy(deep=False)
+    for number, name in enumerate(levels):
+        data.insert(number, name, one.index.get_level_values(name))
+    return PandasFrame(data, one.side)
+
+
+def _ordered_by(
+    frames: tuple[Frame, Frame], given: tuple[Hashable, Hashable, Hashable], index: tuple[bool, bool]
+) -> tuple[tuple[Key, Key], list[Hashable]]:
+    """The columns that an as-of join is ordered by, and those of the right side that its result has not."""
+    on, sides = given[0], ("left", "right")
+    for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
+        if is_index and not isinstance(frame, PandasFrame):
+            raise ValueError(f"{side}_index=True, but {side} is no frame of pandas and has no index: give {side}_on")
+        if is_index and on is not None:
+            raise ValueError(f"on={on!r} and {side}_index=True are both given: give left_on or right_on for the other side")
+        if is_index and name is not None:
+            raise ValueError(f"{side}_on={name!r} and {side}_index=True are both given: give one of them")
+    if on is None and not any(index) and given[1] is None and given[2] is None:
+        common = _merge.common(*frames)
+        if len(common) > 1:
+            raise ValueError(f"left and right have columns {', '.join(map(repr, common))} in common: give on")
+        on = common[0]
+    if on is not None and (given[1] is not None or given[2] is not None):
+        raise ValueError("on and left_on or right_on are both given: give on, or the other two")
+    keys: list[Key] = []
+    names: list[list[Hashable]] = []
+    for side, frame, is_index, name in zip(sides, frames, index, given[1:]):
+        argument = f"{side}_on" if on is None else "on"
+        listed = _merge.listed(name if on is None else on)
+        names.append(listed)
+        if is_index and isinstance(frame, PandasFrame):
+            keys.append(frame.index_key())
+            continue
+        if not listed:
+            raise ValueError(f"{argument} is not given: give on, {argument}" + (f" or {side}_index=True" if isinstance(frame, PandasFrame) else ""))
+        if len(listed) > 1:
+            raise ValueError(f"{argument} has {len(listed)} columns: an as-of join is ordered by one; columns that have to be equal are for by")
+        keys.append(_key(frame, listed[0], argument))
+    return (keys[0], keys[1]), _merge.same((names[0], names[1]))
+
+
+def _refuse_unordered(key: Key) -> None:
+    """An error unless a column has an order by which distances are measured, and nothing in it is missing."""
+    if key.words is None or key.kind == "bool":
+        raise ValueError(f"{key.what} are {_keys.name_of(key)}: an as-of join is ordered by integers, floats, times or durations")
+    _keys.refuse_missing(key)
+
+
+def _limit(tolerance: Any, times: tuple[Key, Key]) -> Any:
+    """A tolerance as the native call takes it: in ticks, or a number."""
+    _, words, unit = _keys.numbers(times[1], times[0])
+    is_time = isinstance(tolerance, (datetime.timedelta, np.timedelta64))
+    if (unit is not None) != is_time:
+        needed = "a number" if unit is None else "a timedelta, such as pandas.Timedelta('1s') or numpy.timedelta64(1, 's')"
+        raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass {needed}")
+    if words.dtype.kind == "f":
+        # Whole numbers, too.
+        if not isinstance(tolerance, (int, float, np.integer, np.floating)) or tolerance != tolerance:
+            raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass a number")
+    elif unit is None and not isinstance(tolerance, (int, np.integer)):
+        raise ValueError(f"tolerance is {tolerance!r} for {times[0].what}: pass an integer")
+    limit = _missing.tolerance(tolerance, words.dtype if unit is None else np.dtype(f"m8[{unit}]"))
+    return float(limit) if words.dtype.kind == "f" else limit
+
+
+def _asof(times: tuple[Key, Key], codes: Codes | None, direction: str, is_strict: bool, limit: Any, place: Device) -> Rows:
+    """The row of the right table that each row of the left one finds, or -1."""
+    left, right, _ = _keys.numbers(*times)
+    groups = Codes(np.zeros(0, np.uint32), np.zeros(0, np.uint32), 1) if codes is None else codes
+    if place.kind != "cpu":
+        return _asof_on(left, right, codes, direction, is_strict, limit, place)
+    word = {"int64": "i64", "uint64": "u64", "float32": "f32", "float64": "f64"}[left.dtype.name]
+    sides = [(None if codes is None else side, np.ascontiguousarray(words)) for side, words in ((groups.left, left), (groups.right, right))]
+    return _native.asof_rows(word, sides[0], sides[1], groups.below, direction, is_strict, limit)
+
+
+def _asof_on(
+    left: npt.NDArray[Any], right: npt.NDArray[Any], codes: Codes | None, direction: str, is_strict: bool, limit: Any, place: Device
+) -> Rows:
+    """The same on a GPU, by an index of groups and words in the order of the times."""
+    groups = Codes(np.zeros(left.size, np.uint32), np.zeros(right.size, np.uint32), 1) if codes is None else codes
+    words, others = _ordered_words(left), _ordered_words(right)
+
+    def one(way: Literal["backward", "forward"]) -> tuple[Rows, npt.NDArray[Any]]:
+        # Of rows of equal time an index has the last one, and forward the first one is wanted.
+        step = 1 if way == "backward" else -1
+        rows = np.arange(right.size)[::step]
+        index = GroupedIndex(groups.right[::step], others[::step], rows, place)
+        found = index.asof(words, by=groups.left, direction=way, allow_exact_matches=not is_strict)
+        at = np.where(found.found, found.values, -1)
+        near = right[at] if right.size else np.zeros(left.size, right.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            distance = left - near if way == "backward" else near - left
+        if distance.dtype.kind == "i":
+            distance = distance.view(np.uint64)
+        if limit is not None:
+            at = np.where(distance > distance.dtype.type(limit), -1, at)
+        return at, distance
+
+    if not left.size or not right.size:
+        return np.full(left.size, -1)
+    if direction != "nearest":
+        return one("backward" if direction == "backward" else "forward")[0]
+    (back, behind), (ahead, before) = one("backward"), one("forward")
+    takes_back = (back >= 0) & ((ahead < 0) | (behind <= before))
+    return np.where(takes_back, back, ahead)
+
+
+def _ordered_words(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Integers in the order of numbers; of floats both zeros are one."""
+    if numbers.dtype.kind != "f":
+        return np.ascontiguousarray(numbers)
+    bits = (numbers.astype(np.float64) + 0.0).view(np.int64)
+    return np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)

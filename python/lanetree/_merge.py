@@ -1,0 +1,266 @@
+"""Joins of frames by equal keys and by ranges: :func:`merge`, :func:`lookup`, :func:`range_join`."""
+
+from __future__ import annotations
+
+from typing import Any, Hashable
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _frames, _joins, _keys, _native
+from ._frames import Frame, Suffixes
+from ._index import Inclusive, _closed
+from ._joins import How
+from ._keys import Key
+
+#: One column or several, by name.
+Names = Any
+
+
+def listed(names: Names) -> list[Hashable]:
+    """Names of columns as a list. A tuple is one name in pandas only where it is no list of names."""
+    if names is None:
+        return []
+    return list(names) if isinstance(names, (list, tuple)) else [names]
+
+
+def columns_pair(both: Names, left: Names, right: Names, argument: str) -> tuple[list[Hashable], list[Hashable]]:
+    """The names of columns on both sides, from one argument for both or one for each."""
+    if both is not None:
+        if left is not None or right is not None:
+            raise ValueError(f"{argument} and left_{argument} or right_{argument} are both given: give {argument}, or the other two")
+        return listed(both), listed(both)
+    if (left is None) != (right is None):
+        given, lacking = ("left", "right") if right is None else ("right", "left")
+        raise ValueError(f"{given}_{argument} is given without {lacking}_{argument}: give both, or {argument} if the names are the same")
+    names = listed(left), listed(right)
+    if len(names[0]) != len(names[1]):
+        raise ValueError(f"left_{argument} has {len(names[0])} names, and right_{argument} {len(names[1])}: give the same number")
+    return names
+
+
+def common(left: Frame, right: Frame) -> list[Hashable]:
+    names = [name for name in left.names if name in right.names]
+    if not names:
+        raise ValueError("left and right have no column of the same name: give on, or left_on and right_on")
+    return names
+
+
+def keys_of(frames: tuple[Frame, Frame], names: tuple[list[Hashable], list[Hashable]], argument: str) -> list[tuple[Key, Key]]:
+    """Pairs of columns as keys."""
+    left, right = (
+        [frame.key(name, argument if names[0] == names[1] else f"{side}_{argument}") for name in listed]
+        for side, frame, listed in zip(("left", "right"), frames, names)
+    )
+    return list(zip(left, right))
+
+
+def same(names: tuple[list[Hashable], list[Hashable]]) -> list[Hashable]:
+    """Columns of keys that are called alike on both sides: a join has them once, from the left one."""
+    return [left for left, right in zip(*names) if left == right]
+
+
+def merge(
+    left: Any,
+    right: Any,
+    how: How = "inner",
+    on: Names = None,
+    left_on: Names = None,
+    right_on: Names = None,
+    suffixes: Suffixes = ("_x", "_y"),
+) -> Any:
+    """Join rows of `left` and `right` whose keys are equal: :func:`pandas.merge`.
+
+    Rows and names are pandas': in the order of `left`, and of one row of `left` in the order of `right`.
+
+    Parameters
+    ----------
+    left, right : DataFrame, Series, Table, RecordBatch or DuckDBPyRelation
+        Frames, as for :func:`merge_asof`.
+    how : {"inner", "left", "semi", "anti"}, default "inner"
+        "inner": pairs of rows. "left": these, and the rows of `left` without a match, with nulls. "semi", "anti": the rows of `left`
+        that have a match, or have none, as they are, each once.
+    on : label or list of labels
+        The columns of keys, in both tables; by default all that both have. Their dtypes may differ where comparing is exact. What is
+        missing is equal to what is missing, as pandas has it.
+    left_on, right_on : label or list of labels
+        The same, if the names differ.
+    suffixes : pair of str or None, default ("_x", "_y")
+        As for :func:`merge_asof`.
+
+    Returns
+    -------
+    DataFrame, Table, RecordBatch or DuckDBPyRelation
+        Of `left`'s library. Columns of keys that are called alike are there once, as `left` has them.
+
+    Raises
+    ------
+    KeyError
+        For a column that is not there.
+    ValueError
+        For arguments that exclude each other, and columns that cannot be compared exactly.
+    TypeError
+        For what is no frame.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> orders = pandas.DataFrame({"customer": ["Eve", "Bob", "Eve"], "item": [1, 2, 3]})
+    >>> customers = pandas.DataFrame({"customer": ["Eve", "Dan"], "city": ["Riga", "Oslo"]})
+    >>> lanetree.merge(orders, customers, on="customer")
+      customer  item  city
+    0      Eve     1  Riga
+    1      Eve     3  Riga
+    >>> lanetree.merge(orders, customers, "anti", on="customer")
+      customer  item
+    1      Bob     2
+    """
+    _joins.check(how)
+    frames = _frames.frames_of(left, right)
+    one, other = frames
+    names = columns_pair(on, left_on, right_on, "on")
+    if not names[0]:
+        names = (common(one, other),) * 2
+    codes = _keys.encode(keys_of(frames, names, "on"), one.encode)
+    if how in ("semi", "anti"):
+        is_there = np.zeros(codes.below, np.bool_)
+        is_there[codes.right] = True
+        return one.given(one.take(np.flatnonzero(is_there[codes.left] == (how == "semi"))))
+    rows, found = _native.equal_rows(codes.left, codes.right, codes.below, how == "left")
+    # A row for each row of the left side, if no key is there twice on the right one.
+    is_all = how == "left" and rows.size == one.size
+    return _frames.joined(one, other, (None if is_all else rows, found), same(names), suffixes)
+
+
+def lookup(keys: Any, frame: Any, on: Hashable, column: Hashable) -> Any:
+    """The value of each of `keys` in a table: ``keys.map(frame.set_index(on)[column])`` in pandas.
+
+    Parameters
+    ----------
+    keys : Series, Array, ChunkedArray or array_like
+        A column of pandas, polars or pyarrow, or an array of NumPy or a list.
+    frame : DataFrame, Table, RecordBatch or DuckDBPyRelation
+        The table, of any of the libraries.
+    on : label
+        Its column of keys, each of which is there once.
+    column : label
+        Its column of values.
+
+    Returns
+    -------
+    Series, Array or ChunkedArray
+        The values, null for keys that are not there: of the library of `keys`, with the index and the name of a Series; for arrays of
+        NumPy and lists of that of `frame`.
+
+    Raises
+    ------
+    KeyError
+        For a column that is not there.
+    ValueError
+        For a key that is there several times, and columns that cannot be compared exactly.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> cities = pandas.DataFrame({"code": ["RIX", "OSL"], "city": ["Riga", "Oslo"]})
+    >>> lanetree.lookup(pandas.Series(["OSL", "XXX", "RIX"], name="from"), cities, "code", "city")
+    0    Oslo
+    1     NaN
+    2    Riga
+    Name: from, dtype: str
+    """
+    one, other = _frames.column_and_frame(keys, frame)
+    other.check_name(column, "column")
+    codes = _keys.encode([(one.key(one.names[0], "keys"), other.key(on, "on"))], one.encode)
+    counts = np.bincount(codes.right, minlength=codes.below)
+    several = np.flatnonzero(counts[codes.right] > 1)
+    if several.size:
+        raise ValueError(
+            f"on={on!r}: the key in row {several[0]} is there {counts[codes.right[several[0]]]} times: keep one row of each, or use merge"
+        )
+    rows = np.full(codes.below, -1)
+    rows[codes.right] = np.arange(other.size)
+    return other.series(column, rows[codes.left], keys)
+
+
+def range_join(
+    left: Any,
+    right: Any,
+    on: tuple[Hashable, Hashable, Hashable],
+    closed: Inclusive = "both",
+    by: Names = None,
+    left_by: Names = None,
+    right_by: Names = None,
+    suffixes: Suffixes = ("_x", "_y"),
+) -> Any:
+    """Join each row of `left` with the rows of `right` between whose bounds it is.
+
+    Parameters
+    ----------
+    left, right : DataFrame, Series, Table, RecordBatch or DuckDBPyRelation
+        Frames, as for :func:`merge_asof`.
+    on : tuple of three labels
+        The column of `left`, and the columns of `right` that have the lower and the upper bounds. A missing bound is none: the range is
+        open to that side. A missing element of `left` is in no range.
+    closed : {"both", "left", "right", "neither"}, default "both"
+        Which bounds belong to a range.
+    by, left_by, right_by : label or list of labels, optional
+        Columns that have to be equal, as for :func:`merge_asof`.
+    suffixes : pair of str or None, default ("_x", "_y")
+        As for :func:`merge_asof`.
+
+    Returns
+    -------
+    DataFrame, Table, RecordBatch or DuckDBPyRelation
+        A row for each pair, in the order of `left`, and of one row of `left` in the order of `right`.
+
+    Raises
+    ------
+    KeyError
+        For a column that is not there.
+    ValueError
+        For columns that cannot be compared exactly.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> events = pandas.DataFrame({"at": [5, 12, 30]})
+    >>> windows = pandas.DataFrame({"low": [0, 10, None], "high": [10, 20, 6], "name": ["a", "b", "c"]})
+    >>> lanetree.range_join(events, windows, on=("at", "low", "high"))
+       at   low  high name
+    0   5   0.0    10    a
+    1   5   NaN     6    c
+    2  12  10.0    20    b
+    """
+    is_closed = _closed(closed)
+    if not isinstance(on, (tuple, list)) or len(on) != 3:
+        raise ValueError(f"on is {on!r}: give three columns, (that of left, the lower bound, the upper bound)")
+    frames = _frames.frames_of(left, right)
+    one, other = frames
+    names = columns_pair(by, left_by, right_by, "by")
+    point, low, high = (frame.key(name, "on") for frame, name in zip((one, other, other), on))
+    pairs = keys_of(frames, names, "by")
+    codes = _keys.encode(pairs, one.encode) if pairs else None
+
+    # Left rows by element; of these the range of each right row is one piece, and in groups one of the group's.
+    points, lows, _ = _keys.numbers(point, low, is_exact=False)
+    others, highs, _ = _keys.numbers(point, high, is_exact=False)
+    present = np.arange(one.size) if point.valid is None else np.flatnonzero(point.valid)
+    order = present[np.argsort(points[present], kind="stable")]
+    starts = np.searchsorted(points[order], lows, "left" if is_closed[0] else "right")
+    ends = np.searchsorted(others[order], highs, "right" if is_closed[1] else "left")
+    starts = starts if low.valid is None else np.where(low.valid, starts, 0)
+    ends = ends if high.valid is None else np.where(high.valid, ends, order.size)
+    if codes is not None:
+        width = order.size + 1
+        places = codes.left[order].astype(np.int64) * width + np.arange(order.size)
+        by_group = np.argsort(places, kind="stable")
+        order, places, groups = order[by_group], places[by_group], codes.right.astype(np.int64) * width
+        starts, ends = np.searchsorted(places, groups + starts), np.searchsorted(places, groups + ends)
+    counts = np.maximum(ends - starts, 0)
+    found = np.repeat(np.arange(other.size), counts)
+    # The number of each pair, less that of the first pair of its right row.
+    inside = np.arange(found.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = order[np.repeat(starts, counts) + inside]
+    by_left = np.argsort(rows, kind="stable")
+    return _frames.joined(one, other, (rows[by_left], found[by_left]), same(names), suffixes)
