@@ -43,7 +43,7 @@ macro_rules! pointer {
             }
             /// The address of the element so many further on.
             #[inline(always)]
-            pub fn add(self, elements: u64) -> Self {
+            pub fn skip(self, elements: u64) -> Self {
                 self.byte_add(elements * size_of::<T>() as u64)
             }
             /// The address `bytes` further on.

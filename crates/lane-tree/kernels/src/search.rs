@@ -798,7 +798,7 @@ impl<K: KeyWord> TreeRef<K> {
             // SAFETY: the caller's.
             return unsafe { self.chunk::<S, V>(simt, first + u64::from(chunk)) };
         }
-        let from = self.lines.add(line_at::<K, V>(line));
+        let from = self.lines.skip(line_at::<K, V>(line));
         // SAFETY: the caller's.
         unsafe { simt.load_vector(from, u64::from(chunk) * 2, Hint::EvictFirst) }
     }

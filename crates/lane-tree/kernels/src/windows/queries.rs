@@ -77,7 +77,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for RankBatch<K> {
         if asked.is_query {
             let rank = asked.window.rank(simt) + u64::from(asked.below);
             // SAFETY: an output for each query.
-            unsafe { simt.store(self.ranks.add(asked.first), asked.own.into(), rank, Hint::Streaming) };
+            unsafe { simt.store(self.ranks.skip(asked.first), asked.own.into(), rank, Hint::Streaming) };
         }
         true
     }
@@ -208,17 +208,17 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for NeighborBatch<K, V> {
             if is_query {
                 // A mark may be looked for in the place of a key, so one is written if there is no neighbour, too.
                 let key = if is_hit { key } else { word };
-                simt.store(self.keys.add(first), own.into(), key.xor(tree.flip), Hint::Streaming);
+                simt.store(self.keys.skip(first), own.into(), key.xor(tree.flip), Hint::Streaming);
                 if V::IS_SOME {
                     let value = if is_hit { window.payload(simt, chosen) } else { self.miss };
-                    values::store(simt, self.values.add(first), own.into(), value, Hint::Streaming);
+                    values::store(simt, self.values.skip(first), own.into(), value, Hint::Streaming);
                 }
             }
             if !self.hits.is_null() {
                 let hits = simt.ballot(FULL_MASK, is_hit && is_query);
                 if simt.lane() == 0 {
                     let at = u64::from(own / WARP);
-                    simt.store(self.hits.add(first / u64::from(WARP)), at, hits, Hint::Streaming);
+                    simt.store(self.hits.skip(first / u64::from(WARP)), at, hits, Hint::Streaming);
                 }
             }
         }
@@ -301,7 +301,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for ScanBatch<K, V> {
                 return false;
             }
             if is_query {
-                simt.store(self.counts.add(first), own.into(), left.min(limit), Hint::Streaming);
+                simt.store(self.counts.skip(first), own.into(), left.min(limit), Hint::Streaming);
             }
             // All places of the warp's scans, one after another, so that lanes write side by side.
             let first = first + u64::from(own - simt.lane());
@@ -365,7 +365,7 @@ impl<K: KeyWord, V: Value> Windowed<K, V> for LocateBatch<K> {
     unsafe fn load<S: Simt>(&self, simt: S, first: u64, own: u32) -> (K, K) {
         let load = |keys: Global<K>| {
             // SAFETY: the caller's.
-            unsafe { simt.load(keys.add(first), own.into(), Hint::Streaming) }
+            unsafe { simt.load(keys.skip(first), own.into(), Hint::Streaming) }
         };
         (load(self.starts), load(self.ends))
     }

@@ -62,7 +62,7 @@ pub trait Windowed<K: KeyWord, V: Value>: KernelArgs + Copy {
     #[inline(always)]
     unsafe fn load<S: Simt>(&self, simt: S, first: u64, own: u32) -> (K, K) {
         // SAFETY: the caller's.
-        (unsafe { simt.load(self.queries().add(first), own.into(), Hint::Streaming) }, K::MIN)
+        (unsafe { simt.load(self.queries().skip(first), own.into(), Hint::Streaming) }, K::MIN)
     }
 
     /// The word whose pairs below are to be counted for a query's.
