@@ -235,7 +235,7 @@ class PolarsFrame(Frame):
             kind, unit = "duration", dtype.time_unit
         elif dtype == polars.Time:
             kind, unit = "clock", "ns"
-        elif dtype in (polars.String, polars.Categorical, polars.Enum):
+        elif isinstance(dtype, (polars.String, polars.Categorical, polars.Enum)):
             return Key("text", None, valid, None, column, what)
         else:
             return Key("bytes" if dtype == polars.Binary else kind, None, valid, None, column, what)
@@ -245,11 +245,12 @@ class PolarsFrame(Frame):
 
     def encode(self, left: Any, right: Any) -> Coded:
         polars = sys.modules["polars"]
-        if left.dtype == right.dtype and left.dtype in (polars.Categorical, polars.Enum):
-            # The same numbers for the same names.
+        # Before there were named categories, two categoricals could be of one type and have other numbers for the same names.
+        has_numbers = isinstance(left.dtype, polars.Enum) or isinstance(left.dtype, polars.Categorical) and hasattr(polars, "Categories")
+        if has_numbers and left.dtype == right.dtype:
             codes = [column.to_physical().cast(polars.Int64).fill_null(-1).to_numpy() for column in (left, right)]
             return codes[0], codes[1], int(max((side.max(initial=-1) for side in codes), default=-1)) + 1
-        sides = [column.cast(polars.String) if column.dtype in (polars.Categorical, polars.Enum) else column for column in (left, right)]
+        sides = [column.cast(polars.String) if isinstance(column.dtype, (polars.Categorical, polars.Enum)) else column for column in (left, right)]
         if sides[0].dtype in (polars.String, polars.Binary):
             return encode_strings(*sides)
         both = polars.concat([side.alias("key") for side in sides])

@@ -315,6 +315,10 @@ def test_groups_of_other_dtypes_are_compared_by_value() -> None:
     for one, other in itertools.product(enums, repeat=2):
         left, right = polars.DataFrame({"by": one.reverse()}), polars.DataFrame({"by": other, "bid": range(4)})
         assert lanetree.merge(left, right)["bid"].to_list() == [3, 2, 1, 0]
+    # Each has numbers of its own.
+    named = [polars.Series(list(names), dtype=polars.Categorical(polars.Categories(names))) for names in ("abc", "cba")]
+    made_of = lanetree.merge(polars.DataFrame({"by": named[0]}), polars.DataFrame({"by": named[1], "bid": range(3)}))
+    assert made_of["bid"].to_list() == [2, 1, 0]
     chunked = pyarrow.chunked_array([pyarrow.array(words[:2]).dictionary_encode(), pyarrow.array(words[2:]).dictionary_encode()])
     right_table = pyarrow.table({"by": pyarrow.array(words, pyarrow.string_view()), "bid": range(4)})
     assert lanetree.merge(pyarrow.table({"by": chunked}), right_table)["bid"].to_pylist() == [0, 1, 2, 3]

@@ -127,7 +127,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         let Some(rows) = self.rows_of_sorted::<Q>(order, count, pairs) else { return Ok(None) };
         let multiprocessors = stream.device().properties()?.multiprocessors.max(1);
         let tiles = count.div_ceil(u64::from(window_tile(rows)));
-        let share = tiles.div_ceil(u64::from(multiprocessors * window_blocks::<K::Bits, V>()));
+        let share = tiles.div_ceil(u64::from(multiprocessors * window_blocks::<K::Bits>()));
         // A row has so many pairs, and often more by a few times the square root of that.
         let of_row = (self.parts.known().shape.len * u64::from(WARP)).div_ceil(count);
         let half = ((of_row + 5 * of_row.isqrt()).next_power_of_two() / 2).clamp(1, u64::from(MOST_HALF));

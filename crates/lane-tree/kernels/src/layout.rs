@@ -685,7 +685,7 @@ impl HalfRecord {
         line + self.planes.iter().enumerate().map(pairs).sum::<u32>()
     }
 
-    /// That of the buckets from one of them on.
+    /// What the record says of the buckets from one of them on, which becomes the first.
     #[inline(always)]
     pub fn from(&self, line: u32) -> Self {
         Self { planes: self.planes.map(|bits| bits >> line) }

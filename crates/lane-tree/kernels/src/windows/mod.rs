@@ -15,7 +15,6 @@ pub use queries::{
 };
 pub use window::{Asked, Place, Window, Windowed, window_pairs, window_shared};
 
-use crate::layout::has_keys_alone;
 use crate::search::TreeRef;
 use core::marker::PhantomData;
 use lanetree_layout::Value;
@@ -32,13 +31,9 @@ const OF_EDGE: u32 = WINDOW_THREADS / EDGES;
 pub const WINDOW_THREADS: u32 = 256;
 const WARPS: u32 = WINDOW_THREADS / WARP;
 
-/// Blocks that a multiprocessor is to have at a time: keys of 128 bits take more registers, and buckets of keys alone some more.
-pub const fn window_blocks<K: KeyWord, V: Value>() -> u32 {
-    match (K::BITS, has_keys_alone::<K, V>()) {
-        (128, _) => 3,
-        (_, true) => 4,
-        (_, false) => 5,
-    }
+/// Blocks that a multiprocessor is to have at a time: keys of 128 bits take more registers.
+pub const fn window_blocks<K: KeyWord>() -> u32 {
+    if K::BITS == 128 { 3 } else { 4 }
 }
 
 /// Most threads of a block of [`BesideWindows`], of which a multiprocessor is to have one.
@@ -87,7 +82,7 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Kernel for InWindows<K, V, Q> {
     type Args = InWindowsArgs<TreeRef<K>, Q>;
     const STATIC_SHARED: u32 = EDGE_BYTES;
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: WINDOW_THREADS, blocks: window_blocks::<K, V>() });
+        Some(LaunchBounds { threads: WINDOW_THREADS, blocks: window_blocks::<K>() });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {

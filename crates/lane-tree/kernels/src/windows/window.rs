@@ -459,10 +459,10 @@ impl<K: KeyWord, V: Value, Q: Windowed<K, V>> Window<K, V, Q> {
         }
     }
 
-    /// Warp collective (all lanes). As [`Window::below`], for a bound that all lanes have.
+    /// Warp collective (all lanes). How many keys are below a bound that all lanes have.
     ///
     /// # Safety
-    /// As there.
+    /// There is a pair.
     #[inline(always)]
     pub(super) unsafe fn below_all<S: Simt>(&self, simt: S, bound: K) -> u32 {
         let (mut below, mut left) = (0, self.len(simt));
