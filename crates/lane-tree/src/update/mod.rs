@@ -3,28 +3,27 @@
 mod divide;
 mod host;
 mod new_lines;
+mod rebuild;
 mod scratch;
 
 pub use scratch::UpdateScratch;
 
 use super::LaneTree;
 use crate::ahead;
-use crate::build::build;
-use crate::bulk::{NOTHING_DIVIDED, build_on};
+use crate::bulk::NOTHING_DIVIDED;
 use crate::device::over_queries;
 use crate::node::Filling;
 use crate::options::Options;
 use crate::tuning::TUNING;
-use lanetree_frame::fixed::SortedPairs;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Batch, Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
-    SEARCH_THREADS, SearchArgs, calls,
+    CHANGE_WARPS, Changes, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs, SEARCH_THREADS,
+    SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
-use lanetree_primitives::{DevicePairs, UploadedOperations, exclusive_scan};
+use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, Findings, LISTED, SORTED_AT, TALLY};
 
@@ -351,40 +350,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     fn rebuilt_options(&self, old_len: u64) -> Options {
         let fill = if old_len > 0 { self.divided_fill() } else { self.options.fill };
         Options { fill, ..self.options }
-    }
-
-    /// Rebuilds the tree from the `len` pairs that there are after a batch. After an error the tree is what it was.
-    fn rebuild(
-        &mut self,
-        stream: &Stream,
-        batch: Batch<'_, K, &Buffer<V>>,
-        len: u64,
-        scratch: &mut UpdateScratch<K>,
-        ready: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
-        let (old, len) = (self.parts.get()?.shape, len as usize);
-        if len == 0 {
-            let built = build::<K, V>(&self.device, &SortedPairs::default(), self.options)?;
-            ready()?;
-            self.parts.replace(built);
-            return Ok(());
-        }
-        let (mut keys, mut values) = (self.device.alloc::<K>(len)?, self.device.alloc::<V>(len)?);
-        let args = DivideArgs {
-            tree: self.tree_ref(stream)?,
-            changes: Self::changes(stream, batch, scratch)?,
-            divided: NOTHING_DIVIDED,
-            keys: keys.write_on(stream)?.cast::<K::Bits>(),
-            values: values.write_on(stream)?,
-        };
-        // SAFETY: there is room for all pairs after the batch.
-        unsafe { Self::move_pairs(stream, &args, u64::from(old.leaf_nodes.max(1)))? };
-        let options = self.rebuilt_options(old.len);
-        // From the tree's device, which may be a pool's, as opposed to the stream's.
-        let built = build_on(stream, &self.device, options, DevicePairs { keys: &keys, values: &values, len })?;
-        ready()?;
-        self.parts.replace(built.expect("pairs that ascend strictly"));
-        Ok(())
     }
 
     /// Applies operations: all updates in host form end here.
