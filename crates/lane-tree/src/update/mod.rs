@@ -71,11 +71,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///   takes memory for second nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are
     ///   copied to memory for a quarter more.
     ///
-    /// Instead the whole tree is rebuilt, as full as split nodes, in memory for the pairs and for a second tree, if
+    /// Instead the whole tree is rebuilt, as full as split nodes, if
     ///
     /// * more than half of all nodes plus eight would be rewritten;
     /// * more than a fifth of all nodes plus eight would be split; or
     /// * there is no room for new buckets, and more than an eighth of all buckets would belong to no node any more.
+    ///
+    /// A rebuild merges the old nodes' pairs with the batch, plans new nodes, and writes them in one pass. It takes memory for a second
+    /// tree and, beside that, for an eighth of the pairs: those of nodes that need more than one plan. If there are more, the pass is
+    /// made a second time, with the memory that the first one counted.
     ///
     /// # Errors
     /// [`TooManyOperations`](lanetree_frame::Error::TooManyOperations), [`OutputLength`](lanetree_frame::Error::OutputLength) for buffers or scratch memory that
