@@ -177,7 +177,7 @@ impl<K: KeyWord, V: Value> Kernel for Rebuild<K, V> {
     type Args = RebuildArgs<K, V>;
     const STATIC_SHARED: u32 = Self::STAGED_BYTES + REBUILD_WARPS * rest_bytes::<K, V>();
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: REBUILD_WARPS * WARP, blocks: if K::BITS == 128 { 3 } else { 4 } });
+        Some(LaunchBounds { threads: REBUILD_WARPS * WARP, blocks: if K::BITS == 32 { 4 } else { 3 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -227,7 +227,7 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
     fates: Fates,
 ) {
     let (tree, changes) = (&args.tree, &args.changes);
-    let nodes = u64::from(tree.leaf_nodes);
+    let (nodes, len) = (u64::from(tree.leaf_nodes), (to - from) as u32);
     // SAFETY: nodes of the tree and their operations; there is room for these pairs.
     unsafe {
         let start = |node: u64| simt.load(args.starts, node, Hint::ReadOnly);
@@ -254,7 +254,7 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
             if let Some(place) = changes.place_of_own(simt, at, 0) {
                 let rank = tree.rank_of::<S, V>(simt, changes.node(simt, at));
                 let own = rank.wrapping_add(place).wrapping_sub(from);
-                if own < to - from {
+                if own < u64::from(len) {
                     let key = changes.key(simt, at, tree.flip);
                     staged.put(simt, own as u32, key, Some(changes.value(simt, at)));
                 }
@@ -267,11 +267,12 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
         // The same for all lanes, and the compiler knows it.
         while simt.any(FULL_MASK, number < end) {
             let span = (operation(number), operation(number + 1));
-            let start = start(number).wrapping_sub(from);
+            // Relative to the block's first pair, wrapping; a node has fewer pairs than there are numbers of 32 bits.
+            let start = start(number).wrapping_sub(from) as u32;
             changes.for_each_kept(simt, tree, number as u32, span, fates, |place, key, value| {
-                let own = start.wrapping_add(u64::from(place));
-                if own < to - from {
-                    staged.put(simt, own as u32, key, Some(value));
+                let own = start.wrapping_add(place);
+                if own < len {
+                    staged.put(simt, own, key, Some(value));
                 }
             });
             // The next node has the same fates.
