@@ -52,6 +52,22 @@ pub fn of_divisions<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
     kernels
 }
 
+/// The kernels that a batch needs to rebuild the tree, in addition to [`of_changes`].
+pub fn of_rebuilds<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
+    vec![
+        rebuild_entry::<K::Bits, V>(),
+        write_others_entry::<K::Bits, V>(),
+        count_others_entry::<K::Bits, V>(),
+        write_entry::<K::Bits, V>(),
+        starts_entry::<K::Bits, V>(),
+        size_others_entry(),
+        place_others_entry(),
+        relocate_entry::<K::Bits, V>(),
+        ends_entry::<K::Bits, V>(),
+        table_entry::<K::Bits>(),
+    ]
+}
+
 /// The kernels that make nodes from pairs.
 fn of_nodes<K: AnyKey, V: Value>() -> [&'static Entry; 7] {
     [

@@ -102,6 +102,42 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
         Ok(planned)
     }
 
+    /// Plans parts that are no node by the first plan; `cuts` has where they begin among the pairs, and `others` their numbers, in any order.
+    /// In the stream's order.
+    pub(crate) fn of_others(
+        stream: &Stream,
+        device: &Device,
+        pairs: DevicePairs<'a, K, V>,
+        filling: Filling,
+        (parts, cuts, others): (usize, Buffer<u64>, Buffer<u32>),
+    ) -> Result<Self> {
+        let mut planned = Self {
+            pairs,
+            filling,
+            divided: NOTHING_DIVIDED,
+            parts,
+            cuts,
+            counts: device.alloc(parts)?,
+            // None is one node yet.
+            plans: device.alloc_zeroed(parts * plan_words::<K::Bits, V>() as usize)?,
+            before: device.alloc(parts + 1 + FOUND_WORDS as usize / 2)?,
+            others,
+            nodes: 0,
+        };
+        // The second of the words that were found is their number.
+        planned.before.copy_range_from(parts + 1, &[(parts as u64) << 32])?;
+        let mut args = planned.args(stream)?;
+        args.plans = planned.plans.write_on(stream)?;
+        args.counts = planned.counts.write_on(stream)?;
+        args.found = planned.found(stream)?;
+        args.others = planned.others.write_on(stream)?;
+        // SAFETY: the caller's parts, all of which are listed.
+        unsafe { planned.over_others(stream)?.run(calls::count_others(&args))? };
+        let mut scratch = ScanScratch::new(device, parts)?;
+        exclusive_scan(stream, &planned.counts, parts, &mut planned.before, &mut scratch)?;
+        Ok(planned)
+    }
+
     fn over_parts<'s>(&self, stream: &'s Stream) -> Result<Launch<'s>> {
         launch::over(stream, self.parts as u64, WARP, BUILD_WARPS * WARP)
     }
@@ -157,6 +193,11 @@ impl<'a, K: AnyKey, V: Value> Planned<'a, K, V> {
     /// Nodes and buckets before each part, and in all.
     pub(crate) fn before(&self) -> &Buffer<u64> {
         &self.before
+    }
+
+    /// Nodes and buckets of each part.
+    pub(crate) fn counts(&self) -> &Buffer<u64> {
+        &self.counts
     }
 
     /// The first pair of each part, and how many there are.

@@ -32,6 +32,11 @@ impl Filling {
         Self { line, node, slots: slots as usize }
     }
 
+    /// The same with nodes of fewer pairs.
+    pub(crate) fn with_node(self, node: usize) -> Self {
+        Self { node, ..self }
+    }
+
     /// The same with other buckets: pairs of one, in units of 1/256.
     pub(crate) fn with_line(self, line: u32) -> Self {
         Self { line: line.clamp(256, self.slots as u32 * 256), ..self }

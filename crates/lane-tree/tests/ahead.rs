@@ -3,7 +3,7 @@
 use lanetree::lane_tree::{BuildScratch, UpdateScratch};
 use lanetree::runtime::{record_kernels, recorded_kernels};
 use lanetree::{AnyKey, Batch, Bytes16, Device, LaneTree, Result, UpdatePath, Value};
-use lanetree_lane_tree::ahead::{of_builds, of_changes, of_divisions};
+use lanetree_lane_tree::ahead::{of_builds, of_changes, of_divisions, of_rebuilds};
 use std::collections::BTreeSet;
 
 /// Symbols that no operation so far has launched.
@@ -41,24 +41,31 @@ fn the_kernels_of_first_operations_are_loaded_ahead() -> Result<()> {
     check(&new(&mut before), &symbols(of_builds::<u64, u64>(Some(keys.len()))));
 
     let mut paths = Vec::new();
-    for batch in [(5..2_000_u64).map(|i| i * 100 + 1).collect::<Vec<_>>(), vec![777, 12_345]] {
+    let everywhere = (0..len).map(|i| i * 1_000 + 500).collect::<Vec<_>>();
+    for batch in [(5..2_000_u64).map(|i| i * 100 + 1).collect(), vec![777, 12_345], everywhere] {
         let mut scratch = UpdateScratch::new(&device, batch.len())?;
         for fill in [1.0, 0.5] {
             tree = LaneTree::<u64, u64>::builder().fill(fill).build(&device, &keys, &keys)?;
             let (k, v) = (device.upload(&batch)?, device.upload(&batch)?);
             let path = tree.apply_on(&stream, Batch::inserts(&k, &v), &mut scratch)?.path;
             let mut ahead = of_changes::<u64, u64>(batch.len());
-            if path != UpdatePath::InPlace {
-                ahead.extend(of_divisions::<u64, u64>());
+            match path {
+                UpdatePath::Moved => ahead.extend(of_divisions::<u64, u64>()),
+                UpdatePath::Rebuilt => ahead.extend(of_rebuilds::<u64, u64>()),
+                _ => {}
             }
             check(&new(&mut before), &symbols(ahead));
             paths.push(path);
         }
     }
-    assert!([UpdatePath::InPlace, UpdatePath::Moved].iter().all(|path| paths.contains(path)), "{paths:?}");
+    assert!(
+        [UpdatePath::InPlace, UpdatePath::Moved, UpdatePath::Rebuilt].iter().all(|path| paths.contains(path)),
+        "{paths:?}"
+    );
     // All that is loaded ahead exists, whatever the words.
     fn exist<K: AnyKey, V: Value>() {
-        for kernel in [of_builds::<K, V>(Some(1 << 20)), of_changes::<K, V>(1 << 10), of_divisions::<K, V>()].concat() {
+        let builds = [of_builds::<K, V>(Some(1 << 20)), of_rebuilds::<K, V>()];
+        for kernel in [builds.concat(), of_changes::<K, V>(1 << 10), of_divisions::<K, V>()].concat() {
             assert!(kernel.symbol().starts_with(kernel.module().name));
         }
     }

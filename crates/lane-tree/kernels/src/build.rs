@@ -70,6 +70,40 @@ unsafe fn widest_gap<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(simt: S, so
     at
 }
 
+/// Warp collective (all lanes). Where a part begins that is to begin with the key `wanted`, before `end`: where the gap is large, but not
+/// further off than `reach`. `neighbors` are the key before one and the key itself.
+#[inline(always)]
+pub(crate) fn boundary<S: Simt, K: KeyWord>(
+    simt: S,
+    (wanted, reach, end): (u64, u32, u64),
+    neighbors: impl Fn(u64) -> (K, K),
+) -> u64 {
+    let mut best = 0;
+    let off_of = |round: u32| u64::from(round * WARP + simt.lane());
+    // Both rounds' loads overlap.
+    const ROUNDS: usize = MOST_REACH as usize * 2 / WARP as usize + 1;
+    let mut gaps = [None; ROUNDS];
+    unroll!(ROUNDS, round => {
+        let at = wanted - u64::from(reach) + off_of(round as u32);
+        if off_of(round as u32) <= u64::from(2 * reach) && at < end {
+            gaps[round] = Some(neighbors(at));
+        }
+    });
+    unroll!(ROUNDS, round => {
+        if let Some((before, key)) = gaps[round] {
+            // Nothing may rest on it, but a gap of 0 has no highest bit.
+            let gap = key.wrapping_sub(before).significant_bits().max(1) - 1;
+            let own = off_of(round as u32);
+            let off = own.abs_diff(u64::from(reach)) as u32;
+            // Of equal merit, the first.
+            let merit = (4 * gap + 256 - off) << 8 | (255 - own as u32);
+            best = if merit > best { merit } else { best };
+        }
+    });
+    let best = simt.reduce_max(FULL_MASK, best);
+    wanted - u64::from(reach) + u64::from(255 - (best & 255))
+}
+
 kernel_args! {
     /// Arguments of [`Cut`].
     pub struct CutArgs<K> {
@@ -127,36 +161,9 @@ impl<K: KeyWord> Kernel for Cut<K> {
         let mut cut = if part == args.parts { args.len } else { first };
         if own_part > 0 && part < args.parts {
             let wanted = first + own_part * (len / parts.max(1));
-            let reach = u64::from(args.reach);
-            let mut best = 0;
-            let off_of = |round: u32| u64::from(round * WARP + simt.lane());
-            // Both rounds' loads overlap.
-            const ROUNDS: usize = MOST_REACH as usize * 2 / WARP as usize + 1;
-            let mut gaps = [None; ROUNDS];
-            unroll!(ROUNDS, round => {
-                let at = wanted - reach + off_of(round as u32);
-                if off_of(round as u32) <= 2 * reach && at < first + len {
-                    // SAFETY: both are keys, since a part has more than `reach`.
-                    let (before, key) = unsafe {
-                        (simt.load(args.keys, at - 1, Hint::ReadOnly), simt.load(args.keys, at, Hint::ReadOnly))
-                    };
-                    gaps[round] = Some((before, key));
-                }
-            });
-            unroll!(ROUNDS, round => {
-                if let Some((before, key)) = gaps[round] {
-                    let gap = key.xor(args.flip).wrapping_sub(before.xor(args.flip));
-                    // Nothing may rest on it, but a gap of 0 has no highest bit.
-                    let gap = gap.significant_bits().max(1) - 1;
-                    let own = off_of(round as u32);
-                    let off = own.abs_diff(reach) as u32;
-                    // Of equal merit, the first.
-                    let merit = (4 * gap + 256 - off) << 8 | (255 - own as u32);
-                    best = if merit > best { merit } else { best };
-                }
-            });
-            let best = simt.reduce_max(FULL_MASK, best);
-            cut = wanted - reach + u64::from(255 - (best & 255));
+            // SAFETY: both are keys, since a part has more than `reach`.
+            let key = |at: u64| unsafe { simt.load(args.keys, at, Hint::ReadOnly) }.xor(args.flip);
+            cut = boundary(simt, (wanted, args.reach, first + len), |at| (key(at - 1), key(at)));
         }
         if simt.lane() == 0 {
             // SAFETY: one element per warp.
@@ -227,7 +234,7 @@ pub const FOUND_WORDS: u32 = 2;
 /// The word that says whether the keys do not ascend.
 const DISORDER: u64 = 0;
 /// The word that counts other parts.
-const OTHERS: u64 = 1;
+pub(crate) const OTHERS: u64 = 1;
 
 /// Plans each part as one node, and counts the buckets: a warp per part; blocks of [`BUILD_WARPS`] warps. The few parts that are
 /// more, or a node of another format, are left to [`CountOthers`].
@@ -397,10 +404,10 @@ unsafe fn part_of<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>
 
 /// Where the next node of a part goes.
 #[derive(Clone, Copy)]
-struct Target {
-    number: u32,
-    line: u32,
-    rank: u64,
+pub(crate) struct Target {
+    pub(crate) number: u32,
+    pub(crate) line: u32,
+    pub(crate) rank: u64,
 }
 
 /// Per thread. Where the first node of a part goes, whose first pair this is.
@@ -424,7 +431,7 @@ unsafe fn target<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodesArgs<K, V>,
 
 /// How many buckets a node gets.
 #[inline(always)]
-fn lines_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
+pub(crate) fn lines_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
     plan.lines + spare_lines(args.filling == line_slots::<K, V>() * 256, plan.lines)
 }
 
@@ -433,7 +440,7 @@ fn lines_of<K: KeyWord, V: Value>(args: &NodesArgs<K, V>, plan: Plan) -> u32 {
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
+pub(crate) unsafe fn write_node<S: Simt, K: KeyWord, V: Value, T: Source<K, V>>(
     simt: S,
     args: &NodesArgs<K, V>,
     (source, len): (T, u32),

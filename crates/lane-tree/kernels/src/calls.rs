@@ -5,10 +5,11 @@ use crate::{
     Aggregate, AggregateArgs, CopyPairs, CopyPairsArgs, Count, CountOthers, CountUpper, Cut, CutArgs, DivideArgs, Ends,
     EndsArgs, Gather, GatherArgs, Get, GetArgs, GetSorted, LineChangesArgs, ListDivided, ListDividedArgs, ListNodes,
     ListNodesArgs, Locate, LocateArgs, LocateBesideWindows, LocateSorted, LocateSortedArgs, MovePairs, Neighbor,
-    NeighborArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceParts,
-    PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows, RankSorted, RankSortedArgs,
-    Ranks, RanksArgs, Relocate, RelocateArgs, Scan, ScanArgs, ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide,
-    Search, SearchArgs, SizeDivided, SizeDividedArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
+    NeighborArgs, NeighborBesideWindows, NeighborSorted, NeighborSortedArgs, NodeChangesArgs, NodesArgs, PlaceOthers,
+    PlaceOthersArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows,
+    RankSorted, RankSortedArgs, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, Scan, ScanArgs,
+    ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs,
+    SizeOthers, SizeOthersArgs, Starts, StartsArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
     WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
@@ -58,6 +59,8 @@ by_words! {
     neighbor_beside_windows(NeighborSortedArgs<K, V>) => NeighborBesideWindows<K, V>;
     /// The kernel that plans nodes that are rewritten.
     plan_nodes(NodeChangesArgs<K, V>) => PlanNodes<K, V>;
+    /// The kernel that writes a tree anew with a batch.
+    rebuild(RebuildArgs<K, V>) => Rebuild<K, V>;
     /// The kernel that makes short scans.
     scan(ScanArgs<K, V>) => Scan<K, V>;
     /// The kernel that makes scans from sorted keys on.
@@ -185,6 +188,8 @@ without_values! {
     plan_lines(LineChangesArgs) by entry_by_slots => PlanLines<K, V>;
     /// The kernel that finds out how many pairs split nodes have.
     size_divided(SizeDividedArgs) by entry_by_slots => SizeDivided<K, V>;
+    /// The kernel that finds out where nodes' pairs begin after a batch.
+    starts(StartsArgs) by entry_by_slots => Starts<K, V>;
     /// The kernel that gives nodes their ranks.
     ranks(RanksArgs) by entry_by_slots => Ranks<K, V>;
     /// The kernel that plans what buckets shift to neighbours.
@@ -215,14 +220,26 @@ by_key! {
     write_upper(UpperArgs) => WriteUpper<K>;
 }
 
-/// The kernel that lists split nodes.
-pub const fn list_divided_entry() -> &'static Entry {
-    entry_by_words!(=> ListDivided)
-}
+macro_rules! by_nothing {
+    ($($(#[$doc:meta])* $function:ident($args:ident) => $kernel:ty;)*) => { pastey::paste! {$(
+        $(#[$doc])*
+        pub const fn [<$function _entry>]() -> &'static Entry {
+            entry_by_words!(=> $kernel)
+        }
 
-/// The kernel that lists split nodes.
-pub fn list_divided(args: &ListDividedArgs) -> Call<'_> {
-    Call::new(list_divided_entry(), args)
+        $(#[$doc])*
+        pub fn $function(args: &$args) -> Call<'_> {
+            Call::new([<$function _entry>](), args)
+        }
+    )*}};
+}
+by_nothing! {
+    /// The kernel that lists split nodes.
+    list_divided(ListDividedArgs) => ListDivided;
+    /// The kernel that finds out where the nodes of a rebuilt tree go.
+    place_others(PlaceOthersArgs) => PlaceOthers;
+    /// The kernel that notes how many nodes the other parts of a rebuilt tree are.
+    size_others(SizeOthersArgs) => SizeOthers;
 }
 
 /// The kernel that aggregates ranges, with 8 lanes per range. Nobody asks it of a set.

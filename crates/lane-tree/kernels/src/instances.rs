@@ -3,14 +3,16 @@
 
 use crate::{
     Aggregate, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes,
-    Locate, LocateBesideWindows, LocateSorted, MovePairs, Neighbor, NeighborBesideWindows, NeighborSorted, PlaceParts,
-    PlanLines, PlanNodes, PlanShifts, Rank, RankBesideWindows, RankSorted, Ranks, Relocate, Scan, ScanBesideWindows,
-    ScanSorted, ScanWide, Search, SizeDivided, Table, Write, WriteLines, WriteNodes, WriteOthers, WriteShifts,
-    WriteUpper,
+    Locate, LocateBesideWindows, LocateSorted, MovePairs, Neighbor, NeighborBesideWindows, NeighborSorted, PlaceOthers,
+    PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, RankBesideWindows, RankSorted, Ranks, Rebuild, Relocate, Scan,
+    ScanBesideWindows, ScanSorted, ScanWide, Search, SizeDivided, SizeOthers, Starts, Table, Write, WriteLines,
+    WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
 
 instance!(lane_tree__list_divided, lane_tree, ListDivided);
+instance!(lane_tree__place_others, lane_tree, PlaceOthers);
+instance!(lane_tree__size_others, lane_tree, SizeOthers);
 
 macro_rules! keys {
     ($($k:ident;)*) => {
@@ -42,6 +44,7 @@ macro_rules! pairs {
             instance!([<lane_tree_ $k _ $name __neighbor_beside_windows>], [<lane_tree_ $k _ $name>], NeighborBesideWindows<$k, $v>);
             instance!([<lane_tree_ $k _ $name __neighbor_sorted>], [<lane_tree_ $k _ $name>], NeighborSorted<$k, $v>);
             instance!([<lane_tree_ $k _ $name __plan_nodes>], [<lane_tree_ $k _ $name>], PlanNodes<$k, $v>);
+            instance!([<lane_tree_ $k _ $name __rebuild>], [<lane_tree_ $k _ $name>], Rebuild<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan>], [<lane_tree_ $k _ $name>], Scan<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_beside_windows>], [<lane_tree_ $k _ $name>], ScanBesideWindows<$k, $v>);
             instance!([<lane_tree_ $k _ $name __scan_sorted>], [<lane_tree_ $k _ $name>], ScanSorted<$k, $v>);
@@ -105,6 +108,7 @@ macro_rules! slots {
             instance!([<$module __plan_lines>], $module, PlanLines<$k, $v>);
             instance!([<$module __ranks>], $module, Ranks<$k, $v>);
             instance!([<$module __size_divided>], $module, SizeDivided<$k, $v>);
+            instance!([<$module __starts>], $module, Starts<$k, $v>);
         )*}
     };
 }

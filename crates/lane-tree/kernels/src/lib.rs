@@ -51,9 +51,11 @@ pub use search::{TABLE_BYTES, TreeRef};
 pub use sorted::{GetSorted, SORTED_BYTES, SORTED_OWN, SORTED_THREADS, sorted_tile};
 pub use update::{
     CHANGE_WARPS, Changes, DivideArgs, Ends, EndsArgs, LINE_THREADS, LineChangesArgs, ListDivided, ListDividedArgs,
-    ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MovePairs, NodeChangesArgs, PlaceParts, PlacePartsArgs,
-    PlanLines, PlanNodes, PlanShifts, Ranks, RanksArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs,
-    SizeDivided, SizeDividedArgs, WriteLines, WriteNodes, WriteShifts, move_warps,
+    ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MovePairs, NodeChangesArgs, OtherParts, PlaceOthers,
+    PlaceOthersArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, REBUILD_WARPS, REBUILT_WORDS, Ranks,
+    RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs, SizeDivided,
+    SizeDividedArgs, SizeOthers, SizeOthersArgs, Starts, StartsArgs, WriteLines, WriteNodes, WriteShifts, move_warps,
+    rebuild_pairs,
 };
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,

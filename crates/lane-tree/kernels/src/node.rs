@@ -55,6 +55,11 @@ pub(crate) struct Plan {
     begun: u32,
 }
 
+impl Plan {
+    /// Of no buckets.
+    pub(crate) const NONE: Self = Self { quantiser: Quantiser::EXACT, lines: 0, begun: 0 };
+}
+
 /// Warp collective (all lanes). A plan for one node of at most `most_lines` buckets with all of `len` pairs, at least one, if
 /// such a node exists. Its buckets are filled as the first filling says or, if there would be too many, as the second
 /// says.

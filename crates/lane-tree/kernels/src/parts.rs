@@ -32,7 +32,7 @@ kernel_args! {
     pub struct Divided {
         /// `[count + 1]`, [`DIVIDED_WORDS`] each, ascending.
         pub words: Global<u64>,
-        /// How many. Without any, all pairs are copied or built of, and no other node is split.
+        /// How many. Without any, a tree is built of all pairs.
         pub count: u64,
     }
 }

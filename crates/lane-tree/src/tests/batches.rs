@@ -8,7 +8,7 @@ use lanetree_frame::fixed::{FixedIndex, HostForm, Iter};
 use lanetree_frame::{
     Batch, Buffer, Bytes16, Device, Error, KeyRange, Op, Stream, UpdatePath, UpdateReport, apply_to_map,
 };
-use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, record_words};
+use lanetree_kernels_lane_tree::layout::{FIRST_CHILD, NODE_WORDS, Record, line_slots, record_words};
 use lanetree_layout::{AnyKey, KeyWord, Value, Word};
 use lanetree_runtime::{Failure, Pool};
 use std::collections::BTreeMap;
@@ -124,6 +124,85 @@ pub(super) fn batches_on<K: AnyKey, V: Value>(device: &Device, trees: &[(f64, u3
         let ops: Vec<_> = keys.iter().map(|&key| Op::Insert(key, value(0))).collect();
         assert_eq!(both.apply(&ops, "into an empty tree"), UpdatePath::Rebuilt);
     }
+}
+
+/// Batches of which each rebuilds the tree: all that can become of nodes.
+pub(super) fn rebuilds_of<K: AnyKey, V: Value>(key: impl Fn(u64) -> K::Bits) {
+    let mut state = 77_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state ^ state >> 29
+    };
+    for (fill, table) in [(0.7, 16384), (1.0, 5)] {
+        // Of about forty nodes.
+        let node = (if line_slots::<K::Bits, V>() == 4 { 208.0 } else { 400.0 }) * fill;
+        let count = (40.0 * node) as usize;
+        let mut keys: Vec<K> = (0..count).map(|_| K::decode(key(random()))).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut both = Pair::<K, V>::new(&Device::emulated(), &keys, fill, table);
+        let mut inserts = |count: usize| -> Vec<Op<K, V>> {
+            (0..count).map(|_| Op::Insert(K::decode(key(random())), value(random()))).collect()
+        };
+        let mut rebuild = |ops: Vec<Op<K, V>>, what: &str| {
+            assert_eq!(both.apply(&ops, &format!("{what}, fill {fill}")), UpdatePath::Rebuilt, "{what}, fill {fill}");
+            both.map.keys().copied().collect::<Vec<K>>()
+        };
+        let all = rebuild(inserts(count / 2), "inserts");
+        // Keys of which one is removed, one gets a value, and one is not there; and new ones.
+        let mut ops = inserts(count / 2);
+        ops.extend(all.iter().enumerate().filter_map(|(i, &key)| match i % 8 {
+            0 => Some(Op::Remove(key)),
+            1 => Some(Op::Update(key, value(i as u64))),
+            2 => Some(Op::Insert(key, value(i as u64))),
+            _ => None,
+        }));
+        ops.extend(inserts(9).into_iter().map(|op| if let Op::Insert(key, _) = op { Op::Remove(key) } else { op }));
+        let all = rebuild(ops, "a mixture");
+        // Without the first nodes, some in the middle, and the last ones.
+        let len = all.len();
+        let gone = [0..len / 20, len / 2..len * 5 / 8, len - len / 30..len];
+        let removals = gone.into_iter().flat_map(|range| all[range].iter().map(|&key| Op::Remove(key)));
+        let mut ops = inserts(count / 2);
+        ops.extend(removals);
+        let all = rebuild(ops, "without some nodes");
+        // More into one node than are summed, and than a block takes; some of these are removed again.
+        let start = K::encode(all[all.len() / 2]);
+        let near = |i: u64| K::decode(start.wrapping_add(K::Bits::truncate(i * 3 + 1)));
+        let mut ops = inserts(count / 2);
+        ops.extend((0..6000).map(|i| Op::Insert(near(i), value(i))));
+        rebuild(ops, "into one node");
+        let mut ops = inserts(count);
+        ops.extend(
+            (0..6000_u64)
+                .map(|i| if i.is_multiple_of(3) { Op::Remove(near(i)) } else { Op::Update(near(i), value(!i)) }),
+        );
+        let all = rebuild(ops, "out of these nodes");
+        // Far fewer than there were: nodes merge.
+        let kept = |i: usize| i.is_multiple_of(16);
+        let ops = all.iter().enumerate().filter(|(i, _)| !kept(*i)).map(|(_, &key)| Op::Remove(key)).collect();
+        rebuild(ops, "fifteen sixteenths removed");
+        // One pair is left.
+        let mut both = Pair::<K, V>::new(&Device::emulated(), &keys, fill, table);
+        let ops: Vec<_> = keys.iter().skip(1).map(|&key| Op::Remove(key)).collect();
+        assert_eq!(both.apply(&ops, "nearly all removed"), UpdatePath::Rebuilt);
+    }
+}
+
+#[test]
+fn a_tree_is_rebuilt_whatever_becomes_of_its_nodes() {
+    rebuilds_of::<u64, u64>(|wide| wide);
+    rebuilds_of::<i32, u32>(|wide| (wide >> 32) as u32);
+    rebuilds_of::<i32, u64>(|wide| (wide >> 32) as u32);
+    rebuilds_of::<Bytes16, u64>(|wide| u128::from(wide) << 64 | u128::from(wide.wrapping_mul(0x9e37_79b9)));
+    rebuilds_of::<u128, u32>(|wide| u128::from(wide) << 32);
+}
+
+#[test]
+fn a_set_is_rebuilt_whatever_becomes_of_its_nodes() {
+    rebuilds_of::<u32, ()>(|wide| (wide >> 32) as u32);
+    rebuilds_of::<u64, ()>(|wide| wide);
+    rebuilds_of::<u128, ()>(|wide| u128::from(wide) << 64);
 }
 
 #[test]

@@ -4,15 +4,16 @@ use super::Batch;
 use super::new_lines::NewLines;
 use super::scratch::{Findings, UpdateScratch};
 use crate::bulk::{NOTHING_DIVIDED, Outputs, Planned, UpperScratch, make_upper, room};
+use crate::options::Options;
 use crate::parts::{Parts, Shape};
 use crate::{LaneTree, ahead};
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Buffer, Result, Stream};
 use lanetree_kernels_lane_tree::{
     DIVIDED_WORDS, DivideArgs, Divided, EndsArgs, ListDividedArgs, MOVE_WARPS, PlacePartsArgs, RanksArgs, RelocateArgs,
-    SizeDividedArgs, TARGET_WORDS, calls, move_warps,
+    SizeDividedArgs, TARGET_WORDS, TreeRef, calls, move_warps,
 };
-use lanetree_layout::{AnyKey, Value};
+use lanetree_layout::{AnyKey, KeyWord, Value};
 use lanetree_primitives::{DevicePairs, exclusive_scan};
 use lanetree_simt::WARP;
 
@@ -34,6 +35,54 @@ impl List {
         }
         Ok(Divided { words: self.words.read_on(stream)?, count: self.count as u64 })
     }
+}
+
+/// A tree whose nodes are to be where others are not: all but its nodes of the lowest level and what is above them.
+pub(super) struct Relocated<'a, K: KeyWord> {
+    pub(super) options: Options,
+    pub(super) built: &'a mut Parts<K>,
+    pub(super) upper: &'a mut UpperScratch<K>,
+}
+
+/// Moves the nodes of the lowest level of a tree to where `moves` says, writes those of parts to where their targets are, and makes the levels
+/// above. Waits for the stream.
+///
+/// # Safety
+/// Together they are all nodes, and have room.
+pub(super) unsafe fn relocate<K: AnyKey, V: Value>(
+    stream: &Stream,
+    tree: TreeRef<K::Bits>,
+    moves: &Buffer<u32>,
+    planned: Option<(&mut Planned<'_, K, V>, &Buffer<u64>)>,
+    Relocated { options, built, upper }: Relocated<'_, K::Bits>,
+) -> Result<()> {
+    let args = RelocateArgs {
+        tree,
+        moves: moves.read_on(stream)?,
+        nodes: built.nodes.write_on(stream)?,
+        records: built.records.write_on(stream)?,
+        ends: built.ends.write_on(stream)?,
+    };
+    let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
+    // SAFETY: the caller's.
+    unsafe {
+        over_nodes(tree.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?.run(calls::relocate::<_, V>(&args))?;
+        if let Some((planned, targets)) = planned {
+            let Parts { nodes, records, ends, lines, .. } = &mut *built;
+            planned.write(stream, Some(targets), Outputs { nodes, records, ends, lines, upper: &mut *upper })?;
+        }
+    }
+    let args = EndsArgs {
+        records: built.records.read_on(stream)?,
+        ends: built.ends.read_on(stream)?,
+        lines: built.lines.read_on(stream)?,
+        leaf_nodes: u64::from(built.shape.leaf_nodes),
+        firsts: upper.firsts.write_on(stream)?,
+        lasts: upper.lasts.write_on(stream)?,
+    };
+    // SAFETY: all nodes are written.
+    unsafe { over_nodes(built.shape.leaf_nodes, 1)?.run(calls::ends::<_, V>(&args))? };
+    make_upper(stream, options, built, upper)
 }
 
 impl<K: AnyKey, V: Value> LaneTree<K, V> {
@@ -82,16 +131,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         Ok(List { words, count, pairs: pairs as usize, parts: parts as usize, lines })
     }
 
-    /// Launches the copy of the pairs that `nodes` nodes have after a batch.
-    ///
-    /// # Safety
-    /// There is room for them.
-    pub(super) unsafe fn move_pairs(stream: &Stream, args: &DivideArgs<K::Bits, V>, nodes: u64) -> Result<()> {
-        let warps = move_warps(nodes, args.changes.count);
-        // SAFETY: the caller's.
-        Ok(unsafe { launch::over(stream, warps, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(args)) }?)
-    }
-
     /// Splits nodes, and changes the others that the batch touches. Does nothing, and says so, if too many buckets would have no node.
     pub(super) fn divide(
         &mut self,
@@ -120,8 +159,9 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 keys: keys.write_on(stream)?.cast::<K::Bits>(),
                 values: values.write_on(stream)?,
             };
+            let warps = move_warps(list.count as u64, args.changes.count);
             // SAFETY: there is room for their pairs.
-            unsafe { Self::move_pairs(stream, &args, list.count as u64)? };
+            unsafe { launch::over(stream, warps, WARP, MOVE_WARPS * WARP)?.run(calls::move_pairs(&args))? };
             let filling = self.divided_filling();
             let pairs = DevicePairs { keys: &keys, values: &values, len: list.pairs };
             let mut made = Planned::new(stream, &device, pairs, filling, divided, list.parts)?;
@@ -178,39 +218,16 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
                 records,
                 moves: moves.write_on(stream)?,
             };
-            let relocate = RelocateArgs {
-                tree,
-                moves: moves.read_on(stream)?,
-                nodes: built.nodes.write_on(stream)?,
-                records: built.records.write_on(stream)?,
-                ends: built.ends.write_on(stream)?,
-            };
-            let over_nodes = |nodes: u32, threads: u32| launch::over(stream, u64::from(nodes), threads, THREADS);
-            // SAFETY: what is not split has room where it is, and all nodes have it where they are to be.
+            // SAFETY: what is not split has room where it is.
             unsafe {
                 Self::launch_changes(stream, &line_changes, &node_changes, found.listed)?;
-                over_nodes(old.leaf_nodes, 1)?.run(calls::ranks(&ranks))?;
-                over_nodes(old.leaf_nodes, RelocateArgs::<K::Bits>::THREADS)?
-                    .run(calls::relocate::<_, V>(&relocate))?;
+                launch::over(stream, u64::from(old.leaf_nodes), 1, THREADS)?.run(calls::ranks(&ranks))?;
             }
             core::mem::swap(&mut built.lines, &mut parts.lines);
-            if let Some(planned) = &mut planned {
-                let Parts { nodes, records, ends, lines, .. } = &mut built;
-                let outputs = Outputs { nodes, records, ends, lines, upper: &mut upper };
-                // SAFETY: as above.
-                unsafe { planned.write(stream, Some(&targets), outputs)? };
-            }
-            let args = EndsArgs {
-                records: built.records.read_on(stream)?,
-                ends: built.ends.read_on(stream)?,
-                lines: built.lines.read_on(stream)?,
-                leaf_nodes: u64::from(built.shape.leaf_nodes),
-                firsts: upper.firsts.write_on(stream)?,
-                lasts: upper.lasts.write_on(stream)?,
-            };
-            // SAFETY: all nodes are written.
-            unsafe { over_nodes(built.shape.leaf_nodes, 1)?.run(calls::ends::<_, V>(&args))? };
-            make_upper(stream, options, &mut built, &mut upper)?;
+            let planned = planned.as_mut().map(|planned| (planned, &targets));
+            let to = Relocated { options, built: &mut built, upper: &mut upper };
+            // SAFETY: all nodes have room where they are to be.
+            unsafe { relocate(stream, tree, &moves, planned, to)? };
             *parts = built;
             Ok(true)
         })

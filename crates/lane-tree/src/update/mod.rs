@@ -3,28 +3,27 @@
 mod divide;
 mod host;
 mod new_lines;
+mod rebuild;
 mod scratch;
 
 pub use scratch::UpdateScratch;
 
 use super::LaneTree;
 use crate::ahead;
-use crate::build::build;
-use crate::bulk::{NOTHING_DIVIDED, build_on};
+use crate::bulk::NOTHING_DIVIDED;
 use crate::device::over_queries;
 use crate::node::Filling;
 use crate::options::Options;
 use crate::tuning::TUNING;
-use lanetree_frame::fixed::SortedPairs;
 use lanetree_frame::launch::{self, THREADS};
 use lanetree_frame::{Batch, Buffer, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_kernels_lane_tree::layout::FORMAT_BITS;
 use lanetree_kernels_lane_tree::{
-    CHANGE_WARPS, Changes, DivideArgs, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs,
-    SEARCH_THREADS, SearchArgs, calls,
+    CHANGE_WARPS, Changes, LINE_THREADS, LineChangesArgs, ListNodesArgs, NodeChangesArgs, RanksArgs, SEARCH_THREADS,
+    SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
-use lanetree_primitives::{DevicePairs, UploadedOperations, exclusive_scan};
+use lanetree_primitives::{UploadedOperations, exclusive_scan};
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, Findings, LISTED, SORTED_AT, TALLY};
 
@@ -72,11 +71,15 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     ///   takes memory for second nodes, for the pairs of the split nodes, and for new buckets: where there is none, buckets are
     ///   copied to memory for a quarter more.
     ///
-    /// Instead the whole tree is rebuilt, as full as split nodes, in memory for the pairs and for a second tree, if
+    /// Instead the whole tree is rebuilt, as full as split nodes, if
     ///
     /// * more than half of all nodes plus eight would be rewritten;
     /// * more than a fifth of all nodes plus eight would be split; or
     /// * there is no room for new buckets, and more than an eighth of all buckets would belong to no node any more.
+    ///
+    /// A rebuild merges the old nodes' pairs with the batch, plans new nodes, and writes them in one pass. It takes memory for a second
+    /// tree and, beside that, for an eighth of the pairs: those of nodes that need more than one plan. If there are more, the pass is
+    /// made a second time, with the memory that the first one counted.
     ///
     /// # Errors
     /// [`TooManyOperations`](lanetree_frame::Error::TooManyOperations), [`OutputLength`](lanetree_frame::Error::OutputLength) for buffers or scratch memory that
@@ -351,40 +354,6 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
     fn rebuilt_options(&self, old_len: u64) -> Options {
         let fill = if old_len > 0 { self.divided_fill() } else { self.options.fill };
         Options { fill, ..self.options }
-    }
-
-    /// Rebuilds the tree from the `len` pairs that there are after a batch. After an error the tree is what it was.
-    fn rebuild(
-        &mut self,
-        stream: &Stream,
-        batch: Batch<'_, K, &Buffer<V>>,
-        len: u64,
-        scratch: &mut UpdateScratch<K>,
-        ready: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
-        let (old, len) = (self.parts.get()?.shape, len as usize);
-        if len == 0 {
-            let built = build::<K, V>(&self.device, &SortedPairs::default(), self.options)?;
-            ready()?;
-            self.parts.replace(built);
-            return Ok(());
-        }
-        let (mut keys, mut values) = (self.device.alloc::<K>(len)?, self.device.alloc::<V>(len)?);
-        let args = DivideArgs {
-            tree: self.tree_ref(stream)?,
-            changes: Self::changes(stream, batch, scratch)?,
-            divided: NOTHING_DIVIDED,
-            keys: keys.write_on(stream)?.cast::<K::Bits>(),
-            values: values.write_on(stream)?,
-        };
-        // SAFETY: there is room for all pairs after the batch.
-        unsafe { Self::move_pairs(stream, &args, u64::from(old.leaf_nodes.max(1)))? };
-        let options = self.rebuilt_options(old.len);
-        // From the tree's device, which may be a pool's, as opposed to the stream's.
-        let built = build_on(stream, &self.device, options, DevicePairs { keys: &keys, values: &values, len })?;
-        ready()?;
-        self.parts.replace(built.expect("pairs that ascend strictly"));
-        Ok(())
     }
 
     /// Applies operations: all updates in host form end here.

@@ -17,7 +17,7 @@ kernel_args! {
         pub tree: TreeRef<K>,
         /// The batch.
         pub changes: Changes<K, V>,
-        /// The nodes that are split, or all.
+        /// The nodes that are split.
         pub divided: Divided,
         /// Out: the keys of all their pairs after the batch, ascending, in the caller's form.
         pub keys: GlobalMut<K>,
@@ -29,9 +29,6 @@ kernel_args! {
 /// Warps of a block of [`MovePairs`].
 pub const MOVE_WARPS: u32 = 8;
 
-/// A node's pairs move by sums over its operations, if these are no more; otherwise each pair searches among them.
-const MOST_SUMMED: u64 = 1 << 12;
-
 /// Operations of a window: a warp of its own moves its pairs, if all are of one node.
 const WINDOW: u64 = 1 << 10;
 
@@ -40,8 +37,7 @@ pub const fn move_warps(nodes: u64, operations: u64) -> u64 {
     nodes + operations / WINDOW
 }
 
-/// Copies the pairs that there are after the batch in the nodes that are split, or in all: [`move_warps`], in blocks of [`MOVE_WARPS`] at
-/// most. A tree without nodes counts as one node without pairs.
+/// Copies the pairs that there are after the batch in the nodes that are split: [`move_warps`], in blocks of [`MOVE_WARPS`] at most.
 #[derive(Debug)]
 pub struct MovePairs<K, V>(PhantomData<(K, V)>);
 
@@ -53,47 +49,22 @@ impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
         let (tree, changes, divided) = (&args.tree, &args.changes, &args.divided);
         let index = simt.global_index() / u64::from(WARP);
-        let nodes = match (divided.count, u64::from(tree.leaf_nodes)) {
-            (0, 0) => 1,
-            (0, all) => all,
-            (count, _) => count,
-        };
         // SAFETY: a node of the tree and its operations, or a window of operations; there is room for all pairs after the batch.
         unsafe {
-            if index >= nodes {
-                move_window(simt, args, (index - nodes) * WINDOW);
+            if index >= divided.count {
+                move_window(simt, args, (index - divided.count) * WINDOW);
                 return;
             }
-            let (mut number, mut first) = (index as u32, 0);
-            if divided.count > 0 {
-                number = divided.get(simt, index, DividedWord::Node) as u32;
-            }
+            let number = divided.get(simt, index, DividedWord::Node) as u32;
+            let first = divided.get(simt, index, DividedWord::Pairs);
             let (from, to) = changes.span_by_warp(simt, number);
             let growth_before = changes.growth(simt, from);
-            if divided.count > 0 {
-                first = divided.get(simt, index, DividedWord::Pairs);
-            } else if tree.leaf_nodes > 0 {
-                first = tree.rank_of::<S, V>(simt, number).wrapping_add(growth_before);
-            }
-            if tree.leaf_nodes > 0 {
-                let len = (tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number)) as u32;
-                let fates = Fates::at::<K, V>(simt.warp() * Fates::bytes::<K, V>());
-                let is_summed = to - from <= MOST_SUMMED;
-                if is_summed {
-                    fates.find(simt, changes, (from, to), len);
-                }
-                tree.for_each_pair(simt, tree.lines_of(simt, number), len, |place, key, value: V| {
-                    let to = match is_summed {
-                        true => fates.place(simt, place),
-                        false => changes.moved(simt, (place, key), tree.flip, (from, to), growth_before),
-                    };
-                    if let Some(to) = to {
-                        let to = first + u64::from(to);
-                        simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
-                        values::store(simt, args.values, to, value, Hint::Streaming);
-                    }
-                });
-            }
+            let fates = Fates::at::<K, V>(simt.warp() * Fates::bytes::<K, V>());
+            changes.for_each_kept(simt, tree, number, (from, to), fates, |place, key, value| {
+                let to = first + u64::from(place);
+                simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);
+                values::store(simt, args.values, to, value, Hint::Streaming);
+            });
             // Windows of its own are others' work.
             let (windows, windows_end) = (from.next_multiple_of(WINDOW), to / WINDOW * WINDOW);
             let skipped = windows_end.saturating_sub(windows);
@@ -118,7 +89,7 @@ impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
 /// As for [`MovePairs`].
 #[inline(always)]
 unsafe fn move_window<S: Simt, K: KeyWord, V: Value>(simt: S, args: &DivideArgs<K, V>, start: u64) {
-    let (tree, changes, divided) = (&args.tree, &args.changes, &args.divided);
+    let (changes, divided) = (&args.changes, &args.divided);
     if start + WINDOW > changes.count {
         return;
     }
@@ -128,18 +99,12 @@ unsafe fn move_window<S: Simt, K: KeyWord, V: Value>(simt: S, args: &DivideArgs<
         if changes.node(simt, start + WINDOW - 1) != number {
             return;
         }
-        // Relative to all operations.
-        let mut first = (0, 0);
-        if divided.count > 0 {
-            let index = divided.upto(simt, DividedWord::Node, u64::from(number));
-            if index == 0 || divided.get(simt, index - 1, DividedWord::Node) != u64::from(number) {
-                return;
-            }
-            let from = divided.get(simt, index - 1, DividedWord::From);
-            first = (divided.get(simt, index - 1, DividedWord::Pairs), changes.growth(simt, from));
-        } else if tree.leaf_nodes > 0 {
-            first.0 = tree.rank_of::<S, V>(simt, number);
+        let index = divided.upto(simt, DividedWord::Node, u64::from(number));
+        if index == 0 || divided.get(simt, index - 1, DividedWord::Node) != u64::from(number) {
+            return;
         }
+        let from = divided.get(simt, index - 1, DividedWord::From);
+        let first = (divided.get(simt, index - 1, DividedWord::Pairs), changes.growth(simt, from));
         let mut own = u64::from(simt.lane());
         while own < WINDOW {
             move_own(simt, args, start + own, first);

@@ -2,6 +2,7 @@
 
 use super::{Changes, Effect};
 use crate::layout::{BITMAP_CHILDREN, line_slots};
+use crate::search::TreeRef;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, KeyWord, Shared, Simt, WARP};
 
@@ -106,7 +107,45 @@ impl Fates {
     }
 }
 
+/// A node's pairs move by sums over its operations, if these are no more; otherwise each pair searches among them.
+const MOST_SUMMED: u64 = 1 << 12;
+
 impl<K: KeyWord, V: Value> Changes<K, V> {
+    /// Warp collective (all lanes). Calls `each` with every pair that a node has before the batch and that stays, and with its place in the node
+    /// after the batch: each in one lane. The node's operations are from `from` to `to`.
+    ///
+    /// # Safety
+    /// There is such a node, with these operations; nobody else uses the memory of the fates.
+    #[inline(always)]
+    pub(super) unsafe fn for_each_kept<S: Simt>(
+        &self,
+        simt: S,
+        tree: &TreeRef<K>,
+        number: u32,
+        (from, to): (u64, u64),
+        fates: Fates,
+        mut each: impl FnMut(u32, K, V),
+    ) {
+        // SAFETY: the node's pairs and operations.
+        unsafe {
+            let len = (tree.rank_of::<S, V>(simt, number + 1) - tree.rank_of::<S, V>(simt, number)) as u32;
+            let is_summed = to - from <= MOST_SUMMED;
+            if is_summed {
+                fates.find(simt, self, (from, to), len);
+            }
+            let growth_before = self.growth(simt, from);
+            tree.for_each_pair(simt, tree.lines_of(simt, number), len, |place, key, value: V| {
+                let to = match is_summed {
+                    true => fates.place(simt, place),
+                    false => self.moved(simt, (place, key), tree.flip, (from, to), growth_before),
+                };
+                if let Some(to) = to {
+                    each(to, key, value);
+                }
+            });
+        }
+    }
+
     /// Per thread. The place, in its node after the batch, of the pair that an operation inserts or gives a value; none if it does neither.
     /// `growth_before` is that before the node's operations.
     ///

@@ -5,7 +5,7 @@
 //! [`WriteShifts`]). Where that does not go, a node is to be rewritten in its own buckets or, if these are too few, in new ones
 //! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are split into new nodes with new buckets, as in a
 //! build ([`SizeDivided`], [`MovePairs`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Buckets
-//! never move; where very many nodes would be split, the tree is rebuilt.
+//! never move; where very many nodes would be split, the tree is rebuilt in one pass ([`Starts`], [`Rebuild`]).
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
@@ -14,6 +14,7 @@ mod fates;
 mod line;
 mod lines;
 mod nodes;
+mod rebuild;
 mod relocate;
 mod search;
 
@@ -23,6 +24,10 @@ pub use divide::{
 };
 pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines, WriteShifts};
 pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
+pub use rebuild::{
+    OtherParts, PlaceOthers, PlaceOthersArgs, REBUILD_WARPS, REBUILT_WORDS, Rebuild, RebuildArgs, SizeOthers,
+    SizeOthersArgs, Starts, StartsArgs, rebuild_pairs,
+};
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};
 
@@ -145,6 +150,26 @@ const fn narrowed(left: u64, step: u64, held: u32) -> (u64, u64) {
     (before, if held == SEARCHERS || rest < step { rest } else { step - 1 })
 }
 
+/// Warp collective (all lanes, for the same elements). How many of `count` elements something holds for, which holds for all elements
+/// before the first for which it does not. It is given the half of the warp and an element: each half searches for its own.
+#[inline(always)]
+fn held_by_halves<S: Simt>(simt: S, count: u64, holds: impl Fn(u32, u64) -> bool) -> (u64, u64) {
+    let (half, lane) = (simt.lane() / SEARCHERS, simt.lane() % SEARCHERS);
+    let (mut base, mut left) = (0, count);
+    // The same for all lanes, and the compiler knows it.
+    while simt.any(FULL_MASK, left > 0) {
+        // One half may be done before the other.
+        let step = left.div_ceil(u64::from(SEARCHERS) + 1).max(1);
+        let at = (u64::from(lane) + 1) * step - 1;
+        let own_holds = at < left && holds(half, base + at);
+        let held = simt.ballot(FULL_MASK, simt.opaque(u32::from(own_holds)) != 0) >> (half * SEARCHERS);
+        let before;
+        (before, left) = narrowed(left, step, (held & ((1 << SEARCHERS) - 1)).count_ones());
+        base += before;
+    }
+    (simt.shuffle(FULL_MASK, base, 0), simt.shuffle(FULL_MASK, base, SEARCHERS))
+}
+
 /// Elements that a block appends to a list, and the list's before them.
 const APPENDED: Shared<u32> = Shared::at(0, 2);
 
@@ -242,21 +267,8 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
     /// The operations are sorted.
     #[inline(always)]
     unsafe fn span_by_warp<S: Simt>(&self, simt: S, node: u32) -> (u64, u64) {
-        let (half, lane) = (simt.lane() / SEARCHERS, simt.lane() % SEARCHERS);
-        let (mut base, mut left) = (0, self.count);
-        // The same for all lanes, and the compiler knows it.
-        while simt.any(FULL_MASK, left > 0) {
-            // One half may be done before the other.
-            let step = left.div_ceil(u64::from(SEARCHERS) + 1).max(1);
-            let at = (u64::from(lane) + 1) * step - 1;
-            // SAFETY: an operation.
-            let is_before = at < left && unsafe { self.node(simt, base + at) } < node + half;
-            let held = simt.ballot(FULL_MASK, simt.opaque(u32::from(is_before)) != 0) >> (half * SEARCHERS);
-            let before;
-            (before, left) = narrowed(left, step, (held & ((1 << SEARCHERS) - 1)).count_ones());
-            base += before;
-        }
-        (simt.shuffle(FULL_MASK, base, 0), simt.shuffle(FULL_MASK, base, SEARCHERS))
+        // SAFETY: an operation.
+        held_by_halves(simt, self.count, |half, at| unsafe { self.node(simt, at) } < node + half)
     }
 
     /// Per thread. The operation after the last one of the node of an operation, which is likely to be near.

@@ -59,8 +59,8 @@ impl<K: KeyWord, V: Value> Kernel for ListNodes<K, V> {
     }
 }
 
-/// Pairs of a node in shared memory.
-struct Staged<K, V: Value> {
+/// Pairs in shared memory.
+pub(super) struct Staged<K, V: Value> {
     keys: Shared<K>,
     values: SharedValues<V>,
 }
@@ -73,19 +73,36 @@ impl<K, V: Value> Clone for Staged<K, V> {
 impl<K, V: Value> Copy for Staged<K, V> {}
 
 impl<K: KeyWord, V: Value> Staged<K, V> {
-    /// Bytes of a warp's.
-    const BYTES: u32 = node_pairs::<K, V>() * (K::BYTES + V::BYTES) as u32;
+    /// Bytes of so many.
+    pub(super) const fn bytes(pairs: u32) -> u32 {
+        pairs * (K::BYTES + V::BYTES) as u32
+    }
 
+    /// So many from a byte offset on.
     #[inline(always)]
-    fn at(offset: u32, has_values: bool) -> Self {
+    pub(super) fn at(offset: u32, pairs: u32, has_values: bool) -> Self {
         // The wider ones first, which need the stricter alignment.
-        let pairs = node_pairs::<K, V>();
         if !has_values || K::BYTES >= V::BYTES {
             let keys = Shared::at(offset, pairs);
             Self { keys, values: SharedValues::at(keys.end(), pairs) }
         } else {
             let values = SharedValues::at(offset, pairs);
             Self { keys: Shared::at(values.end(), pairs), values }
+        }
+    }
+
+    /// Per thread. Stores a key, and a value if there is one.
+    ///
+    /// # Safety
+    /// There is room for such a pair.
+    #[inline(always)]
+    pub(super) unsafe fn put<S: Simt>(self, simt: S, at: u32, key: K, value: Option<V>) {
+        // SAFETY: the caller's.
+        unsafe {
+            simt.shared_store(self.keys, at, key);
+            if let Some(value) = value {
+                self.values.store(simt, at, value);
+            }
         }
     }
 }
@@ -172,15 +189,16 @@ const MOST_CHANGES: u64 = 4096;
 /// Warps of a block of [`PlanNodes`] or [`WriteNodes`].
 pub const CHANGE_WARPS: u32 = 4;
 
-/// Bytes of shared memory of a warp of theirs, in addition to the pairs.
-const fn rest_bytes<K: KeyWord, V: Value>() -> u32 {
+/// Bytes of shared memory that a warp has for what becomes of a node's pairs, and then to plan a node.
+pub(super) const fn rest_bytes<K: KeyWord, V: Value>() -> u32 {
     let (fates, plan) = (Fates::bytes::<K, V>(), PlanMemory::bytes(line_slots::<K, V>()));
     if fates > plan { fates } else { plan }
 }
 
 /// Bytes of shared memory of a warp of theirs; who only plans has no values there.
 const fn warp_bytes<K: KeyWord, V: Value>(writes: bool) -> u32 {
-    let staged = if writes { Staged::<K, V>::BYTES } else { node_pairs::<K, V>() * K::BYTES as u32 };
+    let pairs = node_pairs::<K, V>();
+    let staged = if writes { Staged::<K, V>::bytes(pairs) } else { pairs * K::BYTES as u32 };
     staged + rest_bytes::<K, V>()
 }
 
@@ -247,7 +265,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
     let (tree, changes, lane) = (&args.tree, &args.changes, simt.lane());
     let slots = line_slots::<K, V>();
     let (offset, end) = (simt.warp() * warp_bytes::<K, V>(writes), (simt.warp() + 1) * warp_bytes::<K, V>(writes));
-    let staged = Staged::<K, V>::at(offset, writes);
+    let staged = Staged::<K, V>::at(offset, node_pairs::<K, V>(), writes);
     // What becomes of the pairs is known no more when the node is planned.
     let (fates, memory) =
         (Fates::at::<K, V>(end - rest_bytes::<K, V>()), PlanMemory::at(end - rest_bytes::<K, V>(), slots));
@@ -279,19 +297,14 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
             fates.find(simt, changes, (from, to), len);
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
                 if let Some(to) = fates.place(simt, place) {
-                    simt.shared_store(staged.keys, to, key);
-                    if writes {
-                        staged.values.store(simt, to, value);
-                    }
+                    staged.put(simt, to, key, writes.then_some(value));
                 }
             });
             let mut at = from + u64::from(lane);
             while at < to {
                 if let Some(place) = changes.place_of_own(simt, at, growth_before) {
-                    simt.shared_store(staged.keys, place as u32, changes.key(simt, at, tree.flip));
-                    if writes {
-                        staged.values.store(simt, place as u32, changes.value(simt, at));
-                    }
+                    let value = writes.then(|| changes.value(simt, at));
+                    staged.put(simt, place as u32, changes.key(simt, at, tree.flip), value);
                 }
                 at += u64::from(WARP);
             }
