@@ -147,7 +147,16 @@ impl<K: Key, V: Word> Builder<K, V> {
 
     fn of(device: &Device, (fanout, fill, mapping): Shape, tree: Tree) -> Cubpt<K, V> {
         let (device, tree) = (device.clone(), Guarded::new(tree));
-        Cubpt { device, fanout, fill, mapping, tree, staging: Staging::default(), words: PhantomData }
+        Cubpt {
+            device,
+            fanout,
+            fill,
+            mapping,
+            tree,
+            staging: Staging::default(),
+            changes: Default::default(),
+            words: PhantomData,
+        }
     }
 
     /// The shape of a tree on a device.

@@ -53,6 +53,10 @@ unsafe impl<K: Key, V: Word> FixedIndex for Cubpt<K, V> {
         &self.staging
     }
 
+    fn staging_bytes(&self) -> usize {
+        self.staging.bytes() + self.changes.bytes()
+    }
+
     fn check_not_lost(&self) -> Result<()> {
         self.tree.check()
     }

@@ -65,6 +65,7 @@ use core::marker::PhantomData;
 use lanetree_frame::fixed::Staging;
 use lanetree_frame::{Device, Guarded, Result};
 use lanetree_layout::{Key, Word};
+use lanetree_primitives::ChangeStaging;
 use tree::Tree;
 
 /// A B+tree of keys `K` with values `V`, on a device. Feature `cubpt`.
@@ -76,6 +77,8 @@ pub struct Cubpt<K: Key, V: Word> {
     tree: Guarded<Tree>,
     /// The memory of host batches.
     staging: Staging<K, V>,
+    /// The memory of host batches of changes.
+    changes: ChangeStaging<K, V, UpdateScratch<K>>,
     words: PhantomData<(K, V)>,
 }
 

@@ -171,6 +171,10 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
         &self.staging
     }
 
+    fn staging_bytes(&self) -> usize {
+        self.staging.bytes() + self.changes.bytes()
+    }
+
     fn check_not_lost(&self) -> Result<()> {
         self.whole.check()
     }

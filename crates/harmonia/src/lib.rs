@@ -77,6 +77,7 @@ use lanetree_frame::pointers::optional;
 use lanetree_kernels_harmonia::TreeRef;
 use lanetree_kernels_harmonia::layout::Shape;
 use lanetree_layout::{Key, Word};
+use lanetree_primitives::ChangeStaging;
 use lanetree_runtime::{Buffer, Device, Stream};
 
 /// A Harmonia tree over keys `K` with values `V`, on a device. Feature `harmonia`.
@@ -96,6 +97,8 @@ pub struct Harmonia<K: Key, V: Word> {
     lens: Option<Buffer<u32>>,
     /// The memory of host batches.
     staging: fixed::Staging<K, V>,
+    /// The memory of host batches of changes.
+    changes: ChangeStaging<K, V, UpdateScratch<K, V>>,
     /// Whether the regions' contents are known: they are not after a batch of updates that failed half-way.
     whole: Guarded<()>,
     words: PhantomData<V>,

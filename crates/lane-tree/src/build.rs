@@ -228,7 +228,15 @@ impl<K: AnyKey, V: Value> Builder<K, V> {
 
     pub(crate) fn tree(&self, device: &Device, parts: Parts<K::Bits>) -> LaneTree<K, V> {
         let (device, options, parts) = (device.clone(), self.options, Guarded::new(parts));
-        LaneTree { device, options, simd: Simd::detect(), parts, staging: Staging::default(), words: PhantomData }
+        LaneTree {
+            device,
+            options,
+            simd: Simd::detect(),
+            parts,
+            staging: Staging::default(),
+            changes: Default::default(),
+            words: PhantomData,
+        }
     }
 
     /// Checks the options, and loads the kernels of a build of `len` pairs, which the device sorts or not.

@@ -242,6 +242,10 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
         &self.staging
     }
 
+    fn staging_bytes(&self) -> usize {
+        self.staging.bytes() + self.changes.bytes()
+    }
+
     fn check_not_lost(&self) -> Result<()> {
         self.parts.check()
     }

@@ -138,6 +138,7 @@ use core::marker::PhantomData;
 use lanetree_frame::fixed::{FixedIndex, Staging};
 use lanetree_frame::{Device, Guarded};
 use lanetree_layout::{AnyKey, Value};
+use lanetree_primitives::ChangeStaging;
 use options::Options;
 use parts::Parts;
 
@@ -178,6 +179,8 @@ pub struct LaneTree<K: AnyKey, V: Value> {
     parts: Guarded<Parts<K::Bits>>,
     /// The memory of host batches.
     staging: Staging<K, V>,
+    /// The memory of host batches of changes.
+    changes: ChangeStaging<K, V, UpdateScratch<K>>,
     words: PhantomData<(K, V)>,
 }
 

@@ -7,7 +7,7 @@ use crate::bench::data::{Data, Order, miss};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::lane_tree::adversaries::Adversary;
-use crate::bench::lane_tree::inserts::{Inserted, SERIES, inserts};
+use crate::bench::lane_tree::inserts::{Inserted, Origin, SERIES, inserts};
 use crate::bench::map_pairs::{MapPairs, Values, value};
 use crate::bench::plan::main_of;
 use crate::bench::queries::{hit_rate, look_ups, lower_bounds};
@@ -240,7 +240,7 @@ fn batches(session: &mut Session, size: u32) -> Result<()> {
             continue;
         }
         let all = batch(session.seed, &sorted, SERIES * count, spread);
-        let inserted = inserts(session, &builder, &pairs, &all, &what)?.into_iter();
+        let inserted = inserts(session, &builder, &pairs, &all, Origin::Device, &what)?.into_iter();
         let first_and_last = inserted.filter(|batch| [0, SERIES - 1].contains(&batch.before));
         for Inserted { before, timing, checksum, path, bytes_per_key } in first_and_last {
             let row = Row::new(TABLE.name, "lanetree", "insert", count, timing, checksum).on(session.device_name());

@@ -4,7 +4,7 @@ use crate::bench::batches::{Sent, Spread, batch, keys};
 use crate::bench::columns::{BATCH, Column, DEVICE, Format, INDEX, MS, N, OPERATION, RATE, SIZE, WORDS};
 use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
-use crate::bench::lane_tree::inserts::{Inserted, SERIES, all_are_there, inserts};
+use crate::bench::lane_tree::inserts::{Inserted, Origin, SERIES, all_are_there, inserts};
 use crate::bench::plan::main_of;
 use crate::bench::row::Row;
 use crate::bench::session::Session;
@@ -45,12 +45,17 @@ static TABLE: Table = Table {
         "Pairs and batches are on the device, in random order. By the CPU's clock, from the call to its return: builds with",
         "the allocation of the tree, batches with their sort. Ten batches of new keys go one after another into a tree; shown",
         "are the first, the slowest of the others, and the tenth. All memory comes from a pool, which has had as much before.",
+        "insert, pinned: the batch is sent from pinned memory within the time; insert_many: the host form, from ordinary memory.",
         "path: whether all nodes were changed in place, some divided, or the tree built anew.",
     ],
     summary: None,
 };
 
 const SPREADS: [Spread; 5] = [Spread::Uniform, Spread::Skewed, Spread::Appended, Spread::Descending, Spread::OneNode];
+
+/// Where batches come from, and what rows call it.
+const ORIGINS: [(Origin, &str); 3] =
+    [(Origin::Device, "insert"), (Origin::Pinned, "insert, pinned"), (Origin::Host, "insert_many")];
 
 fn measure(session: &mut Session, request: &Request) -> Result<()> {
     let len = 1_usize << main_of(&request.sizes);
@@ -74,13 +79,18 @@ fn measure(session: &mut Session, request: &Request) -> Result<()> {
                     continue;
                 }
                 let all = batch(session.seed, &sorted, SERIES << size, spread);
-                for Inserted { before, timing, checksum, path, bytes_per_key } in
-                    inserts(session, &builder, &pairs, &all, &what)?
-                {
-                    let row = Row::new(TABLE.name, "lanetree", "insert", 1 << size, timing, checksum);
-                    let row = row.on(session.device_name()).over(len, "u64", "u64", "uniform").with("fill", fill);
-                    let row = row.with("spread", spread.name()).with("batches_before", before as u64);
-                    session.push(row.with("path", path).with("bytes_per_key", bytes_per_key));
+                // The bus does not see where keys lie.
+                let all_origins = fill < 1.0 && spread == Spread::Uniform;
+                let origins = if all_origins { ORIGINS.len() } else { 1 };
+                for &(origin, operation) in &ORIGINS[..origins] {
+                    for Inserted { before, timing, checksum, path, bytes_per_key } in
+                        inserts(session, &builder, &pairs, &all, origin, &what)?
+                    {
+                        let row = Row::new(TABLE.name, "lanetree", operation, 1 << size, timing, checksum);
+                        let row = row.on(session.device_name()).over(len, "u64", "u64", "uniform").with("fill", fill);
+                        let row = row.with("spread", spread.name()).with("batches_before", before as u64);
+                        session.push(row.with("path", path).with("bytes_per_key", bytes_per_key));
+                    }
                 }
             }
         }

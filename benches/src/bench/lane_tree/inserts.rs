@@ -1,6 +1,6 @@
 //! Batches of new keys, one after another, into trees that are built for them.
 
-use crate::bench::batches::Sent;
+use crate::bench::batches::{Sent, values};
 use crate::bench::data::{BenchWord, miss, value_of};
 use crate::bench::error::Result;
 use crate::bench::session::Session;
@@ -14,6 +14,17 @@ use std::time::Instant;
 /// How many batches come one after another.
 pub(crate) const SERIES: usize = 10;
 
+/// Where batches come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// They are on the device.
+    Device,
+    /// Pinned memory of the host, from where they are sent within the time.
+    Pinned,
+    /// Ordinary memory of the host: the host form.
+    Host,
+}
+
 /// A batch that was inserted.
 pub(crate) struct Inserted {
     /// Batches of the same size that came before.
@@ -26,7 +37,7 @@ pub(crate) struct Inserted {
 }
 
 /// Of [`SERIES`] batches of equal size, one after another into a tree over these sorted pairs, whose memory comes from
-/// a pool: the first, the slowest of the others, and the last. Each is timed from the call to its return. In the last
+/// a pool: the first, the slowest of the others, and the last. Each is timed from the first call to the last one's return. In the last
 /// run each batch's keys are looked up after it, and all keys at the end.
 ///
 /// # Errors
@@ -36,10 +47,12 @@ pub(crate) fn inserts(
     builder: &Builder<u64, u64>,
     pairs: &Sent,
     all: &[u64],
+    origin: Origin,
     what: &str,
 ) -> Result<Vec<Inserted>> {
     let (len, count) = (pairs.device.0.len(), all.len() / SERIES);
-    let batches: Vec<Sent> = all.chunks(count).map(|batch| Sent::new(session, batch)).collect::<Result<_>>()?;
+    let of_batches = values(all);
+    let mut batches: Vec<Sent> = all.chunks(count).map(|batch| Sent::new(session, batch)).collect::<Result<_>>()?;
     let pooled = Pool::new(&session.device).device();
     let stream = &pooled.stream()?;
     let mut build = BuildScratch::for_sorted(&pooled)?;
@@ -50,17 +63,25 @@ pub(crate) fn inserts(
     for run in 0..=session.plan.runs {
         let is_last = run == session.plan.runs;
         let mut tree = builder.build_sorted_on(stream, &pairs.device.0, &pairs.device.1, len, &mut build)?;
-        for (before, batch) in batches.iter().enumerate() {
+        for (before, batch) in batches.iter_mut().enumerate() {
             stream.synchronize()?;
             let start = Instant::now();
-            let path = tree.apply_on(stream, Batch::inserts(&batch.device.0, &batch.device.1), &mut scratch)?.path;
+            let own = before * count..(before + 1) * count;
+            if origin == Origin::Pinned {
+                batch.send(session)?;
+            }
+            let path = match origin {
+                Origin::Host => tree.insert_many(&all[own.clone()], &of_batches[own.clone()])?.path,
+                Origin::Device | Origin::Pinned => {
+                    tree.apply_on(stream, Batch::inserts(&batch.device.0, &batch.device.1), &mut scratch)?.path
+                }
+            };
             let ms = start.elapsed().as_secs_f64() * 1e3;
             if run > 0 {
                 runs_ms[before].push(ms);
             }
             if is_last {
-                let keys = &all[before * count..(before + 1) * count];
-                let checksum = all_are_there(session, what, &tree, keys)?;
+                let checksum = all_are_there(session, what, &tree, &all[own])?;
                 let path = match path {
                     UpdatePath::InPlace => "in place",
                     UpdatePath::Moved => "nodes divided",

@@ -58,7 +58,7 @@ impl Staging {
         to: &mut Buffer<T>,
         make: &(dyn Fn(usize, &mut [T]) + Sync),
     ) -> Result<()> {
-        const { assert!(align_of::<T>() <= align_of::<u64>(), "pinned memory is of words of 64 bits") };
+        const { assert!(align_of::<T>() <= align_of::<u128>(), "pinned memory is aligned to 16 bytes at least") };
         if self.is_one_piece::<T>(len, unit, to) {
             if let Some(slice) = to.as_mut_slice().and_then(|slice| slice.get_mut(..len)) {
                 let part = unit * TASK.div_ceil(unit);

@@ -12,7 +12,6 @@ use lanetree_frame::fixed::{SortedPairs, copied};
 use lanetree_frame::parallel::*;
 use lanetree_frame::{Batch, DeviceKind, Op, Result, Stream, UpdatePath, UpdateReport, fold};
 use lanetree_layout::{AnyKey, Key, Word};
-use lanetree_primitives::UploadedOperations;
 use lanetree_runtime::Buffer;
 use plan::Found;
 use write::Work;
@@ -121,10 +120,10 @@ impl<K: Key, V: Word> Cubpt<K, V> {
             return Ok(UpdateReport::default());
         }
         if self.device.kind() != DeviceKind::Host {
-            let device = self.device.clone();
-            let mut scratch = UpdateScratch::new(&device, count)?;
-            let ops = UploadedOperations::new(&device, count, op)?;
-            return self.apply_on(&device.stream()?, ops.batch(), &mut scratch);
+            let mut staged = self.changes.stage(&self.device, &self.staging.queries, count, op)?;
+            let report = self.apply_on(&staged.stream, staged.operations.batch(), &mut staged.scratch)?;
+            self.changes.keep(staged);
+            return Ok(report);
         }
         let old = self.sorted_pairs()?;
         let (pairs, report) = SortedPairs::merge((&old.keys, &old.values), &fold(count, op)?)?;

@@ -83,7 +83,7 @@ macro_rules! inherent_basics {
             /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next
             /// batches.
             pub fn staging_bytes(&self) -> usize {
-                $crate::fixed::FixedIndex::staging(self).bytes()
+                $crate::fixed::FixedIndex::staging_bytes(self)
             }
 
             /// Whether a batch of changes failed half-way on the device, so that the index's contents are unknown. Every call

@@ -164,6 +164,11 @@ pub unsafe trait FixedIndex: Sized + Send + Sync + Debug {
     /// The memory of host batches.
     fn staging(&self) -> &Staging<Self::Key, Self::Value>;
 
+    /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next batches.
+    fn staging_bytes(&self) -> usize {
+        self.staging().bytes()
+    }
+
     /// # Errors
     /// [`Error::Lost`](lanetree_base::Error::Lost).
     fn check_not_lost(&self) -> Result<()>;

@@ -152,6 +152,7 @@ pub(super) fn build_distinct<K: Key, V: Word>(
         ranks: None,
         lens: None,
         staging: Staging::default(),
+        changes: Default::default(),
         whole: Guarded::default(),
         words: PhantomData,
     })

@@ -102,6 +102,7 @@ impl<K: Key, V: Word> Builder<K, V> {
             ranks: None,
             lens: None,
             staging: Staging::default(),
+            changes: Default::default(),
             whole: Guarded::default(),
             words: PhantomData,
         })

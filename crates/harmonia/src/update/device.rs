@@ -15,7 +15,7 @@ use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::leaf_lanes;
 use lanetree_kernels_harmonia::update::{ApplyArgs, FillLensArgs, MOVE_SLOTS, RebuildArgs, apply_warps};
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{ScanScratch, UploadedOperations, exclusive_scan};
+use lanetree_primitives::{ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Stream};
 use lanetree_simt::WARP;
 use plan::{FINDINGS, Findings};
@@ -74,10 +74,12 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         op: impl Fn(usize) -> Op<K, V> + Sync,
     ) -> Result<UpdateReport> {
         self.whole.check()?;
-        let device = self.device.clone();
-        let mut scratch = UpdateScratch::new(&device, count)?;
-        let ops = UploadedOperations::new(&device, count, op)?;
-        self.apply_on(&device.stream()?, ops.batch(), &mut scratch)
+        let mut staged = self.changes.stage(&self.device, &self.staging.queries, count, op)?;
+        let report = self.apply_on(&staged.stream, staged.operations.batch(), &mut staged.scratch)?;
+        // As large as the tree.
+        staged.scratch.spare = None;
+        self.changes.keep(staged);
+        Ok(report)
     }
 
     /// Applies changes that fit.

@@ -31,6 +31,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         Ok(Self {
             lens: None,
             staging: Staging::default(),
+            changes: Default::default(),
             whole: Guarded::default(),
             device: device.clone(),
             shape: self.shape,
@@ -112,6 +113,7 @@ impl<K: Key, V: Word> Mirror for Harmonia<K, V> {
         let copy = Self {
             lens: None,
             staging: Staging::default(),
+            changes: Default::default(),
             whole: Guarded::default(),
             device: self.device.clone(),
             shape: self.shape,

@@ -100,7 +100,7 @@ impl<K: AnyKey> LaneSet<K> {
 
     /// Bytes, including pinned memory, that host batches on a device have allocated and that are kept for the next batches.
     pub fn staging_bytes(&self) -> usize {
-        self.tree.staging().bytes()
+        self.tree.staging_bytes()
     }
 
     /// The size of the set, by part; if it is lost, what it was.

@@ -23,7 +23,7 @@ use lanetree_kernels_lane_tree::{
     SearchArgs, calls,
 };
 use lanetree_layout::{AnyKey, Value};
-use lanetree_primitives::{UploadedOperations, exclusive_scan};
+use lanetree_primitives::exclusive_scan;
 use lanetree_simt::{Global, GlobalMut, WARP};
 use scratch::{FOUND, FULL, Findings, LISTED, SORTED_AT, TALLY};
 
@@ -363,10 +363,10 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(UpdateReport::default());
         }
         if self.device.kind() != DeviceKind::Host {
-            let device = self.device.clone();
-            let mut scratch = UpdateScratch::new(&device, count)?;
-            let ops = UploadedOperations::new(&device, count, op)?;
-            return self.apply_on(&device.stream()?, ops.batch(), &mut scratch);
+            let mut staged = self.changes.stage(&self.device, &self.staging.queries, count, op)?;
+            let report = self.apply_on(&staged.stream, staged.operations.batch(), &mut staged.scratch)?;
+            self.changes.keep(staged);
+            return Ok(report);
         }
         self.change_on_host(&fold(count, op)?)
     }

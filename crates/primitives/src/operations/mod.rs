@@ -1,14 +1,16 @@
 //! Operations of a batch of updates: sorted by their keys, and the operations of each key folded into the last one.
 
 mod range;
+mod staged;
+
+pub use staged::{ChangeScratch, ChangeStaging, StagedChanges, UploadedOperations};
 
 use crate::check::buffer;
 use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_scan, local_sort, radix_argsort};
 use core::ops::Range;
 use lanetree_base::error::same_device;
 use lanetree_base::launch::{self, THREADS};
-use lanetree_base::parallel::*;
-use lanetree_base::{AnyKey, Batch, Buffer, Device, DeviceKind, Error, KeyWord, Op, OpKind, Result, Stream, Value};
+use lanetree_base::{AnyKey, Batch, Buffer, Device, DeviceKind, Error, KeyWord, Result, Stream, Value};
 use lanetree_kernels_primitives::calls;
 use lanetree_kernels_primitives::operations::{FoldKindsArgs, MarkBasesArgs};
 use range::SortRange;
@@ -221,43 +223,6 @@ impl<K: AnyKey> OperationSort<K> {
             return Err(Error::UnknownKinds { operations: unknown, index, kind });
         }
         Ok(true)
-    }
-}
-
-/// Operations on a device, as batches in device form take them.
-#[derive(Debug)]
-pub struct UploadedOperations<K: AnyKey, V: Value> {
-    /// Their keys.
-    pub keys: Buffer<K>,
-    /// Their values; unspecified for removals.
-    pub values: Buffer<V>,
-    /// What each does; `None` if all are inserts.
-    pub kinds: Option<Buffer<OpKind>>,
-}
-
-impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
-    /// Uploads a batch of `count` operations.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`] if the device or main memory has no room.
-    pub fn new(device: &Device, count: usize, op: impl Fn(usize) -> Op<K, V> + Sync) -> Result<Self> {
-        let all = || (0..count).into_par_iter().map(&op);
-        let keys = all().map(|op| *op.key()).try_collect()?;
-        let value = |op| match op {
-            Op::Insert(_, value) | Op::Update(_, value) => value,
-            Op::Remove(_) => V::default(),
-        };
-        let values = all().map(value).try_collect()?;
-        let kinds = match all().all(|op| matches!(op, Op::Insert(..))) {
-            true => None,
-            false => Some(device.upload(&all().map(|op| op.kind()).try_collect()?)?),
-        };
-        Ok(Self { keys: device.upload(&keys)?, values: device.upload(&values)?, kinds })
-    }
-
-    /// The operations as a batch.
-    pub fn batch(&self) -> Batch<'_, K, &Buffer<V>> {
-        Batch { keys: &self.keys, values: &self.values, kinds: self.kinds.as_ref() }
     }
 }
 

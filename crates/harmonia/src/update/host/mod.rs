@@ -221,6 +221,7 @@ fn move_regions<K: Key, V: Word>(
         ranks,
         lens: None,
         staging: Staging::default(),
+        changes: Default::default(),
         whole: Guarded::default(),
         words,
     };
