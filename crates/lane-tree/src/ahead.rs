@@ -59,6 +59,7 @@ pub fn of_rebuilds<K: AnyKey, V: Value>() -> Vec<&'static Entry> {
         write_others_entry::<K::Bits, V>(),
         count_others_entry::<K::Bits, V>(),
         write_entry::<K::Bits, V>(),
+        spans_entry::<K::Bits, V>(),
         starts_entry::<K::Bits, V>(),
         size_others_entry(),
         place_others_entry(),

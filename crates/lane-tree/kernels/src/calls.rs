@@ -9,7 +9,7 @@ use crate::{
     PlaceOthersArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, Rank, RankArgs, RankBesideWindows,
     RankSorted, RankSortedArgs, Ranks, RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, Scan, ScanArgs,
     ScanBesideWindows, ScanSorted, ScanSortedArgs, ScanWide, Search, SearchArgs, SizeDivided, SizeDividedArgs,
-    SizeOthers, SizeOthersArgs, Starts, StartsArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
+    SizeOthers, SizeOthersArgs, Spans, Starts, StartsArgs, Table, TableArgs, UpperArgs, Write, WriteLines, WriteNodes,
     WriteOthers, WriteShifts, WriteUpper,
 };
 use core::ptr;
@@ -190,6 +190,8 @@ without_values! {
     size_divided(SizeDividedArgs) by entry_by_slots => SizeDivided<K, V>;
     /// The kernel that finds out where nodes' pairs begin after a batch.
     starts(StartsArgs) by entry_by_slots => Starts<K, V>;
+    /// The kernel that finds out which nodes' pairs and which operations blocks bring together.
+    spans(RebuildArgs) by entry_by_slots => Spans<K, V>;
     /// The kernel that gives nodes their ranks.
     ranks(RanksArgs) by entry_by_slots => Ranks<K, V>;
     /// The kernel that plans what buckets shift to neighbours.

@@ -5,7 +5,7 @@ use crate::{
     Aggregate, CopyPairs, Count, CountOthers, CountUpper, Cut, Ends, Gather, Get, GetSorted, ListDivided, ListNodes,
     Locate, LocateBesideWindows, LocateSorted, MovePairs, Neighbor, NeighborBesideWindows, NeighborSorted, PlaceOthers,
     PlaceParts, PlanLines, PlanNodes, PlanShifts, Rank, RankBesideWindows, RankSorted, Ranks, Rebuild, Relocate, Scan,
-    ScanBesideWindows, ScanSorted, ScanWide, Search, SizeDivided, SizeOthers, Starts, Table, Write, WriteLines,
+    ScanBesideWindows, ScanSorted, ScanWide, Search, SizeDivided, SizeOthers, Spans, Starts, Table, Write, WriteLines,
     WriteNodes, WriteOthers, WriteShifts, WriteUpper,
 };
 use lanetree_simt::instance;
@@ -108,6 +108,7 @@ macro_rules! slots {
             instance!([<$module __plan_lines>], $module, PlanLines<$k, $v>);
             instance!([<$module __ranks>], $module, Ranks<$k, $v>);
             instance!([<$module __size_divided>], $module, SizeDivided<$k, $v>);
+            instance!([<$module __spans>], $module, Spans<$k, $v>);
             instance!([<$module __starts>], $module, Starts<$k, $v>);
         )*}
     };

@@ -54,8 +54,8 @@ pub use update::{
     ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, MOVE_WARPS, MovePairs, NodeChangesArgs, OtherParts, PlaceOthers,
     PlaceOthersArgs, PlaceParts, PlacePartsArgs, PlanLines, PlanNodes, PlanShifts, REBUILD_WARPS, REBUILT_WORDS, Ranks,
     RanksArgs, Rebuild, RebuildArgs, Relocate, RelocateArgs, SEARCH_THREADS, Search, SearchArgs, SizeDivided,
-    SizeDividedArgs, SizeOthers, SizeOthersArgs, Starts, StartsArgs, WriteLines, WriteNodes, WriteShifts, move_warps,
-    rebuild_pairs,
+    SizeDividedArgs, SizeOthers, SizeOthersArgs, Spans, Starts, StartsArgs, WriteLines, WriteNodes, WriteShifts,
+    move_warps, rebuild_pairs,
 };
 pub use upper::{
     CROWDED_SAMPLES, CountUpper, SUMMARY_WORDS, Table, TableArgs, UPPER_WARPS, UpperArgs, WriteUpper, crowded_samples,

@@ -145,11 +145,14 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
         cuts.fill_zero_range(stream, 0..1)?;
         let (mut others, mut list) = (device.alloc::<u32>(parts)?, device.alloc::<u32>(parts)?);
         let mut ranks = device.alloc::<u64>(parts)?;
+        let blocks = parts.div_ceil(own) as u64;
+        let mut spans = device.alloc::<u64>(4 * blocks as usize)?;
         let args = RebuildArgs {
             tree,
             changes,
             starts: starts.read_on(stream)?,
             operations: operations.read_on(stream)?,
+            spans: spans.write_on(stream)?,
             len: len as u64,
             part: (len / parts) as u64,
             longer: (len % parts) as u64,
@@ -190,9 +193,12 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             },
             sizes: sizes.write_on(stream)?,
         };
-        let warps = parts.div_ceil(own) as u64 * u64::from(REBUILD_WARPS);
-        // SAFETY: all nodes and parts have elements, and buckets and pairs the room that is said.
-        unsafe { launch::over(stream, warps, WARP, REBUILD_WARPS * WARP)?.run(calls::rebuild(&args))? };
+        let warps = blocks * u64::from(REBUILD_WARPS);
+        // SAFETY: all nodes, parts and blocks have elements, and buckets and pairs the room that is said.
+        unsafe {
+            launch::over(stream, blocks, 1, THREADS)?.run(calls::spans(&args))?;
+            launch::over(stream, warps, WARP, REBUILD_WARPS * WARP)?.run(calls::rebuild(&args))?;
+        }
         let mut found = [0; REBUILT_WORDS as usize];
         counts.copy_range_to(0, &mut found)?;
         let [lines, aside] = found;

@@ -3,6 +3,7 @@
 use super::{Changes, Effect};
 use crate::layout::{BITMAP_CHILDREN, line_slots};
 use crate::search::TreeRef;
+use core::ops::Range;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, KeyWord, Shared, Simt, WARP};
 
@@ -16,6 +17,15 @@ const IS_GONE: u32 = 1;
 
 /// By how much a word of [`Fates`] is larger for each pair by which the node grows up to there.
 const ONE: u32 = 2;
+
+/// The word of a pair: neighbouring pairs are in different banks, and so are pairs that are so far apart that the lanes of a warp have an equal
+/// number each.
+#[inline(always)]
+fn word_of<K: KeyWord, V: Value>(pair: u32) -> u32 {
+    let words = node_pairs::<K, V>() / WARP;
+    let (column, row) = (pair / words, pair % words);
+    row * WARP + (column + row * (WARP / words)) % WARP
+}
 
 /// For each pair of a node by how many places it moves, in a warp's shared memory. An operation knows how many of the node's pairs
 /// come before its own: so all pairs' moves are sums over these, and no keys are compared.
@@ -49,10 +59,11 @@ impl Fates {
         let lane = simt.lane();
         // SAFETY: words of the node's pairs; its operations.
         unsafe {
-            let mut own = lane;
-            while own < len {
-                simt.shared_store(self.0, own, 0);
-                own += WARP;
+            let words = node_pairs::<K, V>() / WARP;
+            let mut row = 0;
+            while row < words {
+                simt.shared_store(self.0, row * WARP + lane, 0);
+                row += 1;
             }
             simt.sync_warp(FULL_MASK);
             let mut at = from + u64::from(lane);
@@ -65,31 +76,33 @@ impl Fates {
                     Effect::Remove => IS_GONE.wrapping_sub(ONE),
                 };
                 if by != 0 && place.before() < len {
-                    simt.shared_atomic_add(self.0, place.before(), by);
+                    simt.shared_atomic_add(self.0, word_of::<K, V>(place.before()), by);
                 }
                 at += u64::from(WARP);
             }
             simt.sync_warp(FULL_MASK);
-            // Sums over the pairs up to each.
-            let (mut round, mut before) = (0, 0);
-            while round < len {
-                let own = round + lane;
-                let word = if own < len { simt.shared_load(self.0, own) } else { 0 };
-                let mut sum = word & !IS_GONE;
-                let mut delta = 1;
-                while delta < WARP {
-                    let earlier = simt.shuffle_up(FULL_MASK, sum, delta);
-                    if lane >= delta {
-                        sum = sum.wrapping_add(earlier);
-                    }
-                    delta *= 2;
+            // Sums over the pairs up to each: a lane has neighbouring ones.
+            let word = |place: u32| word_of::<K, V>(lane * words + place);
+            let (mut sum, mut place) = (0_u32, 0);
+            while place < words {
+                sum = sum.wrapping_add(simt.shared_load(self.0, word(place)) & !IS_GONE);
+                place += 1;
+            }
+            let (mut before, mut delta) = (sum, 1);
+            while delta < WARP {
+                let earlier = simt.shuffle_up(FULL_MASK, before, delta);
+                if lane >= delta {
+                    before = before.wrapping_add(earlier);
                 }
-                sum = sum.wrapping_add(before);
-                if own < len {
-                    simt.shared_store(self.0, own, sum | word & IS_GONE);
-                }
-                before = simt.shuffle(FULL_MASK, sum, WARP - 1);
-                round += WARP;
+                delta *= 2;
+            }
+            before = before.wrapping_sub(sum);
+            place = 0;
+            while place < words {
+                let own = simt.shared_load(self.0, word(place));
+                before = before.wrapping_add(own & !IS_GONE);
+                simt.shared_store(self.0, word(place), before | own & IS_GONE);
+                place += 1;
             }
             simt.sync_warp(FULL_MASK);
         }
@@ -100,9 +113,9 @@ impl Fates {
     /// # Safety
     /// It is one of those that were looked at.
     #[inline(always)]
-    pub(super) unsafe fn place<S: Simt>(self, simt: S, pair: u32) -> Option<u32> {
+    pub(super) unsafe fn place<S: Simt, K: KeyWord, V: Value>(self, simt: S, pair: u32) -> Option<u32> {
         // SAFETY: the caller's.
-        let word = unsafe { simt.shared_load(self.0, pair) };
+        let word = unsafe { simt.shared_load(self.0, word_of::<K, V>(pair)) };
         (word & IS_GONE == 0).then_some(pair.wrapping_add((word.cast_signed() >> 1).cast_unsigned()))
     }
 }
@@ -110,9 +123,19 @@ impl Fates {
 /// A node's pairs move by sums over its operations, if these are no more; otherwise each pair searches among them.
 const MOST_SUMMED: u64 = 1 << 12;
 
+/// Pairs of a node, and what a batch does to them.
+pub(super) struct NodePart {
+    /// The node's number.
+    pub(super) number: u32,
+    /// The first operation that matters to these pairs, and the one after the last.
+    pub(super) operations: (u64, u64),
+    /// The pairs' places in the node; more than it has are none.
+    pub(super) pairs: Range<u32>,
+}
+
 impl<K: KeyWord, V: Value> Changes<K, V> {
-    /// Warp collective (all lanes). Calls `each` with every pair that a node has before the batch and that stays, and with its place in the node
-    /// after the batch: each in one lane. The node's operations are from `from` to `to`.
+    /// Warp collective (all lanes). Calls `each` with every pair of a part of a node that stays, and with its place in the node after the batch,
+    /// less by how much the node grows before the part's first operation: each in one lane.
     ///
     /// # Safety
     /// There is such a node, with these operations; nobody else uses the memory of the fates.
@@ -121,8 +144,7 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
         &self,
         simt: S,
         tree: &TreeRef<K>,
-        number: u32,
-        (from, to): (u64, u64),
+        NodePart { number, operations: (from, to), pairs }: NodePart,
         fates: Fates,
         mut each: impl FnMut(u32, K, V),
     ) {
@@ -135,8 +157,11 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
             }
             let growth_before = self.growth(simt, from);
             tree.for_each_pair(simt, tree.lines_of(simt, number), len, |place, key, value: V| {
+                if place < pairs.start || place >= pairs.end {
+                    return;
+                }
                 let to = match is_summed {
-                    true => fates.place(simt, place),
+                    true => fates.place::<S, K, V>(simt, place),
                     false => self.moved(simt, (place, key), tree.flip, (from, to), growth_before),
                 };
                 if let Some(to) = to {

@@ -5,7 +5,7 @@
 //! [`WriteShifts`]). Where that does not go, a node is to be rewritten in its own buckets or, if these are too few, in new ones
 //! ([`PlanNodes`], [`WriteNodes`]); if a node takes no more, its pairs are split into new nodes with new buckets, as in a
 //! build ([`SizeDivided`], [`MovePairs`], [`PlaceParts`]), and the other nodes move aside ([`Relocate`]). Buckets
-//! never move; where very many nodes would be split, the tree is rebuilt in one pass ([`Starts`], [`Rebuild`]).
+//! never move; where very many nodes would be split, the tree is rebuilt in one pass ([`Starts`], [`Spans`], [`Rebuild`]).
 //!
 //! All is planned while the tree is only read, so that nothing is half done if there is no memory.
 
@@ -26,7 +26,7 @@ pub use lines::{LINE_THREADS, LineChangesArgs, PlanLines, PlanShifts, WriteLines
 pub use nodes::{CHANGE_WARPS, ListNodes, ListNodesArgs, MOST_NODE_PLAN_WORDS, NodeChangesArgs, PlanNodes, WriteNodes};
 pub use rebuild::{
     OtherParts, PlaceOthers, PlaceOthersArgs, REBUILD_WARPS, REBUILT_WORDS, Rebuild, RebuildArgs, SizeOthers,
-    SizeOthersArgs, Starts, StartsArgs, rebuild_pairs,
+    SizeOthersArgs, Spans, Starts, StartsArgs, rebuild_pairs,
 };
 pub use relocate::{Ends, EndsArgs, Ranks, RanksArgs, Relocate, RelocateArgs};
 pub use search::{SEARCH_THREADS, Search, SearchArgs};

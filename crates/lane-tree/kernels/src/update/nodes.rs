@@ -296,7 +296,7 @@ unsafe fn change<S: Simt, K: KeyWord, V: Value>(simt: S, args: &NodeChangesArgs<
         if has_slots && to - from <= MOST_CHANGES {
             fates.find(simt, changes, (from, to), len);
             tree.for_each_pair(simt, (first_line, room), len, |place, key, value: V| {
-                if let Some(to) = fates.place(simt, place) {
+                if let Some(to) = fates.place::<S, K, V>(simt, place) {
                     staged.put(simt, to, key, writes.then_some(value));
                 }
             });

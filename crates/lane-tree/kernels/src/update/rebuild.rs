@@ -2,7 +2,7 @@
 //!
 //! The pairs after the batch are cut into parts, as a build cuts them, and nearly every part becomes one node. Ranks and the sums over the
 //! operations say where each old node's pairs go among all pairs after the batch ([`Starts`]), so no key is read to know which old
-//! nodes have a part's pairs. A block takes some parts: it brings the pairs of the old nodes, and those of the operations, to their
+//! nodes have a block's pairs ([`Spans`]). A block takes some parts: it brings the pairs of the old nodes, and those of the operations, to their
 //! places in shared memory, and each warp cuts, plans and writes one part from there ([`Rebuild`]). Pairs in the middle of a block's
 //! parts are read once; an old node between two blocks' parts is read by both.
 //!
@@ -11,9 +11,9 @@
 //! ([`CountOthers`](crate::CountOthers), [`WriteOthers`](crate::WriteOthers)). They may become more than one node, so then all nodes get
 //! their final numbers ([`SizeOthers`], [`PlaceOthers`], [`Relocate`](super::Relocate)). Buckets never move.
 
-use super::fates::Fates;
+use super::Changes;
+use super::fates::{Fates, NodePart};
 use super::nodes::{Staged, rest_bytes};
-use super::{Changes, held_by_halves};
 use crate::build::{NodesArgs, Target, boundary, lines_of, write_node};
 use crate::layout::line_slots;
 use crate::node::{From, Plan, Source, note_formats, plan_bitmap};
@@ -105,6 +105,9 @@ kernel_args! {
         pub starts: Global<u64>,
         /// From [`Starts`].
         pub operations: Global<u64>,
+        /// From [`Spans`], and out of it: for each block the node that has its first pair, the node behind the one that has its last pair, the
+        /// first operation that is not before its first pair, and the first behind its last pair: `[4 * blocks]`.
+        pub spans: GlobalMut<u64>,
         /// Pairs after the batch, at least one.
         pub len: u64,
         /// Pairs of a part, at least four times `reach`.
@@ -138,14 +141,21 @@ const LINES: u64 = 0;
 /// The word that counts other parts.
 const OTHERS: u64 = 1;
 
-/// So many operations are not searched for the first that has a pair of the block's.
-const FEW_OPERATIONS: u64 = 1 << 10;
-
 impl<K: KeyWord, V: Value> RebuildArgs<K, V> {
     /// Where a part is to begin, if all boundaries are at equal distances.
     #[inline(always)]
     fn wanted(&self, part: u64) -> u64 {
         part * self.part + if part < self.longer { part } else { self.longer }
+    }
+
+    /// The pairs that a block brings together: those of its parts, with those among which the boundaries are, and the one before.
+    #[inline(always)]
+    fn window(&self, block: u64) -> (u64, u64) {
+        let (first, reach) = (block * u64::from(self.own_parts), u64::from(self.reach));
+        let end = (first + u64::from(self.own_parts)).min(self.out.parts);
+        let from = if first > 0 { self.wanted(first) - reach - 1 } else { 0 };
+        let to = if end < self.out.parts { self.wanted(end) + reach + 1 } else { self.len };
+        (from, to)
     }
 
     /// Per thread. How many pairs there are after the batch before that of an operation, wrapping. It ascends with the operations.
@@ -162,6 +172,51 @@ impl<K: KeyWord, V: Value> RebuildArgs<K, V> {
             before.wrapping_add(changes.growth(simt, at))
         }
     }
+}
+
+/// Finds the nodes and the operations that the pairs of each block of [`Rebuild`] are of: a thread per block.
+#[derive(Debug)]
+pub struct Spans<K, V>(PhantomData<(K, V)>);
+
+impl<K: KeyWord, V: Value> Kernel for Spans<K, V> {
+    type Args = RebuildArgs<K, V>;
+
+    #[inline(always)]
+    unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
+        let block = simt.global_index();
+        if block * u64::from(args.own_parts) >= args.out.parts {
+            return;
+        }
+        let (from, to) = args.window(block);
+        let nodes = u64::from(args.tree.leaf_nodes).max(1);
+        // SAFETY: nodes of the tree, and their operations.
+        unsafe {
+            let starts_before = |node: u64, pair: u64| simt.load(args.starts, node, Hint::ReadOnly) < pair;
+            let operation = |node: u64| simt.load(args.operations, node, Hint::ReadOnly);
+            let is_before = |at: u64, pair: u64| args.place_of(simt, at) < pair;
+            let first = first_that_not(0, nodes, |node| starts_before(node + 1, from + 1));
+            let end = first_that_not(first + 1, nodes, |node| starts_before(node, to));
+            let at = first_that_not(operation(first), operation(first + 1), |at| is_before(at, from));
+            let end_at = first_that_not(operation(end - 1), operation(end), |at| is_before(at, to));
+            for (word, found) in (4 * block..).zip([first, end, at, end_at]) {
+                simt.store(args.spans, word, found, Hint::Default);
+            }
+        }
+    }
+}
+
+/// The first number from `from` on that does not hold, or `to`: those that hold come before the others.
+#[inline(always)]
+fn first_that_not(mut from: u64, mut to: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    while from < to {
+        let middle = from.midpoint(to);
+        if holds(middle) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from
 }
 
 /// Writes the nodes of a tree after a batch, with their records and buckets: blocks of [`REBUILD_WARPS`] warps, each for the next
@@ -181,17 +236,15 @@ impl<K: KeyWord, V: Value> Kernel for Rebuild<K, V> {
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
-        let first_part = u64::from(simt.block_index()) * u64::from(args.own_parts);
+        let block = u64::from(simt.block_index());
+        let first_part = block * u64::from(args.own_parts);
         let end_part = (first_part + u64::from(args.own_parts)).min(args.out.parts);
-        // Their pairs, with those among which the boundaries are, and the one before.
-        let reach = u64::from(args.reach);
-        let from = if first_part > 0 { args.wanted(first_part) - reach - 1 } else { 0 };
-        let to = if end_part < args.out.parts { args.wanted(end_part) + reach + 1 } else { args.len };
+        let (from, to) = args.window(block);
         let staged = Staged::<K, V>::at(0, rebuild_pairs::<K, V>(), true);
         let scratch = Self::STAGED_BYTES + simt.warp() * rest_bytes::<K, V>();
         // SAFETY: nodes of the tree and their operations; the pairs have room in shared memory, each a place of its own.
         unsafe {
-            collect(simt, args, (from, to), staged, Fates::at::<K, V>(scratch));
+            collect(simt, args, block, (from, to), staged, Fates::at::<K, V>(scratch));
             simt.barrier();
             let part = first_part + u64::from(simt.warp());
             // The same for all lanes, here and below, and the compiler knows it.
@@ -222,33 +275,19 @@ impl<K: KeyWord, V: Value> Kernel for Rebuild<K, V> {
 unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
     simt: S,
     args: &RebuildArgs<K, V>,
+    block: u64,
     (from, to): (u64, u64),
     staged: Staged<K, V>,
     fates: Fates,
 ) {
     let (tree, changes) = (&args.tree, &args.changes);
-    let (nodes, len) = (u64::from(tree.leaf_nodes), (to - from) as u32);
+    let len = (to - from) as u32;
     // SAFETY: nodes of the tree and their operations; there is room for these pairs.
     unsafe {
-        let start = |node: u64| simt.load(args.starts, node, Hint::ReadOnly);
         let operation = |node: u64| simt.load(args.operations, node, Hint::ReadOnly);
-        // Up to the node that has the first pair, and before the one past the last pair.
-        let (upto, end) = held_by_halves(simt, nodes.max(1) + 1, |half, node| {
-            let start = start(node);
-            if half == 0 { start <= from } else { start < to }
-        });
-        let first = upto - 1;
-        let (mut at, mut end_at) = (operation(first), operation(end));
-        // Of very many operations of one node, others have most.
-        let many = simt.opaque(if end_at - at > FEW_OPERATIONS { end_at - at } else { 0 });
-        let (before, upto) = held_by_halves(simt, many, |half, own| {
-            let place = args.place_of(simt, at + own);
-            if half == 0 { place < from } else { place < to }
-        });
-        if many > 0 {
-            (at, end_at) = (at + before, at + upto);
-        }
-        at += u64::from(simt.thread_index());
+        let span = |word: u64| simt.load(args.spans.as_const(), 4 * block + word, Hint::ReadOnly);
+        let (first, end, first_at, end_at) = (span(0), span(1), span(2), span(3));
+        let mut at = first_at + u64::from(simt.thread_index());
         while at < end_at {
             // Relative to all pairs, as the growth is that of all operations.
             if let Some(place) = changes.place_of_own(simt, at, 0) {
@@ -262,14 +301,26 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
             at += u64::from(simt.block_dim());
         }
         // A tree without nodes has no more.
-        let end = end.min(nodes);
+        let end = end.min(u64::from(tree.leaf_nodes));
         let mut number = first + u64::from(simt.warp());
         // The same for all lanes, and the compiler knows it.
         while simt.any(FULL_MASK, number < end) {
-            let span = (operation(number), operation(number + 1));
+            let (mut from_at, mut to_at, mut pairs) = (operation(number), operation(number + 1), 0..u32::MAX);
+            // Other blocks have the rest of a node's operations, which may be very many, and of its pairs. One before ours says which pairs
+            // are before it, and may remove the first that is not.
+            if simt.any(FULL_MASK, from_at < first_at) {
+                from_at = first_at - 1;
+                pairs.start = changes.place(simt, from_at).before();
+            }
+            if simt.any(FULL_MASK, end_at < to_at) {
+                to_at = end_at;
+                pairs.end = changes.place(simt, end_at).before();
+            }
             // Relative to the block's first pair, wrapping; a node has fewer pairs than there are numbers of 32 bits.
-            let start = start(number).wrapping_sub(from) as u32;
-            changes.for_each_kept(simt, tree, number as u32, span, fates, |place, key, value| {
+            let rank = tree.rank_of::<S, V>(simt, number as u32);
+            let start = rank.wrapping_add(changes.growth(simt, from_at)).wrapping_sub(from) as u32;
+            let part = NodePart { number: number as u32, operations: (from_at, to_at), pairs };
+            changes.for_each_kept(simt, tree, part, fates, |place, key, value| {
                 let own = start.wrapping_add(place);
                 if own < len {
                     staged.put(simt, own, key, Some(value));
