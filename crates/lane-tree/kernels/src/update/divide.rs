@@ -1,6 +1,6 @@
 //! Nodes that are split: their pairs are copied, and go the way of a build, whose parts lie in these nodes.
 
-use super::fates::{Fates, NodePart};
+use super::fates::{Fates, NodePart, Pairs};
 use super::lines::is_marked;
 use super::{Changes, first_of_node};
 use crate::parts::{DIVIDED_WORDS, Divided, DividedWord, LINE_BITS, TARGET_WORDS};
@@ -60,7 +60,7 @@ impl<K: KeyWord, V: Value> Kernel for MovePairs<K, V> {
             let (from, to) = changes.span_by_warp(simt, number);
             let growth_before = changes.growth(simt, from);
             let fates = Fates::at::<K, V>(simt.warp() * Fates::bytes::<K, V>());
-            let part = NodePart { number, operations: (from, to), pairs: 0..u32::MAX };
+            let part = NodePart { number, operations: (from, to), pairs: Pairs::ALL };
             changes.for_each_kept(simt, tree, part, fates, |place, key, value| {
                 let to = first + u64::from(place);
                 simt.store(args.keys, to, key.xor(tree.flip), Hint::Streaming);

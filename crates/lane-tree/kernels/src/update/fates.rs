@@ -3,7 +3,6 @@
 use super::{Changes, Effect};
 use crate::layout::{BITMAP_CHILDREN, line_slots};
 use crate::search::TreeRef;
-use core::ops::Range;
 use lanetree_layout::Value;
 use lanetree_simt::{FULL_MASK, KeyWord, Shared, Simt, WARP};
 
@@ -18,13 +17,19 @@ const IS_GONE: u32 = 1;
 /// By how much a word of [`Fates`] is larger for each pair by which the node grows up to there.
 const ONE: u32 = 2;
 
-/// The word of a pair: neighbouring pairs are in different banks, and so are pairs that are so far apart that the lanes of a warp have an equal
-/// number each.
+/// The word of a pair: each lane has an equal number of neighbouring ones. Neighbours are in different banks, and so are pairs of different
+/// lanes at the same `row`.
 #[inline(always)]
 fn word_of<K: KeyWord, V: Value>(pair: u32) -> u32 {
-    let words = node_pairs::<K, V>() / WARP;
-    let (column, row) = (pair / words, pair % words);
-    row * WARP + (column + row * (WARP / words)) % WARP
+    let rows = node_pairs::<K, V>() / WARP;
+    word_in_row::<K, V>(pair / rows, pair % rows)
+}
+
+/// The word of a lane's pair in a row.
+#[inline(always)]
+fn word_in_row<K: KeyWord, V: Value>(lane: u32, row: u32) -> u32 {
+    let rows = node_pairs::<K, V>() / WARP;
+    row * WARP + (lane + row * (WARP / rows)) % WARP
 }
 
 /// For each pair of a node by how many places it moves, in a warp's shared memory. An operation knows how many of the node's pairs
@@ -59,9 +64,11 @@ impl Fates {
         let lane = simt.lane();
         // SAFETY: words of the node's pairs; its operations.
         unsafe {
-            let words = node_pairs::<K, V>() / WARP;
+            let rows = node_pairs::<K, V>() / WARP;
+            // More rows written out need more registers than there are.
+            let rows = if rows > 8 { simt.opaque(rows) } else { rows };
             let mut row = 0;
-            while row < words {
+            while row < rows {
                 simt.shared_store(self.0, row * WARP + lane, 0);
                 row += 1;
             }
@@ -81,12 +88,13 @@ impl Fates {
                 at += u64::from(WARP);
             }
             simt.sync_warp(FULL_MASK);
-            // Sums over the pairs up to each: a lane has neighbouring ones.
-            let word = |place: u32| word_of::<K, V>(lane * words + place);
-            let (mut sum, mut place) = (0_u32, 0);
-            while place < words {
-                sum = sum.wrapping_add(simt.shared_load(self.0, word(place)) & !IS_GONE);
-                place += 1;
+            // Sums over the pairs up to each.
+            let mut sum = 0_u32;
+            row = 0;
+            while row < rows {
+                let own = simt.shared_load(self.0, word_in_row::<K, V>(lane, row));
+                sum = sum.wrapping_add(own & !IS_GONE);
+                row += 1;
             }
             let (mut before, mut delta) = (sum, 1);
             while delta < WARP {
@@ -97,12 +105,13 @@ impl Fates {
                 delta *= 2;
             }
             before = before.wrapping_sub(sum);
-            place = 0;
-            while place < words {
-                let own = simt.shared_load(self.0, word(place));
+            row = 0;
+            while row < rows {
+                let word = word_in_row::<K, V>(lane, row);
+                let own = simt.shared_load(self.0, word);
                 before = before.wrapping_add(own & !IS_GONE);
-                simt.shared_store(self.0, word(place), before | own & IS_GONE);
-                place += 1;
+                simt.shared_store(self.0, word, before | own & IS_GONE);
+                row += 1;
             }
             simt.sync_warp(FULL_MASK);
         }
@@ -129,8 +138,34 @@ pub(super) struct NodePart {
     pub(super) number: u32,
     /// The first operation that matters to these pairs, and the one after the last.
     pub(super) operations: (u64, u64),
-    /// The pairs' places in the node; more than it has are none.
-    pub(super) pairs: Range<u32>,
+    /// Which pairs of the node.
+    pub(super) pairs: Pairs,
+}
+
+/// Neighbouring pairs of a node, at most 2^16, in one register.
+#[derive(Clone, Copy)]
+pub(super) struct Pairs(u32);
+
+impl Pairs {
+    /// All.
+    pub(super) const ALL: Self = Self(u32::MAX << 16);
+
+    /// Those from a place on.
+    #[inline(always)]
+    pub(super) fn from(self, start: u32) -> Self {
+        Self(self.0 & u32::MAX << 16 | start)
+    }
+
+    /// Those before a place.
+    #[inline(always)]
+    pub(super) fn before(self, end: u32) -> Self {
+        Self(self.0 & 0xffff | end << 16)
+    }
+
+    #[inline(always)]
+    fn has(self, place: u32) -> bool {
+        self.0 & 0xffff <= place && place < self.0 >> 16
+    }
 }
 
 impl<K: KeyWord, V: Value> Changes<K, V> {
@@ -157,7 +192,7 @@ impl<K: KeyWord, V: Value> Changes<K, V> {
             }
             let growth_before = self.growth(simt, from);
             tree.for_each_pair(simt, tree.lines_of(simt, number), len, |place, key, value: V| {
-                if place < pairs.start || place >= pairs.end {
+                if !pairs.has(place) {
                     return;
                 }
                 let to = match is_summed {

@@ -12,7 +12,7 @@
 //! their final numbers ([`SizeOthers`], [`PlaceOthers`], [`Relocate`](super::Relocate)). Buckets never move.
 
 use super::Changes;
-use super::fates::{Fates, NodePart};
+use super::fates::{Fates, NodePart, Pairs};
 use super::nodes::{Staged, rest_bytes};
 use crate::build::{NodesArgs, Target, boundary, lines_of, write_node};
 use crate::layout::line_slots;
@@ -232,7 +232,7 @@ impl<K: KeyWord, V: Value> Kernel for Rebuild<K, V> {
     type Args = RebuildArgs<K, V>;
     const STATIC_SHARED: u32 = Self::STAGED_BYTES + REBUILD_WARPS * rest_bytes::<K, V>();
     const LAUNCH_BOUNDS: Option<LaunchBounds> =
-        Some(LaunchBounds { threads: REBUILD_WARPS * WARP, blocks: if K::BITS == 32 { 4 } else { 3 } });
+        Some(LaunchBounds { threads: REBUILD_WARPS * WARP, blocks: if K::BITS == 32 && V::IS_SOME { 4 } else { 3 } });
 
     #[inline(always)]
     unsafe fn run<S: Simt>(simt: S, args: &Self::Args) {
@@ -284,11 +284,13 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
     let len = (to - from) as u32;
     // SAFETY: nodes of the tree and their operations; there is room for these pairs.
     unsafe {
-        let operation = |node: u64| simt.load(args.operations, node, Hint::ReadOnly);
-        let span = |word: u64| simt.load(args.spans.as_const(), 4 * block + word, Hint::ReadOnly);
+        let operation = |node: u32| simt.load(args.operations, u64::from(node), Hint::ReadOnly) as u32;
+        // Fewer nodes and operations than there are numbers of 32 bits, of which registers have room for more.
+        let span = |word: u64| simt.load(args.spans.as_const(), 4 * block + word, Hint::ReadOnly) as u32;
         let (first, end, first_at, end_at) = (span(0), span(1), span(2), span(3));
-        let mut at = first_at + u64::from(simt.thread_index());
-        while at < end_at {
+        let mut own_at = first_at + simt.thread_index();
+        while own_at < end_at {
+            let at = u64::from(own_at);
             // Relative to all pairs, as the growth is that of all operations.
             if let Some(place) = changes.place_of_own(simt, at, 0) {
                 let rank = tree.rank_of::<S, V>(simt, changes.node(simt, at));
@@ -298,28 +300,28 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
                     staged.put(simt, own as u32, key, Some(changes.value(simt, at)));
                 }
             }
-            at += u64::from(simt.block_dim());
+            own_at += simt.block_dim();
         }
         // A tree without nodes has no more.
-        let end = end.min(u64::from(tree.leaf_nodes));
-        let mut number = first + u64::from(simt.warp());
+        let end = end.min(tree.leaf_nodes);
+        let mut number = first + simt.warp();
         // The same for all lanes, and the compiler knows it.
         while simt.any(FULL_MASK, number < end) {
-            let (mut from_at, mut to_at, mut pairs) = (operation(number), operation(number + 1), 0..u32::MAX);
+            let (mut from_at, mut to_at, mut pairs) = (operation(number), operation(number + 1), Pairs::ALL);
             // Other blocks have the rest of a node's operations, which may be very many, and of its pairs. One before ours says which pairs
             // are before it, and may remove the first that is not.
             if simt.any(FULL_MASK, from_at < first_at) {
                 from_at = first_at - 1;
-                pairs.start = changes.place(simt, from_at).before();
+                pairs = pairs.from(changes.place(simt, u64::from(from_at)).before());
             }
             if simt.any(FULL_MASK, end_at < to_at) {
                 to_at = end_at;
-                pairs.end = changes.place(simt, end_at).before();
+                pairs = pairs.before(changes.place(simt, u64::from(end_at)).before());
             }
             // Relative to the block's first pair, wrapping; a node has fewer pairs than there are numbers of 32 bits.
-            let rank = tree.rank_of::<S, V>(simt, number as u32);
-            let start = rank.wrapping_add(changes.growth(simt, from_at)).wrapping_sub(from) as u32;
-            let part = NodePart { number: number as u32, operations: (from_at, to_at), pairs };
+            let rank = tree.rank_of::<S, V>(simt, number);
+            let start = rank.wrapping_add(changes.growth(simt, u64::from(from_at))).wrapping_sub(from) as u32;
+            let part = NodePart { number, operations: (u64::from(from_at), u64::from(to_at)), pairs };
             changes.for_each_kept(simt, tree, part, fates, |place, key, value| {
                 let own = start.wrapping_add(place);
                 if own < len {
@@ -328,7 +330,7 @@ unsafe fn collect<S: Simt, K: KeyWord, V: Value>(
             });
             // The next node has the same fates.
             simt.sync_warp(FULL_MASK);
-            number += u64::from(REBUILD_WARPS);
+            number += REBUILD_WARPS;
         }
     }
 }
