@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
-from typing import Any, NamedTuple
+from typing import Any, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -381,17 +381,83 @@ def _import_arrow(array: Any, device: Device, stream: _native.Stream | None) -> 
     return Array(memory, np.dtype(kind), device)
 
 
-class Found(NamedTuple):
-    """Values, and which of them there are: also an array of Arrow, if they are in host memory.
+class Found:
+    """Values, and which of them there are: ``values, found = index.get(queries)``.
 
-    ``pyarrow.array(index.get(queries))``, or any other library's reader of ``__arrow_c_array__``, makes a column whose nulls are what was
-    not found. Without a copy of the values.
+    Of queries in host memory it is a column, too, whose nulls are what was not found: ``pandas.Series(index.get(queries))``,
+    ``polars.Series(...)``, ``pyarrow.array(...)``, the latter two without a copy of the values, and ``numpy.asarray(...)``, as
+    :meth:`to_numpy` has it.
+
+    Parameters
+    ----------
+    values : array
+        A value for each query; the default where there is none.
+    found : array of bool
+        Whether there is one.
     """
 
-    #: A value for each query; the default where there is none.
+    __slots__ = ("values", "found")
     values: Any
-    #: Whether there is one.
     found: Any
+
+    def __init__(self, values: Any, found: Any) -> None:
+        self.values, self.found = values, found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.values, self.found))
+
+    def __getitem__(self, item: int) -> Any:
+        """The values for 0, and which of them there are for 1, as of a pair."""
+        return (self.values, self.found)[item]
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Found(values={self.values!r}, found={self.found!r})"
+
+    def to_numpy(self, missing: Any = None) -> npt.NDArray[Any]:
+        """The values as one array in host memory, with `missing` where nothing was found.
+
+        Parameters
+        ----------
+        missing : scalar, optional
+            What stands there, exactly in the dtype of the values. By default NaN, which makes floats of integers, or NaT.
+
+        Raises
+        ------
+        OverflowError
+            For integers above 2^53 among which some are missing, unless `missing` is given: floats do not hold them.
+
+        Examples
+        --------
+        >>> index = lanetree.Index(np.array([10, 20]), np.array([1, 2]), device="cpu")
+        >>> index.get(np.array([20, 25])).to_numpy()
+        array([ 2., nan])
+        >>> index.get(np.array([20, 25])).to_numpy(missing=-1)
+        array([ 2, -1])
+        """
+        values, found = (part.numpy() if isinstance(part, Array) else np.asarray(part) for part in self)
+        if missing is not None:
+            return np.where(found, values, of_word(word(missing, values.dtype, "missing"), values.dtype))
+        if found.all():
+            return values
+        if values.dtype.kind in "iu":
+            there = values[found]
+            if there.size and max(int(there.max()), -int(there.min())) > 2**53:
+                raise OverflowError(
+                    f"the values are {values.dtype} up to {there.max()}, which floats with NaN for what is missing do not hold: call"
+                    " to_numpy(missing=...) with an integer, or make a column of Arrow or polars"
+                )
+            values = values.astype(np.float64)
+        return np.where(found, values, np.array("NaT" if values.dtype.kind in "mM" else "nan", values.dtype))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if isinstance(self.values, Array):
+            self.values.__array__()
+        made = self.to_numpy()
+        return made if dtype is None else made.astype(dtype, copy=False)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         values, found = self
@@ -402,14 +468,31 @@ class Found(NamedTuple):
         return _native.arrow_export(values, values.dtype.str, bits, absent)
 
 
-def word(value: Any, dtype: np.dtype[Any]) -> int:
-    """The bits of a default of values, as an integer. NaT is one of times."""
+def column_like(found: Found, column: Any) -> Any:
+    """Results as a column of the library that the queries are of, with their index and name."""
+    pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
+    if pandas is not None and isinstance(column, pandas.Series):
+        return pandas.Series(found.to_numpy(), index=column.index, name=column.name)
+    if pandas is not None and isinstance(column, pandas.Index):
+        return pandas.Index(found.to_numpy(), name=column.name)
+    if polars is not None and isinstance(column, polars.Series):
+        return polars.Series(found).alias(column.name)
+    if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
+        made = pyarrow.array(found)
+        return pyarrow.chunked_array([made]) if isinstance(column, pyarrow.ChunkedArray) else made
+    if on_device(column):
+        raise TypeError("map is for columns in host memory: use get for arrays on a device")
+    return found.to_numpy()
+
+
+def word(value: Any, dtype: np.dtype[Any], what: str = "the default") -> int:
+    """The bits of what stands for values that are not there, as an integer. NaT is one of times. `what` is how errors call it."""
     if isinstance(value, (int, float, np.number)) and value == 0 and (type(value) is int or dtype.kind != "f"):
         return 0
-    array, valid = _missing.from_python(value, dtype, "the default")
+    array, valid = _missing.from_python(value, dtype, what)
     if valid is not None:
         if value is None or dtype.kind not in "mM":
-            raise ValueError(f"the default is {value!r}, which {dtype} has not: pass a value")
+            raise ValueError(f"{what} is {value!r}, which {dtype} has not: pass a value")
         array = np.array("NaT", dtype)
     return int(array.reshape(1).view(f"u{dtype.itemsize}")[0])
 

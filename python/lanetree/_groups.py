@@ -13,7 +13,7 @@ from ._device import Device
 from ._columns import Nulls, Rows
 from ._held import Held
 from ._joins import How, Probes, Ties
-from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _unpickled
+from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport
 from ._progress import Progress
 
 
@@ -261,13 +261,8 @@ class GroupedIndex(Held):
         by, keys, values = self._index.pairs()
         return by.view(self.by_dtype), keys.view(self.key_dtype), values.view(self.value_dtype)
 
-    def to(self, device: str | Device) -> "GroupedIndex":
-        """A copy of the index on another device."""
-        by, keys, values = _missing.whole(self.items())
-        return GroupedIndex(by, keys, values, device, fill=self.fill)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (GroupedIndex, self.items(), self.device.name)
+    def _options(self) -> dict[str, Any]:
+        return {"fill": self.fill}
 
     def _contents(self) -> str:
         return f"{len(self):,} pairs, {self.by_dtype}, {self.key_dtype} -> {self.value_dtype}"

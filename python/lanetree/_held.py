@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, Callable, NamedTuple, TypeVar
+from typing import Any, Callable, Iterator, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _joins, _missing, _native, _progress
+from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
 from ._arrays import Array, ArrayLike
 from ._device import Device
 from ._progress import Progress
 
 _Self = TypeVar("_Self", bound="Held")
+_Ordered = TypeVar("_Ordered", bound="Ordered")
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 #: An array, and what it is called in messages.
 Given = tuple[ArrayLike, str]
@@ -30,9 +31,47 @@ class Held:
         """How many pairs there are, and of which dtypes, for people."""
         raise NotImplementedError
 
+    def _parts(self) -> tuple[Any, ...]:
+        """What the index is of: columns in host memory, in order, as its constructor takes them."""
+        parts: tuple[Any, ...] = self.items()  # type: ignore[attr-defined]
+        return parts
+
+    def _options(self) -> dict[str, Any]:
+        """What the constructor is told of these columns, in addition to the device."""
+        return {}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the keys."""
+        dtype: np.dtype[Any] = self.key_dtype  # type: ignore[attr-defined]
+        return dtype
+
+    @property
+    def size(self) -> int:
+        """How many there are: ``len(index)``."""
+        return len(self)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(size,)``"""
+        return (len(self),)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one is an index of the same class and dtypes with the same contents, bit by bit. Copies these."""
+        if not isinstance(other, Held) or type(other) is not type(self):
+            return NotImplemented
+        is_same = len(self) == len(other) and getattr(self, "nulls", None) == getattr(other, "nulls", None)
+        return is_same and all(_is_equal(*parts) for parts in zip(self._parts(), other._parts()))
+
+    # As of other containers that change.
+    __hash__ = None  # type: ignore[assignment]
+
     def to(self: _Self, device: str | Device) -> _Self:
         """A copy of the index on another device."""
-        raise NotImplementedError
+        return restored(type(self), self._parts(), device, self._options(), getattr(self, "nulls", None))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return unpickled, (type(self), self._parts(), self.device.name, self._options(), getattr(self, "nulls", None))
 
     def copy(self: _Self) -> _Self:
         """A copy of the index on the same device."""
@@ -82,6 +121,112 @@ class Held:
     def __repr__(self) -> str:
         name = f"lanetree.{type(self).__name__}"
         return f"<{name}, closed>" if self.closed else f"<{name} of {self._contents()}, on {self.device.name}>"
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two columns have the same elements, bit by bit."""
+    if isinstance(one, list):
+        return bool(one == other)
+    return bool(one.dtype == other.dtype and np.array_equal(*(part.view(f"u{part.itemsize}") for part in (one, other))))
+
+
+def restored(kind: type[_Self], parts: tuple[Any, ...], device: str | Device, options: dict[str, Any], nulls: str | None = None) -> _Self:
+    """An index of columns that another one gave, on a device."""
+    made = kind(*_missing.whole(parts), device=device, **options)  # type: ignore[call-arg]
+    if isinstance(made, Keyed) and nulls is not None:
+        # Its keys have the one that stands for nulls.
+        made.nulls = nulls
+    return made
+
+
+def unpickled(kind: type[_Self], parts: tuple[Any, ...], device: str, options: dict[str, Any], nulls: str | None) -> _Self:
+    """An index that was pickled: on the same device if there is one, else on the one that is chosen by default."""
+    try:
+        place = Device(device)
+    except (errors.Error, ValueError):
+        place = Device()
+    return restored(kind, parts, place, options, nulls)
+
+
+class Ordered(Held):
+    """What indexes have whose keys are in one order: those of strings, too."""
+
+    __slots__ = ()
+
+    def keys(self) -> Any:
+        """All keys, in order."""
+        raise NotImplementedError
+
+    def _end(self, is_last: bool) -> tuple[Any, ...] | None:
+        """The first or last key that is not null, after it its value if there are values; None if there is none."""
+        raise NotImplementedError
+
+    def _pair_at_end(self, is_last: bool) -> tuple[Any, ...]:
+        end = self._end(is_last)
+        if end is None:
+            raise ValueError(f"the {type(self).__name__} has no keys, so there is no {'last' if is_last else 'first'} one")
+        return end
+
+    def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
+        """The columns of the keys between two bounds, both inclusive; None for no bound."""
+        raise NotImplementedError
+
+    def _slice(self: _Ordered, bounds: slice) -> _Ordered:
+        """An index of the keys of a slice."""
+        if bounds.step is not None:
+            raise ValueError(f"a slice of keys has no step, but {bounds.step!r} was passed: for descending order use reversed(index)")
+        for name, bound in (("start", bounds.start), ("stop", bounds.stop)):
+            if bound is not None and _missing.is_missing(bound):
+                raise ValueError(f"the {name} of a slice of keys is {bound!r}: pass a key, or leave it out")
+        parts = self._between(bounds.start, bounds.stop)
+        return restored(type(self), parts, self.device, self._options(), getattr(self, "nulls", None))
+
+    def min(self) -> Any:
+        """The first key in the index's order that is not null. A ValueError if there is none."""
+        return self._pair_at_end(False)[0]
+
+    def max(self) -> Any:
+        """The last key in the index's order that is not null. A ValueError if there is none."""
+        return self._pair_at_end(True)[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys in ascending order: numbers of Python, times of NumPy. Copies all of them first."""
+        return iter(_objects(self.keys()))
+
+    def __reversed__(self) -> Iterator[Any]:
+        """The keys in descending order. Copies all of them first."""
+        return iter(_objects(self.keys()[::-1]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """The keys in ascending order."""
+        return np.asarray(self.keys(), dtype)
+
+    def _has(self, key: Any) -> bool:
+        """Whether one key is there, or an error of what cannot be one."""
+        raise NotImplementedError
+
+    def __contains__(self, key: object) -> bool:
+        """Whether one key is there. What cannot be a key is not."""
+        return is_there(key, self._has)
+
+
+def is_there(key: Any, has: Callable[[Any], bool]) -> bool:
+    """Whether an index has one key, by a call that may say that it cannot be one; then it has not."""
+    if isinstance(key, tuple):
+        return False
+    if np.ndim(key):
+        raise TypeError(f"`in` is for one key, but a {type(key).__name__} was passed: use contains(...), which has an answer for each")
+    try:
+        return has(key)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _objects(keys: Any) -> list[Any]:
+    """Elements of an array as numbers of Python, and times as those of NumPy, whatever their unit."""
+    if isinstance(keys, list):
+        return keys
+    return list(keys) if keys.dtype.kind in "mM" else keys.tolist()
 
 
 class Queries(NamedTuple):
@@ -254,6 +399,40 @@ class Keyed(Held):
             return column._memory, given, on
         raw = self._keys(keys, is_new)
         return raw, None if values is None else _arrays.flat(_arrays.host(values, dtype, "the values", True)), None
+
+
+class Sorted(Keyed, Ordered):
+    """An index over keys of one dtype, in ascending order."""
+
+    __slots__ = ()
+
+    def _has(self, key: Any) -> bool:
+        if self.key_dtype.kind in "iu" and isinstance(key, (float, np.floating)) and key.is_integer():
+            key = int(key)
+        keys, valid = _columns.keys_of(self.nulls, key, self.key_dtype, "the key")
+        return valid is None and bool(self.contains(keys.view(_missing.Whole)))  # type: ignore[attr-defined]
+
+    def _bound(self, side: str) -> npt.NDArray[Any]:
+        """The lowest key of the dtype ("first"), or the highest one ("last")."""
+        bound: npt.NDArray[Any] = np.array([_columns.null_key(side, self.key_dtype)], self.key_dtype).view(_missing.Whole)
+        return bound
+
+    def _end(self, is_last: bool) -> tuple[Any, ...] | None:
+        side = "last" if is_last else "first"
+        bound = self._bound(side)
+        if self.nulls == side:
+            # The next key. Of floats these are negative NaNs, whose words ascend where the numbers descend.
+            word = bound.view(f"u{bound.itemsize}")
+            word += word.dtype.type(1 if not is_last and self.key_dtype.kind != "f" else 2 ** (8 * word.itemsize) - 1)
+        *near, found = (self.predecessor if is_last else self.successor)(bound)  # type: ignore[attr-defined]
+        if not found[0] or self.nulls is not None and near[0].tobytes() == self._bound(self.nulls).tobytes():
+            return None
+        return tuple(column[0] for column in near)
+
+    def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
+        given = self._bound("first") if start is None else [start], self._bound("last") if stop is None else [stop]
+        parts: tuple[Any, ...] = self.range(*given)[1:]  # type: ignore[attr-defined]
+        return parts
 
 
 def _outputs(

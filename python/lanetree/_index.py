@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
-from ._held import Held, Keyed
+from ._held import Sorted, restored
 from ._joins import How, Probes, Ties
 from ._progress import Progress
 
@@ -84,11 +84,10 @@ class KeyScans(NamedTuple):
     keys: Any
 
 
-_Self = TypeVar("_Self", bound="_Ordered")
-_Kind = TypeVar("_Kind", bound=Held)
+_Self = TypeVar("_Self", bound="_Tree")
 
 
-class _Ordered(Keyed):
+class _Tree(Sorted):
     """What indexes with and without values have in common."""
 
     __slots__ = ("_numbers", "fill")
@@ -302,20 +301,16 @@ class _Ordered(Keyed):
         return self._combined(other, "difference")
 
     def __or__(self: _Self, other: _Self) -> _Self:
-        return self.union(other) if isinstance(other, _Ordered) else NotImplemented
+        return self.union(other) if isinstance(other, _Tree) else NotImplemented
 
     def __and__(self: _Self, other: _Self) -> _Self:
-        return self.intersection(other) if isinstance(other, _Ordered) else NotImplemented
+        return self.intersection(other) if isinstance(other, _Tree) else NotImplemented
 
     def __sub__(self: _Self, other: _Self) -> _Self:
-        return self.difference(other) if isinstance(other, _Ordered) else NotImplemented
+        return self.difference(other) if isinstance(other, _Tree) else NotImplemented
 
-    def __contains__(self, key: object) -> bool:
-        return bool(self.contains(key))
-
-    def __iter__(self) -> Iterator[Any]:
-        """The keys in ascending order. Copies all of them first."""
-        return iter(self._pairs()[0].tolist())
+    def _options(self) -> dict[str, Any]:
+        return {"fill": self.fill, "is_sorted": True}
 
     def compact(self) -> int:
         """Lay the index out anew, without memory that changes have left unused, and return by how many bytes it is smaller.
@@ -357,7 +352,7 @@ class _Ordered(Keyed):
         return f"{len(self):,} {noun}, {self.key_dtype}{values}"
 
 
-class Index(_Ordered):
+class Index(_Tree):
     """An ordered index of keys with one value each.
 
     Parameters
@@ -445,7 +440,7 @@ class Index(_Ordered):
         out: tuple[Any, Any] | None = None,
         stream: Any = None,
         progress: Progress = None,
-    ) -> tuple[Any, Any]:
+    ) -> Found | Any:
         """The value of each of `queries`, and whether it is present.
 
         Parameters
@@ -483,7 +478,10 @@ class Index(_Ordered):
         return Found(*found) if out is None else out
 
     def __getitem__(self, key: Any) -> Any:
-        """The value of one key, or a KeyError; the values of an array of keys, all of which must be present."""
+        """The value of one key, or a KeyError; the values of an array of keys, all of which must be present; an index of the pairs of a
+        slice of keys, both bounds inclusive, as of :meth:`range`: ``index[10:20]``."""
+        if isinstance(key, slice):
+            return self._slice(key)
         values, found = self.get(key)
         if isinstance(values, Array):
             raise TypeError("index[...] is for keys in host memory: use get for arrays on a device")
@@ -543,7 +541,7 @@ class Index(_Ordered):
         out: tuple[Any, Any] | None = None,
         stream: Any = None,
         progress: Progress = None,
-    ) -> tuple[Any, Any]:
+    ) -> Found | Any:
         """The value of the nearest key on one side of each of `at`, as :func:`pandas.merge_asof` matches rows.
 
         :class:`GroupedIndex` does so within groups (`by`).
@@ -876,7 +874,7 @@ class Index(_Ordered):
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
         _refuse_several(has_several)
-        return _restore(cls, (keys, values), Device(device), fill, nulls)
+        return restored(cls, (keys, values), Device(device), {"fill": fill, "is_sorted": True}, nulls)
 
     def join(
         self,
@@ -1110,15 +1108,34 @@ class Index(_Ordered):
                     raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
         return UpdateReport(*self._index.apply(kinds, raw, raw_values, on))
 
-    def to(self, device: str | Device) -> "Index":
-        """A copy of the index on another device."""
-        return _restore(Index, self.items(), device, self.fill, self.nulls)
+    def first(self) -> tuple[Any, Any]:
+        """The pair of :meth:`min`: a key and its value."""
+        key, value = self._pair_at_end(False)
+        return key, value
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (Index, self.items(), self.device.name, self.fill, self.nulls)
+    def last(self) -> tuple[Any, Any]:
+        """The pair of :meth:`max`: a key and its value."""
+        key, value = self._pair_at_end(True)
+        return key, value
+
+    def map(self, column: ArrayLike) -> Any:
+        """The value of each key of a column, as :meth:`pandas.Series.map` has it.
+
+        Parameters
+        ----------
+        column : array_like
+            Keys in host memory.
+
+        Returns
+        -------
+        column
+            Of the library of `column`, with its index and name: a Series of pandas or polars, an array of pyarrow, else an array of NumPy.
+            What is not found is null, and for pandas and NumPy NaN or NaT, as in :meth:`Found.to_numpy`.
+        """
+        return _arrays.column_like(self.get(column), column)
 
 
-class Set(_Ordered):
+class Set(_Tree):
     """An ordered set of keys: an index without values, in half of the memory.
 
     Parameters
@@ -1162,7 +1179,7 @@ class Set(_Ordered):
         """A set of the keys of a file, whose values are left out if it has any; otherwise like :meth:`Index.load`."""
         keys, _, has_several, nulls = _read(path, key_dtype, None)
         _refuse_several(has_several)
-        return _restore(cls, (keys,), Device(device), fill, nulls)
+        return restored(cls, (keys,), Device(device), {"fill": fill, "is_sorted": True}, nulls)
 
     def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
         """The last key that is not above each of `queries`, and whether there is one."""
@@ -1205,31 +1222,22 @@ class Set(_Ordered):
         raw, _, on = self._pairs_on(keys, None, None, stream)
         return UpdateReport(*self._index.apply(kind, raw, None, on))
 
-    def to(self, device: str | Device) -> "Set":
-        """A copy of the set on another device."""
-        return _restore(Set, (self.keys(),), device, self.fill, self.nulls)
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.keys(),)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (Set, (self.keys(),), self.device.name, self.fill, self.nulls)
+    def first(self) -> Any:
+        """The first key: :meth:`min`."""
+        return self.min()
 
+    def last(self) -> Any:
+        """The last key: :meth:`max`."""
+        return self.max()
 
-def _restore(kind: type[_Kind], arrays: tuple[Any, ...], device: str | Device, fill: float | None = None, nulls: str | None = None) -> _Kind:
-    """An index over what another one gave, on a device."""
-    options: dict[str, Any] = {"device": device} if fill is None else {"device": device, "fill": fill, "is_sorted": True}
-    made = kind(*_missing.whole(arrays), **options)
-    if isinstance(made, Keyed) and nulls is not None:
-        # Its keys have the one that stands for nulls.
-        made.nulls = nulls
-    return made
-
-
-def _unpickled(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float | None = None, nulls: str | None = None) -> Any:
-    """An index that was pickled: on the same device if there is one, else on the one that is chosen by default."""
-    try:
-        place = Device(device)
-    except (errors.Error, ValueError):
-        place = Device()
-    return _restore(kind, arrays, place, fill, nulls)
+    def __getitem__(self, keys: slice) -> "Set":
+        """A set of the keys of a slice, both bounds inclusive, as of :meth:`range`: ``keys[10:20]``."""
+        if not isinstance(keys, slice):
+            raise TypeError(f"a Set has no values for [{keys!r}]: write `key in keys`, or keys[start:stop] for a set of a range")
+        return self._slice(keys)
 
 
 def _note(key: np.dtype[Any], value: np.dtype[Any] | None, nulls: str | None) -> str:
@@ -1297,7 +1305,7 @@ def _limit(limit: int | None) -> int:
     return int(limit)
 
 
-def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> list[Any]:
+def _scan(index: _Tree, starts: ArrayLike, limit: int, stream: Any) -> list[Any]:
     if not 0 <= limit < 2**32:
         raise ValueError(f"a limit of {limit} pairs is not possible: choose 0 to 2^32 - 1")
     if _arrays.on_device(starts):

@@ -11,8 +11,7 @@ from . import _arrays, _columns, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found
 from ._device import Device
 from ._columns import Nulls
-from ._held import Given, Keyed
-from ._index import _restore, _unpickled
+from ._held import Given, Keyed, is_there
 from ._progress import Progress
 
 
@@ -176,16 +175,13 @@ class IntervalIndex(Keyed):
         starts, ends, rows = self.items()
         return iter(zip(starts.tolist(), ends.tolist(), rows.tolist()))
 
+    def map(self, column: ArrayLike) -> Any:
+        """The row of the most specific interval around each point of a column, as :meth:`Index.map` has it."""
+        return _arrays.column_like(self.most_specific(column), column)
+
     def __contains__(self, point: object) -> bool:
-        """Whether an interval contains a point."""
-        return bool(self.count(point) > 0)
-
-    def to(self, device: str | Device) -> "IntervalIndex":
-        """A copy of the index on another device."""
-        return _restore(IntervalIndex, self.items(), device)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (IntervalIndex, self.items(), self.device.name)
+        """Whether an interval contains a point. What cannot be a point is in none."""
+        return is_there(point, lambda point: bool(self.count(point) > 0))
 
     def _contents(self) -> str:
         return f"{len(self):,} intervals, {self.key_dtype} -> {self.row_dtype}"

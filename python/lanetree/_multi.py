@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,9 @@ from . import _arrays, _joins, _native, _progress
 from ._arrays import ArrayLike, Found
 from ._device import Device
 from ._columns import KeyNulls
-from ._held import _BOOL, _INT64, Keyed
+from ._held import _BOOL, _INT64, Sorted, restored
 from ._joins import How, Probes
-from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read, _restore, _unpickled
+from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read
 from ._progress import Progress
 
 
@@ -41,7 +41,7 @@ def _report(done: tuple[int, int, int, int, str]) -> ChangeReport:
     return ChangeReport(inserted, removed, unmatched)
 
 
-class MultiIndex(Keyed):
+class MultiIndex(Sorted):
     """An ordered index of keys with any number of values each, in the order in which they were inserted.
 
     Parameters
@@ -111,12 +111,14 @@ class MultiIndex(Keyed):
         find = lambda keys, found, on: self._index.one(keys, False, (None, found[0], 0), on)
         return self._results(find, queries, ((_BOOL, 0),), None, stream)[0]
 
-    def first(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
+    def first(self, queries: ArrayLike | None = None, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted first, and whether there is one; otherwise like :meth:`Index.get`.
+
+        Without queries, the first pair of the index: its key and value.
 
         Parameters
         ----------
-        queries : array_like
+        queries : array_like, optional
             Keys, of the index's dtype; any shape in host memory, one dimension on a device.
         default : scalar, default 0
             The value of keys that are absent.
@@ -128,11 +130,11 @@ class MultiIndex(Keyed):
         Found
             ``(values, found)``
         """
-        return self._one(queries, False, default, stream)
+        return self._pair_at_end(False) if queries is None else self._one(queries, False, default, stream)
 
-    def last(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
+    def last(self, queries: ArrayLike | None = None, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted last, and whether there is one; otherwise like :meth:`first`."""
-        return self._one(queries, True, default, stream)
+        return self._pair_at_end(True) if queries is None else self._one(queries, True, default, stream)
 
     def _one(self, queries: ArrayLike, is_last: bool, default: Any, stream: Any) -> Found:
         miss = _arrays.word(default, self.value_dtype)
@@ -342,27 +344,16 @@ class MultiIndex(Keyed):
         keys, values, _, nulls = _read(path, key_dtype, value_dtype)
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
-        return _restore(cls, (keys, values), Device(device), None, nulls)
+        return restored(cls, (keys, values), Device(device), {}, nulls)
 
-    def __contains__(self, key: object) -> bool:
-        return bool(self.contains(key))
-
-    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
-        """All values of one key, or a KeyError."""
+    def __getitem__(self, key: Any) -> Any:
+        """All values of one key, or a KeyError; an index of the pairs of a slice of keys, both bounds inclusive, as of :meth:`range`."""
+        if isinstance(key, slice):
+            return self._slice(key)
         values: npt.NDArray[Any] = self.get([key]).values
         if values.size == 0:
             raise KeyError(key)
         return values
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.keys().tolist())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (MultiIndex, self.items(), self.device.name, None, self.nulls)
-
-    def to(self, device: str | Device) -> "MultiIndex":
-        """A copy of the index on another device."""
-        return _restore(MultiIndex, self.items(), device, None, self.nulls)
 
     def _contents(self) -> str:
         return f"{len(self):,} pairs of {self.stats()['keys']:,} keys, {self.key_dtype} -> {self.value_dtype}"

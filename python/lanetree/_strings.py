@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
+from typing import Any, Iterable, NamedTuple, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,8 @@ import numpy.typing as npt
 from . import _arrays, _columns, _missing, _native, _progress, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
-from ._held import Held
-from ._index import Inclusive, UpdateReport, _closed, _limit, _restore, _unpickled
+from ._held import Ordered
+from ._index import Inclusive, UpdateReport, _closed, _limit
 from ._progress import Progress
 
 Strings = Union[Sequence[str], Sequence[bytes], Iterable[str], Iterable[bytes], Any]
@@ -26,7 +26,7 @@ class StringRanges(NamedTuple):
     values: Any
 
 
-class StringIndex(Held):
+class StringIndex(Ordered):
     """An ordered index of byte strings with one value each: an adaptive radix tree (CuART).
 
     Parameters
@@ -66,6 +66,8 @@ class StringIndex(Held):
 
     __slots__ = ("_is_text", "value_dtype")
     _index: _native.Strings
+    #: Whether keys are str, not bytes; None in an index that had no key yet.
+    _is_text: bool | None
 
     def __init__(
         self,
@@ -89,12 +91,6 @@ class StringIndex(Held):
             raise errors.LengthMismatch(f"{offsets.size - 1} keys but {array.size} values: give one value per key")
         with _progress.waiting(progress, array.size, "building an index of"):
             self._index = _native.Strings(self.device._native, (offsets, data), array, array.dtype.itemsize)
-
-    def _keys(self, keys: Strings, what: str = "the keys", advice: str = "drop them") -> Packed:
-        """Strings none of which is missing."""
-        strings, _, valid = _packed(keys, self._is_text)
-        _missing.refuse(valid, what, advice)
-        return strings
 
     def _queries(self, *given: tuple[Strings, str]) -> tuple[_columns.Present, list[Packed]]:
         """Columns of strings, with their names, of the rows in which nothing is missing."""
@@ -132,7 +128,8 @@ class StringIndex(Held):
         """The rank of each of `queries`, as :meth:`Index.searchsorted`. After changes the first such call restores the order."""
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
-        strings = self._keys(queries, "the queries", "a null has no rank, so drop them")
+        strings, _, valid = _packed(queries, self._is_text)
+        _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
         ranks = np.empty(strings.size, np.int64)
         self._index.rank(strings, side == "right", ranks)
         return ranks
@@ -200,30 +197,57 @@ class StringIndex(Held):
 
     def _change(self, kind: int, keys: Strings, values: ArrayLike | None) -> UpdateReport:
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
-        return UpdateReport(*self._index.apply(kind, self._keys(keys), raw))
+        strings, is_text, valid = _packed(keys, self._is_text)
+        _missing.refuse(valid, "the keys")
+        report = UpdateReport(*self._index.apply(kind, strings, raw))
+        self._is_text = is_text
+        return report
 
-    def __contains__(self, key: str | bytes) -> bool:
+    @property
+    def key_dtype(self) -> np.dtype[Any]:
+        """``object``, as keys are strings of Python."""
+        return np.dtype(object)
+
+    def _has(self, key: Any) -> bool:
         return bool(self.contains([key])[0])
 
-    def __getitem__(self, key: str | bytes) -> Any:
-        """The value of one key, or a KeyError."""
+    def _end(self, is_last: bool) -> tuple[Any, ...] | None:
+        keys, values = self.items()
+        at = len(keys) - 1 if is_last else 0
+        return (keys[at], values[at]) if keys else None
+
+    def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
+        (keys, values), ranks = self.items(), [0, len(self)]
+        for i, (bound, side) in enumerate(((start, "left"), (stop, "right"))):
+            if bound is not None:
+                ranks[i] = int(self.searchsorted([bound], side)[0])
+        return keys[slice(*ranks)], values[slice(*ranks)]
+
+    def first(self) -> tuple[Any, Any]:
+        """The pair of :meth:`min`: a key and its value."""
+        key, value = self._pair_at_end(False)
+        return key, value
+
+    def last(self) -> tuple[Any, Any]:
+        """The pair of :meth:`max`: a key and its value."""
+        key, value = self._pair_at_end(True)
+        return key, value
+
+    def map(self, column: Strings) -> Any:
+        """The value of each key of a column of strings, as :meth:`Index.map` has it."""
+        return _arrays.column_like(self.get(column), column)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The value of one key, or a KeyError; an index of the pairs of a slice of keys, both bounds inclusive: ``index["a":"b"]``."""
+        if isinstance(key, slice):
+            return self._slice(key)
         values, found = self.get([key])
         if not found[0]:
             raise KeyError(key)
         return values[0]
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.keys())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (StringIndex, self.items(), self.device.name)
-
-    def to(self, device: str | Device) -> "StringIndex":
-        """A copy of the index on another device."""
-        return _restore(StringIndex, self.items(), device)
-
     def _contents(self) -> str:
-        return f"{len(self):,} pairs, {'str' if self._is_text else 'bytes'} -> {self.value_dtype}"
+        return f"{len(self):,} pairs, {'bytes' if self._is_text is False else 'str'} -> {self.value_dtype}"
 
 
 class Packed(NamedTuple):
@@ -253,8 +277,8 @@ def _packed_of(lengths: Any, data: npt.NDArray[np.uint8]) -> Packed:
     return Packed(offsets, data)
 
 
-def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Valid]:
-    """Strings, whether they are text, and which are there."""
+def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _missing.Valid]:
+    """Strings, whether they are text, which is not known of none, and which are there."""
     if isinstance(keys, (str, bytes)):
         raise TypeError("one string, where a sequence of strings is needed: put it into a list")
     valid: _missing.Valid = None
@@ -282,8 +306,8 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Val
     if not kinds <= {str} and not kinds <= {bytes}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"keys of {names}, where all are str, or all are bytes")
-    text = str in kinds if kinds else bool(is_text)
-    if kinds:
+    text = str in kinds if kinds else is_text
+    if text is not None:
         _check_text(text, is_text)
     if valid is not None:
         strings = [string if has else "" if text else b"" for string, has in zip(strings, valid)]
@@ -302,9 +326,9 @@ def _check_text(text: bool, is_text: bool | None) -> None:
         raise TypeError("keys of str in an index of bytes, or the other way round: encode or decode them")
 
 
-def _from_arrow(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Valid]:
+def _from_arrow(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _missing.Valid]:
     """Strings of Arrow: their bytes are copied, and no object is made of any."""
-    lengths, parts, text = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], bool(is_text)
+    lengths, parts, text = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], is_text
     chunks = _missing.arrow_chunks(keys)
     for chunk in chunks:
         if chunk.kind not in ("text", "bytes"):

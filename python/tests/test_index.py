@@ -65,7 +65,7 @@ def test_every_query_agrees_with_numpy(device: str, key: str, value: str) -> Non
     assert np.array_equal(near[has], sorted_keys[ranks[has]]) and np.array_equal(near_values[has], sorted_values[ranks[has]])
 
     assert np.array_equal(index.keys(), sorted_keys) and np.array_equal(index.values(), sorted_values)
-    assert list(index) == sorted_keys.tolist()
+    assert list(index) == (list(sorted_keys) if keys.dtype.kind in "mM" else sorted_keys.tolist())
 
 
 @pytest.mark.parametrize("key", KEYS)
