@@ -261,6 +261,9 @@ class GroupedIndex(Held):
         by, keys, values = self._index.pairs()
         return by.view(self.by_dtype), keys.view(self.key_dtype), values.view(self.value_dtype)
 
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        return dict(zip(("by", "keys", "values"), self.items()))
+
     def _options(self) -> dict[str, Any]:
         return {"fill": self.fill}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from html import escape
 from typing import Any, Callable, Iterator, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
+from . import _arrays, _columns, _files, _joins, _missing, _native, _progress, errors
 from ._arrays import Array, ArrayLike
 from ._device import Device
 from ._progress import Progress
@@ -72,6 +73,56 @@ class Held:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return unpickled, (type(self), self._parts(), self.device.name, self._options(), getattr(self, "nulls", None))
+
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of a file, as the constructor names them."""
+        raise NotImplementedError
+
+    @classmethod
+    def _of_columns(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
+        """What the constructor takes of the columns of a file."""
+        return tuple(columns.values())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the index to a file, in place of one that is there; :meth:`load` and :func:`lanetree.load` make an index of it.
+
+        The file is an archive of NumPy's (npz), which :func:`numpy.load` reads, too. It is written under another name in the same
+        folder, synced, and renamed: after a crash the path has the old file or the new one.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        lanetree.errors.Io
+            An ``OSError``; the path has the old file.
+        """
+        _files.write(path, type(self).__name__, self._columns())
+
+    @classmethod
+    def load(cls: type[_Self], path: str | os.PathLike[str], device: str | Device | None = None) -> _Self:
+        """An index from a file that :meth:`save` has made.
+
+        Parameters
+        ----------
+        path : path-like
+        device : str, Device or None
+            As for :class:`Index`.
+
+        Raises
+        ------
+        lanetree.errors.NotFound, lanetree.errors.Io
+            Both are an ``OSError``.
+        lanetree.errors.Damaged, lanetree.errors.Unsupported
+            For what is no such file, not whole, or newer.
+        TypeError
+            For the file of another class.
+        """
+        kind, columns = _files.read(path)
+        if kind != cls.__name__:
+            raise TypeError(f"{os.fspath(path)!r} is a file of class {kind}: use {kind}.load, or lanetree.load")
+        return restored(cls, cls._of_columns(columns), Device(device), {})
 
     def copy(self: _Self) -> _Self:
         """A copy of the index on the same device."""

@@ -170,6 +170,9 @@ class IntervalIndex(Keyed):
         starts, ends, rows = self._index.intervals()
         return starts.view(self.key_dtype), ends.view(self.key_dtype), rows.view(self.row_dtype)
 
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        return dict(zip(("starts", "ends", "rows"), self.items()))
+
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         """The intervals, as ``(start, end, row)``, the most specific one first. Copies all of them first."""
         starts, ends, rows = self.items()

@@ -145,7 +145,7 @@ class StringIndex(Ordered):
     def _neighbor(self, queries: Strings, predecessor: bool) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
         present, [packed] = self._queries((queries, "the queries"))
         offsets, data, values, found = self._index.neighbor(packed, predecessor)
-        near = self._unpacked(present.spread(offsets), data)
+        near = _unpacked(present.spread(offsets), data, self._is_text)
         return near, present.fill(values.view(self.value_dtype)), present.fill(found, False)
 
     def range(
@@ -163,12 +163,7 @@ class StringIndex(Ordered):
     def _ranges(self, found: tuple[Any, ...], present: _columns.Present | None = None) -> StringRanges:
         rows, offsets, data, values = found
         rows = rows if present is None else present.spread(rows)
-        return StringRanges(rows, self._unpacked(offsets, data), values.view(self.value_dtype))
-
-    def _unpacked(self, offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> list[Any]:
-        joined, bounds = data.tobytes(), offsets.tolist()
-        strings: list[Any] = [joined[start:end] for start, end in zip(bounds, bounds[1:])]
-        return [string.decode() for string in strings] if self._is_text else strings
+        return StringRanges(rows, _unpacked(offsets, data, self._is_text), values.view(self.value_dtype))
 
     def items(self) -> tuple[list[Any], npt.NDArray[Any]]:
         """All pairs, in order of their keys: a list and an array."""
@@ -207,6 +202,16 @@ class StringIndex(Ordered):
     def key_dtype(self) -> np.dtype[Any]:
         """``object``, as keys are strings of Python."""
         return np.dtype(object)
+
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        keys, values = self.items()
+        (offsets, data), text, _ = _packed(keys, self._is_text)
+        return {"offsets": offsets, "bytes": data, "is_text": np.array(-1 if text is None else int(text)), "values": values}
+
+    @classmethod
+    def _of_columns(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
+        is_text = columns["is_text"] > 0
+        return _unpacked(columns["offsets"], columns["bytes"], bool(is_text)), columns["values"]
 
     def _has(self, key: Any) -> bool:
         return bool(self.contains([key])[0])
@@ -314,6 +319,13 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _miss
     encoded = [string.encode() for string in strings] if text else strings
     data = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)[: sum(map(len, encoded))]
     return _packed_of([len(string) for string in encoded], data), text, None if valid is None or valid.all() else valid
+
+
+def _unpacked(offsets: npt.NDArray[Any], data: npt.NDArray[Any], is_text: bool | None) -> list[Any]:
+    """Strings as objects of Python."""
+    joined, bounds = data.tobytes(), offsets.tolist()
+    strings: list[Any] = [joined[start:end] for start, end in zip(bounds, bounds[1:])]
+    return [string.decode() for string in strings] if is_text else strings
 
 
 def _is_polars(keys: object) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +189,65 @@ def test_what_cannot_be_a_key_is_in_no_index() -> None:
     assert 10 in INDEX and 10.0 in INDEX and np.float32(10) in INDEX and np.int8(10) in INDEX and 10.5 not in INDEX
     days = lanetree.Set(np.array(["2020-01-02"], "M8[D]"), "cpu")
     assert datetime.date(2020, 1, 2) in days and datetime.datetime(2020, 1, 2, 1) not in days and 18263 not in days
+
+
+def test_every_class_is_saved_and_loaded(device: str, tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    for index in everything(device):
+        index.save(path)
+        path.chmod(0o640)
+        index.save(str(path))
+        for again in (type(index).load(path, device), lanetree.load(path, device)):
+            assert type(again) is type(index) and again == index and again.device == index.device
+        assert path.stat().st_mode & 0o777 == 0o640 and [file.name for file in tmp_path.iterdir()] == ["index"]
+    with np.load(path) as archive:
+        assert archive["starts"].tolist() == [2.0, 1.0]
+    for wrong in (lanetree.GroupedIndex, lanetree.StringIndex):
+        with pytest.raises(TypeError, match="is a file of class IntervalIndex: use IntervalIndex.load"):
+            wrong.load(path, device)
+    for words in ([], np.array([], "U1")):
+        lanetree.StringIndex(words, device=device).save(path)
+        assert lanetree.load(path, device).insert(["a"], [1]).inserted == 1
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    INDEX.save(path)
+    everything("cpu")[3].save(link)
+    assert link.is_symlink() and lanetree.load(path, "cpu") == everything("cpu")[3]
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    for load in (lanetree.load, lanetree.StringIndex.load):
+        with pytest.raises(FileNotFoundError, match="opening the file .*index"):
+            load(path, "cpu")
+    index = everything("cpu")[5]
+    with pytest.raises(lanetree.errors.Io, match="saving an index to .*no/index"):
+        index.save(tmp_path / "no" / "index")
+    index.save(path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"other", whole[:-30], whole.replace(index.items()[1].tobytes(), bytes(8 * len(index)))):
+        assert damaged != whole
+        path.write_bytes(damaged)
+        with pytest.raises(lanetree.errors.Damaged, match="index"):
+            lanetree.load(path, "cpu")
+    np.savez(path, keys=[1])
+    with pytest.raises(lanetree.errors.Damaged, match="has no entry 'lanetree'"):
+        lanetree.load(f"{path}.npz", "cpu")
+    for kind, version in (("IntervalIndex", "2"), ("Other", "1")):
+        np.savez(f"{path}.npz", lanetree=[kind, version])
+        with pytest.raises(lanetree.errors.Unsupported, match="newer lanetree"):
+            lanetree.load(f"{path}.npz", "cpu")
+    INDEX.save(path)
+    with pytest.raises(TypeError, match="use lanetree.load"):
+        lanetree.IntervalIndex.load(path, "cpu")
+
+
+def test_the_doctor_says_what_is_there(capfd: pytest.CaptureFixture[str]) -> None:
+    assert lanetree.doctor()
+    said = capfd.readouterr().out
+    for text in (lanetree.__version__, np.__version__, pandas.__version__, "torch", "GPU", "index     on cpu: works", "default   <lanetree.Device"):
+        assert text in said, text
+    for arguments, code in ((["doctor"], 0), ([], 2), (["nurse"], 2)):
+        assert subprocess.run([sys.executable, "-m", "lanetree", *arguments]).returncode == code
+    out, err = capfd.readouterr()
+    assert out.startswith("lanetree") and "invalid choice: 'nurse'" in err
