@@ -80,12 +80,12 @@ class GroupedIndex(Held):
     ) -> None:
         _columns.check_nulls(nulls)
         self.fill = float(fill)
-        given = (by, None, "the groups"), (keys, None, "the keys"), (values, None, "the values")
+        given = (by, None, "the groups (by)"), (keys, None, "the keys"), (values, None, "the values")
         self.device, on, columns = _columns.columns(device, stream, nulls, *given, keys=2)
         raw, dtypes = [column.raw for column in columns], [column.dtype for column in columns]
         self.by_dtype, self.key_dtype, self.value_dtype = dtypes
-        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups", "keys", "values"))]
-        for name, dtype, what in zip(names, dtypes, ("groups", "keys")):
+        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups (by)", "keys", "values"))]
+        for name, dtype, what in zip(names, dtypes, ("groups (by)", "keys")):
             if name[0] == "f":
                 raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to integers")
         sizes = self.by_dtype.itemsize, self.value_dtype.itemsize
@@ -187,7 +187,7 @@ class GroupedIndex(Held):
             given, on = self._on(at, by, stream)
             made = self._index.join(given, options, (how, _joins.bitmap(valid, len(given[1]), self.device, on)), on)
             return _joins.on_device(made, self.device, self.value_dtype)
-        probes = Probes(valid, None, (by, self.by_dtype, "the groups"), (at, self.key_dtype, "the keys"))
+        probes = Probes(valid, None, (by, self.by_dtype, "the groups (by)"), (at, self.key_dtype, "the keys (at)"))
         group, raw = probes.columns
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
@@ -200,7 +200,7 @@ class GroupedIndex(Held):
     def _on(self, keys: ArrayLike, by: ArrayLike, stream: Any) -> tuple[tuple[_native.Memory, _native.Memory], _native.Stream | None]:
         """Groups and keys on a device as native calls take them, and the stream of the call."""
         column, on = _arrays.on_stream(keys, self.key_dtype, "the keys", self.device, stream)
-        return (_arrays.to_device(by, self.by_dtype, "the groups", self.device, on)._memory, column._memory), on
+        return (_arrays.to_device(by, self.by_dtype, "the groups (by)", self.device, on)._memory, column._memory), on
 
     def _get(
         self,
@@ -217,7 +217,7 @@ class GroupedIndex(Held):
             values, found = (_arrays.empty(self.device, len(given[1]), dtype) for dtype in (self.value_dtype, np.dtype(np.bool_)))
             self._index.get(given, how, (values._memory, found._memory, miss), on)
             return Found(values, found)
-        rows = Rows(None, (keys, self.key_dtype, "the keys"), (by, self.by_dtype, "the groups"))
+        rows = Rows(None, (keys, self.key_dtype, "the keys"), (by, self.by_dtype, "the groups (by)"))
         raw, group = rows.columns
         outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
 
@@ -251,7 +251,7 @@ class GroupedIndex(Held):
                 given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)._memory
             return UpdateReport(*self._index.apply(kind, columns, given, on))
         raw = _arrays.flat(_arrays.host(keys, self.key_dtype, "the keys"))
-        group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
+        group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups (by)"))
         if values is not None:
             given = _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
         return UpdateReport(*self._index.apply(kind, (group, raw), given))

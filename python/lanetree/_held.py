@@ -355,29 +355,31 @@ class Keyed(Held):
         progress: Progress = None,
         what: str = "",
         is_rank: bool = False,
+        name: str = "the queries",
     ) -> Any:
         """Columns with an element for each query: those of the caller's (`out`), or new ones.
 
         The native call is given the queries, the columns and the stream. Of each column there are its dtype and the bits that it has where
-        a query is missing; none may be missing of those for ranks. `what` is done is told while it is.
+        a query is missing; none may be missing of those for ranks. `what` is done is told while it is; `name` is what errors call the queries.
         """
         if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
+            column, on = self._on(queries, stream, name)
             if out is None:
                 arrays = [_arrays.empty(self.device, column.size, dtype) for dtype, _ in outputs]
             else:
-                arrays = [_arrays.to_device(array, dtype, "the output", self.device, on) for array, (dtype, _) in zip(out, outputs)]
-                for array in arrays:
+                names = _names_of_outputs(outputs)
+                arrays = [_arrays.to_device(array, dtype, name, self.device, on) for array, (dtype, _), name in zip(out, outputs, names)]
+                for array, name in zip(arrays, names):
                     if array.size != column.size:
-                        raise ValueError(f"an output of {array.size} elements for {column.size} queries")
+                        raise ValueError(f"{name} is an output of {array.size} elements for {column.size} queries")
             call(column._memory, [array._memory for array in arrays], on)
             return arrays if out is None else out
         if is_rank:
-            keys, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, "the queries")
-            _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
+            keys, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, name)
+            _missing.refuse(valid, name, "a null has no rank, so drop them")
             raw, shape, missing = _arrays.flat(keys), keys.shape, None
         else:
-            raw, shape, missing = self._queries(queries)
+            raw, shape, missing = self._queries(queries, name)
         made = [np.empty(raw.size, dtype) for dtype, _ in outputs] if out is None else _outputs(out, outputs, shape, raw)
         if progress:
             _progress.in_pieces(lambda part, *columns: call(part, columns, None), (raw, *made), progress, what)
@@ -486,13 +488,17 @@ class Sorted(Keyed, Ordered):
         return parts
 
 
+def _names_of_outputs(outputs: tuple[Any, ...]) -> list[str]:
+    """What errors call the arrays that take results."""
+    return ["out"] if len(outputs) == 1 else [f"out[{i}]" for i in range(len(outputs))]
+
+
 def _outputs(
     out: tuple[Any, ...], outputs: tuple[tuple[np.dtype[Any], int], ...], shape: tuple[int, ...], queries: npt.NDArray[Any]
 ) -> list[npt.NDArray[Any]]:
     """Arrays of the caller's that take results, none of which shares memory with the queries or with another one."""
     used = {"the queries": queries}
-    for i, (array, (dtype, _)) in enumerate(zip(out, outputs)):
-        name = "out" if len(outputs) == 1 else f"out[{i}]"
+    for array, (dtype, _), name in zip(out, outputs, _names_of_outputs(outputs)):
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             raise TypeError(f"{name} is an output of {getattr(array, 'dtype', type(array))} where an array of {dtype} is needed")
         if array.shape != shape:

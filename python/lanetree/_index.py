@@ -599,7 +599,7 @@ class Index(_Tree):
                 found &= is_near | (keys.view(f"u{keys.itemsize}") == near.view(f"u{near.itemsize}"))
                 _arrays.erase(np.flatnonzero(~found), (made[0], miss))
 
-        found = self._results(search, at, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "asof")
+        found = self._results(search, at, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "asof", name="the queries (at)")
         return Found(*found) if out is None else out
 
     def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
@@ -665,8 +665,8 @@ class Index(_Tree):
         options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
         if on_gpu:
             join = lambda probes, asked, on: self._index.join(probes[0], options, asked, on)
-            return self._join_on(join, (self._value,), how, valid, stream, (at, "the probes"))
-        probes = Probes(valid, self.nulls, (at, self.key_dtype, "the probes"))
+            return self._join_on(join, (self._value,), how, valid, stream, (at, "the probes (at)"))
+        probes = Probes(valid, self.nulls, (at, self.key_dtype, "the probes (at)"))
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
                 offsets, _, found = self._index.asof_rows(probes.columns[0], options)
@@ -730,7 +730,7 @@ class Index(_Tree):
         # Distances of floats are measured nowhere here.
         options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, True)
         find = lambda queries, on: self._index.k_nearest(queries[0], most, options, on)
-        return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries"), stream=stream))
+        return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries (at)"), stream=stream))
 
     def range_last(self, starts: ArrayLike, ends: ArrayLike, k: int, *, inclusive: Inclusive = "both", stream: Any = None) -> Ranges:
         """The last pairs of each range, at most `k` of each, in descending order of their keys.

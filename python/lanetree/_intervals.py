@@ -143,11 +143,11 @@ class IntervalIndex(Keyed):
         IntervalRows
             ``(offsets, rows)``
         """
-        return self._find(stream, (points, "the probes"))
+        return self._find(stream, (points, "the points"))
 
     def overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> IntervalRows:
         """All intervals that overlap each of the ranges, whose bounds are inclusive; otherwise like :meth:`stab`."""
-        return self._find(stream, (lows, "the probes"), (highs, "the highs"))
+        return self._find(stream, (lows, "the lows"), (highs, "the highs"))
 
     def _find(self, stream: Any, *probes: Given) -> IntervalRows:
         find = lambda probes, on: self._index.find(probes[0], (*probes, None)[1], on)
@@ -155,11 +155,11 @@ class IntervalIndex(Keyed):
 
     def count(self, points: ArrayLike, *, stream: Any = None) -> Any:
         """How many intervals contain each of `points`: int64. Takes two searches per point, however many there are."""
-        return self._count(stream, (points, "the probes"))
+        return self._count(stream, (points, "the points"))
 
     def count_overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> Any:
         """How many intervals overlap each of the ranges, whose bounds are inclusive: int64."""
-        return self._count(stream, (lows, "the probes"), (highs, "the highs"))
+        return self._count(stream, (lows, "the lows"), (highs, "the highs"))
 
     def _count(self, stream: Any, *probes: Given) -> Any:
         count = lambda probes, counts, on: self._index.count(probes[0], (*probes, None)[1], counts, on)

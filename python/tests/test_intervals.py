@@ -86,7 +86,7 @@ def test_wrong_intervals(device: str) -> None:
         lanetree.IntervalIndex([1], [2], [5, 6], device=device)
     with pytest.raises(TypeError, match="the ends have dtype float64, but int64 is needed"):
         lanetree.IntervalIndex(np.array([1]), np.array([2.0]), device=device)
-    with pytest.raises(TypeError, match="the probes have dtype float64"):
+    with pytest.raises(TypeError, match="the points have dtype float64"):
         lanetree.IntervalIndex([1], [2], device=device).stab(np.array([1.0]))
     with pytest.raises(TypeError, match="bounds of dtype int16"):
         lanetree.IntervalIndex(np.zeros(1, np.int16), np.zeros(1, np.int16), device=device)
