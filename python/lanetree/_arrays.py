@@ -32,8 +32,8 @@ def word_of(dtype: np.dtype[Any], what: str) -> str:
     """The native name of a dtype."""
     name = "int64" if dtype.kind in "mM" and dtype.itemsize == 8 else dtype.name
     if name not in _KEYS or not dtype.isnative:
-        names = ", ".join(_KEYS)
-        raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to one of {names}, or datetime64 or timedelta64")
+        names = f"convert them to one of {', '.join(_KEYS)}, or datetime64 or timedelta64"
+        raise TypeError(f"{what} of dtype {dtype} are not supported: {'use a StringIndex' if dtype.kind in 'SUT' else names}")
     return _KEYS[name]
 
 
@@ -73,12 +73,20 @@ def _is_arrow_of_device(array: object) -> bool:
 def nullable(
     array: ArrayLike, dtype: np.dtype[Any] | None, what: str, is_value: bool = False
 ) -> tuple[npt.NDArray[Any], _missing.Valid]:
-    """An array in host memory, without a copy where that is possible, of exactly this dtype, if one is given, and which elements are there."""
+    """An array in host memory, without a copy where that is possible, of a dtype, if one is given, to which the cast is safe, and which elements
+    are there."""
     if on_device(array):
         raise TypeError(f"{what} are on a device, where an array in host memory is needed: put all arrays of a call into one memory")
     made, valid = _missing.split(array, dtype, what, is_value)
-    if dtype is not None and made.dtype != dtype:
-        raise TypeError(f"{what} have dtype {made.dtype}, but {dtype} is needed: convert them by astype, as nothing is cast silently")
+    if dtype is not None and (made.size == 0 or valid is not None and not valid.any()):
+        # There is nothing that a dtype may not hold.
+        made = np.zeros(made.shape, dtype)
+    elif dtype is not None:
+        if made.dtype != dtype:
+            zone, made = _missing.zone_of(made.dtype), _missing.cast(made, valid, dtype, what)
+            made = made if made.dtype.kind != "M" else made.view(_missing.zoned(made.dtype, zone))
+        if dtype.kind == "M":
+            _missing.check_zones(made.dtype, dtype, what)
     return made, valid
 
 
@@ -210,7 +218,7 @@ def asarray(array: ArrayLike, device: str | Device | None = None, dtype: npt.DTy
     device : str, Device or None
         As for :class:`Device`; not the CPU, where arrays are NumPy's.
     dtype : dtype, optional
-        What the elements must be; they are not cast.
+        What the elements must be. In host memory safe casts happen; on a device nothing is cast.
     stream : int or object with ``__cuda_stream__``, optional
         The stream in whose order `array` is complete; by default the producer's current stream.
     """
@@ -440,7 +448,7 @@ class Found:
         """
         values, found = (part.numpy() if isinstance(part, Array) else np.asarray(part) for part in self)
         if missing is not None:
-            return np.where(found, values, of_word(word(missing, values.dtype, "missing"), values.dtype))
+            return np.where(found, values, of_word(word(missing, values.dtype, "missing"), values.dtype)).view(values.dtype)
         if found.all():
             return values
         if values.dtype.kind in "iu":
@@ -451,12 +459,15 @@ class Found:
                     " to_numpy(missing=...) with an integer, or make a column of Arrow or polars"
                 )
             values = values.astype(np.float64)
-        return np.where(found, values, np.array("NaT" if values.dtype.kind in "mM" else "nan", values.dtype))
+        return np.where(found, values, np.array("NaT" if values.dtype.kind in "mM" else "nan", values.dtype)).view(values.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if isinstance(self.values, Array):
             self.values.__array__()
         made = self.to_numpy()
+        if _missing.zone_of(made.dtype) is not None and "pandas" in sys.modules:
+            # As arrays of pandas do.
+            made = np.asarray(_missing.in_zone(made.reshape(-1)), object).reshape(made.shape)
         return made if dtype is None else made.astype(dtype, copy=False)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
@@ -465,16 +476,25 @@ class Found:
             raise TypeError("results on a device are no array of Arrow in host memory: call numpy() of both")
         values, found = np.atleast_1d(values), np.atleast_1d(found)
         bits, absent = np.packbits(found, bitorder="little"), found.size - int(np.count_nonzero(found))
-        return _native.arrow_export(values, values.dtype.str, bits, absent)
+        zone, kind = _missing.zone_of(values.dtype), values.dtype.str
+        if kind in ("<M8[D]", "<m8[D]", "<M8[h]", "<m8[h]", "<M8[m]", "<m8[m]"):
+            # Arrow has no such units, but for dates.
+            days = np.where(found, values.view(np.int64), 0)
+            if kind == "<M8[D]" and (days == days.astype(np.int32)).all():
+                values, kind = days.astype(np.int32), "date32"
+            else:
+                values = _missing.cast(values, found, np.dtype(f"{kind[:3]}[s]"), "the values")
+                kind = values.dtype.str
+        return _native.arrow_export(values, kind + (f"@{zone}" if zone else ""), bits, absent)
 
 
 def column_like(found: Found, column: Any) -> Any:
     """Results as a column of the library that the queries are of, with their index and name."""
     pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
     if pandas is not None and isinstance(column, pandas.Series):
-        return pandas.Series(found.to_numpy(), index=column.index, name=column.name)
+        return pandas.Series(np.asarray(found), index=column.index, name=column.name)
     if pandas is not None and isinstance(column, pandas.Index):
-        return pandas.Index(found.to_numpy(), name=column.name)
+        return pandas.Index(np.asarray(found), name=column.name)
     if polars is not None and isinstance(column, polars.Series):
         return polars.Series(found).alias(column.name)
     if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):

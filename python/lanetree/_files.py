@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import errors
+from . import _missing, errors
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _PAIRS, _ARCHIVE = b"LANETREE", b"PK\x03\x04"
 #: The entry of an archive that says of which class it is, and its version.
 _KIND, _VERSION = "lanetree", "1"
+#: The entry of the time zones of the columns, in their order; "" for none.
+_ZONES = "time zones"
 
 
 def write(path: str | os.PathLike[str], kind: str, columns: dict[str, npt.NDArray[Any]]) -> None:
@@ -29,7 +31,10 @@ def write(path: str | os.PathLike[str], kind: str, columns: dict[str, npt.NDArra
     try:
         try:
             with open(made, "xb") as file:
-                np.savez(file, allow_pickle=False, **{_KIND: np.array([kind, _VERSION])}, **columns)
+                # The archive does not keep what dtypes know besides.
+                zones = np.array([_missing.zone_of(column.dtype) or "" for column in columns.values()])
+                plain = {name: column.view(np.dtype(column.dtype.str)) for name, column in columns.items()}
+                np.savez(file, allow_pickle=False, **{_KIND: np.array([kind, _VERSION]), _ZONES: zones}, **plain)
                 file.flush()
                 os.fsync(file.fileno())
             if os.path.exists(to):
@@ -76,7 +81,9 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, npt.NDArray[Any]]
         raise errors.Damaged(f"{name!r} is an archive of NumPy, but not one that an index has saved: it has no entry {_KIND!r}")
     if kind[1] != _VERSION:
         raise errors.Unsupported(f"{name!r} is of version {kind[1]}, where {_VERSION} is known: load it with a newer lanetree")
-    return str(kind[0]), columns
+    zones = columns.pop(_ZONES, np.array([""] * len(columns)))
+    made = ((name, column.view(_missing.zoned(column.dtype, str(zone) or None))) for (name, column), zone in zip(columns.items(), zones))
+    return str(kind[0]), dict(made)
 
 
 def load(path: str | os.PathLike[str], device: str | Device | None = None) -> Any:

@@ -48,6 +48,11 @@ class Held:
         return dtype
 
     @property
+    def time_zone(self) -> str | None:
+        """The time zone in which keys that are instants are shown; None for other keys, and times without one."""
+        return _missing.zone_of(self.dtype)
+
+    @property
     def size(self) -> int:
         """How many there are: ``len(index)``."""
         return len(self)
@@ -178,7 +183,8 @@ def _is_equal(one: Any, other: Any) -> bool:
     """Whether two columns have the same elements, bit by bit."""
     if isinstance(one, list):
         return bool(one == other)
-    return bool(one.dtype == other.dtype and np.array_equal(*(part.view(f"u{part.itemsize}") for part in (one, other))))
+    is_one = one.dtype == other.dtype and _missing.zone_of(one.dtype) == _missing.zone_of(other.dtype)
+    return bool(is_one and np.array_equal(*(part.view(f"u{part.itemsize}") for part in (one, other))))
 
 
 def restored(kind: type[_Self], parts: tuple[Any, ...], device: str | Device, options: dict[str, Any], nulls: str | None = None) -> _Self:
@@ -274,10 +280,10 @@ def is_there(key: Any, has: Callable[[Any], bool]) -> bool:
 
 
 def _objects(keys: Any) -> list[Any]:
-    """Elements of an array as numbers of Python, and times as those of NumPy, whatever their unit."""
+    """Elements of an array as numbers of Python, and times as those of NumPy, whatever their unit, or in their time zone."""
     if isinstance(keys, list):
         return keys
-    return list(keys) if keys.dtype.kind in "mM" else keys.tolist()
+    return list(_missing.in_zone(keys)) if keys.dtype.kind in "mM" else keys.tolist()
 
 
 class Queries(NamedTuple):
@@ -480,7 +486,7 @@ class Sorted(Keyed, Ordered):
         *near, found = (self.predecessor if is_last else self.successor)(bound)  # type: ignore[attr-defined]
         if not found[0] or self.nulls is not None and near[0].tobytes() == self._bound(self.nulls).tobytes():
             return None
-        return tuple(column[0] for column in near)
+        return tuple(column[0] if _missing.zone_of(column.dtype) is None else _missing.in_zone(column)[0] for column in near)
 
     def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
         given = self._bound("first") if start is None else [start], self._bound("last") if stop is None else [stop]

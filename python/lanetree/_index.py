@@ -282,6 +282,8 @@ class _Tree(Sorted):
             raise TypeError(f"a {type(self).__name__} and a {type(other).__name__} cannot be combined: use two of one kind")
         if self.nulls != other.nulls:
             raise TypeError(f"nulls are {self.nulls!r} here and {other.nulls!r} there: build one index anew")
+        if self.key_dtype.kind == "M":
+            _missing.check_zones(other.key_dtype, self.key_dtype, "the keys of the other index")
         if (self.key_dtype, self._value) != (other.key_dtype, other._value):
             raise TypeError(
                 f"the dtypes differ: {self.key_dtype} and {self._value}, {other.key_dtype} and {other._value}; build one index anew"
@@ -358,7 +360,8 @@ class Index(_Tree):
     Parameters
     ----------
     keys : array_like
-        Keys in any order, in one dimension: uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64. Of
+        Keys in any order, in one dimension: uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64, or a column of a
+        type that becomes one of these: narrower numbers, booleans, dates, instants in a time zone, dictionaries of numbers. Of
         equal keys the last one's value is kept. Floats are in the total order of IEEE 754: -0.0 is below 0.0, and NaNs are
         at both ends.
     values : array_like, optional
@@ -371,7 +374,7 @@ class Index(_Tree):
     is_sorted : bool, default False
         Whether keys ascend already; it is checked.
     key_dtype : dtype, optional
-        For keys in a list: what they become. Keys of an array must have it already.
+        What keys in a list become, and those of an array by a safe cast.
     nulls : {"error", "skip", "first", "last"}, default "error"
         What becomes of pairs of which the key or the value is missing: None, ``pandas.NA``, NaT, what a masked array masks, a null of
         Arrow, polars or pandas, and in keys of pandas NaN. As queries and bounds these find nothing, unless null is a key. With
@@ -386,7 +389,7 @@ class Index(_Tree):
     Raises
     ------
     TypeError
-        For dtypes that indexes do not have. Nothing is cast silently.
+        For dtypes that indexes do not have, and casts that are not safe.
     lanetree.errors.LengthMismatch
         Unless there is one value per key.
     lanetree.errors.OutOfMemory
@@ -1242,7 +1245,19 @@ class Set(_Tree):
 
 def _note(key: np.dtype[Any], value: np.dtype[Any] | None, nulls: str | None) -> str:
     """What a file notes: dtypes, and where nulls are in the order, if they are keys."""
-    return f"numpy {key.str} {'' if value is None else value.str}" + ("" if nulls is None else f" {nulls}")
+    names = [f"{dtype.str}{_at_zone(dtype)}" for dtype in (key, value) if dtype is not None]
+    return f"numpy {names[0]} {''.join(names[1:])}" + ("" if nulls is None else f" {nulls}")
+
+
+def _at_zone(dtype: np.dtype[Any]) -> str:
+    zone = _missing.zone_of(dtype)
+    return "" if zone is None else f"@{zone}"
+
+
+def _dtype_of(note: str) -> np.dtype[Any]:
+    """A dtype, and its time zone, as a file's note has them."""
+    name, _, zone = note.partition("@")
+    return _missing.zoned(np.dtype(name), zone or None)
 
 
 def _read(
@@ -1260,7 +1275,7 @@ def _read(
         nulls = noted.pop()
     if len(noted) == 3 and noted[0] == "numpy":
         try:
-            noted_key, noted_value = np.dtype(noted[1]), np.dtype(noted[2]) if noted[2] else None
+            noted_key, noted_value = _dtype_of(noted[1]), _dtype_of(noted[2]) if noted[2] else None
         except TypeError as error:
             raise errors.Damaged(f"the note of the file's dtypes is {note!r}, which NumPy does not know") from error
     keys = _seen_as("keys", keys, _KEY_OF[key], noted_key, key_dtype)

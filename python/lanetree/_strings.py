@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import sys
-from typing import Any, Iterable, NamedTuple, Sequence, Union
+import uuid
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +18,12 @@ from ._held import Ordered
 from ._index import Inclusive, UpdateReport, _closed, _limit
 from ._progress import Progress
 
+#: Objects that are 4 or 16 bytes, in whose order they are.
+_BYTES: dict[type, Callable[[Any], bytes]] = {
+    uuid.UUID: lambda it: bytes(it.bytes),
+    ipaddress.IPv4Address: lambda it: bytes(it.packed),
+    ipaddress.IPv6Address: lambda it: bytes(it.packed),
+}
 Strings = Union[Sequence[str], Sequence[bytes], Iterable[str], Iterable[bytes], Any]
 
 
@@ -33,7 +42,8 @@ class StringIndex(Ordered):
     ----------
     keys : sequence of str or bytes
         Strings in any order, of any length; str is encoded as UTF-8, whose order is that of its code points. An array of NumPy of
-        dtype S or U, or a list. Of equal keys the last one's value is kept.
+        dtype S or U, a list, or a column of strings, binaries, categories or dictionaries of pandas, polars or pyarrow. UUIDs and IP
+        addresses are their bytes. Of equal keys the last one's value is kept.
     values : array_like, optional
         A value for each key, uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64; by default their row
         numbers, int64.
@@ -82,6 +92,7 @@ class StringIndex(Ordered):
         strings, self._is_text, valid = _packed(keys, None)
         values = np.arange(strings.size, dtype=np.int64) if values is None else values
         array, mask = _arrays.nullable(values, None, "the values", True)
+        array = _missing.widened(array)
         _arrays.word_of(array.dtype, "values")
         rows = _columns.kept(nulls, [valid, mask], [(strings.size, "the keys"), (array.size, "the values")])
         array = _arrays.flat(array if rows is None else array[rows])
@@ -294,8 +305,9 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _miss
         in_arrow = hasattr(keys.dtype, "pyarrow_dtype") or getattr(keys.dtype, "storage", None) == "pyarrow"
         keys = getattr(keys, "array", keys).__arrow_array__() if in_arrow else keys.tolist()
     elif _is_polars(keys):
-        # As Arrow these would be views of strings, which the native part does not read.
-        keys = keys.to_list()
+        polars = sys.modules["polars"]
+        if isinstance(keys.dtype, (polars.Categorical, polars.Enum, polars.Null)):
+            keys = keys.cast(polars.String)
     if isinstance(keys, np.ndarray):
         if keys.dtype.kind not in "SUOT" or keys.ndim != 1:
             raise TypeError(f"an array of {keys.dtype} and {keys.ndim} dimensions is no sequence of strings")
@@ -304,6 +316,7 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _miss
     elif _missing.is_arrow(keys):
         return _from_arrow(keys, is_text)
     strings: list[Any] = list(keys) if valid is None else [string if has else None for string, has in zip(keys, valid)]
+    strings = [_BYTES[type(string)](string) if type(string) in _BYTES else string for string in strings]
     kinds = {type(string) for string in strings}
     if not kinds <= {str} and not kinds <= {bytes}:
         valid = np.array([not _missing.is_missing(string) for string in strings], np.bool_)
@@ -338,14 +351,30 @@ def _check_text(text: bool, is_text: bool | None) -> None:
         raise TypeError("keys of str in an index of bytes, or the other way round: encode or decode them")
 
 
+def _plain(column: Any) -> Any:
+    """A column of pyarrow as one of strings of any length, if it is one of a dictionary, of a fixed size, or of UUIDs."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is None or not isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return column
+    if isinstance(column.type, pyarrow.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pyarrow.binary()) if pyarrow.types.is_fixed_size_binary(column.type) else column
+
+
 def _from_arrow(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _missing.Valid]:
     """Strings of Arrow: their bytes are copied, and no object is made of any."""
     lengths, parts, text = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], is_text
-    chunks = _missing.arrow_chunks(keys)
+    chunks = _missing.arrow_chunks(_plain(keys))
     for chunk in chunks:
-        if chunk.kind not in ("text", "bytes"):
-            raise TypeError(f"a column of Arrow of {chunk.kind} has no strings")
-        text = chunk.kind == "text"
+        kind = ""
+        with contextlib.suppress(TypeError):
+            kind = chunk.kind
+        if kind not in ("text", "bytes"):
+            dtype = getattr(keys, "type", getattr(keys, "dtype", kind))
+            raise TypeError(f"a column of {dtype} has no strings: use an Index, or convert it to strings")
+        text = kind == "text"
         _check_text(text, is_text)
         ends, data = chunk.strings()
         lengths.append(np.diff(ends))

@@ -150,6 +150,8 @@ fn type_of(kind: &str) -> PyResult<DataType> {
         "<i8" => DataType::Int64,
         "<f4" => DataType::Float32,
         "<f8" => DataType::Float64,
+        // In integers of 32 bits, as Arrow has dates.
+        "date32" => DataType::Date32,
         _ if kind.starts_with("<M8[") => DataType::Timestamp(unit(&in_brackets(kind))?, zone),
         _ if kind.starts_with("<m8[") => DataType::Duration(unit(&in_brackets(kind))?),
         _ => return Err(PyTypeError::new_err(format!("Arrow has no type for {kind}"))),

@@ -130,8 +130,8 @@ def test_wrong_groups(device: str) -> None:
     index = lanetree.GroupedIndex([1, 2], [1, 2], device=device)
     with pytest.raises(ValueError, match="the groups .by. have 1 elements, but the keys have 2"):
         index.asof([1, 2], by=[1])
-    with pytest.raises(TypeError, match="the groups .by. have dtype int32, but int64 is needed"):
-        index.asof([1], by=np.array([1], np.int32))
+    with pytest.raises(TypeError, match="the groups .by. have dtype uint64, but int64 is needed"):
+        index.asof([1], by=np.array([1], np.uint64))
     with pytest.raises(ValueError, match="direction is 'up', where"):
         index.asof([1], by=[1], direction="up")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a tolerance of -1 is below 0"):

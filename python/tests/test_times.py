@@ -173,15 +173,14 @@ def test_times_of_python_in_every_role(device: str) -> None:
         with pytest.raises(OverflowError, match="is out of the range of datetime64.ns."):
             nanos.contains([item])
     for item in (datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc), pandas.Timestamp("2020-01-01", tz="UTC")):
-        with pytest.raises(TypeError, match="has a time zone"):
+        with pytest.raises(TypeError, match="have a time zone, UTC, but the index has times without one"):
             index.contains(item)
-    for item in (datetime.timedelta(1), np.timedelta64(1, "s"), 5, "2020-01-01", [noon, 5], [noon, np.timedelta64(1, "s")]):
+    for item in (datetime.timedelta(1), np.timedelta64(1, "s"), 5, [noon, 5], [noon, np.timedelta64(1, "s")]):
         with pytest.raises(TypeError):
             index.contains(item)
     with pytest.raises(TypeError, match="is a time, where int64 is needed"):
         lanetree.Index([1, 2], device=device).contains([np.timedelta64(1, "s")])
-    with pytest.raises(TypeError, match="have dtype datetime64.ns., but datetime64.s. is needed"):
-        index.contains(keys.astype("M8[ns]"))
+    assert index.contains(keys.astype("M8[ns]")).all() and index.contains(keys[:1].astype("M8[m]")).all()
 
 
 def test_months_are_of_the_calendar() -> None:
