@@ -13,7 +13,7 @@ Found(values=array([2, 0]), found=array([ True, False]))
 * :func:`merge_asof`, :func:`merge`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
 * :func:`load`: an index of any class from its file.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
-* :class:`Array`: what calls give for inputs on a device.
+* :class:`Array`: what calls give for inputs on a device; `Output`: the type of results for type checkers.
 * :func:`doctor`: which devices, drivers and libraries are there.
 * :mod:`lanetree.errors`: the exceptions.
 """
@@ -21,7 +21,7 @@ Found(values=array([2, 0]), found=array([ True, False]))
 import os as _os
 
 from . import _native, errors
-from ._arrays import Array, Found, asarray
+from ._arrays import Array, Found, Output, asarray
 from ._asof import merge_asof
 from ._device import Device, Pool
 from ._doctor import doctor
@@ -52,6 +52,7 @@ __all__ = [
     "KeyRanges",
     "KeyScans",
     "MultiIndex",
+    "Output",
     "Pool",
     "RangeMatches",
     "Ranges",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -389,6 +389,18 @@ def _import_arrow(array: Any, device: Device, stream: _native.Stream | None) -> 
     return Array(memory, np.dtype(kind), device)
 
 
+if TYPE_CHECKING:
+
+    class Output(np.ndarray[Any, np.dtype[Any]], Array):  # type: ignore[misc]
+        """An array of results: NumPy's for queries in host memory, an :class:`Array` for queries on a device, which types do not tell
+        apart. So type checkers take it for both."""
+
+        dtype: np.dtype[Any]
+
+else:
+    Output = Any
+
+
 class Found:
     """Values, and which of them there are: ``values, found = index.get(queries)``.
 
@@ -405,16 +417,16 @@ class Found:
     """
 
     __slots__ = ("values", "found")
-    values: Any
-    found: Any
+    values: Output
+    found: Output
 
     def __init__(self, values: Any, found: Any) -> None:
         self.values, self.found = values, found
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Output]:
         return iter((self.values, self.found))
 
-    def __getitem__(self, item: int) -> Any:
+    def __getitem__(self, item: int) -> Output:
         """The values for 0, and which of them there are for 1, as of a pair."""
         return (self.values, self.found)[item]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _columns, _joins, _missing, _native, _progress
-from ._arrays import ArrayLike, Found
+from ._arrays import ArrayLike, Found, Output
 from ._device import Device
 from ._columns import Nulls, Rows
 from ._held import Held
@@ -147,6 +147,14 @@ class GroupedIndex(Held):
         limit = None if tolerance is None else _missing.tolerance(tolerance, self.key_dtype)
         return direction, ties, not exact, limit
 
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["inner", "left"] = ..., *, by: ArrayLike, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["semi", "anti"], *, by: ArrayLike, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def asof_join(
         self,
         at: ArrayLike,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from html import escape
-from typing import Any, Callable, Iterator, NamedTuple, TypeVar
+from typing import Any, Callable, Iterator, NamedTuple, Sequence, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _columns, _files, _joins, _missing, _native, _progress, errors
-from ._arrays import Array, ArrayLike
+from ._arrays import Array, ArrayLike, Output
 from ._device import Device
 from ._progress import Progress
 
@@ -362,7 +362,7 @@ class Keyed(Held):
         what: str = "",
         is_rank: bool = False,
         name: str = "the queries",
-    ) -> Any:
+    ) -> Sequence[Output]:
         """Columns with an element for each query: those of the caller's (`out`), or new ones.
 
         The native call is given the queries, the columns and the stream. Of each column there are its dtype and the bits that it has where
@@ -370,6 +370,7 @@ class Keyed(Held):
         """
         if _arrays.on_device(queries):
             column, on = self._on(queries, stream, name)
+            arrays: list[Any]
             if out is None:
                 arrays = [_arrays.empty(self.device, column.size, dtype) for dtype, _ in outputs]
             else:
@@ -386,7 +387,7 @@ class Keyed(Held):
             raw, shape, missing = _arrays.flat(keys), keys.shape, None
         else:
             raw, shape, missing = self._queries(queries, name)
-        made = [np.empty(raw.size, dtype) for dtype, _ in outputs] if out is None else _outputs(out, outputs, shape, raw)
+        made: list[Any] = [np.empty(raw.size, dtype) for dtype, _ in outputs] if out is None else _outputs(out, outputs, shape, raw)
         if progress:
             _progress.in_pieces(lambda part, *columns: call(part, columns, None), (raw, *made), progress, what)
         else:
@@ -397,17 +398,17 @@ class Keyed(Held):
             return out
         return made if len(shape) == 1 else [column.reshape(shape)[()] for column in made]
 
-    def _counts(self, call: Callable[[Any, Any, _native.Stream | None], object], *given: Given, stream: Any) -> Any:
+    def _counts(self, call: Callable[[Any, Any, _native.Stream | None], object], *given: Given, stream: Any) -> Output:
         """A count for each row of queries, int64."""
         if _arrays.on_device(given[0][0]):
             columns, on = self._all_on(given, stream)
             counts = _arrays.empty(self.device, len(columns[0]), _INT64)
             call(columns, counts._memory, on)
-            return counts
+            return counts  # type: ignore[return-value]
         rows = self._rows(*given)
         made = np.empty(rows.columns[0].size, _INT64)
         call(rows.columns, made, None)
-        return rows.fill(made).reshape(rows.shape)[()]
+        return rows.fill(made).reshape(rows.shape)[()]  # type: ignore[return-value]
 
     def _ranges(
         self, call: Callable[[Any, _native.Stream | None], tuple[Any, ...]], dtypes: tuple[np.dtype[Any] | None, ...], *given: Given, stream: Any

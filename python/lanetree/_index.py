@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
-from ._arrays import Array, ArrayLike, Found
+from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._columns import KeyNulls
 from ._held import Sorted, restored
@@ -46,42 +46,42 @@ class UpdateReport(NamedTuple):
 class Ranges(NamedTuple):
     """The pairs of a batch of ranges, in compressed sparse rows: the pairs of range ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
-    offsets: Any
-    keys: Any
-    values: Any
+    offsets: Output
+    keys: Output
+    values: Output
 
 
 class KeyRanges(NamedTuple):
     """The keys of a batch of ranges in a set, in compressed sparse rows."""
 
-    offsets: Any
-    keys: Any
+    offsets: Output
+    keys: Output
 
 
 class Scans(NamedTuple):
     """The first pairs from each key on: row ``i`` has ``counts[i]`` of them; the rest of the row is 0."""
 
-    counts: Any
-    keys: Any
-    values: Any
+    counts: Output
+    keys: Output
+    values: Output
 
 
 class RangeMatches(NamedTuple):
     """The matches of a join by ranges: a row for each pair of a probe and a pair of the index."""
 
     #: The number of the probe, int64, in ascending order.
-    left: Any
+    left: Output
     #: The pair's key; of a probe they ascend.
-    keys: Any
+    keys: Output
     #: The pair's value.
-    values: Any
+    values: Output
 
 
 class KeyScans(NamedTuple):
     """The first keys of a set from each key on."""
 
-    counts: Any
-    keys: Any
+    counts: Output
+    keys: Output
 
 
 _Self = TypeVar("_Self", bound="_Tree")
@@ -148,7 +148,7 @@ class _Tree(Sorted):
             self._value = other._value
         return self
 
-    def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
+    def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Output:
         """Whether each of `queries` is a key of the index.
 
         Parameters
@@ -172,7 +172,7 @@ class _Tree(Sorted):
             key, _, hit = self._numbers
             made = _native.get_of(self._index, queries, None, (exchange, self.device._native, (key, 0, hit)), 0)
             if made is not None:
-                return Array(made[1], _BOOL, self.device, made[2])
+                return Array(made[1], _BOOL, self.device, made[2])  # type: ignore[return-value]
         find = lambda keys, found, on: self._index.get(keys, (None, found[0], 0), on)
         return self._results(find, queries, ((_BOOL, 0),), None if out is None else (out,), stream, progress, "contains")[0]
 
@@ -184,7 +184,7 @@ class _Tree(Sorted):
         out: Any = None,
         stream: Any = None,
         progress: Progress = None,
-    ) -> Any:
+    ) -> Output:
         """The rank of each of `queries`, with the meaning of :func:`numpy.searchsorted` over the sorted keys.
 
         Parameters
@@ -211,24 +211,24 @@ class _Tree(Sorted):
         if exchange is not None and stream is None and out is None and self._numbers is not None:
             taken = _native.rank_of(self._index, queries, upper, (exchange, self.device._native, self._numbers))
             if taken is not None:
-                return Array(taken, _INT64, self.device)
+                return Array(taken, _INT64, self.device)  # type: ignore[return-value]
         find = lambda keys, ranks, on: self._index.rank(keys, upper, ranks[0], on)
         outputs = None if out is None else (out,)
         return self._results(find, queries, ((_INT64, 0),), outputs, stream, progress, "searchsorted", is_rank=True)[0]
 
-    def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many keys are below each of `queries`: ``searchsorted(queries, "left")``."""
         return self.searchsorted(queries, "left", stream=stream)
 
-    def upper_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def upper_bound(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many keys are not above each of `queries`: ``searchsorted(queries, "right")``."""
         return self.searchsorted(queries, "right", stream=stream)
 
-    def rank(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def rank(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many keys are below each of `queries`; the same as :meth:`lower_bound`."""
         return self.searchsorted(queries, "left", stream=stream)
 
-    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
+    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Output:
         """How many keys each range has.
 
         Parameters
@@ -495,7 +495,7 @@ class Index(_Tree):
 
     def predecessor(
         self, queries: ArrayLike, *, default: Any = 0, stream: Any = None, progress: Progress = None
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Output, Output, Output]:
         """The last pair whose key is not above each of `queries`.
 
         Parameters
@@ -519,13 +519,13 @@ class Index(_Tree):
 
     def successor(
         self, queries: ArrayLike, *, default: Any = 0, stream: Any = None, progress: Progress = None
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Output, Output, Output]:
         """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
         return self._neighbor(queries, False, default, stream, progress)
 
     def _neighbor(
         self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any, progress: Progress = None
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Output, Output, Output]:
         miss = _arrays.word(default, self._value)
         find = lambda keys, made, on: self._index.neighbor(keys, predecessor, made[0], (*made[1:], miss), on)
         outputs = (self.key_dtype, 0), (self._value, miss), (_BOOL, 0)
@@ -617,6 +617,14 @@ class Index(_Tree):
             return (direction, ties, not exact, None), limit
         return (direction, ties, not exact, limit), limit
 
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["inner", "left"] = ..., *, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["semi", "anti"], *, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def asof_join(
         self,
         at: ArrayLike,
@@ -879,6 +887,14 @@ class Index(_Tree):
         _refuse_several(has_several)
         return restored(cls, (keys, values), Device(device), {"fill": fill, "is_sorted": True}, nulls)
 
+    @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def join(
         self,
         probes: ArrayLike,
@@ -920,6 +936,18 @@ class Index(_Tree):
         values, found = self.get(rows.columns[0], progress=progress)
         return rows.join(how, found, values[found])
 
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["inner"] = ..., *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> RangeMatches: ...
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["left"], *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["semi", "anti"], *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def range_join(
         self,
         lows: ArrayLike,
@@ -974,6 +1002,18 @@ class Index(_Tree):
         """
         return self._join_between(lows, highs, how, (_closed(inclusive), None), valid, stream, progress)
 
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["inner"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> RangeMatches: ...
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["left"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def band_join(
         self,
         probes: ArrayLike,
@@ -1184,15 +1224,15 @@ class Set(_Tree):
         _refuse_several(has_several)
         return restored(cls, (keys,), Device(device), {"fill": fill, "is_sorted": True}, nulls)
 
-    def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
+    def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Output, Output]:
         """The last key that is not above each of `queries`, and whether there is one."""
         return self._neighbor(queries, True, stream)
 
-    def successor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
+    def successor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Output, Output]:
         """The first key that is not below each of `queries`, and whether there is one."""
         return self._neighbor(queries, False, stream)
 
-    def _neighbor(self, queries: ArrayLike, predecessor: bool, stream: Any) -> tuple[Any, Any]:
+    def _neighbor(self, queries: ArrayLike, predecessor: bool, stream: Any) -> tuple[Output, Output]:
         find = lambda queries, made, on: self._index.neighbor(queries, predecessor, made[0], (None, made[1], 0), on)
         near, found = self._results(find, queries, ((self.key_dtype, 0), (_BOOL, 0)), None, stream)
         return near, found

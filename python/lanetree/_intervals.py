@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _columns, _native, _progress, errors
-from ._arrays import Array, ArrayLike, Found
+from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._columns import Nulls
 from ._held import Given, Keyed, is_there
@@ -18,9 +18,9 @@ from ._progress import Progress
 class IntervalRows(NamedTuple):
     """The intervals of a batch of probes, in compressed sparse rows: the intervals of probe ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
-    offsets: Any
+    offsets: Output
     #: Of a probe the most specific one first: the one that starts last, of these the one that ends first.
-    rows: Any
+    rows: Output
 
 
 class IntervalIndex(Keyed):
@@ -153,15 +153,15 @@ class IntervalIndex(Keyed):
         find = lambda probes, on: self._index.find(probes[0], (*probes, None)[1], on)
         return IntervalRows(*self._ranges(find, (None, self.row_dtype), *probes, stream=stream))
 
-    def count(self, points: ArrayLike, *, stream: Any = None) -> Any:
+    def count(self, points: ArrayLike, *, stream: Any = None) -> Output:
         """How many intervals contain each of `points`: int64. Takes two searches per point, however many there are."""
         return self._count(stream, (points, "the points"))
 
-    def count_overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> Any:
+    def count_overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> Output:
         """How many intervals overlap each of the ranges, whose bounds are inclusive: int64."""
         return self._count(stream, (lows, "the lows"), (highs, "the highs"))
 
-    def _count(self, stream: Any, *probes: Given) -> Any:
+    def _count(self, stream: Any, *probes: Given) -> Output:
         count = lambda probes, counts, on: self._index.count(probes[0], (*probes, None)[1], counts, on)
         return self._counts(count, *probes, stream=stream)
 

@@ -30,9 +30,9 @@ Strings = Union[Sequence[str], Sequence[bytes], Iterable[str], Iterable[bytes], 
 class StringRanges(NamedTuple):
     """The pairs of a batch of ranges of strings, in compressed sparse rows."""
 
-    offsets: Any
+    offsets: npt.NDArray[np.int64]
     keys: list[Any]
-    values: Any
+    values: npt.NDArray[Any]
 
 
 class StringIndex(Ordered):
