@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any, Iterator, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from . import _arrays, _columns, _joins, _missing, _native, _progress
 from ._arrays import ArrayLike, Found, Output
 from ._device import Device
 from ._columns import Nulls, Rows
-from ._held import Held
+from ._held import Held, is_there, objects, whole_number
 from ._joins import How, Probes, Ties
 from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport
 from ._progress import Progress
@@ -268,6 +268,17 @@ class GroupedIndex(Held):
         """Groups, keys and values of all pairs, by group, then by key; three arrays in host memory. Negative groups come last."""
         by, keys, values = self._index.pairs()
         return by.view(self.by_dtype), keys.view(self.key_dtype), values.view(self.value_dtype)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        """The pairs, as ``(group, key, value)``, in the order of :meth:`items`. Copies all of them first."""
+        return iter(zip(*map(objects, self.items())))
+
+    def __contains__(self, pair: object) -> bool:
+        """Whether a group has a key: ``(group, key) in index``. What cannot be a pair of these is not there."""
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return False
+        by, key = (whole_number(part, dtype) for part, dtype in zip(pair, (self.by_dtype, self.key_dtype)))
+        return is_there(key, lambda key: is_there(by, lambda by: bool(self.get(key, by=by).found)))
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         return dict(zip(("by", "keys", "values"), self.items()))

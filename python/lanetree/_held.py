@@ -248,11 +248,11 @@ class Ordered(Held):
 
     def __iter__(self) -> Iterator[Any]:
         """The keys in ascending order: numbers of Python, times of NumPy. Copies all of them first."""
-        return iter(_objects(self.keys()))
+        return iter(objects(self.keys()))
 
     def __reversed__(self) -> Iterator[Any]:
         """The keys in descending order. Copies all of them first."""
-        return iter(_objects(self.keys()[::-1]))
+        return iter(objects(self.keys()[::-1]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """The keys in ascending order."""
@@ -267,19 +267,25 @@ class Ordered(Held):
         return is_there(key, self._has)
 
 
-def is_there(key: Any, has: Callable[[Any], bool]) -> bool:
-    """Whether an index has one key, by a call that may say that it cannot be one; then it has not."""
+def is_there(key: Any, has: Callable[[Any], bool], cannot_be: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError)) -> bool:
+    """Whether an index has one key, by a call that may say by some errors that it cannot be one; then it has not."""
     if isinstance(key, tuple):
         return False
     if np.ndim(key):
         raise TypeError(f"`in` is for one key, but a {type(key).__name__} was passed: use contains(...), which has an answer for each")
     try:
         return has(key)
-    except (TypeError, ValueError, OverflowError):
+    except cannot_be:
         return False
 
 
-def _objects(keys: Any) -> list[Any]:
+def whole_number(key: Any, dtype: np.dtype[Any]) -> Any:
+    """A float without a fraction as an integer, where keys are integers."""
+    is_whole = dtype.kind in "iu" and isinstance(key, (float, np.floating)) and key.is_integer()
+    return int(key) if is_whole else key
+
+
+def objects(keys: Any) -> list[Any]:
     """Elements of an array as numbers of Python, and times as those of NumPy, whatever their unit, or in their time zone."""
     if isinstance(keys, list):
         return keys
@@ -467,9 +473,7 @@ class Sorted(Keyed, Ordered):
     __slots__ = ()
 
     def _has(self, key: Any) -> bool:
-        if self.key_dtype.kind in "iu" and isinstance(key, (float, np.floating)) and key.is_integer():
-            key = int(key)
-        keys, valid = _columns.keys_of(self.nulls, key, self.key_dtype, "the key")
+        keys, valid = _columns.keys_of(self.nulls, whole_number(key, self.key_dtype), self.key_dtype, "the key")
         return valid is None and bool(self.contains(keys.view(_missing.Whole)))  # type: ignore[attr-defined]
 
     def _bound(self, side: str) -> npt.NDArray[Any]:

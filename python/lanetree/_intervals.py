@@ -11,7 +11,7 @@ from . import _arrays, _columns, _native, _progress, errors
 from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._columns import Nulls
-from ._held import Given, Keyed, is_there
+from ._held import Given, Keyed, is_there, objects, whole_number
 from ._progress import Progress
 
 
@@ -175,16 +175,19 @@ class IntervalIndex(Keyed):
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         """The intervals, as ``(start, end, row)``, the most specific one first. Copies all of them first."""
-        starts, ends, rows = self.items()
-        return iter(zip(starts.tolist(), ends.tolist(), rows.tolist()))
+        return iter(zip(*map(objects, self.items())))
 
     def map(self, column: ArrayLike) -> Any:
         """The row of the most specific interval around each point of a column, as :meth:`Index.map` has it."""
         return _arrays.column_like(self.most_specific(column), column)
 
     def __contains__(self, point: object) -> bool:
-        """Whether an interval contains a point. What cannot be a point is in none."""
-        return is_there(point, lambda point: bool(self.count(point) > 0))
+        """Whether an interval contains a point. What cannot be a point is in none. A number or a time between two of the bounds' dtype
+        may be in one, and is an error."""
+        point = whole_number(point, self.key_dtype)
+        if self.key_dtype.kind in "iu" and isinstance(point, (float, np.floating)):
+            raise ValueError(f"{point!r} is between two numbers of {self.key_dtype}, which the bounds are: build the index over floats")
+        return is_there(point, lambda point: bool(self.count(point) > 0), (TypeError, OverflowError))
 
     def _contents(self) -> str:
         return f"{len(self):,} intervals, {self.key_dtype} -> {self.row_dtype}"

@@ -183,6 +183,12 @@ def test_what_cannot_be_a_key_is_in_no_index() -> None:
         for several in ([10], np.array([10]), pandas.Series([10]), polars.Series([10]), range(2)):
             with pytest.raises(TypeError, match="`in` is for one key.*contains"):
                 several in index
+    grouped, networks = indexes[5], lanetree.IntervalIndex([0, 64], [255, 127], device="cpu")
+    assert (1, 10) in grouped and (1.0, np.int8(30)) in grouped and (2, 10) not in grouped and ("x", 10) not in grouped
+    assert 5 not in grouped and (1, None) not in grouped and (1, 2, 3) not in grouped and list(grouped) == [(1, 10, 1), (1, 30, 0), (2, 20, 2)]
+    assert 255 in networks and 255.0 in networks and 256 not in networks and 10**30 not in networks and "5" not in networks
+    with pytest.raises(ValueError, match="5.5 is between two numbers of int64"):
+        5.5 in networks
     with pytest.raises(RuntimeError, match="closed"):
         indexes[0].close()
         10 in indexes[0]
