@@ -271,7 +271,7 @@ def is_there(key: Any, has: Callable[[Any], bool], cannot_be: tuple[type[Excepti
     """Whether an index has one key, by a call that may say by some errors that it cannot be one; then it has not."""
     if isinstance(key, tuple):
         return False
-    if np.ndim(key):
+    if not isinstance(key, (int, float, str)) and np.ndim(key):
         raise TypeError(f"`in` is for one key, but a {type(key).__name__} was passed: use contains(...), which has an answer for each")
     try:
         return has(key)

@@ -23,6 +23,7 @@ All of this is here and in `_columns.Rows`; classes say in which role an array i
 from __future__ import annotations
 
 import datetime
+import functools
 import ipaddress
 import re
 import sys
@@ -228,25 +229,30 @@ def _of_pandas(array: Any, what: str, is_value: bool) -> tuple[npt.NDArray[Any],
     return made, ~missing if valid is None else valid & ~missing
 
 
+@functools.lru_cache(maxsize=256)
+def _is_taken_in_place(dtype: Any) -> bool:
+    """Whether the elements of a type of pyarrow are those of an index."""
+    return re.fullmatch(r"u?int(32|64)|float|double|timestamp\[\w+\]|duration\[\w+\]", str(dtype)) is not None
+
+
 def _of_pyarrow(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     """An array or chunked array of pyarrow: in place if an index has its type and it has a chunk, which says of what type it is."""
+    dtype = column.type
+    if _is_taken_in_place(dtype) and (not hasattr(column, "num_chunks") or column.num_chunks):
+        return from_arrow(column, what)
     from . import _frames
 
-    dtype = column.type
-    is_whole = not hasattr(column, "num_chunks") or column.num_chunks
-    if is_whole and re.fullmatch(r"u?int(32|64)|float|double|timestamp\[\w+\]|duration\[\w+\]", str(dtype)):
-        return from_arrow(column, what)
     return _of_key(_frames.ArrowFrame.key_of_arrow(column, f"{what} ({dtype})"), what, dtype)
 
 
 def _of_polars(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     """A Series of polars: in place if an index has its type."""
-    from . import _frames
-
     polars, dtype = sys.modules["polars"], column.dtype
     is_native = dtype in (polars.Int32, polars.Int64, polars.UInt32, polars.UInt64, polars.Float32, polars.Float64, polars.Duration)
     if len(column) and (is_native or dtype == polars.Datetime and dtype.time_zone is None):
         return from_arrow(column, what)
+    from . import _frames
+
     return _of_key(_frames.PolarsFrame(None, "").key_of(column, what), what, dtype)
 
 
