@@ -280,7 +280,7 @@ class GroupedIndex(Held):
         by, key = (whole_number(part, dtype) for part, dtype in zip(pair, (self.by_dtype, self.key_dtype)))
         return is_there(key, lambda key: is_there(by, lambda by: bool(self.get(key, by=by).found)))
 
-    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+    def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
         return dict(zip(("by", "keys", "values"), self.items()))
 
     def _options(self) -> dict[str, Any]:

@@ -79,12 +79,12 @@ class Held:
     def __reduce__(self) -> tuple[Any, ...]:
         return unpickled, (type(self), self._parts(), self.device.name, self._options(), getattr(self, "nulls", None))
 
-    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+    def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
         """The columns of a file, as the constructor names them."""
         raise NotImplementedError
 
     @classmethod
-    def _of_columns(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
+    def _of_file(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
         """What the constructor takes of the columns of a file."""
         return tuple(columns.values())
 
@@ -103,7 +103,7 @@ class Held:
         lanetree.errors.Io
             An ``OSError``; the path has the old file.
         """
-        _files.write(path, type(self).__name__, self._columns())
+        _files.write(path, type(self).__name__, self._file_columns())
 
     @classmethod
     def load(cls: type[_Self], path: str | os.PathLike[str], device: str | Device | None = None) -> _Self:
@@ -127,7 +127,7 @@ class Held:
         kind, columns = _files.read(path)
         if kind != cls.__name__:
             raise TypeError(f"{os.fspath(path)!r} is a file of class {kind}: use {kind}.load, or lanetree.load")
-        return restored(cls, cls._of_columns(columns), Device(device), {})
+        return restored(cls, cls._of_file(columns), Device(device), {})
 
     def copy(self: _Self) -> _Self:
         """A copy of the index on the same device."""

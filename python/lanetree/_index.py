@@ -1346,9 +1346,9 @@ def _seen_as(what: str, words: npt.NDArray[Any], dtype: np.dtype[Any], *wanted: 
     return words.view(dtype)
 
 
-def _closed(inclusive: str) -> tuple[bool, bool]:
+def _closed(inclusive: str, name: str = "inclusive") -> tuple[bool, bool]:
     if inclusive not in _CLOSED:
-        raise ValueError(f"inclusive is {inclusive!r}, where 'both', 'left', 'right' or 'neither' is needed")
+        raise ValueError(f"{name} is {inclusive!r}, where 'both', 'left', 'right' or 'neither' is needed")
     return _CLOSED[inclusive]
 
 

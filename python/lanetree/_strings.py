@@ -214,13 +214,13 @@ class StringIndex(Ordered):
         """``object``, as keys are strings of Python."""
         return np.dtype(object)
 
-    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+    def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
         keys, values = self.items()
         (offsets, data), text, _ = _packed(keys, self._is_text)
         return {"offsets": offsets, "bytes": data, "is_text": np.array(-1 if text is None else int(text)), "values": values}
 
     @classmethod
-    def _of_columns(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
+    def _of_file(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
         is_text = columns["is_text"] > 0
         return _unpacked(columns["offsets"], columns["bytes"], bool(is_text)), columns["values"]
 

@@ -74,7 +74,7 @@ def test_nulls() -> None:
         index.searchsorted(keys)
     with pytest.raises(ValueError, match="nulls is 'drop', where"):
         lanetree.Index(keys, device="cpu", nulls="drop")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'error' or 'skip'"):
+    with pytest.raises(ValueError, match="'error', 'skip' or 'open'"):
         lanetree.IntervalIndex(keys, keys, device="cpu", nulls="first")  # type: ignore[arg-type]
 
 
