@@ -476,6 +476,13 @@ class Sorted(Keyed, Ordered):
         keys, valid = _columns.keys_of(self.nulls, whole_number(key, self.key_dtype), self.key_dtype, "the key")
         return valid is None and bool(self.contains(keys.view(_missing.Whole)))  # type: ignore[attr-defined]
 
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """The keys in ascending order, as a column of Arrow."""
+        keys = self.keys()
+        words = keys.view(f"u{keys.itemsize}")
+        is_there = np.ones(keys.size, np.bool_) if self.nulls is None else words != self._bound(self.nulls).view(words.dtype)
+        return _arrays.Found(keys, is_there).__arrow_c_array__()
+
     def _bound(self, side: str) -> npt.NDArray[Any]:
         """The lowest key of the dtype ("first"), or the highest one ("last")."""
         bound: npt.NDArray[Any] = np.array([_columns.null_key(side, self.key_dtype)], self.key_dtype).view(_missing.Whole)

@@ -116,9 +116,11 @@ def cast(array: npt.NDArray[Any], valid: Valid, dtype: np.dtype[Any], what: str)
     # NumPy calls int64 to float64 safe, which it is not for large numbers.
     is_safe = given.kind in "biuf" and dtype.kind in "iuf" and np.can_cast(given, dtype, "safe")
     if not is_safe or given.itemsize == 8 and given.kind != dtype.kind == "f":
+        # The dtypes of pandas for integers that may be missing.
+        to = dtype.name if valid is None or dtype.kind not in "iu" else dtype.name.replace("i", "I").replace("u", "U")
         raise TypeError(
             f"{what} have dtype {given}, but {dtype} is needed, and {given} to {dtype} is not a safe cast: if they fit, convert them by"
-            f" astype({dtype.name!r})"
+            f" astype({to!r})"
         )
     return array.astype(dtype)
 
@@ -436,7 +438,8 @@ def _numbers(array: npt.NDArray[Any], dtype: np.dtype[Any] | None, what: str) ->
         if kind in "iu" and not all(int(a) == int(b) for a, b in zip(converted.flat, array.flat)):
             raise OverflowError(f"{what}: not all of these integers are exact as {dtype}")
         return converted
-    raise TypeError(f"{what} of dtype {array.dtype} where {dtype} is needed: convert them")
+    found = "are strings" if kind in "SU" else f"have dtype {array.dtype}"
+    raise TypeError(f"{what} {found}, as {array.flat[0]!r}, but {dtype} is needed: convert them")
 
 
 def _unit_of(item: Any, what: str) -> np.dtype[Any]:

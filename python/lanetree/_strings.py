@@ -89,7 +89,7 @@ class StringIndex(Ordered):
         progress: Progress = None,
     ) -> None:
         _columns.check_nulls(nulls)
-        strings, self._is_text, valid = _packed(keys, None)
+        strings, self._is_text, valid = _packed(keys, None, "the keys")
         values = np.arange(strings.size, dtype=np.int64) if values is None else values
         array, mask = _arrays.nullable(values, None, "the values", True)
         array = _missing.widened(array)
@@ -105,7 +105,7 @@ class StringIndex(Ordered):
 
     def _queries(self, *given: tuple[Strings, str]) -> tuple[_columns.Present, list[Packed]]:
         """Columns of strings, with their names, of the rows in which nothing is missing."""
-        columns = [_packed(keys, self._is_text) for keys, _ in given]
+        columns = [_packed(keys, self._is_text, what) for keys, what in given]
         _columns.check_sizes(*((column[0].size, what) for column, (_, what) in zip(columns, given)))
         present = _columns.Present((columns[0][0].size,), [valid for _, _, valid in columns])
         return present, [strings.take(present.numbers) for strings, _, _ in columns]
@@ -139,7 +139,7 @@ class StringIndex(Ordered):
         """The rank of each of `queries`, as :meth:`Index.searchsorted`. After changes the first such call restores the order."""
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
-        strings, _, valid = _packed(queries, self._is_text)
+        strings, _, valid = _packed(queries, self._is_text, "the queries")
         _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
         ranks = np.empty(strings.size, np.int64)
         self._index.rank(strings, side == "right", ranks)
@@ -203,7 +203,7 @@ class StringIndex(Ordered):
 
     def _change(self, kind: int, keys: Strings, values: ArrayLike | None) -> UpdateReport:
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
-        strings, is_text, valid = _packed(keys, self._is_text)
+        strings, is_text, valid = _packed(keys, self._is_text, "the keys")
         _missing.refuse(valid, "the keys")
         report = UpdateReport(*self._index.apply(kind, strings, raw))
         self._is_text = is_text
@@ -216,7 +216,7 @@ class StringIndex(Ordered):
 
     def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
         keys, values = self.items()
-        (offsets, data), text, _ = _packed(keys, self._is_text)
+        (offsets, data), text, _ = _packed(keys, self._is_text, "the keys")
         return {"offsets": offsets, "bytes": data, "is_text": np.array(-1 if text is None else int(text)), "values": values}
 
     @classmethod
@@ -293,10 +293,10 @@ def _packed_of(lengths: Any, data: npt.NDArray[np.uint8]) -> Packed:
     return Packed(offsets, data)
 
 
-def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _missing.Valid]:
+def _packed(keys: Any, is_text: bool | None, what: str) -> tuple[Packed, bool | None, _missing.Valid]:
     """Strings, whether they are text, which is not known of none, and which are there."""
     if isinstance(keys, (str, bytes)):
-        raise TypeError("one string, where a sequence of strings is needed: put it into a list")
+        raise TypeError(f"{what} are one string, where a sequence of strings is needed: put it into a list")
     valid: _missing.Valid = None
     if isinstance(keys, np.ma.MaskedArray):
         valid, keys = ~np.ma.getmaskarray(keys), keys.data
@@ -310,11 +310,11 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _miss
             keys = keys.cast(polars.String)
     if isinstance(keys, np.ndarray):
         if keys.dtype.kind not in "SUOT" or keys.ndim != 1:
-            raise TypeError(f"an array of {keys.dtype} and {keys.ndim} dimensions is no sequence of strings")
+            raise TypeError(f"{what} are an array of {keys.dtype} and {keys.ndim} dimensions, which is no sequence of strings")
         absent = getattr(keys.dtype, "na_object", None)
         keys = [None if string is absent else string for string in keys.tolist()]
     elif _missing.is_arrow(keys):
-        return _from_arrow(keys, is_text)
+        return _from_arrow(keys, is_text, what)
     strings: list[Any] = list(keys) if valid is None else [string if has else None for string, has in zip(keys, valid)]
     strings = [_BYTES[type(string)](string) if type(string) in _BYTES else string for string in strings]
     kinds = {type(string) for string in strings}
@@ -323,10 +323,10 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _miss
         kinds = {type(string) for string, has in zip(strings, valid) if has}
     if not kinds <= {str} and not kinds <= {bytes}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(f"keys of {names}, where all are str, or all are bytes")
+        raise TypeError(f"{what} are {names}, where all are str, or all are bytes")
     text = str in kinds if kinds else is_text
     if text is not None:
-        _check_text(text, is_text)
+        _check_text(text, is_text, what)
     if valid is not None:
         strings = [string if has else "" if text else b"" for string, has in zip(strings, valid)]
     encoded = [string.encode() for string in strings] if text else strings
@@ -346,9 +346,9 @@ def _is_polars(keys: object) -> bool:
     return polars is not None and isinstance(keys, polars.Series)
 
 
-def _check_text(text: bool, is_text: bool | None) -> None:
+def _check_text(text: bool, is_text: bool | None, what: str) -> None:
     if is_text is not None and text != is_text:
-        raise TypeError("keys of str in an index of bytes, or the other way round: encode or decode them")
+        raise TypeError(f"{what} are {'str' if text else 'bytes'} in an index of {'str' if is_text else 'bytes'}: encode or decode them")
 
 
 def _plain(column: Any) -> Any:
@@ -363,7 +363,7 @@ def _plain(column: Any) -> Any:
     return column.cast(pyarrow.binary()) if pyarrow.types.is_fixed_size_binary(column.type) else column
 
 
-def _from_arrow(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _missing.Valid]:
+def _from_arrow(keys: Any, is_text: bool | None, what: str) -> tuple[Packed, bool | None, _missing.Valid]:
     """Strings of Arrow: their bytes are copied, and no object is made of any."""
     lengths, parts, text = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], is_text
     chunks = _missing.arrow_chunks(_plain(keys))
@@ -373,9 +373,9 @@ def _from_arrow(keys: Any, is_text: bool | None) -> tuple[Packed, bool | None, _
             kind = chunk.kind
         if kind not in ("text", "bytes"):
             dtype = getattr(keys, "type", getattr(keys, "dtype", kind))
-            raise TypeError(f"a column of {dtype} has no strings: use an Index, or convert it to strings")
+            raise TypeError(f"{what} are a column of {dtype}, which has no strings: use an Index, or convert it to strings")
         text = kind == "text"
-        _check_text(text, is_text)
+        _check_text(text, is_text, what)
         ends, data = chunk.strings()
         lengths.append(np.diff(ends))
         parts.append(data)

@@ -63,7 +63,7 @@ def test_large_integers_become_no_floats() -> None:
     assert index.get([1, 9]).to_numpy(missing=-1).tolist() == [2**53 + 1, -1]
     assert polars.Series(index.get([1, 9])).to_list() == [2**53 + 1, None]
     assert index.get(1).to_numpy() == 2**53 + 1 and np.isnan(index.get(9).to_numpy())
-    with pytest.raises(TypeError, match="missing of dtype float64 where int64"):
+    with pytest.raises(TypeError, match="missing have dtype float64, .* but int64 is needed"):
         index.get([1, 9]).to_numpy(missing=np.nan)
 
 
@@ -95,6 +95,26 @@ def everything(device: str) -> list[Any]:
         lanetree.GroupedIndex(np.array([1, 1, 2], np.int32), keys, device=device),
         lanetree.IntervalIndex(np.array([1.0, 2.0]), np.array([5.0, 3.0]), device=device),
     ]
+
+
+def test_keys_are_columns() -> None:
+    for kind in (lanetree.Index, lanetree.Set, lanetree.MultiIndex):
+        index = kind([3, None, 1], device="cpu", nulls="last")
+        assert pyarrow.array(index).to_pylist() == [1, 3, None] == polars.Series(index).to_list()
+        assert pandas.Series(kind([3, 1], device="cpu")).tolist() == [1, 3]
+
+
+def test_messages_say_which_argument_and_what_to_write() -> None:
+    words, groups = lanetree.StringIndex(["a"], device="cpu"), lanetree.GroupedIndex([1], [2], device="cpu")
+    for call, message in (
+        (lambda: INDEX.get(pandas.Series([1, None])), r"the queries have dtype float64, .* convert them by astype\('Int64'\)"),
+        (lambda: INDEX.asof("x"), r"the queries \(at\) are strings, as .*'x'.*, but int64 is needed"),
+        (lambda: groups.asof([1], by=["x"]), r"the groups \(by\) are strings"),
+        (lambda: words.range(["a"], [1]), "the ends are int, where all are str, or all are bytes"),
+        (lambda: words.get("a"), "the queries are one string, where a sequence of strings is needed"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
 
 
 def test_sizes_and_equality(device: str) -> None:
