@@ -72,6 +72,11 @@ def zoned(dtype: np.dtype[Any], zone: str | None) -> np.dtype[Any]:
     return np.dtype(dtype.str) if zone is None else np.dtype(dtype.str, metadata={_ZONE: zone})
 
 
+def zone_named(zone: Any) -> str:
+    """The name of a time zone of Python or pandas, as Arrow has it: of a fixed offset that alone."""
+    return re.sub(r"^UTC(?=[+-])", "", str(zone))
+
+
 def check_zones(given: np.dtype[Any], dtype: np.dtype[Any], what: str) -> None:
     """An error if some of two are instants, and the others times without a time zone."""
     zone, needed = zone_of(given), zone_of(dtype)
@@ -96,8 +101,8 @@ def in_zone(times: npt.NDArray[Any]) -> Any:
     if zone is not None and np.datetime_data(times.dtype)[0] in ("s", "ms", "us"):
         from zoneinfo import ZoneInfo
 
-        utc = datetime.timezone.utc
-        return [time and time.replace(tzinfo=utc).astimezone(ZoneInfo(zone)) for time in times.tolist()]
+        utc, to = datetime.timezone.utc, datetime.datetime.strptime(zone, "%z").tzinfo if zone[0] in "+-" else ZoneInfo(zone)
+        return [time and time.replace(tzinfo=utc).astimezone(to) for time in times.tolist()]
     return list(times)
 
 
@@ -282,7 +287,7 @@ def _zone_name(dtype: Any) -> str:
     for inner in ("pyarrow_dtype", "value_type", "categories"):
         dtype = getattr(dtype, inner, dtype)
     dtype = getattr(dtype, "dtype", dtype)
-    return str(dtype.time_zone if hasattr(dtype, "time_zone") else dtype.tz)
+    return zone_named(dtype.time_zone if hasattr(dtype, "time_zone") else dtype.tz)
 
 
 def _foreign(array: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
@@ -392,7 +397,7 @@ def _exact(items: list[Any], dtype: np.dtype[Any] | None, what: str) -> npt.NDAr
         raise TypeError(f"{what}: {wide!r} has 16 bytes, and the keys of this index 4 or 8: use a StringIndex")
     if any(isinstance(item, _TIMES) for item in items):
         if dtype is None:
-            zones = sorted({str(getattr(item, "tzinfo", None)) for item in items})
+            zones = sorted({zone_named(getattr(item, "tzinfo", None)) for item in items})
             if len(zones) > 1 and "None" in zones:
                 raise TypeError(f"{what} are instants, of {zones[0 if zones[0] != 'None' else 1]}, and times without a time zone: give all of them one, or none")
             zone = None if zones[0] == "None" else zones[0] if len(zones) == 1 else "UTC"

@@ -6,7 +6,9 @@ from __future__ import annotations
 import datetime
 import decimal
 import ipaddress
+import subprocess
 import sys
+import textwrap
 import uuid
 from pathlib import Path
 from typing import Any, Callable
@@ -312,6 +314,23 @@ def test_time_zones(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="are instants, of UTC, and times without a time zone"):
         lanetree.Set([INSTANTS[0], DAY], "cpu")
     assert times != lanetree.Set(series, "cpu") and INSTANTS[0] not in times
+
+
+def test_zones_that_are_fixed_offsets() -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=-2, minutes=-30))
+    times = [item.astimezone(zone) for item in INSTANTS]
+    for given in (times, pandas.Series(times), pyarrow.array(times)):
+        index = lanetree.Index(given, given, device="cpu")
+        assert index.time_zone == "-02:30" and list(index) == sorted(times) and str(index.min()).endswith("-02:30")
+        assert pandas.Series(index.get(times)).tolist() == times and pyarrow.array(index.get(times)).type.tz == "-02:30"
+    code = """
+        import datetime, sys, lanetree
+        zone = datetime.timezone(datetime.timedelta(hours=2))
+        time = datetime.datetime(2024, 1, 1, tzinfo=zone)
+        index = lanetree.Set([time], "cpu")
+        assert list(index) == [time] and index.min().utcoffset() == time.utcoffset() and time in index and "pandas" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
 def test_times_in_iso_8601() -> None:
