@@ -11,17 +11,21 @@ Found(values=array([2, 0]), found=array([ True, False]))
 * :class:`Index`: keys with one value each; :class:`Set`: keys alone; :class:`MultiIndex`: any number of values per key;
   :class:`GroupedIndex`: keys in groups; :class:`StringIndex`: byte strings; :class:`IntervalIndex`: intervals.
 * :func:`merge_asof`, :func:`merge`, :func:`range_join`, :func:`lookup`: joins of frames of pandas, polars, pyarrow and DuckDB.
+* :func:`load`: an index of any class from its file.
 * :class:`Device`, :class:`Pool`: where an index is, and with what memory.
-* :class:`Array`: what calls give for inputs on a device.
+* :class:`Array`: what calls give for inputs on a device; `Output`: the type of results for type checkers.
+* :func:`doctor`: which devices, drivers and libraries are there.
 * :mod:`lanetree.errors`: the exceptions.
 """
 
 import os as _os
 
 from . import _native, errors
-from ._arrays import Array, Found, asarray
+from ._arrays import Array, Found, Output, asarray
 from ._asof import merge_asof
 from ._device import Device, Pool
+from ._doctor import doctor
+from ._files import load
 from ._groups import GroupedIndex
 from ._index import INSERT, REMOVE, UPDATE, Index, KeyRanges, KeyScans, RangeMatches, Ranges, Scans, Set, UpdateReport
 from ._intervals import IntervalIndex, IntervalRows
@@ -48,6 +52,7 @@ __all__ = [
     "KeyRanges",
     "KeyScans",
     "MultiIndex",
+    "Output",
     "Pool",
     "RangeMatches",
     "Ranges",
@@ -58,7 +63,9 @@ __all__ = [
     "UpdateReport",
     "ValueRows",
     "asarray",
+    "doctor",
     "errors",
+    "load",
     "lookup",
     "merge",
     "merge_asof",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,8 @@ def word_of(dtype: np.dtype[Any], what: str) -> str:
     """The native name of a dtype."""
     name = "int64" if dtype.kind in "mM" and dtype.itemsize == 8 else dtype.name
     if name not in _KEYS or not dtype.isnative:
-        names = ", ".join(_KEYS)
-        raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to one of {names}, or datetime64 or timedelta64")
+        names = f"convert them to one of {', '.join(_KEYS)}, or datetime64 or timedelta64"
+        raise TypeError(f"{what} of dtype {dtype} are not supported: {'use a StringIndex' if dtype.kind in 'SUT' else names}")
     return _KEYS[name]
 
 
@@ -73,12 +73,20 @@ def _is_arrow_of_device(array: object) -> bool:
 def nullable(
     array: ArrayLike, dtype: np.dtype[Any] | None, what: str, is_value: bool = False
 ) -> tuple[npt.NDArray[Any], _missing.Valid]:
-    """An array in host memory, without a copy where that is possible, of exactly this dtype, if one is given, and which elements are there."""
+    """An array in host memory, without a copy where that is possible, of a dtype, if one is given, to which the cast is safe, and which elements
+    are there."""
     if on_device(array):
         raise TypeError(f"{what} are on a device, where an array in host memory is needed: put all arrays of a call into one memory")
     made, valid = _missing.split(array, dtype, what, is_value)
-    if dtype is not None and made.dtype != dtype:
-        raise TypeError(f"{what} have dtype {made.dtype}, but {dtype} is needed: convert them by astype, as nothing is cast silently")
+    if dtype is not None and (made.size == 0 or valid is not None and not valid.any()):
+        # There is nothing that a dtype may not hold.
+        made = np.zeros(made.shape, dtype)
+    elif dtype is not None:
+        if made.dtype != dtype:
+            zone, made = _missing.zone_of(made.dtype), _missing.cast(made, valid, dtype, what)
+            made = made if made.dtype.kind != "M" else made.view(_missing.zoned(made.dtype, zone))
+        if dtype.kind == "M":
+            _missing.check_zones(made.dtype, dtype, what)
     return made, valid
 
 
@@ -210,7 +218,7 @@ def asarray(array: ArrayLike, device: str | Device | None = None, dtype: npt.DTy
     device : str, Device or None
         As for :class:`Device`; not the CPU, where arrays are NumPy's.
     dtype : dtype, optional
-        What the elements must be; they are not cast.
+        What the elements must be. In host memory safe casts happen; on a device nothing is cast.
     stream : int or object with ``__cuda_stream__``, optional
         The stream in whose order `array` is complete; by default the producer's current stream.
     """
@@ -381,17 +389,98 @@ def _import_arrow(array: Any, device: Device, stream: _native.Stream | None) -> 
     return Array(memory, np.dtype(kind), device)
 
 
-class Found(NamedTuple):
-    """Values, and which of them there are: also an array of Arrow, if they are in host memory.
+if TYPE_CHECKING:
 
-    ``pyarrow.array(index.get(queries))``, or any other library's reader of ``__arrow_c_array__``, makes a column whose nulls are what was
-    not found. Without a copy of the values.
+    class Output(np.ndarray[Any, np.dtype[Any]], Array):  # type: ignore[misc]
+        """An array of results: NumPy's for queries in host memory, an :class:`Array` for queries on a device, which types do not tell
+        apart. So type checkers take it for both."""
+
+        dtype: np.dtype[Any]
+
+else:
+    Output = Any
+
+
+class Found:
+    """Values, and which of them there are: ``values, found = index.get(queries)``.
+
+    Of queries in host memory it is a column, too, whose nulls are what was not found: ``pandas.Series(index.get(queries))``,
+    ``polars.Series(...)``, ``pyarrow.array(...)``, the latter two without a copy of the values, and ``numpy.asarray(...)``, as
+    :meth:`to_numpy` has it.
+
+    Parameters
+    ----------
+    values : array
+        A value for each query; the default where there is none.
+    found : array of bool
+        Whether there is one.
     """
 
-    #: A value for each query; the default where there is none.
-    values: Any
-    #: Whether there is one.
-    found: Any
+    __slots__ = ("values", "found")
+    values: Output
+    found: Output
+
+    def __init__(self, values: Any, found: Any) -> None:
+        self.values, self.found = values, found
+
+    def __iter__(self) -> Iterator[Output]:
+        return iter((self.values, self.found))
+
+    def __getitem__(self, item: int) -> Output:
+        """The values for 0, and which of them there are for 1, as of a pair."""
+        return (self.values, self.found)[item]
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Found(values={self.values!r}, found={self.found!r})"
+
+    def to_numpy(self, missing: Any = None) -> npt.NDArray[Any]:
+        """The values as one array in host memory, with `missing` where nothing was found.
+
+        Parameters
+        ----------
+        missing : scalar, optional
+            What stands there, exactly in the dtype of the values. By default NaN, which makes floats of integers, or NaT.
+
+        Raises
+        ------
+        OverflowError
+            For integers above 2^53 among which some are missing, unless `missing` is given: floats do not hold them.
+
+        Examples
+        --------
+        >>> index = lanetree.Index(np.array([10, 20]), np.array([1, 2]), device="cpu")
+        >>> index.get(np.array([20, 25])).to_numpy()
+        array([ 2., nan])
+        >>> index.get(np.array([20, 25])).to_numpy(missing=-1)
+        array([ 2, -1])
+        """
+        values, found = (part.numpy() if isinstance(part, Array) else np.asarray(part) for part in self)
+        if missing is not None:
+            return np.where(found, values, of_word(word(missing, values.dtype, "missing"), values.dtype)).view(values.dtype)
+        if found.all():
+            return values
+        if values.dtype.kind in "iu":
+            there = values[found]
+            if there.size and max(int(there.max()), -int(there.min())) > 2**53:
+                raise OverflowError(
+                    f"the values are {values.dtype} up to {there.max()}, which floats with NaN for what is missing do not hold: call"
+                    " to_numpy(missing=...) with an integer, or make a column of Arrow or polars"
+                )
+            values = values.astype(np.float64)
+        return np.where(found, values, np.array("NaT" if values.dtype.kind in "mM" else "nan", values.dtype)).view(values.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if isinstance(self.values, Array):
+            self.values.__array__()
+        made = self.to_numpy()
+        if _missing.zone_of(made.dtype) is not None and "pandas" in sys.modules:
+            # As arrays of pandas do.
+            made = np.asarray(_missing.in_zone(made.reshape(-1)), object).reshape(made.shape)
+        return made if dtype is None else made.astype(dtype, copy=False)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         values, found = self
@@ -399,17 +488,43 @@ class Found(NamedTuple):
             raise TypeError("results on a device are no array of Arrow in host memory: call numpy() of both")
         values, found = np.atleast_1d(values), np.atleast_1d(found)
         bits, absent = np.packbits(found, bitorder="little"), found.size - int(np.count_nonzero(found))
-        return _native.arrow_export(values, values.dtype.str, bits, absent)
+        zone, kind = _missing.zone_of(values.dtype), values.dtype.str
+        if kind in ("<M8[D]", "<m8[D]", "<M8[h]", "<m8[h]", "<M8[m]", "<m8[m]"):
+            # Arrow has no such units, but for dates.
+            days = np.where(found, values.view(np.int64), 0)
+            if kind == "<M8[D]" and (days == days.astype(np.int32)).all():
+                values, kind = days.astype(np.int32), "date32"
+            else:
+                values = _missing.cast(values, found, np.dtype(f"{kind[:3]}[s]"), "the values")
+                kind = values.dtype.str
+        return _native.arrow_export(values, kind + (f"@{zone}" if zone else ""), bits, absent)
 
 
-def word(value: Any, dtype: np.dtype[Any]) -> int:
-    """The bits of a default of values, as an integer. NaT is one of times."""
+def column_like(found: Found, column: Any) -> Any:
+    """Results as a column of the library that the queries are of, with their index and name."""
+    pandas, polars, pyarrow = (sys.modules.get(name) for name in ("pandas", "polars", "pyarrow"))
+    if pandas is not None and isinstance(column, pandas.Series):
+        return pandas.Series(np.asarray(found), index=column.index, name=column.name)
+    if pandas is not None and isinstance(column, pandas.Index):
+        return pandas.Index(np.asarray(found), name=column.name)
+    if polars is not None and isinstance(column, polars.Series):
+        return polars.Series(found).alias(column.name)
+    if pyarrow is not None and isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
+        made = pyarrow.array(found)
+        return pyarrow.chunked_array([made]) if isinstance(column, pyarrow.ChunkedArray) else made
+    if on_device(column):
+        raise TypeError("map is for columns in host memory: use get for arrays on a device")
+    return found.to_numpy()
+
+
+def word(value: Any, dtype: np.dtype[Any], what: str = "the default") -> int:
+    """The bits of what stands for values that are not there, as an integer. NaT is one of times. `what` is how errors call it."""
     if isinstance(value, (int, float, np.number)) and value == 0 and (type(value) is int or dtype.kind != "f"):
         return 0
-    array, valid = _missing.from_python(value, dtype, "the default")
+    array, valid = _missing.from_python(value, dtype, what)
     if valid is not None:
         if value is None or dtype.kind not in "mM":
-            raise ValueError(f"the default is {value!r}, which {dtype} has not: pass a value")
+            raise ValueError(f"{what} is {value!r}, which {dtype} has not: pass a value")
         array = np.array("NaT", dtype)
     return int(array.reshape(1).view(f"u{dtype.itemsize}")[0])
 

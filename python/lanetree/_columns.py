@@ -55,6 +55,7 @@ def columns(
             continue
         is_key = len(made) < keys
         elements, valid = _arrays.nullable(array, dtype, what, not is_key)
+        elements = _missing.widened(elements)
         if elements.ndim != 1:
             raise ValueError(f"{what} have {elements.ndim} dimensions, where one is needed")
         if is_key and nulls in ("first", "last"):

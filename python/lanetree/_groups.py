@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Iterator, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _columns, _joins, _missing, _native, _progress
-from ._arrays import ArrayLike, Found
+from ._arrays import ArrayLike, Found, Output
 from ._device import Device
 from ._columns import Nulls, Rows
-from ._held import Held
+from ._held import Held, is_there, objects, whole_number
 from ._joins import How, Probes, Ties
-from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport, _unpickled
+from ._index import INSERT, REMOVE, UPDATE, Direction, UpdateReport
 from ._progress import Progress
 
 
@@ -80,12 +80,12 @@ class GroupedIndex(Held):
     ) -> None:
         _columns.check_nulls(nulls)
         self.fill = float(fill)
-        given = (by, None, "the groups"), (keys, None, "the keys"), (values, None, "the values")
+        given = (by, None, "the groups (by)"), (keys, None, "the keys"), (values, None, "the values")
         self.device, on, columns = _columns.columns(device, stream, nulls, *given, keys=2)
         raw, dtypes = [column.raw for column in columns], [column.dtype for column in columns]
         self.by_dtype, self.key_dtype, self.value_dtype = dtypes
-        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups", "keys", "values"))]
-        for name, dtype, what in zip(names, dtypes, ("groups", "keys")):
+        names = [_arrays.word_of(dtype, what) for dtype, what in zip(dtypes, ("groups (by)", "keys", "values"))]
+        for name, dtype, what in zip(names, dtypes, ("groups (by)", "keys")):
             if name[0] == "f":
                 raise TypeError(f"{what} of dtype {dtype} are not supported: convert them to integers")
         sizes = self.by_dtype.itemsize, self.value_dtype.itemsize
@@ -147,6 +147,14 @@ class GroupedIndex(Held):
         limit = None if tolerance is None else _missing.tolerance(tolerance, self.key_dtype)
         return direction, ties, not exact, limit
 
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["inner", "left"] = ..., *, by: ArrayLike, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["semi", "anti"], *, by: ArrayLike, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def asof_join(
         self,
         at: ArrayLike,
@@ -187,7 +195,7 @@ class GroupedIndex(Held):
             given, on = self._on(at, by, stream)
             made = self._index.join(given, options, (how, _joins.bitmap(valid, len(given[1]), self.device, on)), on)
             return _joins.on_device(made, self.device, self.value_dtype)
-        probes = Probes(valid, None, (by, self.by_dtype, "the groups"), (at, self.key_dtype, "the keys"))
+        probes = Probes(valid, None, (by, self.by_dtype, "the groups (by)"), (at, self.key_dtype, "the keys (at)"))
         group, raw = probes.columns
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
@@ -200,7 +208,7 @@ class GroupedIndex(Held):
     def _on(self, keys: ArrayLike, by: ArrayLike, stream: Any) -> tuple[tuple[_native.Memory, _native.Memory], _native.Stream | None]:
         """Groups and keys on a device as native calls take them, and the stream of the call."""
         column, on = _arrays.on_stream(keys, self.key_dtype, "the keys", self.device, stream)
-        return (_arrays.to_device(by, self.by_dtype, "the groups", self.device, on)._memory, column._memory), on
+        return (_arrays.to_device(by, self.by_dtype, "the groups (by)", self.device, on)._memory, column._memory), on
 
     def _get(
         self,
@@ -217,7 +225,7 @@ class GroupedIndex(Held):
             values, found = (_arrays.empty(self.device, len(given[1]), dtype) for dtype in (self.value_dtype, np.dtype(np.bool_)))
             self._index.get(given, how, (values._memory, found._memory, miss), on)
             return Found(values, found)
-        rows = Rows(None, (keys, self.key_dtype, "the keys"), (by, self.by_dtype, "the groups"))
+        rows = Rows(None, (keys, self.key_dtype, "the keys"), (by, self.by_dtype, "the groups (by)"))
         raw, group = rows.columns
         outputs = np.empty(raw.size, self.value_dtype), np.empty(raw.size, np.bool_)
 
@@ -251,7 +259,7 @@ class GroupedIndex(Held):
                 given = _arrays.to_device(values, self.value_dtype, "the values", self.device, on)._memory
             return UpdateReport(*self._index.apply(kind, columns, given, on))
         raw = _arrays.flat(_arrays.host(keys, self.key_dtype, "the keys"))
-        group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups"))
+        group = _arrays.flat(_arrays.host(by, self.by_dtype, "the groups (by)"))
         if values is not None:
             given = _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
         return UpdateReport(*self._index.apply(kind, (group, raw), given))
@@ -261,13 +269,22 @@ class GroupedIndex(Held):
         by, keys, values = self._index.pairs()
         return by.view(self.by_dtype), keys.view(self.key_dtype), values.view(self.value_dtype)
 
-    def to(self, device: str | Device) -> "GroupedIndex":
-        """A copy of the index on another device."""
-        by, keys, values = _missing.whole(self.items())
-        return GroupedIndex(by, keys, values, device, fill=self.fill)
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        """The pairs, as ``(group, key, value)``, in the order of :meth:`items`. Copies all of them first."""
+        return iter(zip(*map(objects, self.items())))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (GroupedIndex, self.items(), self.device.name)
+    def __contains__(self, pair: object) -> bool:
+        """Whether a group has a key: ``(group, key) in index``. What cannot be a pair of these is not there."""
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return False
+        by, key = (whole_number(part, dtype) for part, dtype in zip(pair, (self.by_dtype, self.key_dtype)))
+        return is_there(key, lambda key: is_there(by, lambda by: bool(self.get(key, by=by).found)))
+
+    def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
+        return dict(zip(("by", "keys", "values"), self.items()))
+
+    def _options(self) -> dict[str, Any]:
+        return {"fill": self.fill}
 
     def _contents(self) -> str:
         return f"{len(self):,} pairs, {self.by_dtype}, {self.key_dtype} -> {self.value_dtype}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from html import escape
-from typing import Any, Callable, NamedTuple, TypeVar
+from typing import Any, Callable, Iterator, NamedTuple, Sequence, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _joins, _missing, _native, _progress
-from ._arrays import Array, ArrayLike
+from . import _arrays, _columns, _files, _joins, _missing, _native, _progress, errors
+from ._arrays import Array, ArrayLike, Output
 from ._device import Device
 from ._progress import Progress
 
 _Self = TypeVar("_Self", bound="Held")
+_Ordered = TypeVar("_Ordered", bound="Ordered")
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 #: An array, and what it is called in messages.
 Given = tuple[ArrayLike, str]
@@ -30,9 +32,102 @@ class Held:
         """How many pairs there are, and of which dtypes, for people."""
         raise NotImplementedError
 
+    def _parts(self) -> tuple[Any, ...]:
+        """What the index is of: columns in host memory, in order, as its constructor takes them."""
+        parts: tuple[Any, ...] = self.items()  # type: ignore[attr-defined]
+        return parts
+
+    def _options(self) -> dict[str, Any]:
+        """What the constructor is told of these columns, in addition to the device."""
+        return {}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the keys."""
+        dtype: np.dtype[Any] = self.key_dtype  # type: ignore[attr-defined]
+        return dtype
+
+    @property
+    def time_zone(self) -> str | None:
+        """The time zone in which keys that are instants are shown; None for other keys, and times without one."""
+        return _missing.zone_of(self.dtype)
+
+    @property
+    def size(self) -> int:
+        """How many there are: ``len(index)``."""
+        return len(self)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(size,)``"""
+        return (len(self),)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one is an index of the same class and dtypes with the same contents, bit by bit. Copies these."""
+        if not isinstance(other, Held) or type(other) is not type(self):
+            return NotImplemented
+        is_same = len(self) == len(other) and getattr(self, "nulls", None) == getattr(other, "nulls", None)
+        return is_same and all(_is_equal(*parts) for parts in zip(self._parts(), other._parts()))
+
+    # As of other containers that change.
+    __hash__ = None  # type: ignore[assignment]
+
     def to(self: _Self, device: str | Device) -> _Self:
         """A copy of the index on another device."""
+        return restored(type(self), self._parts(), device, self._options(), getattr(self, "nulls", None))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return unpickled, (type(self), self._parts(), self.device.name, self._options(), getattr(self, "nulls", None))
+
+    def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of a file, as the constructor names them."""
         raise NotImplementedError
+
+    @classmethod
+    def _of_file(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
+        """What the constructor takes of the columns of a file."""
+        return tuple(columns.values())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the index to a file, in place of one that is there; :meth:`load` and :func:`lanetree.load` make an index of it.
+
+        The file is an archive of NumPy's (npz), which :func:`numpy.load` reads, too. It is written under another name in the same
+        folder, synced, and renamed: after a crash the path has the old file or the new one.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        lanetree.errors.Io
+            An ``OSError``; the path has the old file.
+        """
+        _files.write(path, type(self).__name__, self._file_columns())
+
+    @classmethod
+    def load(cls: type[_Self], path: str | os.PathLike[str], device: str | Device | None = None) -> _Self:
+        """An index from a file that :meth:`save` has made.
+
+        Parameters
+        ----------
+        path : path-like
+        device : str, Device or None
+            As for :class:`Index`.
+
+        Raises
+        ------
+        lanetree.errors.NotFound, lanetree.errors.Io
+            Both are an ``OSError``.
+        lanetree.errors.Damaged, lanetree.errors.Unsupported
+            For what is no such file, not whole, or newer.
+        TypeError
+            For the file of another class.
+        """
+        kind, columns = _files.read(path)
+        if kind != cls.__name__:
+            raise TypeError(f"{os.fspath(path)!r} is a file of class {kind}: use {kind}.load, or lanetree.load")
+        return restored(cls, cls._of_file(columns), Device(device), {})
 
     def copy(self: _Self) -> _Self:
         """A copy of the index on the same device."""
@@ -82,6 +177,119 @@ class Held:
     def __repr__(self) -> str:
         name = f"lanetree.{type(self).__name__}"
         return f"<{name}, closed>" if self.closed else f"<{name} of {self._contents()}, on {self.device.name}>"
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two columns have the same elements, bit by bit."""
+    if isinstance(one, list):
+        return bool(one == other)
+    is_one = one.dtype == other.dtype and _missing.zone_of(one.dtype) == _missing.zone_of(other.dtype)
+    return bool(is_one and np.array_equal(*(part.view(f"u{part.itemsize}") for part in (one, other))))
+
+
+def restored(kind: type[_Self], parts: tuple[Any, ...], device: str | Device, options: dict[str, Any], nulls: str | None = None) -> _Self:
+    """An index of columns that another one gave, on a device."""
+    made = kind(*_missing.whole(parts), device=device, **options)  # type: ignore[call-arg]
+    if isinstance(made, Keyed) and nulls is not None:
+        # Its keys have the one that stands for nulls.
+        made.nulls = nulls
+    return made
+
+
+def unpickled(kind: type[_Self], parts: tuple[Any, ...], device: str, options: dict[str, Any], nulls: str | None) -> _Self:
+    """An index that was pickled: on the same device if there is one, else on the one that is chosen by default."""
+    try:
+        place = Device(device)
+    except (errors.Error, ValueError):
+        place = Device()
+    return restored(kind, parts, place, options, nulls)
+
+
+class Ordered(Held):
+    """What indexes have whose keys are in one order: those of strings, too."""
+
+    __slots__ = ()
+
+    def keys(self) -> Any:
+        """All keys, in order."""
+        raise NotImplementedError
+
+    def _end(self, is_last: bool) -> tuple[Any, ...] | None:
+        """The first or last key that is not null, after it its value if there are values; None if there is none."""
+        raise NotImplementedError
+
+    def _pair_at_end(self, is_last: bool) -> tuple[Any, ...]:
+        end = self._end(is_last)
+        if end is None:
+            raise ValueError(f"the {type(self).__name__} has no keys, so there is no {'last' if is_last else 'first'} one")
+        return end
+
+    def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
+        """The columns of the keys between two bounds, both inclusive; None for no bound."""
+        raise NotImplementedError
+
+    def _slice(self: _Ordered, bounds: slice) -> _Ordered:
+        """An index of the keys of a slice."""
+        if bounds.step is not None:
+            raise ValueError(f"a slice of keys has no step, but {bounds.step!r} was passed: for descending order use reversed(index)")
+        for name, bound in (("start", bounds.start), ("stop", bounds.stop)):
+            if bound is not None and _missing.is_missing(bound):
+                raise ValueError(f"the {name} of a slice of keys is {bound!r}: pass a key, or leave it out")
+        parts = self._between(bounds.start, bounds.stop)
+        return restored(type(self), parts, self.device, self._options(), getattr(self, "nulls", None))
+
+    def min(self) -> Any:
+        """The first key in the index's order that is not null. A ValueError if there is none."""
+        return self._pair_at_end(False)[0]
+
+    def max(self) -> Any:
+        """The last key in the index's order that is not null. A ValueError if there is none."""
+        return self._pair_at_end(True)[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys in ascending order: numbers of Python, times of NumPy. Copies all of them first."""
+        return iter(objects(self.keys()))
+
+    def __reversed__(self) -> Iterator[Any]:
+        """The keys in descending order. Copies all of them first."""
+        return iter(objects(self.keys()[::-1]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """The keys in ascending order."""
+        return np.asarray(self.keys(), dtype)
+
+    def _has(self, key: Any) -> bool:
+        """Whether one key is there, or an error of what cannot be one."""
+        raise NotImplementedError
+
+    def __contains__(self, key: object) -> bool:
+        """Whether one key is there. What cannot be a key is not."""
+        return is_there(key, self._has)
+
+
+def is_there(key: Any, has: Callable[[Any], bool], cannot_be: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError)) -> bool:
+    """Whether an index has one key, by a call that may say by some errors that it cannot be one; then it has not."""
+    if isinstance(key, tuple):
+        return False
+    if not isinstance(key, (int, float, str)) and np.ndim(key):
+        raise TypeError(f"`in` is for one key, but a {type(key).__name__} was passed: use contains(...), which has an answer for each")
+    try:
+        return has(key)
+    except cannot_be:
+        return False
+
+
+def whole_number(key: Any, dtype: np.dtype[Any]) -> Any:
+    """A float without a fraction as an integer, where keys are integers."""
+    is_whole = dtype.kind in "iu" and isinstance(key, (float, np.floating)) and key.is_integer()
+    return int(key) if is_whole else key
+
+
+def objects(keys: Any) -> list[Any]:
+    """Elements of an array as numbers of Python, and times as those of NumPy, whatever their unit, or in their time zone."""
+    if isinstance(keys, list):
+        return keys
+    return list(_missing.in_zone(keys)) if keys.dtype.kind in "mM" else keys.tolist()
 
 
 class Queries(NamedTuple):
@@ -159,30 +367,33 @@ class Keyed(Held):
         progress: Progress = None,
         what: str = "",
         is_rank: bool = False,
-    ) -> Any:
+        name: str = "the queries",
+    ) -> Sequence[Output]:
         """Columns with an element for each query: those of the caller's (`out`), or new ones.
 
         The native call is given the queries, the columns and the stream. Of each column there are its dtype and the bits that it has where
-        a query is missing; none may be missing of those for ranks. `what` is done is told while it is.
+        a query is missing; none may be missing of those for ranks. `what` is done is told while it is; `name` is what errors call the queries.
         """
         if _arrays.on_device(queries):
-            column, on = self._on(queries, stream)
+            column, on = self._on(queries, stream, name)
+            arrays: list[Any]
             if out is None:
                 arrays = [_arrays.empty(self.device, column.size, dtype) for dtype, _ in outputs]
             else:
-                arrays = [_arrays.to_device(array, dtype, "the output", self.device, on) for array, (dtype, _) in zip(out, outputs)]
-                for array in arrays:
+                names = _names_of_outputs(outputs)
+                arrays = [_arrays.to_device(array, dtype, name, self.device, on) for array, (dtype, _), name in zip(out, outputs, names)]
+                for array, name in zip(arrays, names):
                     if array.size != column.size:
-                        raise ValueError(f"an output of {array.size} elements for {column.size} queries")
+                        raise ValueError(f"{name} is an output of {array.size} elements for {column.size} queries")
             call(column._memory, [array._memory for array in arrays], on)
             return arrays if out is None else out
         if is_rank:
-            keys, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, "the queries")
-            _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
+            keys, valid = _columns.keys_of(self.nulls, queries, self.key_dtype, name)
+            _missing.refuse(valid, name, "a null has no rank, so drop them")
             raw, shape, missing = _arrays.flat(keys), keys.shape, None
         else:
-            raw, shape, missing = self._queries(queries)
-        made = [np.empty(raw.size, dtype) for dtype, _ in outputs] if out is None else _outputs(out, outputs, shape, raw)
+            raw, shape, missing = self._queries(queries, name)
+        made: list[Any] = [np.empty(raw.size, dtype) for dtype, _ in outputs] if out is None else _outputs(out, outputs, shape, raw)
         if progress:
             _progress.in_pieces(lambda part, *columns: call(part, columns, None), (raw, *made), progress, what)
         else:
@@ -193,17 +404,17 @@ class Keyed(Held):
             return out
         return made if len(shape) == 1 else [column.reshape(shape)[()] for column in made]
 
-    def _counts(self, call: Callable[[Any, Any, _native.Stream | None], object], *given: Given, stream: Any) -> Any:
+    def _counts(self, call: Callable[[Any, Any, _native.Stream | None], object], *given: Given, stream: Any) -> Output:
         """A count for each row of queries, int64."""
         if _arrays.on_device(given[0][0]):
             columns, on = self._all_on(given, stream)
             counts = _arrays.empty(self.device, len(columns[0]), _INT64)
             call(columns, counts._memory, on)
-            return counts
+            return counts  # type: ignore[return-value]
         rows = self._rows(*given)
         made = np.empty(rows.columns[0].size, _INT64)
         call(rows.columns, made, None)
-        return rows.fill(made).reshape(rows.shape)[()]
+        return rows.fill(made).reshape(rows.shape)[()]  # type: ignore[return-value]
 
     def _ranges(
         self, call: Callable[[Any, _native.Stream | None], tuple[Any, ...]], dtypes: tuple[np.dtype[Any] | None, ...], *given: Given, stream: Any
@@ -256,13 +467,56 @@ class Keyed(Held):
         return raw, None if values is None else _arrays.flat(_arrays.host(values, dtype, "the values", True)), None
 
 
+class Sorted(Keyed, Ordered):
+    """An index over keys of one dtype, in ascending order."""
+
+    __slots__ = ()
+
+    def _has(self, key: Any) -> bool:
+        keys, valid = _columns.keys_of(self.nulls, whole_number(key, self.key_dtype), self.key_dtype, "the key")
+        return valid is None and bool(self.contains(keys.view(_missing.Whole)))  # type: ignore[attr-defined]
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """The keys in ascending order, as a column of Arrow."""
+        keys = self.keys()
+        words = keys.view(f"u{keys.itemsize}")
+        is_there = np.ones(keys.size, np.bool_) if self.nulls is None else words != self._bound(self.nulls).view(words.dtype)
+        return _arrays.Found(keys, is_there).__arrow_c_array__()
+
+    def _bound(self, side: str) -> npt.NDArray[Any]:
+        """The lowest key of the dtype ("first"), or the highest one ("last")."""
+        bound: npt.NDArray[Any] = np.array([_columns.null_key(side, self.key_dtype)], self.key_dtype).view(_missing.Whole)
+        return bound
+
+    def _end(self, is_last: bool) -> tuple[Any, ...] | None:
+        side = "last" if is_last else "first"
+        bound = self._bound(side)
+        if self.nulls == side:
+            # The next key. Of floats these are negative NaNs, whose words ascend where the numbers descend.
+            word = bound.view(f"u{bound.itemsize}")
+            word += word.dtype.type(1 if not is_last and self.key_dtype.kind != "f" else 2 ** (8 * word.itemsize) - 1)
+        *near, found = (self.predecessor if is_last else self.successor)(bound)  # type: ignore[attr-defined]
+        if not found[0] or self.nulls is not None and near[0].tobytes() == self._bound(self.nulls).tobytes():
+            return None
+        return tuple(column[0] if _missing.zone_of(column.dtype) is None else _missing.in_zone(column)[0] for column in near)
+
+    def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
+        given = self._bound("first") if start is None else [start], self._bound("last") if stop is None else [stop]
+        parts: tuple[Any, ...] = self.range(*given)[1:]  # type: ignore[attr-defined]
+        return parts
+
+
+def _names_of_outputs(outputs: tuple[Any, ...]) -> list[str]:
+    """What errors call the arrays that take results."""
+    return ["out"] if len(outputs) == 1 else [f"out[{i}]" for i in range(len(outputs))]
+
+
 def _outputs(
     out: tuple[Any, ...], outputs: tuple[tuple[np.dtype[Any], int], ...], shape: tuple[int, ...], queries: npt.NDArray[Any]
 ) -> list[npt.NDArray[Any]]:
     """Arrays of the caller's that take results, none of which shares memory with the queries or with another one."""
     used = {"the queries": queries}
-    for i, (array, (dtype, _)) in enumerate(zip(out, outputs)):
-        name = "out" if len(outputs) == 1 else f"out[{i}]"
+    for array, (dtype, _), name in zip(out, outputs, _names_of_outputs(outputs)):
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             raise TypeError(f"{name} is an output of {getattr(array, 'dtype', type(array))} where an array of {dtype} is needed")
         if array.shape != shape:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _columns, _joins, _missing, _native, _progress, errors
-from ._arrays import Array, ArrayLike, Found
+from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
 from ._columns import KeyNulls
-from ._held import Held, Keyed
+from ._held import Sorted, restored
 from ._joins import How, Probes, Ties
 from ._progress import Progress
 
@@ -46,49 +46,48 @@ class UpdateReport(NamedTuple):
 class Ranges(NamedTuple):
     """The pairs of a batch of ranges, in compressed sparse rows: the pairs of range ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
-    offsets: Any
-    keys: Any
-    values: Any
+    offsets: Output
+    keys: Output
+    values: Output
 
 
 class KeyRanges(NamedTuple):
     """The keys of a batch of ranges in a set, in compressed sparse rows."""
 
-    offsets: Any
-    keys: Any
+    offsets: Output
+    keys: Output
 
 
 class Scans(NamedTuple):
     """The first pairs from each key on: row ``i`` has ``counts[i]`` of them; the rest of the row is 0."""
 
-    counts: Any
-    keys: Any
-    values: Any
+    counts: Output
+    keys: Output
+    values: Output
 
 
 class RangeMatches(NamedTuple):
     """The matches of a join by ranges: a row for each pair of a probe and a pair of the index."""
 
     #: The number of the probe, int64, in ascending order.
-    left: Any
+    left: Output
     #: The pair's key; of a probe they ascend.
-    keys: Any
+    keys: Output
     #: The pair's value.
-    values: Any
+    values: Output
 
 
 class KeyScans(NamedTuple):
     """The first keys of a set from each key on."""
 
-    counts: Any
-    keys: Any
+    counts: Output
+    keys: Output
 
 
-_Self = TypeVar("_Self", bound="_Ordered")
-_Kind = TypeVar("_Kind", bound=Held)
+_Self = TypeVar("_Self", bound="_Tree")
 
 
-class _Ordered(Keyed):
+class _Tree(Sorted):
     """What indexes with and without values have in common."""
 
     __slots__ = ("_numbers", "fill")
@@ -149,7 +148,7 @@ class _Ordered(Keyed):
             self._value = other._value
         return self
 
-    def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Any:
+    def contains(self, queries: ArrayLike, *, out: Any = None, stream: Any = None, progress: Progress = None) -> Output:
         """Whether each of `queries` is a key of the index.
 
         Parameters
@@ -173,7 +172,7 @@ class _Ordered(Keyed):
             key, _, hit = self._numbers
             made = _native.get_of(self._index, queries, None, (exchange, self.device._native, (key, 0, hit)), 0)
             if made is not None:
-                return Array(made[1], _BOOL, self.device, made[2])
+                return Array(made[1], _BOOL, self.device, made[2])  # type: ignore[return-value]
         find = lambda keys, found, on: self._index.get(keys, (None, found[0], 0), on)
         return self._results(find, queries, ((_BOOL, 0),), None if out is None else (out,), stream, progress, "contains")[0]
 
@@ -185,7 +184,7 @@ class _Ordered(Keyed):
         out: Any = None,
         stream: Any = None,
         progress: Progress = None,
-    ) -> Any:
+    ) -> Output:
         """The rank of each of `queries`, with the meaning of :func:`numpy.searchsorted` over the sorted keys.
 
         Parameters
@@ -212,24 +211,24 @@ class _Ordered(Keyed):
         if exchange is not None and stream is None and out is None and self._numbers is not None:
             taken = _native.rank_of(self._index, queries, upper, (exchange, self.device._native, self._numbers))
             if taken is not None:
-                return Array(taken, _INT64, self.device)
+                return Array(taken, _INT64, self.device)  # type: ignore[return-value]
         find = lambda keys, ranks, on: self._index.rank(keys, upper, ranks[0], on)
         outputs = None if out is None else (out,)
         return self._results(find, queries, ((_INT64, 0),), outputs, stream, progress, "searchsorted", is_rank=True)[0]
 
-    def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def lower_bound(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many keys are below each of `queries`: ``searchsorted(queries, "left")``."""
         return self.searchsorted(queries, "left", stream=stream)
 
-    def upper_bound(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def upper_bound(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many keys are not above each of `queries`: ``searchsorted(queries, "right")``."""
         return self.searchsorted(queries, "right", stream=stream)
 
-    def rank(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def rank(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many keys are below each of `queries`; the same as :meth:`lower_bound`."""
         return self.searchsorted(queries, "left", stream=stream)
 
-    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
+    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Output:
         """How many keys each range has.
 
         Parameters
@@ -283,6 +282,8 @@ class _Ordered(Keyed):
             raise TypeError(f"a {type(self).__name__} and a {type(other).__name__} cannot be combined: use two of one kind")
         if self.nulls != other.nulls:
             raise TypeError(f"nulls are {self.nulls!r} here and {other.nulls!r} there: build one index anew")
+        if self.key_dtype.kind == "M":
+            _missing.check_zones(other.key_dtype, self.key_dtype, "the keys of the other index")
         if (self.key_dtype, self._value) != (other.key_dtype, other._value):
             raise TypeError(
                 f"the dtypes differ: {self.key_dtype} and {self._value}, {other.key_dtype} and {other._value}; build one index anew"
@@ -302,20 +303,16 @@ class _Ordered(Keyed):
         return self._combined(other, "difference")
 
     def __or__(self: _Self, other: _Self) -> _Self:
-        return self.union(other) if isinstance(other, _Ordered) else NotImplemented
+        return self.union(other) if isinstance(other, _Tree) else NotImplemented
 
     def __and__(self: _Self, other: _Self) -> _Self:
-        return self.intersection(other) if isinstance(other, _Ordered) else NotImplemented
+        return self.intersection(other) if isinstance(other, _Tree) else NotImplemented
 
     def __sub__(self: _Self, other: _Self) -> _Self:
-        return self.difference(other) if isinstance(other, _Ordered) else NotImplemented
+        return self.difference(other) if isinstance(other, _Tree) else NotImplemented
 
-    def __contains__(self, key: object) -> bool:
-        return bool(self.contains(key))
-
-    def __iter__(self) -> Iterator[Any]:
-        """The keys in ascending order. Copies all of them first."""
-        return iter(self._pairs()[0].tolist())
+    def _options(self) -> dict[str, Any]:
+        return {"fill": self.fill, "is_sorted": True}
 
     def compact(self) -> int:
         """Lay the index out anew, without memory that changes have left unused, and return by how many bytes it is smaller.
@@ -357,13 +354,14 @@ class _Ordered(Keyed):
         return f"{len(self):,} {noun}, {self.key_dtype}{values}"
 
 
-class Index(_Ordered):
+class Index(_Tree):
     """An ordered index of keys with one value each.
 
     Parameters
     ----------
     keys : array_like
-        Keys in any order, in one dimension: uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64. Of
+        Keys in any order, in one dimension: uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64, or a column of a
+        type that becomes one of these: narrower numbers, booleans, dates, instants in a time zone, dictionaries of numbers. Of
         equal keys the last one's value is kept. Floats are in the total order of IEEE 754: -0.0 is below 0.0, and NaNs are
         at both ends.
     values : array_like, optional
@@ -376,7 +374,7 @@ class Index(_Ordered):
     is_sorted : bool, default False
         Whether keys ascend already; it is checked.
     key_dtype : dtype, optional
-        For keys in a list: what they become. Keys of an array must have it already.
+        What keys in a list become, and those of an array by a safe cast.
     nulls : {"error", "skip", "first", "last"}, default "error"
         What becomes of pairs of which the key or the value is missing: None, ``pandas.NA``, NaT, what a masked array masks, a null of
         Arrow, polars or pandas, and in keys of pandas NaN. As queries and bounds these find nothing, unless null is a key. With
@@ -391,7 +389,7 @@ class Index(_Ordered):
     Raises
     ------
     TypeError
-        For dtypes that indexes do not have. Nothing is cast silently.
+        For dtypes that indexes do not have, and casts that are not safe.
     lanetree.errors.LengthMismatch
         Unless there is one value per key.
     lanetree.errors.OutOfMemory
@@ -445,7 +443,7 @@ class Index(_Ordered):
         out: tuple[Any, Any] | None = None,
         stream: Any = None,
         progress: Progress = None,
-    ) -> tuple[Any, Any]:
+    ) -> Found | Any:
         """The value of each of `queries`, and whether it is present.
 
         Parameters
@@ -483,7 +481,10 @@ class Index(_Ordered):
         return Found(*found) if out is None else out
 
     def __getitem__(self, key: Any) -> Any:
-        """The value of one key, or a KeyError; the values of an array of keys, all of which must be present."""
+        """The value of one key, or a KeyError; the values of an array of keys, all of which must be present; an index of the pairs of a
+        slice of keys, both bounds inclusive, as of :meth:`range`: ``index[10:20]``."""
+        if isinstance(key, slice):
+            return self._slice(key)
         values, found = self.get(key)
         if isinstance(values, Array):
             raise TypeError("index[...] is for keys in host memory: use get for arrays on a device")
@@ -494,7 +495,7 @@ class Index(_Ordered):
 
     def predecessor(
         self, queries: ArrayLike, *, default: Any = 0, stream: Any = None, progress: Progress = None
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Output, Output, Output]:
         """The last pair whose key is not above each of `queries`.
 
         Parameters
@@ -518,13 +519,13 @@ class Index(_Ordered):
 
     def successor(
         self, queries: ArrayLike, *, default: Any = 0, stream: Any = None, progress: Progress = None
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Output, Output, Output]:
         """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
         return self._neighbor(queries, False, default, stream, progress)
 
     def _neighbor(
         self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any, progress: Progress = None
-    ) -> tuple[Any, Any, Any]:
+    ) -> tuple[Output, Output, Output]:
         miss = _arrays.word(default, self._value)
         find = lambda keys, made, on: self._index.neighbor(keys, predecessor, made[0], (*made[1:], miss), on)
         outputs = (self.key_dtype, 0), (self._value, miss), (_BOOL, 0)
@@ -543,7 +544,7 @@ class Index(_Ordered):
         out: tuple[Any, Any] | None = None,
         stream: Any = None,
         progress: Progress = None,
-    ) -> tuple[Any, Any]:
+    ) -> Found | Any:
         """The value of the nearest key on one side of each of `at`, as :func:`pandas.merge_asof` matches rows.
 
         :class:`GroupedIndex` does so within groups (`by`).
@@ -601,7 +602,7 @@ class Index(_Ordered):
                 found &= is_near | (keys.view(f"u{keys.itemsize}") == near.view(f"u{near.itemsize}"))
                 _arrays.erase(np.flatnonzero(~found), (made[0], miss))
 
-        found = self._results(search, at, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "asof")
+        found = self._results(search, at, ((self._value, miss), (_BOOL, 0)), out, stream, progress, "asof", name="the queries (at)")
         return Found(*found) if out is None else out
 
     def _asof(self, direction: str, ties: str, exact: bool, tolerance: Any, on_gpu: bool) -> tuple[tuple[str, str, bool, int | None], Any]:
@@ -616,6 +617,14 @@ class Index(_Ordered):
             return (direction, ties, not exact, None), limit
         return (direction, ties, not exact, limit), limit
 
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["inner", "left"] = ..., *, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def asof_join(
+        self, at: ArrayLike, how: Literal["semi", "anti"], *, direction: Direction = ..., tolerance: Any = ..., allow_exact_matches: bool = ..., ties: Ties = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def asof_join(
         self,
         at: ArrayLike,
@@ -667,8 +676,8 @@ class Index(_Ordered):
         options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, on_gpu)
         if on_gpu:
             join = lambda probes, asked, on: self._index.join(probes[0], options, asked, on)
-            return self._join_on(join, (self._value,), how, valid, stream, (at, "the probes"))
-        probes = Probes(valid, self.nulls, (at, self.key_dtype, "the probes"))
+            return self._join_on(join, (self._value,), how, valid, stream, (at, "the probes (at)"))
+        probes = Probes(valid, self.nulls, (at, self.key_dtype, "the probes (at)"))
         if ties == "both" and direction == "nearest":
             with _progress.waiting(progress, probes.size, "joining"):
                 offsets, _, found = self._index.asof_rows(probes.columns[0], options)
@@ -732,7 +741,7 @@ class Index(_Ordered):
         # Distances of floats are measured nowhere here.
         options, _ = self._asof(direction, ties, allow_exact_matches, tolerance, True)
         find = lambda queries, on: self._index.k_nearest(queries[0], most, options, on)
-        return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries"), stream=stream))
+        return Ranges(*self._ranges(find, (self.key_dtype, self._value), (at, "the queries (at)"), stream=stream))
 
     def range_last(self, starts: ArrayLike, ends: ArrayLike, k: int, *, inclusive: Inclusive = "both", stream: Any = None) -> Ranges:
         """The last pairs of each range, at most `k` of each, in descending order of their keys.
@@ -876,8 +885,16 @@ class Index(_Ordered):
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
         _refuse_several(has_several)
-        return _restore(cls, (keys, values), Device(device), fill, nulls)
+        return restored(cls, (keys, values), Device(device), {"fill": fill, "is_sorted": True}, nulls)
 
+    @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def join(
         self,
         probes: ArrayLike,
@@ -919,6 +936,18 @@ class Index(_Ordered):
         values, found = self.get(rows.columns[0], progress=progress)
         return rows.join(how, found, values[found])
 
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["inner"] = ..., *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> RangeMatches: ...
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["left"], *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["semi", "anti"], *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def range_join(
         self,
         lows: ArrayLike,
@@ -973,6 +1002,18 @@ class Index(_Ordered):
         """
         return self._join_between(lows, highs, how, (_closed(inclusive), None), valid, stream, progress)
 
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["inner"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> RangeMatches: ...
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["left"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def band_join(
         self,
         probes: ArrayLike,
@@ -1110,15 +1151,34 @@ class Index(_Ordered):
                     raise ValueError(f"{kinds.size} kinds for {raw.size} keys: give one of each per operation")
         return UpdateReport(*self._index.apply(kinds, raw, raw_values, on))
 
-    def to(self, device: str | Device) -> "Index":
-        """A copy of the index on another device."""
-        return _restore(Index, self.items(), device, self.fill, self.nulls)
+    def first(self) -> tuple[Any, Any]:
+        """The pair of :meth:`min`: a key and its value."""
+        key, value = self._pair_at_end(False)
+        return key, value
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (Index, self.items(), self.device.name, self.fill, self.nulls)
+    def last(self) -> tuple[Any, Any]:
+        """The pair of :meth:`max`: a key and its value."""
+        key, value = self._pair_at_end(True)
+        return key, value
+
+    def map(self, column: ArrayLike) -> Any:
+        """The value of each key of a column, as :meth:`pandas.Series.map` has it.
+
+        Parameters
+        ----------
+        column : array_like
+            Keys in host memory.
+
+        Returns
+        -------
+        column
+            Of the library of `column`, with its index and name: a Series of pandas or polars, an array of pyarrow, else an array of NumPy.
+            What is not found is null, and for pandas and NumPy NaN or NaT, as in :meth:`Found.to_numpy`.
+        """
+        return _arrays.column_like(self.get(column), column)
 
 
-class Set(_Ordered):
+class Set(_Tree):
     """An ordered set of keys: an index without values, in half of the memory.
 
     Parameters
@@ -1162,17 +1222,17 @@ class Set(_Ordered):
         """A set of the keys of a file, whose values are left out if it has any; otherwise like :meth:`Index.load`."""
         keys, _, has_several, nulls = _read(path, key_dtype, None)
         _refuse_several(has_several)
-        return _restore(cls, (keys,), Device(device), fill, nulls)
+        return restored(cls, (keys,), Device(device), {"fill": fill, "is_sorted": True}, nulls)
 
-    def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
+    def predecessor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Output, Output]:
         """The last key that is not above each of `queries`, and whether there is one."""
         return self._neighbor(queries, True, stream)
 
-    def successor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Any, Any]:
+    def successor(self, queries: ArrayLike, *, stream: Any = None) -> tuple[Output, Output]:
         """The first key that is not below each of `queries`, and whether there is one."""
         return self._neighbor(queries, False, stream)
 
-    def _neighbor(self, queries: ArrayLike, predecessor: bool, stream: Any) -> tuple[Any, Any]:
+    def _neighbor(self, queries: ArrayLike, predecessor: bool, stream: Any) -> tuple[Output, Output]:
         find = lambda queries, made, on: self._index.neighbor(queries, predecessor, made[0], (None, made[1], 0), on)
         near, found = self._results(find, queries, ((self.key_dtype, 0), (_BOOL, 0)), None, stream)
         return near, found
@@ -1205,36 +1265,39 @@ class Set(_Ordered):
         raw, _, on = self._pairs_on(keys, None, None, stream)
         return UpdateReport(*self._index.apply(kind, raw, None, on))
 
-    def to(self, device: str | Device) -> "Set":
-        """A copy of the set on another device."""
-        return _restore(Set, (self.keys(),), device, self.fill, self.nulls)
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.keys(),)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (Set, (self.keys(),), self.device.name, self.fill, self.nulls)
+    def first(self) -> Any:
+        """The first key: :meth:`min`."""
+        return self.min()
 
+    def last(self) -> Any:
+        """The last key: :meth:`max`."""
+        return self.max()
 
-def _restore(kind: type[_Kind], arrays: tuple[Any, ...], device: str | Device, fill: float | None = None, nulls: str | None = None) -> _Kind:
-    """An index over what another one gave, on a device."""
-    options: dict[str, Any] = {"device": device} if fill is None else {"device": device, "fill": fill, "is_sorted": True}
-    made = kind(*_missing.whole(arrays), **options)
-    if isinstance(made, Keyed) and nulls is not None:
-        # Its keys have the one that stands for nulls.
-        made.nulls = nulls
-    return made
-
-
-def _unpickled(kind: type[Any], arrays: tuple[Any, ...], device: str, fill: float | None = None, nulls: str | None = None) -> Any:
-    """An index that was pickled: on the same device if there is one, else on the one that is chosen by default."""
-    try:
-        place = Device(device)
-    except (errors.Error, ValueError):
-        place = Device()
-    return _restore(kind, arrays, place, fill, nulls)
+    def __getitem__(self, keys: slice) -> "Set":
+        """A set of the keys of a slice, both bounds inclusive, as of :meth:`range`: ``keys[10:20]``."""
+        if not isinstance(keys, slice):
+            raise TypeError(f"a Set has no values for [{keys!r}]: write `key in keys`, or keys[start:stop] for a set of a range")
+        return self._slice(keys)
 
 
 def _note(key: np.dtype[Any], value: np.dtype[Any] | None, nulls: str | None) -> str:
     """What a file notes: dtypes, and where nulls are in the order, if they are keys."""
-    return f"numpy {key.str} {'' if value is None else value.str}" + ("" if nulls is None else f" {nulls}")
+    names = [f"{dtype.str}{_at_zone(dtype)}" for dtype in (key, value) if dtype is not None]
+    return f"numpy {names[0]} {''.join(names[1:])}" + ("" if nulls is None else f" {nulls}")
+
+
+def _at_zone(dtype: np.dtype[Any]) -> str:
+    zone = _missing.zone_of(dtype)
+    return "" if zone is None else f"@{zone}"
+
+
+def _dtype_of(note: str) -> np.dtype[Any]:
+    """A dtype, and its time zone, as a file's note has them."""
+    name, _, zone = note.partition("@")
+    return _missing.zoned(np.dtype(name), zone or None)
 
 
 def _read(
@@ -1252,7 +1315,7 @@ def _read(
         nulls = noted.pop()
     if len(noted) == 3 and noted[0] == "numpy":
         try:
-            noted_key, noted_value = np.dtype(noted[1]), np.dtype(noted[2]) if noted[2] else None
+            noted_key, noted_value = _dtype_of(noted[1]), _dtype_of(noted[2]) if noted[2] else None
         except TypeError as error:
             raise errors.Damaged(f"the note of the file's dtypes is {note!r}, which NumPy does not know") from error
     keys = _seen_as("keys", keys, _KEY_OF[key], noted_key, key_dtype)
@@ -1283,9 +1346,9 @@ def _seen_as(what: str, words: npt.NDArray[Any], dtype: np.dtype[Any], *wanted: 
     return words.view(dtype)
 
 
-def _closed(inclusive: str) -> tuple[bool, bool]:
+def _closed(inclusive: str, name: str = "inclusive") -> tuple[bool, bool]:
     if inclusive not in _CLOSED:
-        raise ValueError(f"inclusive is {inclusive!r}, where 'both', 'left', 'right' or 'neither' is needed")
+        raise ValueError(f"{name} is {inclusive!r}, where 'both', 'left', 'right' or 'neither' is needed")
     return _CLOSED[inclusive]
 
 
@@ -1297,7 +1360,7 @@ def _limit(limit: int | None) -> int:
     return int(limit)
 
 
-def _scan(index: _Ordered, starts: ArrayLike, limit: int, stream: Any) -> list[Any]:
+def _scan(index: _Tree, starts: ArrayLike, limit: int, stream: Any) -> list[Any]:
     if not 0 <= limit < 2**32:
         raise ValueError(f"a limit of {limit} pairs is not possible: choose 0 to 2^32 - 1")
     if _arrays.on_device(starts):

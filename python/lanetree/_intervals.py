@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _columns, _native, _progress, errors
-from ._arrays import Array, ArrayLike, Found
+from . import _arrays, _columns, _missing, _native, _progress, errors
+from ._arrays import Array, ArrayLike, Found, Output
 from ._device import Device
-from ._columns import Nulls
-from ._held import Given, Keyed
-from ._index import _restore, _unpickled
+from ._held import Given, Keyed, is_there, objects, whole_number
+from ._index import Inclusive, _closed
 from ._progress import Progress
 
 
 class IntervalRows(NamedTuple):
     """The intervals of a batch of probes, in compressed sparse rows: the intervals of probe ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
-    offsets: Any
+    offsets: Output
     #: Of a probe the most specific one first: the one that starts last, of these the one that ends first.
-    rows: Any
+    rows: Output
+
+
+def _open_bounds(bounds: ArrayLike, dtype: np.dtype[Any] | None, what: str, is_end: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Bounds in which the lowest or highest key has the place of what is missing, of floats an infinity, and where that is."""
+    if _arrays.on_device(bounds):
+        raise ValueError(f"nulls='open', but {what} are on a device, where nothing is null: leave nulls out, or copy them to host memory")
+    made, valid = _arrays.nullable(bounds, dtype, what)
+    made = _missing.widened(made)
+    is_open = np.zeros(made.shape, np.bool_) if valid is None else ~valid
+    if made.dtype.kind == "f":
+        return np.where(is_open, np.array(np.inf if is_end else -np.inf, made.dtype), made).view(_missing.Whole), is_open
+    numbers = made.view(np.int64) if made.dtype.kind in "mM" else made
+    return np.where(is_open, _extreme(made.dtype, is_end), numbers).view(made.dtype).view(_missing.Whole), is_open
+
+
+def _extreme(dtype: np.dtype[Any], is_end: bool) -> Any:
+    """The number of the lowest or highest key, of times that is not NaT."""
+    info = np.iinfo(np.int64 if dtype.kind in "mM" else dtype)
+    return np.array(info.max if is_end else info.min + (dtype.kind in "mM"), info.dtype)
+
+
+def _moved(bounds: npt.NDArray[Any], is_up: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """The next keys of the dtype above or below bounds, and where there is one."""
+    if bounds.dtype.kind == "f":
+        made = np.nextafter(bounds, np.array(np.inf if is_up else -np.inf, bounds.dtype))
+        return made, made != bounds
+    numbers = bounds.view(np.int64) if bounds.dtype.kind in "mM" else bounds
+    step = numbers.dtype.type(1)
+    return (numbers + step if is_up else numbers - step).view(bounds.dtype), numbers != _extreme(bounds.dtype, is_up)
 
 
 class IntervalIndex(Keyed):
@@ -30,7 +58,7 @@ class IntervalIndex(Keyed):
     Parameters
     ----------
     starts, ends : array_like
-        The bounds of each interval, both inclusive, in one dimension and any order: uint32, uint64, int32, int64, float32, float64,
+        The bounds of each interval, in one dimension and any order: uint32, uint64, int32, int64, float32, float64,
         datetime64 or timedelta64.
     rows : array_like, optional
         A number for each interval, of the same dtypes; by default their row numbers, int64.
@@ -38,8 +66,13 @@ class IntervalIndex(Keyed):
         As for :class:`Index`.
     key_dtype : dtype, optional
         For bounds in lists: what they become.
-    nulls : {"error", "skip"}, default "error"
-        What becomes of intervals of which a bound or the row is null, as for :class:`Index`.
+    closed : {"both", "left", "right", "neither"}, default "both"
+        Which bounds belong to the intervals, as in :class:`pandas.IntervalIndex`. The index has the inclusive bounds that are equal to
+        these: of integers and times the next ones of their dtype, of floats the next floats; and not the intervals that contain nothing.
+        For bounds in host memory, unless it is "both".
+    nulls : {"error", "skip", "open"}, default "error"
+        What becomes of intervals of which a bound or the row is null, as for :class:`Index`. With "open" a bound that is null is none:
+        the interval has no start, or no end.
     stream : int or object with ``__cuda_stream__``, optional
         For arrays on a device: the stream in whose order they are read; by default the producer's current one.
     progress : bool or callable, optional
@@ -77,22 +110,42 @@ class IntervalIndex(Keyed):
         device: str | Device | None = None,
         *,
         key_dtype: npt.DTypeLike | None = None,
-        nulls: Nulls = "error",
+        closed: Inclusive = "both",
+        nulls: Literal["error", "skip", "open"] = "error",
         stream: Any = None,
         progress: Progress = None,
     ) -> None:
-        _columns.check_nulls(nulls)
+        _columns.check_nulls(nulls, "open")
         wanted = None if key_dtype is None else np.dtype(key_dtype)
+        has_start, has_end = _closed(closed, "closed")
+        is_open = [np.zeros(0, np.bool_)] * 2
+        if nulls == "open":
+            starts, is_open[0] = _open_bounds(starts, wanted, "the starts", False)
+            ends, is_open[1] = _open_bounds(ends, starts.dtype, "the ends", True)
         # The ends have the dtype of the starts.
         given = (starts, wanted, "the starts"), (ends, 0, "the ends"), (rows, None, "the rows")
         self.device, on, (first, last, numbers) = _columns.columns(device, stream, nulls, *given, keys=2)
         self.key_dtype, self.row_dtype, self.nulls = first.dtype, numbers.dtype, None
-        if isinstance(first.raw, np.ndarray) and self.key_dtype.kind == "f" and len(first.raw) == len(last.raw):
+        is_here, is_closed = isinstance(first.raw, np.ndarray), has_start and has_end
+        if not is_here and not is_closed:
+            raise ValueError(f"closed={closed!r}, but the bounds are on a device: move them there, or copy them to host memory")
+        if is_here and (self.key_dtype.kind == "f" or not is_closed) and len(first.raw) == len(last.raw):
             # The native code would name words, not numbers.
             reversed_ = np.flatnonzero(last.raw < first.raw)
             if reversed_.size:
                 i = int(reversed_[0])
                 raise errors.ReversedRange(f"range {i} starts at {first.raw[i]} and ends at {last.raw[i]}: swap its bounds")
+        if not is_closed and len(first.raw) == len(last.raw) == len(numbers.raw):
+            bounds, has_any = [first.raw, last.raw], np.ones(len(first.raw), np.bool_)
+            for at, is_inclusive in enumerate((has_start, has_end)):
+                if not is_inclusive:
+                    moved, has_next = _moved(bounds[at], at == 0)
+                    stays = is_open[at] if nulls == "open" else np.zeros(len(moved), np.bool_)
+                    bounds[at], has_any = np.where(stays, bounds[at], moved).view(first.dtype), has_any & (has_next | stays)
+            has_any &= bounds[0] <= bounds[1]
+            first, last, numbers = (
+                _columns.Column(raw[has_any], dtype) for raw, dtype in zip((*bounds, numbers.raw), (first.dtype, last.dtype, numbers.dtype))
+            )
         word = _arrays.word_of(self.key_dtype, "bounds")
         _arrays.word_of(self.row_dtype, "rows")
         with _progress.waiting(progress, len(first.raw), "building an index of"):
@@ -144,25 +197,25 @@ class IntervalIndex(Keyed):
         IntervalRows
             ``(offsets, rows)``
         """
-        return self._find(stream, (points, "the probes"))
+        return self._find(stream, (points, "the points"))
 
     def overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> IntervalRows:
         """All intervals that overlap each of the ranges, whose bounds are inclusive; otherwise like :meth:`stab`."""
-        return self._find(stream, (lows, "the probes"), (highs, "the highs"))
+        return self._find(stream, (lows, "the lows"), (highs, "the highs"))
 
     def _find(self, stream: Any, *probes: Given) -> IntervalRows:
         find = lambda probes, on: self._index.find(probes[0], (*probes, None)[1], on)
         return IntervalRows(*self._ranges(find, (None, self.row_dtype), *probes, stream=stream))
 
-    def count(self, points: ArrayLike, *, stream: Any = None) -> Any:
+    def count(self, points: ArrayLike, *, stream: Any = None) -> Output:
         """How many intervals contain each of `points`: int64. Takes two searches per point, however many there are."""
-        return self._count(stream, (points, "the probes"))
+        return self._count(stream, (points, "the points"))
 
-    def count_overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> Any:
+    def count_overlap(self, lows: ArrayLike, highs: ArrayLike, *, stream: Any = None) -> Output:
         """How many intervals overlap each of the ranges, whose bounds are inclusive: int64."""
-        return self._count(stream, (lows, "the probes"), (highs, "the highs"))
+        return self._count(stream, (lows, "the lows"), (highs, "the highs"))
 
-    def _count(self, stream: Any, *probes: Given) -> Any:
+    def _count(self, stream: Any, *probes: Given) -> Output:
         count = lambda probes, counts, on: self._index.count(probes[0], (*probes, None)[1], counts, on)
         return self._counts(count, *probes, stream=stream)
 
@@ -171,21 +224,24 @@ class IntervalIndex(Keyed):
         starts, ends, rows = self._index.intervals()
         return starts.view(self.key_dtype), ends.view(self.key_dtype), rows.view(self.row_dtype)
 
+    def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
+        return dict(zip(("starts", "ends", "rows"), self.items()))
+
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         """The intervals, as ``(start, end, row)``, the most specific one first. Copies all of them first."""
-        starts, ends, rows = self.items()
-        return iter(zip(starts.tolist(), ends.tolist(), rows.tolist()))
+        return iter(zip(*map(objects, self.items())))
+
+    def map(self, column: ArrayLike) -> Any:
+        """The row of the most specific interval around each point of a column, as :meth:`Index.map` has it."""
+        return _arrays.column_like(self.most_specific(column), column)
 
     def __contains__(self, point: object) -> bool:
-        """Whether an interval contains a point."""
-        return bool(self.count(point) > 0)
-
-    def to(self, device: str | Device) -> "IntervalIndex":
-        """A copy of the index on another device."""
-        return _restore(IntervalIndex, self.items(), device)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (IntervalIndex, self.items(), self.device.name)
+        """Whether an interval contains a point. What cannot be a point is in none. A number or a time between two of the bounds' dtype
+        may be in one, and is an error."""
+        point = whole_number(point, self.key_dtype)
+        if self.key_dtype.kind in "iu" and isinstance(point, (float, np.floating)):
+            raise ValueError(f"{point!r} is between two numbers of {self.key_dtype}, which the bounds are: build the index over floats")
+        return is_there(point, lambda point: bool(self.count(point) > 0), (TypeError, OverflowError))
 
     def _contents(self) -> str:
         return f"{len(self):,} intervals, {self.key_dtype} -> {self.row_dtype}"

@@ -23,13 +23,20 @@ All of this is here and in `_columns.Rows`; classes say in which role an array i
 from __future__ import annotations
 
 import datetime
+import functools
+import ipaddress
+import re
 import sys
-from typing import Any
+import uuid
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _native
+
+if TYPE_CHECKING:
+    from . import _keys
 
 #: Which elements are there; None if all are.
 Valid = npt.NDArray[np.bool_] | None
@@ -45,6 +52,98 @@ _FAR = 2**50
 _MOST = 2**64 - 1
 #: Times as objects; those of pandas are Python's, too.
 _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
+#: Other objects that are keys of some index.
+_OBJECTS = (datetime.time, ipaddress.IPv4Address, ipaddress.IPv6Address, uuid.UUID)
+
+
+#: The dtypes of indexes in which narrower elements are, by kind and bytes.
+_WIDE = {("b", 1): "u4", ("u", 1): "u4", ("u", 2): "u4", ("i", 1): "i4", ("i", 2): "i4", ("f", 2): "f4"}
+#: What the metadata of a dtype calls the time zone in which instants are shown. They are in UTC, and dtypes are equal whatever the zone.
+_ZONE = "time zone"
+
+
+def zone_of(dtype: np.dtype[Any]) -> str | None:
+    """The time zone of instants; None for times without one."""
+    return None if dtype.metadata is None else dtype.metadata.get(_ZONE)
+
+
+def zoned(dtype: np.dtype[Any], zone: str | None) -> np.dtype[Any]:
+    """The dtype of instants in a time zone, or of times without one."""
+    return np.dtype(dtype.str) if zone is None else np.dtype(dtype.str, metadata={_ZONE: zone})
+
+
+def zone_named(zone: Any) -> str:
+    """The name of a time zone of Python or pandas, as Arrow has it: of a fixed offset that alone."""
+    return re.sub(r"^UTC(?=[+-])", "", str(zone))
+
+
+def check_zones(given: np.dtype[Any], dtype: np.dtype[Any], what: str) -> None:
+    """An error if some of two are instants, and the others times without a time zone."""
+    zone, needed = zone_of(given), zone_of(dtype)
+    if zone is None and needed is not None:
+        raise TypeError(
+            f"{what} are times without a time zone, but the index has instants of {needed}: give them theirs by"
+            f" Series.dt.tz_localize({needed!r}) (polars: dt.replace_time_zone; pyarrow: assume_timezone; datetime: tzinfo=)"
+        )
+    if zone is not None and needed is None:
+        raise TypeError(
+            f"{what} have a time zone, {zone}, but the index has times without one: convert them to that of the index, and remove it by"
+            " Series.dt.tz_localize(None) (polars: dt.replace_time_zone(None); pyarrow: local_timestamp; datetime: tzinfo=None)"
+        )
+
+
+def in_zone(times: npt.NDArray[Any]) -> Any:
+    """Instants as objects with a time zone: Timestamps of pandas where it is imported, else datetimes, and where these do not hold
+    nanoseconds, NumPy's times in UTC."""
+    zone, pandas = zone_of(times.dtype), sys.modules.get("pandas")
+    if zone is not None and pandas is not None:
+        return pandas.DatetimeIndex(times).tz_localize("UTC").tz_convert(zone)
+    if zone is not None and np.datetime_data(times.dtype)[0] in ("s", "ms", "us"):
+        from zoneinfo import ZoneInfo
+
+        utc, to = datetime.timezone.utc, datetime.datetime.strptime(zone, "%z").tzinfo if zone[0] in "+-" else ZoneInfo(zone)
+        return [time and time.replace(tzinfo=utc).astimezone(to) for time in times.tolist()]
+    return list(times)
+
+
+def widened(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Elements that indexes do not have, in a dtype that holds all of these: bytes and 16 bits in 32, booleans as 0 and 1."""
+    dtype = array.dtype
+    wide = _WIDE.get((dtype.kind, dtype.itemsize))
+    return array.astype(wide) if wide is not None else array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def cast(array: npt.NDArray[Any], valid: Valid, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
+    """Elements in a dtype that holds all numbers of theirs, or times in another unit, exactly; an error if it does not."""
+    given = array.dtype
+    if given.kind in "mM" and given.kind == dtype.kind and "generic" not in (np.datetime_data(given)[0], np.datetime_data(dtype)[0]):
+        return _in_other_units(array, valid, dtype, what)
+    # NumPy calls int64 to float64 safe, which it is not for large numbers.
+    is_safe = given.kind in "biuf" and dtype.kind in "iuf" and np.can_cast(given, dtype, "safe")
+    if not is_safe or given.itemsize == 8 and given.kind != dtype.kind == "f":
+        # The dtypes of pandas for integers that may be missing.
+        to = dtype.name if valid is None or dtype.kind not in "iu" else dtype.name.replace("i", "I").replace("u", "U")
+        raise TypeError(
+            f"{what} have dtype {given}, but {dtype} is needed, and {given} to {dtype} is not a safe cast: if they fit, convert them by"
+            f" astype({to!r})"
+        )
+    return array.astype(dtype)
+
+
+def _in_other_units(array: npt.NDArray[Any], valid: Valid, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
+    try:
+        made = array.astype(dtype)
+        # What is rounded, or out of range and so wrapped around, does not come back.
+        is_wrong = (made.astype(array.dtype) != array) & ~np.isnat(array)
+    except TypeError as error:
+        raise TypeError(f"{what} have dtype {array.dtype}, which does not convert to {dtype}: {error}") from error
+    if valid is not None:
+        is_wrong &= valid
+    if is_wrong.any():
+        row = int(np.flatnonzero(is_wrong)[0])
+        ticks(array.reshape(-1)[row], dtype, f"{what}, row {row}")
+        raise OverflowError(f"{what}, row {row}: {array.reshape(-1)[row]} is out of the range of {dtype}")
+    return made
 
 
 class Whole(np.ndarray):
@@ -87,7 +186,7 @@ def split(array: Any, dtype: np.dtype[Any] | None, what: str, is_value: bool = F
     if type(array) is Whole:
         return array.view(np.ndarray), None
     valid: Valid = None
-    if isinstance(array, (list, tuple, range, int, float, np.generic, *_TIMES)) or is_missing(array):
+    if isinstance(array, (list, tuple, range, int, float, str, np.generic, *_TIMES, *_OBJECTS)) or is_missing(array):
         return from_python(array, dtype, what)
     if isinstance(array, np.ma.MaskedArray):
         mask = np.ma.getmask(array)
@@ -124,22 +223,80 @@ def _of_pandas(array: Any, what: str, is_value: bool) -> tuple[npt.NDArray[Any],
         made, can_be = np.asarray(array), dtype.kind == "O" or dtype.kind == "f" and not is_value
         return made, ~np.asarray(array.isna(), np.bool_) if can_be else None
     inner = getattr(array, "array", array)
-    if hasattr(dtype, "pyarrow_dtype") and len(array) == 0:
-        # It may have no chunk, which would say of what type it is.
-        return np.empty(0, dtype.numpy_dtype), None
     if hasattr(dtype, "pyarrow_dtype"):
-        made, valid = from_arrow(inner.__arrow_array__(), what)
-    elif isinstance(getattr(dtype, "numpy_dtype", None), np.dtype) and dtype.numpy_dtype.kind in "iuf":
+        made, valid = _of_pyarrow(sys.modules["pyarrow"].chunked_array(inner.__arrow_array__()), what)
+    elif isinstance(getattr(dtype, "numpy_dtype", None), np.dtype) and dtype.numpy_dtype.kind in "iufb":
         # `asarray` makes floats of integers.
         made, valid = inner.to_numpy(dtype=dtype.numpy_dtype, na_value=0), None
     else:
-        return _foreign(array, what)
+        from . import _frames
+
+        return _of_key(_frames.PandasFrame(None, "").key_of(sys.modules["pandas"].Series(array), what), what, dtype)
     missing = np.asarray(array.isna(), np.bool_)
     return made, ~missing if valid is None else valid & ~missing
 
 
+@functools.lru_cache(maxsize=256)
+def _is_taken_in_place(dtype: Any) -> bool:
+    """Whether the elements of a type of pyarrow are those of an index."""
+    return re.fullmatch(r"u?int(32|64)|float|double|timestamp\[\w+\]|duration\[\w+\]", str(dtype)) is not None
+
+
+def _of_pyarrow(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
+    """An array or chunked array of pyarrow: in place if an index has its type and it has a chunk, which says of what type it is."""
+    dtype = column.type
+    if _is_taken_in_place(dtype) and (not hasattr(column, "num_chunks") or column.num_chunks):
+        return from_arrow(column, what)
+    from . import _frames
+
+    return _of_key(_frames.ArrowFrame.key_of_arrow(column, f"{what} ({dtype})"), what, dtype)
+
+
+def _of_polars(column: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
+    """A Series of polars: in place if an index has its type."""
+    polars, dtype = sys.modules["polars"], column.dtype
+    is_native = dtype in (polars.Int32, polars.Int64, polars.UInt32, polars.UInt64, polars.Float32, polars.Float64, polars.Duration)
+    if len(column) and (is_native or dtype == polars.Datetime and dtype.time_zone is None):
+        return from_arrow(column, what)
+    from . import _frames
+
+    return _of_key(_frames.PolarsFrame(None, "").key_of(column, what), what, dtype)
+
+
+def _of_key(key: _keys.Key, what: str, dtype: Any) -> tuple[npt.NDArray[Any], Valid]:
+    """A column of a type that an index has not, as numbers and times of NumPy."""
+    words = key.words
+    if key.kind in ("null", "Null"):
+        return np.zeros(key.size, np.bool_), np.zeros(key.size, np.bool_)
+    if words is None:
+        advice = "use a StringIndex" if key.kind in ("text", "bytes") else "convert them to numbers, times or strings"
+        names = {"text": "strings", "bytes": "byte strings"}
+        kind = f"{names[key.kind]} ({dtype})" if key.kind in names else str(dtype)
+        raise TypeError(f"{what} are {kind}, which are no keys of this index: {advice}")
+    if key.unit is not None:
+        zone = _zone_name(dtype) if key.kind == "aware" else None
+        of = zoned(np.dtype(f"{'M8' if key.kind in ('naive', 'aware') else 'm8'}[{key.unit}]"), zone)
+        return np.asarray(words, np.int64).view(of), key.valid
+    # What is missing is 0 there, and a NaN is a number, but in pandas.
+    valid = key.valid if key.valid is None or key.kind != "float" else key.valid | np.isnan(words)
+    return words.view(np.bool_) if key.kind == "bool" else words, valid
+
+
+def _zone_name(dtype: Any) -> str:
+    """The time zone of a type of pandas, polars or pyarrow, or of the elements of its dictionary."""
+    for inner in ("pyarrow_dtype", "value_type", "categories"):
+        dtype = getattr(dtype, inner, dtype)
+    dtype = getattr(dtype, "dtype", dtype)
+    return zone_named(dtype.time_zone if hasattr(dtype, "time_zone") else dtype.tz)
+
+
 def _foreign(array: Any, what: str) -> tuple[npt.NDArray[Any], Valid]:
     """An array of another library in host memory."""
+    pyarrow, polars = sys.modules.get("pyarrow"), sys.modules.get("polars")
+    if pyarrow is not None and isinstance(array, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return _of_pyarrow(array, what)
+    if polars is not None and isinstance(array, polars.Series):
+        return _of_polars(array, what)
     if isinstance(getattr(array, "dtype", None), np.dtype) and hasattr(array, "__array__"):
         return np.asarray(array), None
     if is_arrow(array):
@@ -185,7 +342,7 @@ def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> tuple[npt
     array = np.asarray(items)
     if array.size == 0:
         return (array if dtype is None else np.empty(array.shape, dtype)), None
-    if array.dtype.kind not in "fmMO":
+    if array.dtype.kind not in "fmMO" and not (array.dtype.kind == "U" and dtype is not None and dtype.kind == "M"):
         return _numbers(array, dtype, what), None
     if array.dtype.kind == "f" and not _is_inexact(items):
         return _numbers(array, dtype, what), None
@@ -203,6 +360,23 @@ def from_python(items: Any, dtype: np.dtype[Any] | None, what: str) -> tuple[npt
     return made, there
 
 
+def _parsed(text: str, what: str) -> Any:
+    """A time in ISO 8601, without a time zone or with an offset."""
+    try:
+        if re.search(r"T.*(Z|[+-][\d:]+)$", text.replace(" ", "T")):
+            return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+        # Which has more digits than a datetime.
+        return np.datetime64(text)
+    except ValueError as error:
+        raise ValueError(f"{what}: {text!r} is no time in ISO 8601: {error}") from error
+
+
+def _since_midnight(time: datetime.time, what: str) -> datetime.timedelta:
+    if time.tzinfo is not None:
+        raise TypeError(f"{what}: {time!r} has a time zone, which times of the day have not here: remove it")
+    return datetime.timedelta(hours=time.hour, minutes=time.minute, seconds=time.second, microseconds=time.microsecond)
+
+
 def _is_inexact(items: Any) -> bool:
     """Whether what NumPy makes floats of has other elements: integers that a float may not hold, or masked ones."""
     if isinstance(items, (list, tuple)):
@@ -212,9 +386,22 @@ def _is_inexact(items: Any) -> bool:
 
 def _exact(items: list[Any], dtype: np.dtype[Any] | None, what: str) -> npt.NDArray[Any]:
     """Objects of Python, none of which is missing, in one dimension."""
+    if dtype is not None and dtype.kind == "M" and any(isinstance(item, str) for item in items):
+        items = [_parsed(item, what) if isinstance(item, str) else item for item in items]
+    if any(isinstance(item, datetime.time) for item in items):
+        items = [_since_midnight(item, what) if isinstance(item, datetime.time) else item for item in items]
+    if any(isinstance(item, ipaddress.IPv4Address) for item in items):
+        items, dtype = [int(item) if isinstance(item, ipaddress.IPv4Address) else item for item in items], dtype or np.dtype(np.uint32)
+    wide = next((item for item in items if isinstance(item, (uuid.UUID, ipaddress.IPv6Address))), None)
+    if wide is not None:
+        raise TypeError(f"{what}: {wide!r} has 16 bytes, and the keys of this index 4 or 8: use a StringIndex")
     if any(isinstance(item, _TIMES) for item in items):
         if dtype is None:
-            dtype = np.result_type(*{_unit_of(item, what) for item in items})
+            zones = sorted({zone_named(getattr(item, "tzinfo", None)) for item in items})
+            if len(zones) > 1 and "None" in zones:
+                raise TypeError(f"{what} are instants, of {zones[0 if zones[0] != 'None' else 1]}, and times without a time zone: give all of them one, or none")
+            zone = None if zones[0] == "None" else zones[0] if len(zones) == 1 else "UTC"
+            dtype = zoned(np.result_type(*{_unit_of(item, what) for item in items}), zone)
         return np.array([ticks(item, dtype, what) for item in items], np.int64).view(dtype)
     array = np.asarray(items)
     if array.dtype.kind == "f":
@@ -233,8 +420,13 @@ def _numbers(array: npt.NDArray[Any], dtype: np.dtype[Any] | None, what: str) ->
         if kind == "O":
             if all(isinstance(item, int) for item in array.flat):
                 raise OverflowError(f"{what} go from {min(array.flat)} to {max(array.flat)}, which no dtype holds: pass an array of NumPy")
-            raise TypeError(f"{what} are no numbers of one dtype: pass an array of NumPy")
+            raise TypeError(
+                f"{what} are no numbers of one dtype, as {next(array.flat)!r} is among them: convert them to an array of NumPy, or pass"
+                " strings to a StringIndex"
+            )
         return array
+    if kind == "b":
+        return array.astype(dtype)
     if dtype.kind in "iu" and kind in "iuO":
         for item in (array.min(), array.max()) if kind != "O" else array.flat:
             if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
@@ -251,13 +443,14 @@ def _numbers(array: npt.NDArray[Any], dtype: np.dtype[Any] | None, what: str) ->
         if kind in "iu" and not all(int(a) == int(b) for a, b in zip(converted.flat, array.flat)):
             raise OverflowError(f"{what}: not all of these integers are exact as {dtype}")
         return converted
-    raise TypeError(f"{what} of dtype {array.dtype} where {dtype} is needed")
+    found = "are strings" if kind in "SU" else f"have dtype {array.dtype}"
+    raise TypeError(f"{what} {found}, as {array.flat[0]!r}, but {dtype} is needed: convert them")
 
 
 def _unit_of(item: Any, what: str) -> np.dtype[Any]:
     """The dtype of a time of Python, NumPy or pandas."""
     if hasattr(item, "to_numpy"):
-        item = item.to_numpy()
+        item = (item.tz_convert(None) if getattr(item, "tzinfo", None) is not None else item).to_numpy()
     if isinstance(item, (np.datetime64, np.timedelta64)):
         return item.dtype
     if isinstance(item, datetime.timedelta):
@@ -270,7 +463,7 @@ def _unit_of(item: Any, what: str) -> np.dtype[Any]:
 def _time(item: Any, what: str) -> tuple[str, str, int]:
     """A time as the kind of its dtype, what its number counts ("as", "M", or "generic"), and the number."""
     if getattr(item, "tzinfo", None) is not None:
-        raise TypeError(f"{what}: {item!r} has a time zone, which keys have not: convert it to UTC, and remove the time zone")
+        item = item.tz_convert(None) if hasattr(item, "tz_convert") else item.astimezone(datetime.timezone.utc).replace(tzinfo=None)
     if hasattr(item, "to_numpy"):
         # pandas' are Python's, too, with finer units.
         item = item.to_numpy()
@@ -292,6 +485,9 @@ def _in_units(item: Any, dtype: np.dtype[Any], what: str) -> tuple[int, bool]:
     """How many units of a dtype a time is, rounded down, and whether that is exact."""
     if dtype.kind not in "mM":
         raise TypeError(f"{what}: {item!r} is a time, where {dtype} is needed")
+    if dtype.kind == "M" and not isinstance(item, (np.timedelta64, datetime.timedelta)):
+        zone = getattr(item, "tzinfo", None)
+        check_zones(zoned(dtype, None if zone is None else str(zone)), dtype, what)
     kind, counts, number = _time(item, what)
     unit, multiple = np.datetime_data(dtype)
     if kind == dtype.kind == "M" and (counts == "M") != (unit in _MONTHS):

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _arrays, _joins, _native, _progress
-from ._arrays import ArrayLike, Found
+from ._arrays import ArrayLike, Found, Output
 from ._device import Device
 from ._columns import KeyNulls
-from ._held import _BOOL, _INT64, Keyed
+from ._held import _BOOL, _INT64, Sorted, restored
 from ._joins import How, Probes
-from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read, _restore, _unpickled
+from ._index import Inclusive, Ranges, _closed, _distance, _limit, _note, _read
 from ._progress import Progress
 
 
 class ValueRows(NamedTuple):
     """The values of a batch of keys, in compressed sparse rows: the values of key ``i`` are ``offsets[i]:offsets[i + 1]``."""
 
-    offsets: Any
-    values: Any
+    offsets: Output
+    values: Output
 
 
 class ChangeReport(NamedTuple):
@@ -41,7 +41,7 @@ def _report(done: tuple[int, int, int, int, str]) -> ChangeReport:
     return ChangeReport(inserted, removed, unmatched)
 
 
-class MultiIndex(Keyed):
+class MultiIndex(Sorted):
     """An ordered index of keys with any number of values each, in the order in which they were inserted.
 
     Parameters
@@ -101,22 +101,28 @@ class MultiIndex(Keyed):
         find = lambda queries, on: self._index.get(queries[0], on)
         return ValueRows(*self._ranges(find, (None, self.value_dtype), (queries, "the queries"), stream=stream))
 
-    def count(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def count(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """How many values each of `queries` has: int64, of the shape of the queries; otherwise like :meth:`Index.contains`."""
         count = lambda queries, counts, on: self._index.count(queries, counts[0], on)
         return self._results(count, queries, ((_INT64, 0),), None, stream)[0]
 
-    def contains(self, queries: ArrayLike, *, stream: Any = None) -> Any:
+    def contains(self, queries: ArrayLike, *, stream: Any = None) -> Output:
         """Whether each of `queries` is a key of the index; otherwise like :meth:`Index.contains`."""
         find = lambda keys, found, on: self._index.one(keys, False, (None, found[0], 0), on)
         return self._results(find, queries, ((_BOOL, 0),), None, stream)[0]
 
-    def first(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
+    @overload
+    def first(self) -> tuple[Any, Any]: ...
+    @overload
+    def first(self, queries: ArrayLike, *, default: Any = ..., stream: Any = ...) -> Found: ...
+    def first(self, queries: ArrayLike | None = None, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted first, and whether there is one; otherwise like :meth:`Index.get`.
+
+        Without queries, the first pair of the index: its key and value.
 
         Parameters
         ----------
-        queries : array_like
+        queries : array_like, optional
             Keys, of the index's dtype; any shape in host memory, one dimension on a device.
         default : scalar, default 0
             The value of keys that are absent.
@@ -128,36 +134,40 @@ class MultiIndex(Keyed):
         Found
             ``(values, found)``
         """
-        return self._one(queries, False, default, stream)
+        return self._pair_at_end(False) if queries is None else self._one(queries, False, default, stream)
 
-    def last(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> Any:
+    @overload
+    def last(self) -> tuple[Any, Any]: ...
+    @overload
+    def last(self, queries: ArrayLike, *, default: Any = ..., stream: Any = ...) -> Found: ...
+    def last(self, queries: ArrayLike | None = None, *, default: Any = 0, stream: Any = None) -> Any:
         """The value of each of `queries` that was inserted last, and whether there is one; otherwise like :meth:`first`."""
-        return self._one(queries, True, default, stream)
+        return self._pair_at_end(True) if queries is None else self._one(queries, True, default, stream)
 
     def _one(self, queries: ArrayLike, is_last: bool, default: Any, stream: Any) -> Found:
         miss = _arrays.word(default, self.value_dtype)
         find = lambda keys, made, on: self._index.one(keys, is_last, (*made, miss), on)
         return Found(*self._results(find, queries, ((self.value_dtype, miss), (_BOOL, 0)), None, stream))
 
-    def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Any:
+    def searchsorted(self, queries: ArrayLike, side: Literal["left", "right"] = "left", *, stream: Any = None) -> Output:
         """How many pairs have keys below each of `queries`, or for "right" not above; otherwise like :meth:`Index.searchsorted`."""
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
         find = lambda keys, ranks, on: self._index.rank(keys, side == "right", ranks[0], on)
         return self._results(find, queries, ((_INT64, 0),), None, stream, is_rank=True)[0]
 
-    def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+    def predecessor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Output, Output, Output]:
         """The last pair whose key is not above each of `queries`, of equal keys the one that was inserted last.
 
         Otherwise like :meth:`Index.predecessor`.
         """
         return self._neighbor(queries, True, default, stream)
 
-    def successor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Any, Any, Any]:
+    def successor(self, queries: ArrayLike, *, default: Any = 0, stream: Any = None) -> tuple[Output, Output, Output]:
         """The first pair whose key is not below each of `queries`; otherwise like :meth:`predecessor`."""
         return self._neighbor(queries, False, default, stream)
 
-    def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Any, Any, Any]:
+    def _neighbor(self, queries: ArrayLike, predecessor: bool, default: Any, stream: Any) -> tuple[Output, Output, Output]:
         miss = _arrays.word(default, self.value_dtype)
         find = lambda keys, made, on: self._index.neighbor(keys, predecessor, made[0], (*made[1:], miss), on)
         outputs = (self.key_dtype, 0), (self.value_dtype, miss), (_BOOL, 0)
@@ -179,12 +189,20 @@ class MultiIndex(Keyed):
         dtypes = self.key_dtype, self.value_dtype
         return Ranges(*self._ranges(find, dtypes, (starts, "the starts"), (ends, "the ends"), stream=stream))
 
-    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Any:
+    def count_range(self, starts: ArrayLike, ends: ArrayLike, *, inclusive: Inclusive = "both", stream: Any = None) -> Output:
         """How many pairs each range has; otherwise like :meth:`Index.count_range`."""
         closed = _closed(inclusive)
         count = lambda bounds, counts, on: self._index.count_range(bounds, closed, counts, on)
         return self._counts(count, (starts, "the starts"), (ends, "the ends"), stream=stream)
 
+    @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def join(
+        self, probes: ArrayLike, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def join(
         self,
         probes: ArrayLike,
@@ -230,6 +248,14 @@ class MultiIndex(Keyed):
         offsets, values = self.get(rows.columns[0])
         return rows.join(how, np.diff(offsets), values)
 
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["inner", "left"] = ..., *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def range_join(
+        self, lows: ArrayLike, highs: ArrayLike, how: Literal["semi", "anti"], *, inclusive: Inclusive = ..., valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def range_join(
         self,
         lows: ArrayLike,
@@ -246,6 +272,14 @@ class MultiIndex(Keyed):
         """
         return self._join_between(lows, highs, how, (_closed(inclusive), None), valid, stream, progress)
 
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["inner", "left"] = ..., *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> tuple[Output, ...]: ...
+    @overload
+    def band_join(
+        self, probes: ArrayLike, distance: Any, how: Literal["semi", "anti"], *, valid: ArrayLike | None = ..., stream: Any = ..., progress: Progress = ...
+    ) -> Output: ...
     def band_join(
         self,
         probes: ArrayLike,
@@ -342,27 +376,16 @@ class MultiIndex(Keyed):
         keys, values, _, nulls = _read(path, key_dtype, value_dtype)
         if values is None:
             raise TypeError("the file is a set's, without values: use Set.load")
-        return _restore(cls, (keys, values), Device(device), None, nulls)
+        return restored(cls, (keys, values), Device(device), {}, nulls)
 
-    def __contains__(self, key: object) -> bool:
-        return bool(self.contains(key))
-
-    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
-        """All values of one key, or a KeyError."""
+    def __getitem__(self, key: Any) -> Any:
+        """All values of one key, or a KeyError; an index of the pairs of a slice of keys, both bounds inclusive, as of :meth:`range`."""
+        if isinstance(key, slice):
+            return self._slice(key)
         values: npt.NDArray[Any] = self.get([key]).values
         if values.size == 0:
             raise KeyError(key)
         return values
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.keys().tolist())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (MultiIndex, self.items(), self.device.name, None, self.nulls)
-
-    def to(self, device: str | Device) -> "MultiIndex":
-        """A copy of the index on another device."""
-        return _restore(MultiIndex, self.items(), device, None, self.nulls)
 
     def _contents(self) -> str:
         return f"{len(self):,} pairs of {self.stats()['keys']:,} keys, {self.key_dtype} -> {self.value_dtype}"

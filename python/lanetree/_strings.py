@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import sys
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence, Union
+import uuid
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -11,29 +14,36 @@ import numpy.typing as npt
 from . import _arrays, _columns, _missing, _native, _progress, errors
 from ._arrays import ArrayLike, Found
 from ._device import Device
-from ._held import Held
-from ._index import Inclusive, UpdateReport, _closed, _limit, _restore, _unpickled
+from ._held import Ordered
+from ._index import Inclusive, UpdateReport, _closed, _limit
 from ._progress import Progress
 
+#: Objects that are 4 or 16 bytes, in whose order they are.
+_BYTES: dict[type, Callable[[Any], bytes]] = {
+    uuid.UUID: lambda it: bytes(it.bytes),
+    ipaddress.IPv4Address: lambda it: bytes(it.packed),
+    ipaddress.IPv6Address: lambda it: bytes(it.packed),
+}
 Strings = Union[Sequence[str], Sequence[bytes], Iterable[str], Iterable[bytes], Any]
 
 
 class StringRanges(NamedTuple):
     """The pairs of a batch of ranges of strings, in compressed sparse rows."""
 
-    offsets: Any
+    offsets: npt.NDArray[np.int64]
     keys: list[Any]
-    values: Any
+    values: npt.NDArray[Any]
 
 
-class StringIndex(Held):
+class StringIndex(Ordered):
     """An ordered index of byte strings with one value each: an adaptive radix tree (CuART).
 
     Parameters
     ----------
     keys : sequence of str or bytes
         Strings in any order, of any length; str is encoded as UTF-8, whose order is that of its code points. An array of NumPy of
-        dtype S or U, or a list. Of equal keys the last one's value is kept.
+        dtype S or U, a list, or a column of strings, binaries, categories or dictionaries of pandas, polars or pyarrow. UUIDs and IP
+        addresses are their bytes. Of equal keys the last one's value is kept.
     values : array_like, optional
         A value for each key, uint32, uint64, int32, int64, float32, float64, datetime64 or timedelta64; by default their row
         numbers, int64.
@@ -66,6 +76,8 @@ class StringIndex(Held):
 
     __slots__ = ("_is_text", "value_dtype")
     _index: _native.Strings
+    #: Whether keys are str, not bytes; None in an index that had no key yet.
+    _is_text: bool | None
 
     def __init__(
         self,
@@ -77,9 +89,10 @@ class StringIndex(Held):
         progress: Progress = None,
     ) -> None:
         _columns.check_nulls(nulls)
-        strings, self._is_text, valid = _packed(keys, None)
+        strings, self._is_text, valid = _packed(keys, None, "the keys")
         values = np.arange(strings.size, dtype=np.int64) if values is None else values
         array, mask = _arrays.nullable(values, None, "the values", True)
+        array = _missing.widened(array)
         _arrays.word_of(array.dtype, "values")
         rows = _columns.kept(nulls, [valid, mask], [(strings.size, "the keys"), (array.size, "the values")])
         array = _arrays.flat(array if rows is None else array[rows])
@@ -90,15 +103,9 @@ class StringIndex(Held):
         with _progress.waiting(progress, array.size, "building an index of"):
             self._index = _native.Strings(self.device._native, (offsets, data), array, array.dtype.itemsize)
 
-    def _keys(self, keys: Strings, what: str = "the keys", advice: str = "drop them") -> Packed:
-        """Strings none of which is missing."""
-        strings, _, valid = _packed(keys, self._is_text)
-        _missing.refuse(valid, what, advice)
-        return strings
-
     def _queries(self, *given: tuple[Strings, str]) -> tuple[_columns.Present, list[Packed]]:
         """Columns of strings, with their names, of the rows in which nothing is missing."""
-        columns = [_packed(keys, self._is_text) for keys, _ in given]
+        columns = [_packed(keys, self._is_text, what) for keys, what in given]
         _columns.check_sizes(*((column[0].size, what) for column, (_, what) in zip(columns, given)))
         present = _columns.Present((columns[0][0].size,), [valid for _, _, valid in columns])
         return present, [strings.take(present.numbers) for strings, _, _ in columns]
@@ -132,7 +139,8 @@ class StringIndex(Held):
         """The rank of each of `queries`, as :meth:`Index.searchsorted`. After changes the first such call restores the order."""
         if side not in ("left", "right"):
             raise ValueError(f"side is {side!r}, where 'left' or 'right' is needed")
-        strings = self._keys(queries, "the queries", "a null has no rank, so drop them")
+        strings, _, valid = _packed(queries, self._is_text, "the queries")
+        _missing.refuse(valid, "the queries", "a null has no rank, so drop them")
         ranks = np.empty(strings.size, np.int64)
         self._index.rank(strings, side == "right", ranks)
         return ranks
@@ -148,7 +156,7 @@ class StringIndex(Held):
     def _neighbor(self, queries: Strings, predecessor: bool) -> tuple[list[Any], npt.NDArray[Any], npt.NDArray[np.bool_]]:
         present, [packed] = self._queries((queries, "the queries"))
         offsets, data, values, found = self._index.neighbor(packed, predecessor)
-        near = self._unpacked(present.spread(offsets), data)
+        near = _unpacked(present.spread(offsets), data, self._is_text)
         return near, present.fill(values.view(self.value_dtype)), present.fill(found, False)
 
     def range(
@@ -166,12 +174,7 @@ class StringIndex(Held):
     def _ranges(self, found: tuple[Any, ...], present: _columns.Present | None = None) -> StringRanges:
         rows, offsets, data, values = found
         rows = rows if present is None else present.spread(rows)
-        return StringRanges(rows, self._unpacked(offsets, data), values.view(self.value_dtype))
-
-    def _unpacked(self, offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> list[Any]:
-        joined, bounds = data.tobytes(), offsets.tolist()
-        strings: list[Any] = [joined[start:end] for start, end in zip(bounds, bounds[1:])]
-        return [string.decode() for string in strings] if self._is_text else strings
+        return StringRanges(rows, _unpacked(offsets, data, self._is_text), values.view(self.value_dtype))
 
     def items(self) -> tuple[list[Any], npt.NDArray[Any]]:
         """All pairs, in order of their keys: a list and an array."""
@@ -200,30 +203,67 @@ class StringIndex(Held):
 
     def _change(self, kind: int, keys: Strings, values: ArrayLike | None) -> UpdateReport:
         raw = None if values is None else _arrays.flat(_arrays.host(values, self.value_dtype, "the values", True))
-        return UpdateReport(*self._index.apply(kind, self._keys(keys), raw))
+        strings, is_text, valid = _packed(keys, self._is_text, "the keys")
+        _missing.refuse(valid, "the keys")
+        report = UpdateReport(*self._index.apply(kind, strings, raw))
+        self._is_text = is_text
+        return report
 
-    def __contains__(self, key: str | bytes) -> bool:
+    @property
+    def key_dtype(self) -> np.dtype[Any]:
+        """``object``, as keys are strings of Python."""
+        return np.dtype(object)
+
+    def _file_columns(self) -> dict[str, npt.NDArray[Any]]:
+        keys, values = self.items()
+        (offsets, data), text, _ = _packed(keys, self._is_text, "the keys")
+        return {"offsets": offsets, "bytes": data, "is_text": np.array(-1 if text is None else int(text)), "values": values}
+
+    @classmethod
+    def _of_file(cls, columns: dict[str, npt.NDArray[Any]]) -> tuple[Any, ...]:
+        is_text = columns["is_text"] > 0
+        return _unpacked(columns["offsets"], columns["bytes"], bool(is_text)), columns["values"]
+
+    def _has(self, key: Any) -> bool:
         return bool(self.contains([key])[0])
 
-    def __getitem__(self, key: str | bytes) -> Any:
-        """The value of one key, or a KeyError."""
+    def _end(self, is_last: bool) -> tuple[Any, ...] | None:
+        keys, values = self.items()
+        at = len(keys) - 1 if is_last else 0
+        return (keys[at], values[at]) if keys else None
+
+    def _between(self, start: Any, stop: Any) -> tuple[Any, ...]:
+        (keys, values), ranks = self.items(), [0, len(self)]
+        for i, (bound, side) in enumerate(((start, "left"), (stop, "right"))):
+            if bound is not None:
+                ranks[i] = int(self.searchsorted([bound], side)[0])
+        return keys[slice(*ranks)], values[slice(*ranks)]
+
+    def first(self) -> tuple[Any, Any]:
+        """The pair of :meth:`min`: a key and its value."""
+        key, value = self._pair_at_end(False)
+        return key, value
+
+    def last(self) -> tuple[Any, Any]:
+        """The pair of :meth:`max`: a key and its value."""
+        key, value = self._pair_at_end(True)
+        return key, value
+
+    def map(self, column: Strings) -> Any:
+        """The value of each key of a column of strings, as :meth:`Index.map` has it."""
+        return _arrays.column_like(self.get(column), column)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The value of one key, or a KeyError; an index of the pairs of a slice of keys, both bounds inclusive: ``index["a":"b"]``."""
+        if isinstance(key, slice):
+            return self._slice(key)
         values, found = self.get([key])
         if not found[0]:
             raise KeyError(key)
         return values[0]
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.keys())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (StringIndex, self.items(), self.device.name)
-
-    def to(self, device: str | Device) -> "StringIndex":
-        """A copy of the index on another device."""
-        return _restore(StringIndex, self.items(), device)
-
     def _contents(self) -> str:
-        return f"{len(self):,} pairs, {'str' if self._is_text else 'bytes'} -> {self.value_dtype}"
+        return f"{len(self):,} pairs, {'bytes' if self._is_text is False else 'str'} -> {self.value_dtype}"
 
 
 class Packed(NamedTuple):
@@ -253,10 +293,10 @@ def _packed_of(lengths: Any, data: npt.NDArray[np.uint8]) -> Packed:
     return Packed(offsets, data)
 
 
-def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Valid]:
-    """Strings, whether they are text, and which are there."""
+def _packed(keys: Any, is_text: bool | None, what: str) -> tuple[Packed, bool | None, _missing.Valid]:
+    """Strings, whether they are text, which is not known of none, and which are there."""
     if isinstance(keys, (str, bytes)):
-        raise TypeError("one string, where a sequence of strings is needed: put it into a list")
+        raise TypeError(f"{what} are one string, where a sequence of strings is needed: put it into a list")
     valid: _missing.Valid = None
     if isinstance(keys, np.ma.MaskedArray):
         valid, keys = ~np.ma.getmaskarray(keys), keys.data
@@ -265,26 +305,28 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Val
         in_arrow = hasattr(keys.dtype, "pyarrow_dtype") or getattr(keys.dtype, "storage", None) == "pyarrow"
         keys = getattr(keys, "array", keys).__arrow_array__() if in_arrow else keys.tolist()
     elif _is_polars(keys):
-        # As Arrow these would be views of strings, which the native part does not read.
-        keys = keys.to_list()
+        polars = sys.modules["polars"]
+        if isinstance(keys.dtype, (polars.Categorical, polars.Enum, polars.Null)):
+            keys = keys.cast(polars.String)
     if isinstance(keys, np.ndarray):
         if keys.dtype.kind not in "SUOT" or keys.ndim != 1:
-            raise TypeError(f"an array of {keys.dtype} and {keys.ndim} dimensions is no sequence of strings")
+            raise TypeError(f"{what} are an array of {keys.dtype} and {keys.ndim} dimensions, which is no sequence of strings")
         absent = getattr(keys.dtype, "na_object", None)
         keys = [None if string is absent else string for string in keys.tolist()]
     elif _missing.is_arrow(keys):
-        return _from_arrow(keys, is_text)
+        return _from_arrow(keys, is_text, what)
     strings: list[Any] = list(keys) if valid is None else [string if has else None for string, has in zip(keys, valid)]
+    strings = [_BYTES[type(string)](string) if type(string) in _BYTES else string for string in strings]
     kinds = {type(string) for string in strings}
     if not kinds <= {str} and not kinds <= {bytes}:
         valid = np.array([not _missing.is_missing(string) for string in strings], np.bool_)
         kinds = {type(string) for string, has in zip(strings, valid) if has}
     if not kinds <= {str} and not kinds <= {bytes}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise TypeError(f"keys of {names}, where all are str, or all are bytes")
-    text = str in kinds if kinds else bool(is_text)
-    if kinds:
-        _check_text(text, is_text)
+        raise TypeError(f"{what} are {names}, where all are str, or all are bytes")
+    text = str in kinds if kinds else is_text
+    if text is not None:
+        _check_text(text, is_text, what)
     if valid is not None:
         strings = [string if has else "" if text else b"" for string, has in zip(strings, valid)]
     encoded = [string.encode() for string in strings] if text else strings
@@ -292,25 +334,48 @@ def _packed(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Val
     return _packed_of([len(string) for string in encoded], data), text, None if valid is None or valid.all() else valid
 
 
+def _unpacked(offsets: npt.NDArray[Any], data: npt.NDArray[Any], is_text: bool | None) -> list[Any]:
+    """Strings as objects of Python."""
+    joined, bounds = data.tobytes(), offsets.tolist()
+    strings: list[Any] = [joined[start:end] for start, end in zip(bounds, bounds[1:])]
+    return [string.decode() for string in strings] if is_text else strings
+
+
 def _is_polars(keys: object) -> bool:
     polars = sys.modules.get("polars")
     return polars is not None and isinstance(keys, polars.Series)
 
 
-def _check_text(text: bool, is_text: bool | None) -> None:
+def _check_text(text: bool, is_text: bool | None, what: str) -> None:
     if is_text is not None and text != is_text:
-        raise TypeError("keys of str in an index of bytes, or the other way round: encode or decode them")
+        raise TypeError(f"{what} are {'str' if text else 'bytes'} in an index of {'str' if is_text else 'bytes'}: encode or decode them")
 
 
-def _from_arrow(keys: Any, is_text: bool | None) -> tuple[Packed, bool, _missing.Valid]:
+def _plain(column: Any) -> Any:
+    """A column of pyarrow as one of strings of any length, if it is one of a dictionary, of a fixed size, or of UUIDs."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is None or not isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return column
+    if isinstance(column.type, pyarrow.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pyarrow.binary()) if pyarrow.types.is_fixed_size_binary(column.type) else column
+
+
+def _from_arrow(keys: Any, is_text: bool | None, what: str) -> tuple[Packed, bool | None, _missing.Valid]:
     """Strings of Arrow: their bytes are copied, and no object is made of any."""
-    lengths, parts, text = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], bool(is_text)
-    chunks = _missing.arrow_chunks(keys)
+    lengths, parts, text = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], is_text
+    chunks = _missing.arrow_chunks(_plain(keys))
     for chunk in chunks:
-        if chunk.kind not in ("text", "bytes"):
-            raise TypeError(f"a column of Arrow of {chunk.kind} has no strings")
-        text = chunk.kind == "text"
-        _check_text(text, is_text)
+        kind = ""
+        with contextlib.suppress(TypeError):
+            kind = chunk.kind
+        if kind not in ("text", "bytes"):
+            dtype = getattr(keys, "type", getattr(keys, "dtype", kind))
+            raise TypeError(f"{what} are a column of {dtype}, which has no strings: use an Index, or convert it to strings")
+        text = kind == "text"
+        _check_text(text, is_text, what)
         ends, data = chunk.strings()
         lengths.append(np.diff(ends))
         parts.append(data)

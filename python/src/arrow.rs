@@ -4,9 +4,11 @@
 use crate::device::{Device, Stream};
 use crate::errors::{check_not_forked, value_error};
 use crate::memory::Memory;
-use crate::types::gather;
+use crate::types::{gather, room};
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array as _, BinaryViewArray, make_array};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
 use core::ffi::{CStr, c_int, c_void};
@@ -126,8 +128,10 @@ impl Drop for Taken {
     }
 }
 
-/// The type of a column by NumPy's name. Arrow packs booleans as bits; bytes of hits become integers of 8 bits.
+/// The type of a column by NumPy's name, to which a time zone may be added (`<M8[s]@UTC`). Arrow packs booleans as bits; bytes of hits
+/// become integers of 8 bits.
 fn type_of(kind: &str) -> PyResult<DataType> {
+    let (kind, zone) = kind.split_once('@').map_or((kind, None), |(kind, zone)| (kind, Some(zone.into())));
     let unit = |unit: &str| {
         Ok(match unit {
             "s" => TimeUnit::Second,
@@ -146,7 +150,9 @@ fn type_of(kind: &str) -> PyResult<DataType> {
         "<i8" => DataType::Int64,
         "<f4" => DataType::Float32,
         "<f8" => DataType::Float64,
-        _ if kind.starts_with("<M8[") => DataType::Timestamp(unit(&in_brackets(kind))?, None),
+        // In integers of 32 bits, as Arrow has dates.
+        "date32" => DataType::Date32,
+        _ if kind.starts_with("<M8[") => DataType::Timestamp(unit(&in_brackets(kind))?, zone),
         _ if kind.starts_with("<m8[") => DataType::Duration(unit(&in_brackets(kind))?),
         _ => return Err(PyTypeError::new_err(format!("Arrow has no type for {kind}"))),
     })
@@ -357,12 +363,23 @@ fn kind_of(of: &DataType) -> PyResult<String> {
         DataType::Float64 => "<f8".to_owned(),
         DataType::Timestamp(of, None) => format!("<M8[{}]", unit(*of)),
         DataType::Duration(of) => format!("<m8[{}]", unit(*of)),
-        DataType::Utf8 | DataType::LargeUtf8 => "text".to_owned(),
-        DataType::Binary | DataType::LargeBinary => "bytes".to_owned(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytes".to_owned(),
         other => {
             return Err(PyTypeError::new_err(format!("columns of Arrow's type {other} are not supported: cast them")));
         }
     })
+}
+
+/// Offsets and bytes of views of strings, in which a null has none.
+fn gathered<'py>(py: Python<'py>, views: &BinaryViewArray) -> PyResult<Strings<'py>> {
+    let (mut offsets, mut bytes) = (room(views.len() + 1)?, room(views.total_bytes_len())?);
+    offsets.push(0);
+    for string in views {
+        bytes.extend_from_slice(string.unwrap_or_default());
+        offsets.push(bytes.len() as u64);
+    }
+    Ok((PyArray1::from_vec(py, offsets), PyArray1::from_vec(py, bytes)))
 }
 
 impl Column {
@@ -416,6 +433,10 @@ impl Column {
         let len = self.data.len();
         let mut offsets: Vec<u64> = match self.data.data_type() {
             _ if len == 0 => vec![0],
+            DataType::Utf8View => {
+                return gathered(py, &make_array(self.data.clone()).as_string_view().clone().to_binary_view());
+            }
+            DataType::BinaryView => return gathered(py, make_array(self.data.clone()).as_binary_view()),
             DataType::Utf8 | DataType::Binary => {
                 gather(len + 1, self.data.buffer::<i32>(0).iter().map(|&offset| offset as u64))?
             }

@@ -36,3 +36,9 @@ def test_examples_run(kind: object) -> None:
         for test in finder.find(member, globs={"lanetree": lanetree, "np": np}):
             if "cuda:0" not in "".join(example.source for example in test.examples):
                 assert runner.run(test).failed == 0
+
+
+def test_errors_have_docstrings() -> None:
+    kinds = [it for it in vars(lanetree.errors).values() if inspect.isclass(it)]
+    assert len(kinds) > 60 and all(kind.__doc__ and (kind is lanetree.Error or kind.__doc__ != lanetree.Error.__doc__) for kind in kinds)
+    assert len({kind.__doc__ for kind in kinds}) == len(kinds)

@@ -65,7 +65,7 @@ def test_every_query_agrees_with_numpy(device: str, key: str, value: str) -> Non
     assert np.array_equal(near[has], sorted_keys[ranks[has]]) and np.array_equal(near_values[has], sorted_values[ranks[has]])
 
     assert np.array_equal(index.keys(), sorted_keys) and np.array_equal(index.values(), sorted_values)
-    assert list(index) == sorted_keys.tolist()
+    assert list(index) == (list(sorted_keys) if keys.dtype.kind in "mM" else sorted_keys.tolist())
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -299,10 +299,10 @@ def test_strided_and_misaligned_arrays_are_copied(device: str) -> None:
     assert index.contains(raw).tolist() == [True, True, False]
 
 
-def test_nothing_is_cast_silently(device: str) -> None:
+def test_unsafe_casts_are_refused(device: str) -> None:
     index = lanetree.Index(np.array([1, 2], np.uint32), np.array([1, 2], np.int32), device=device)
-    for queries in (np.array([1]), np.array([1.0], np.float32), np.array([1], np.int32), np.array([True])):
-        with pytest.raises(TypeError, match="uint32 is needed"):
+    for queries in (np.array([1]), np.array([1.0], np.float32), np.array([1], np.int32), np.array([1], np.int8)):
+        with pytest.raises(TypeError, match=f"uint32 is needed, and {queries.dtype} to uint32 is not a safe cast"):
             index.get(queries)
     for item in (-1, 2**32):
         with pytest.raises(OverflowError, match=f"{item} is outside of uint32"):
@@ -313,10 +313,10 @@ def test_nothing_is_cast_silently(device: str) -> None:
         index.get([1.5])
     with pytest.raises(TypeError):
         index.get(["1"])
-    with pytest.raises(TypeError, match="int8"):
-        lanetree.Index(np.array([1], np.int8), device=device)
-    with pytest.raises(TypeError, match="not supported"):
-        lanetree.Index(np.array([1], ">i8"), device=device)
+    with pytest.raises(TypeError, match="keys of dtype complex128 are not supported"):
+        lanetree.Index(np.array([1j]), device=device)
+    with pytest.raises(TypeError, match="have dtype int64, but float64 is needed, and int64 to float64 is not a safe cast"):
+        lanetree.Index(np.array([0.5]), device=device).get(np.array([2**53 + 1]))
     with pytest.raises(TypeError):
         lanetree.Index(np.array(["a"]), device=device)
     with pytest.raises(ValueError, match="2 dimensions"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,10 +87,10 @@ def test_wrong_intervals(device: str) -> None:
         lanetree.IntervalIndex([1], [2], [5, 6], device=device)
     with pytest.raises(TypeError, match="the ends have dtype float64, but int64 is needed"):
         lanetree.IntervalIndex(np.array([1]), np.array([2.0]), device=device)
-    with pytest.raises(TypeError, match="the probes have dtype float64"):
+    with pytest.raises(TypeError, match="the points have dtype float64"):
         lanetree.IntervalIndex([1], [2], device=device).stab(np.array([1.0]))
-    with pytest.raises(TypeError, match="bounds of dtype int16"):
-        lanetree.IntervalIndex(np.zeros(1, np.int16), np.zeros(1, np.int16), device=device)
+    with pytest.raises(TypeError, match="bounds of dtype complex64"):
+        lanetree.IntervalIndex(np.zeros(1, np.complex64), np.zeros(1, np.complex64), device=device)
 
 
 @pytest.mark.parametrize("inclusive", ["both", "left", "right", "neither"])
@@ -126,3 +127,60 @@ def test_bands_do_not_wrap_around(device: str) -> None:
         lanetree.Index([1.0], device=device).band_join([1.0], 1)
     with pytest.raises(lanetree.errors.BoundLengths):
         index.range_join(ends, ends[:1])
+
+
+@pytest.mark.parametrize("closed", ["both", "left", "right", "neither"])
+@pytest.mark.parametrize("key", [*KEYS, "datetime64[s]"])
+def test_closed_intervals_are_those_of_pandas(key: str, closed: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    starts, ends = (np.sort(rng.integers(0, 30, (2, 80)), axis=0)).astype(key)
+    points = np.arange(32).astype(key)
+    index = lanetree.IntervalIndex(starts, ends, device="cpu", closed=closed)
+    theirs = pandas.IntervalIndex.from_arrays(starts, ends, closed=closed)
+    inside = [np.flatnonzero(theirs.contains(point)).tolist() for point in pandas.Series(points)]
+    offsets, rows = index.stab(points)
+    assert [sorted(rows[a:b].tolist()) for a, b in zip(offsets, offsets[1:])] == inside
+    assert index.count(points).tolist() == [len(each) for each in inside] and index.copy() == index
+    if key[0] == "f":
+        # Between the bounds all floats are there.
+        near = np.nextafter(points, np.array(np.inf, key))
+        assert index.count(near).tolist() == [int(((starts <= at) & (at <= ends)).sum()) for at in near]
+
+
+def test_bounds_at_the_ends_of_the_dtype() -> None:
+    for dtype in ("uint32", "int64"):
+        info = np.iinfo(dtype)
+        ends = np.array([info.min, info.max], dtype)
+        assert len(lanetree.IntervalIndex(ends[1:], ends[1:], device="cpu", closed="right")) == 0
+        assert len(lanetree.IntervalIndex(ends[:1], ends[:1], device="cpu", closed="left")) == 0
+        assert lanetree.IntervalIndex(ends[:1], ends[1:], device="cpu", closed="neither").count(ends).tolist() == [0, 0]
+    with pytest.raises(lanetree.errors.ReversedRange, match="range 1 starts at 9 and ends at 8"):
+        lanetree.IntervalIndex([1, 9], [2, 8], device="cpu", closed="left")
+    with pytest.raises(ValueError, match="closed is 'open', where 'both', 'left', 'right' or 'neither' is needed"):
+        lanetree.IntervalIndex([1], [2], device="cpu", closed="open")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("closed", ["both", "neither"])
+@pytest.mark.parametrize("key", ["uint32", "int64", "float64", "datetime64[us]"])
+def test_bounds_that_are_null_are_open(key: str, closed: Any) -> None:
+    starts = np.ma.array(np.array([10, 0, 20, 0]).astype(key), mask=[False, True, False, True])
+    ends = np.ma.array(np.array([20, 15, 0, 0]).astype(key), mask=[False, False, True, True])
+    index = lanetree.IntervalIndex(starts, ends, device="cpu", closed=closed, nulls="open")
+    far = np.array([np.inf], key) if key[0] == "f" else np.array([2**32 - 1]).astype(key)
+    points = np.concatenate([np.array([1, 12, 16, 25]).astype(key), far])
+    assert [sorted(index.stab(points[i : i + 1]).rows.tolist()) for i in range(5)] == [[1, 3], [0, 1, 3], [0, 3], [2, 3], [2, 3]]
+    assert len(lanetree.IntervalIndex(starts, ends, device="cpu", nulls="skip")) == 1
+    with pytest.raises(ValueError, match="the starts have 2 nulls"):
+        lanetree.IntervalIndex(starts, ends, device="cpu")
+    assert lanetree.IntervalIndex([None], [5], device="cpu", nulls="open").count([-(2**63), 5, 6]).tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("options", [{"closed": "left"}, {"nulls": "open"}])
+def test_bounds_on_a_device_are_inclusive(device: str, options: Any) -> None:
+    if device == "cpu":
+        pytest.skip("arrays of the CPU are NumPy's")
+    bounds = lanetree.asarray(np.array([1]), device)
+    with pytest.raises(ValueError, match="on a device"):
+        lanetree.IntervalIndex(bounds, bounds, **options)
+    assert lanetree.IntervalIndex([1], [3], device=device, closed="left").count([2, 3]).tolist() == [1, 0]

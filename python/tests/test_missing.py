@@ -249,7 +249,7 @@ def test_a_missing_group(source: str, device: str) -> None:
     of: Callable[[Items], Any] = lambda items: SOURCES[source][0](items, "int64")
     plain: Callable[[Items], np.ndarray] = lambda items: numbers(items, "int64")
     by, at = of([1, None, 1, 2]), np.array([10, 20, 30, 40])
-    with pytest.raises(ValueError, match="the groups have 1 nulls, the first one in row 1"):
+    with pytest.raises(ValueError, match="the groups .by. have 1 nulls, the first one in row 1"):
         lanetree.GroupedIndex(by, at, device=device)
     index = lanetree.GroupedIndex(by, at, device=device, nulls="skip")
     assert index.items()[2].tolist() == [0, 2, 3]
@@ -262,9 +262,9 @@ def test_a_missing_group(source: str, device: str) -> None:
     left, rows = index.asof_join(asked, "inner", by=asked_by)
     assert left.tolist() == [0, 2, 4] and rows.tolist() == [0, 3, 2]
     for change in (index.insert, index.update):
-        with pytest.raises(ValueError, match="the groups have 1 nulls, the first one in row 1"):
+        with pytest.raises(ValueError, match="the groups .by. have 1 nulls, the first one in row 1"):
             change(by, at, np.arange(4))
-    with pytest.raises(ValueError, match="the groups have 1 nulls"):
+    with pytest.raises(ValueError, match="the groups .by. have 1 nulls"):
         index.remove(by, at)
     assert len(index) == 3 and index.get(10, by=plain([1])[0]).found
 

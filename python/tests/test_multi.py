@@ -89,7 +89,7 @@ def test_errors_pickles_and_closing(device: str) -> None:
     with pytest.raises(lanetree.errors.LengthMismatch):
         index.insert([1], [1, 2])
     with pytest.raises(TypeError, match="int64 is needed"):
-        index.get(np.array([1], np.int32))
+        index.get(np.array([1], np.uint64))
     assert "3 pairs of 2 keys" in repr(index) and "value_bytes" in index.describe()
     with index:
         pass

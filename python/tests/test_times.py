@@ -156,15 +156,16 @@ def test_times_of_python_in_every_role(device: str) -> None:
     for item in (half, pandas.Timestamp(half), half.item()):
         for call in (index.contains, index.get, multi.get, alone.contains, index.searchsorted, index.asof, intervals.count, index.join, index.remove):
             for one in (item, [noon, item]):
-                with pytest.raises(ValueError, match="the (queries|probes|keys): .* is not a whole number of units of datetime64.s.: round it"):
+                with pytest.raises(ValueError, match="the (queries|probes|keys|points).*: .* is not a whole number of units of datetime64.s.: round it"):
                     call(one)  # type: ignore[operator]
         for lows, highs in (([item], [noon]), ([noon], [item])):
             with pytest.raises(ValueError, match="the (starts|ends): .* is not a whole number"):
                 index.range(lows, highs)
-        with pytest.raises(ValueError, match="the (groups|keys): .* is not a whole number"):
+        with pytest.raises(ValueError, match="the (groups .by.|keys): .* is not a whole number"):
             grouped.get([noon], by=[item])
-        with pytest.raises(ValueError, match="not a whole number"):
-            item in index
+        assert item not in index
+        with pytest.raises(ValueError, match="the points: .* not a whole number"):
+            item in intervals
         with pytest.raises(ValueError, match="the keys: .* is not a whole number"):
             lanetree.Index([item], device=device, key_dtype="M8[s]")
         with pytest.raises(ValueError, match="the default: .* is not a whole number"):
@@ -174,15 +175,14 @@ def test_times_of_python_in_every_role(device: str) -> None:
         with pytest.raises(OverflowError, match="is out of the range of datetime64.ns."):
             nanos.contains([item])
     for item in (datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc), pandas.Timestamp("2020-01-01", tz="UTC")):
-        with pytest.raises(TypeError, match="has a time zone"):
+        with pytest.raises(TypeError, match="have a time zone, UTC, but the index has times without one"):
             index.contains(item)
-    for item in (datetime.timedelta(1), np.timedelta64(1, "s"), 5, "2020-01-01", [noon, 5], [noon, np.timedelta64(1, "s")]):
+    for item in (datetime.timedelta(1), np.timedelta64(1, "s"), 5, [noon, 5], [noon, np.timedelta64(1, "s")]):
         with pytest.raises(TypeError):
             index.contains(item)
     with pytest.raises(TypeError, match="is a time, where int64 is needed"):
         lanetree.Index([1, 2], device=device).contains([np.timedelta64(1, "s")])
-    with pytest.raises(TypeError, match="have dtype datetime64.ns., but datetime64.s. is needed"):
-        index.contains(keys.astype("M8[ns]"))
+    assert index.contains(keys.astype("M8[ns]")).all() and index.contains(keys[:1].astype("M8[m]")).all()
 
 
 def test_months_are_of_the_calendar() -> None:

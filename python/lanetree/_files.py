@@ -1,0 +1,121 @@
+"""Files of NumPy's (``.npz``) for indexes of several columns, and which class the file of a path is of."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _missing, errors
+
+if TYPE_CHECKING:
+    from ._device import Device
+
+#: How a file of an index's sorted pairs begins, and how an archive does.
+_PAIRS, _ARCHIVE = b"LANETREE", b"PK\x03\x04"
+#: The entry of an archive that says of which class it is, and its version.
+_KIND, _VERSION = "lanetree", "1"
+#: The entry of the time zones of the columns, in their order; "" for none.
+_ZONES = "time zones"
+
+
+def write(path: str | os.PathLike[str], kind: str, columns: dict[str, npt.NDArray[Any]]) -> None:
+    """Writes columns to a file, in place of one that is there, once they are on disk."""
+    # A link stays one.
+    to = os.path.realpath(path)
+    folder, name = os.path.split(to)
+    made = os.path.join(folder, f".{name}.{os.getpid()}.{id(columns)}")
+    try:
+        try:
+            with open(made, "xb") as file:
+                # The archive does not keep what dtypes know besides.
+                zones = np.array([_missing.zone_of(column.dtype) or "" for column in columns.values()])
+                plain = {name: column.view(np.dtype(column.dtype.str)) for name, column in columns.items()}
+                np.savez(file, allow_pickle=False, **{_KIND: np.array([kind, _VERSION]), _ZONES: zones}, **plain)
+                file.flush()
+                os.fsync(file.fileno())
+            if os.path.exists(to):
+                os.chmod(made, os.stat(to).st_mode & 0o7777)
+            os.replace(made, to)
+        except BaseException:
+            if os.path.exists(made):
+                os.remove(made)
+            raise
+        held = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
+    except OSError as error:
+        raise errors.Io(f"saving an index to {os.fspath(path)!r}: {error}") from error
+
+
+def _begin(path: str | os.PathLike[str]) -> bytes:
+    """How the file of a path begins."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)
+    except FileNotFoundError as error:
+        raise errors.NotFound(f"opening the file {os.fspath(path)!r}: {error.strerror}") from error
+    except OSError as error:
+        raise errors.Io(f"opening the file {os.fspath(path)!r}: {error.strerror}") from error
+
+
+def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, npt.NDArray[Any]]]:
+    """The class of which an archive is, and its columns."""
+    begin, name = _begin(path), os.fspath(path)
+    if begin == _PAIRS:
+        raise TypeError(f"{name!r} is a file of sorted pairs, of an Index, a Set or a MultiIndex: use lanetree.load")
+    if begin[:4] != _ARCHIVE:
+        raise errors.Damaged(f"{name!r} is no file of an index: it begins with {begin!r}")
+    try:
+        with np.load(name, allow_pickle=False) as archive:
+            columns = {entry: archive[entry] for entry in archive.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
+        raise errors.Damaged(f"{name!r}: {error}") from error
+    kind = columns.pop(_KIND, None)
+    if kind is None or kind.shape != (2,):
+        raise errors.Damaged(f"{name!r} is an archive of NumPy, but not one that an index has saved: it has no entry {_KIND!r}")
+    if kind[1] != _VERSION:
+        raise errors.Unsupported(f"{name!r} is of version {kind[1]}, where {_VERSION} is known: load it with a newer lanetree")
+    zones = columns.pop(_ZONES, np.array([""] * len(columns)))
+    made = ((name, column.view(_missing.zoned(column.dtype, str(zone) or None))) for (name, column), zone in zip(columns.items(), zones))
+    return str(kind[0]), dict(made)
+
+
+def load(path: str | os.PathLike[str], device: str | Device | None = None) -> Any:
+    """An index of any class from a file that its ``save`` has made.
+
+    Parameters
+    ----------
+    path : path-like
+    device : str, Device or None
+        As for :class:`Index`.
+
+    Returns
+    -------
+    Index, Set, MultiIndex, StringIndex, GroupedIndex or IntervalIndex
+        Of the class and dtypes that were saved. For other dtypes of the same words there is the ``load`` of the class.
+
+    Raises
+    ------
+    lanetree.errors.NotFound, lanetree.errors.Io
+        Both are an ``OSError``.
+    lanetree.errors.Damaged, lanetree.errors.Unsupported
+        For what is no such file, not whole, or newer.
+    """
+    import lanetree
+
+    if _begin(path) == _PAIRS:
+        from . import _index
+
+        _, values, has_several, _ = _index._read(path, None, None)
+        kind = lanetree.Set if values is None else lanetree.MultiIndex if has_several else lanetree.Index
+        return kind.load(path, device)
+    name, _ = read(path)
+    if name not in ("StringIndex", "GroupedIndex", "IntervalIndex"):
+        raise errors.Unsupported(f"{os.fspath(path)!r} is of a {name}, which this version does not have: load it with a newer lanetree")
+    return getattr(lanetree, name).load(path, device)
