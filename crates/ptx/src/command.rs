@@ -40,7 +40,8 @@ pub struct Options {
 
 /// Another compiler than rustc's own target, which compiles several crates at a time.
 ///
-/// Its PTX may have calls; and local memory in it is a warning, not an error: the kernels are written for rustc's.
+/// Its PTX may have calls; and local memory in it is a warning, as the kernels are written for rustc's, but for spills of more than
+/// [`MOST_SPILLED`] bytes.
 pub trait Generator {
     /// What manifests call it. Only names of rustc begin with `rustc `.
     fn compiler(&self) -> &str;
@@ -54,6 +55,9 @@ pub trait Generator {
     /// One line for each kernel of a module that the generator has compiled to something else than was written.
     fn miscompiled(&self, text: &str) -> Vec<String>;
 }
+
+/// Bytes that a kernel of another compiler may spill.
+pub(crate) const MOST_SPILLED: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codegen {
@@ -132,7 +136,7 @@ pub(crate) fn assemble_compiled(options: &Options, crates: &[Source], compiled: 
     let architectures = options.architectures(&ptxas);
     let (assembled, mut problems) = assemble::assemble(&ptxas, &assemble::jobs(files, &architectures))?;
     print!("{}", assemble::table(&assembled, &architectures));
-    problems.extend(slow(Codegen::Other, assemble::local_memory(&assembled)));
+    problems.extend(in_local_memory(Codegen::Other, &assembled));
     conclude(&problems, "the kernels must be fixed")
 }
 
@@ -228,6 +232,15 @@ pub(crate) fn slow(codegen: Codegen, problems: Vec<String>) -> Vec<String> {
     Vec::new()
 }
 
+/// The problems with local memory of what was assembled. Spills of more than [`MOST_SPILLED`] bytes are one of any compiler's.
+fn in_local_memory(codegen: Codegen, assembled: &assemble::Assembled) -> Vec<String> {
+    let mut problems = slow(codegen, assemble::local_memory(assembled));
+    if codegen == Codegen::Other {
+        problems.extend(assemble::spilling(assembled, MOST_SPILLED));
+    }
+    problems
+}
+
 /// One line for each kernel with a `.local` variable that is not expected.
 pub(crate) fn local_variables(text: &str) -> Vec<String> {
     let kernels = split::kernels_with_local(text).into_iter().filter(|kernel| !assemble::local_expected(kernel));
@@ -321,7 +334,7 @@ fn count_resources(
     let (assembled, mut problems) = assemble::assemble(ptxas, &jobs)?;
     print!("{}", assemble::table(&assembled, &shown));
     let codegen = manifests.values().next().map_or(Codegen::Rustc, |manifest| Codegen::of(&manifest.compiler));
-    problems.extend(slow(codegen, assemble::local_memory(&assembled)));
+    problems.extend(in_local_memory(codegen, &assembled));
     for manifest in manifests.values_mut() {
         manifest.ptxas = Some(ptxas.version.clone());
         let modules: Vec<_> = manifest.modules.keys().map(String::as_str).collect();
@@ -356,6 +369,17 @@ mod tests {
         assert!(error.contains("other") && error.contains("old"), "{error}");
         same_compiler(&recorded, &own, "old").expect("all are of one");
         same_compiler(&recorded, &workspace.sources(), "new").expect("all are compiled");
+    }
+
+    #[test]
+    fn another_compiler_may_spill_a_little() {
+        let of = |codegen, spill_stores| {
+            let need = crate::manifest::Resources { spill_stores, ..Default::default() };
+            let kernels = BTreeMap::from([("m__k".to_owned(), need)]);
+            in_local_memory(codegen, &BTreeMap::from([("m".to_owned(), BTreeMap::from([(90, kernels)]))])).len()
+        };
+        assert_eq!((of(Codegen::Other, MOST_SPILLED), of(Codegen::Other, MOST_SPILLED + 4)), (0, 1));
+        assert_eq!((of(Codegen::Rustc, 0), of(Codegen::Rustc, 4)), (0, 1));
     }
 
     #[test]
