@@ -65,6 +65,9 @@ struct Row {
     record: Records,
     /// What the record's rows say.
     rows: Filter,
+    /// Whether it is left out until there is a record.
+    #[serde(default)]
+    may_wait: bool,
     /// Numbers of the columns that have none.
     #[serde(default)]
     of: Vec<Number>,
@@ -157,12 +160,12 @@ impl Table {
     fn markdown(&self, store: &Store) -> Result<String, String> {
         let titles: Vec<&str> = self.column.iter().map(|column| &*column.title).collect();
         let mut out = format!("\n| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()));
-        for row in &self.row {
+        for row in self.rows(store) {
             let cells: Result<Vec<String>, String> = (0..titles.len()).map(|i| self.cell(row, i, store)).collect();
             writeln!(out, "| {} |", cells?.join(" | ")).expect("a string takes all");
         }
         if self.says_where {
-            let of_rows = self.row.iter().flat_map(|row| {
+            let of_rows = self.rows(store).flat_map(|row| {
                 let of = row.of.iter().chain(self.column.iter().flat_map(|column| &column.of));
                 [Some(&row.record)].into_iter().chain(of.map(|number| number.record.as_ref())).flatten()
             });
@@ -171,6 +174,10 @@ impl Table {
             write!(out, "\n{}\n", provenance::of_records(records?, store)).expect("a string takes all");
         }
         Ok(out + "\n")
+    }
+
+    fn rows(&self, store: &Store) -> impl Iterator<Item = &Row> {
+        self.row.iter().filter(|row| !row.may_wait || row.record.find(store).is_ok())
     }
 
     fn cell(&self, row: &Row, column: usize, store: &Store) -> Result<String, String> {
@@ -287,6 +294,9 @@ mod tests {
         assert_eq!(error(&TABLE.replace("\"a\"", "\"c\""), text), "t: 0 rows of r with index = \"c\"");
         assert_eq!(error(&TABLE.replace("{ index = \"a\" }", "{ }"), text), "t: 2 rows of r with ");
         assert_eq!(error(&TABLE.replace("\"r\"", "\"s\""), text), "t: no record s");
+        let waits = TABLE.replace("\"r\", rows = { index = \"b\"", "\"s\", may_wait = true, rows = { index = \"b\"");
+        let left = written(&waits, text).unwrap();
+        assert!(left.contains("| A |") && !left.contains("| B |"), "{left}");
         assert_eq!(error(&TABLE.replace("over = \"x\"", "over = \"y\""), text), "t: r has no y");
     }
 }
