@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Where to run; auto: the first GPU, or without one the host
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(crate) device: Choice,
+    /// On a GPU: the kernels' PTX from this folder, which `cargo xtask ptx --out DIR` writes
+    #[arg(long, value_name = "DIR")]
+    pub(crate) ptx: Option<PathBuf>,
     /// Keys of the trees, as powers of two [default on a GPU: 20,24,26,28, unless a figure has others]
     #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..64))]
     pub(crate) sizes: Vec<u32>,
@@ -160,9 +163,46 @@ impl Args {
         if (!self.paper.is_empty() || self.full) && self.figure.is_none_or(|figure| figure.name != ALL.name) {
             return Err(Error::Usage("--paper and --full are for --figure all; leave them out".into()));
         }
+        if self.ptx.is_some() && matches!(self.device, Choice::Host | Choice::Emulated) {
+            return Err(Error::Usage("--ptx is for a GPU; leave it out".into()));
+        }
+        // Their processes would not have it.
+        if self.ptx.is_some()
+            && self.figure.is_some_and(|figure| [ALL.name, README.name, "first-answer"].contains(&figure.name))
+        {
+            return Err(Error::Usage(
+                "--ptx is for one figure at a time, and not for first-answer; leave it out".into(),
+            ));
+        }
         if self.rivals.is_some() && self.figure.is_none_or(|figure| figure.name != README.name) {
             return Err(Error::Usage("--rivals is for --figure readme; leave it out".into()));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn what_a_run_would_not_use_is_refused() {
+        let check = |line: &str| Args::try_parse_from(["bench"].into_iter().chain(line.split(' '))).unwrap().check();
+        for line in [
+            "--ptx d --device host",
+            "--ptx d --device emulated",
+            "--ptx d --figure all",
+            "--ptx d --figure readme",
+            "--ptx d --figure first-answer",
+            "--rivals d --figure all",
+            "--figure readme --sizes 8",
+            "--figure latency --full",
+        ] {
+            assert!(matches!(check(line), Err(Error::Usage(_))), "{line}");
+        }
+        for line in ["--ptx d", "--ptx d --device cuda --figure latency", "--rivals d --figure readme"] {
+            check(line).unwrap();
+        }
     }
 }

@@ -41,7 +41,7 @@ fn bench(args: &Args, built: Option<Built>) -> Result<()> {
         // In the list's order, and each once.
         (None, false) => parts().filter(|part| args.only.iter().any(|only| only.name == part.name)).collect(),
     };
-    let (device, no_gpu) = match args.device.open()? {
+    let (device, no_gpu) = match args.device.open_with(args.ptx.as_deref())? {
         Chosen::Device(device) => (device, None),
         Chosen::NoGpu(reason) => (Device::host(), Some(reason)),
     };
