@@ -12,6 +12,10 @@ pub(crate) struct Options {
     /// Install NVIDIA's assembler into target/ptxas-venv first
     #[arg(long)]
     install_ptxas: bool,
+    /// Install what rust-cuda needs, but for LLVM 7 and libclang: its toolchain, and libNVVM, libdevice and headers of CUDA into
+    /// target/rust-cuda-toolkit
+    #[arg(long)]
+    install_rust_cuda: bool,
 }
 
 /// One thing looked for.
@@ -28,6 +32,9 @@ struct Finding {
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.install_ptxas {
         ptxas::install(&paths::target())?;
+    }
+    if options.install_rust_cuda {
+        rust_cuda::install()?;
     }
     let findings =
         [host_compiler(), linker(), device_compiler(), assembler(), nvvm(), driver(), link_library(), machine()];

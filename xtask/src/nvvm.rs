@@ -7,7 +7,8 @@
 use crate::failure::{Failure, Result};
 use crate::{paths, process, rust_cuda};
 use lanetree_ptx::{Generator, Source, kernels_with, toolchain};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,19 +136,35 @@ fn groups(instances: &str) -> Vec<String> {
     WORDS.map(group).into()
 }
 
-/// One line for each kernel that counts the bits of 64-bit words: rust-cuda's code generator has these wrong.
+/// One line for each kernel that counts the bits of words of another size than 32: rust-cuda's code generator has these wrong.
+/// PTX counts those of 128 bits by halves, and those of 8 and 16 in a register of 32 that was converted from one of 16.
 fn miscompiled(text: &str) -> Vec<String> {
-    const COUNTS: [&str; 4] = ["popc.b64", "clz.b64", "brev.b64", "bfind.u64"];
-    let counts = |line: &str| COUNTS.iter().any(|count| line.split_whitespace().any(|word| word == *count));
+    const WIDE: [&str; 4] = ["popc.b64", "clz.b64", "brev.b64", "bfind.u64"];
+    const NARROW: [&str; 4] = ["popc.b32", "clz.b32", "brev.b32", "bfind.u32"];
+    let converted = RefCell::new(BTreeSet::new());
+    let counts = |line: &str| {
+        let mut words = line.split(|c: char| c.is_whitespace() || c == ',' || c == ';').filter(|word| !word.is_empty());
+        let mut words = words.by_ref().skip_while(|word| word.starts_with('@'));
+        let (Some(instruction), Some(to), Some(from)) = (words.next(), words.next(), words.next()) else {
+            return false;
+        };
+        let mut converted = converted.borrow_mut();
+        if NARROW.contains(&instruction) && converted.contains(from) {
+            return true;
+        }
+        // Each kernel declares its registers, and gives some of them the names of others'.
+        if instruction == ".reg" {
+            converted.clear();
+        }
+        match instruction {
+            "cvt.u32.u16" | "cvt.s32.s16" | "cvt.u32.u8" | "cvt.s32.s8" => converted.insert(to.to_owned()),
+            _ => converted.remove(to),
+        };
+        WIDE.contains(&instruction)
+    };
     let kernels = kernels_with(text, counts);
-    kernels
-        .into_iter()
-        .map(|kernel| {
-            format!(
-                "kernel {kernel} counts bits of 64-bit words, which rust-cuda miscompiles: see crates/simt/src/bits.rs"
-            )
-        })
-        .collect()
+    let wrong = "counts bits of words of 8, 16 or 64 bits, which rust-cuda miscompiles: see crates/simt/src/bits.rs";
+    kernels.into_iter().map(|kernel| format!("kernel {kernel} {wrong}")).collect()
 }
 
 /// Makes a workspace of layout, simt and the kernel crates, these as `cdylib`s.
@@ -253,6 +270,19 @@ mod tests {
         let lines = miscompiled(text);
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("m__b"), "{lines:?}");
+    }
+
+    #[test]
+    fn counts_of_8_and_16_bits_are_named_with_their_kernel() {
+        let kernel = |name: &str, body: &str| {
+            format!(".visible .entry m__{name}(\n)\n{{\n\t.reg .b32 \t%r<9>;\n{body}\tret;\n}}\n")
+        };
+        let text = kernel("narrow", "\tcvt.u32.u16 \t%r1, %rs1;\n\t@%p1 popc.b32 \t%r2, %r1;\n")
+            + &kernel("plain", "\tpopc.b32 \t%r2, %r1;\n")
+            + &kernel("written_again", "\tcvt.u32.u16 \t%r1, %rs1;\n\tadd.s32 \t%r1, %r2, 1;\n\tclz.b32 \t%r2, %r1;\n");
+        let lines = miscompiled(&text);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("m__narrow"), "{lines:?}");
     }
 
     #[test]

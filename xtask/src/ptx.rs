@@ -6,13 +6,17 @@ use crate::nvvm::Nvvm;
 use crate::{paths, template};
 use clap::{Args, ValueEnum};
 use lanetree_ptx::{Generator, Source};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Compile the kernels to PTX.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     ptx: lanetree_ptx::Options,
+    /// Write the modules, a manifest and SHA256SUMS into this folder, instead of next to their sources: for `--ptx` of verify and
+    /// bench, and `Device::cuda_with_ptx`
+    #[arg(long, conflicts_with = "check", value_name = "DIR")]
+    out: Option<PathBuf>,
     /// The code generator: rustc's own nvptx64 target, or rust-cuda's NVVM backend
     #[arg(long, value_enum, default_value_t)]
     codegen: Codegen,
@@ -44,7 +48,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let chosen = choose(&all, &options.only)?;
     let generator = (options.codegen == Codegen::Nvvm).then_some(&Nvvm as &dyn Generator);
-    lanetree_ptx::run(&options.ptx, &all, &chosen, generator)
+    let mut ptx = options.ptx.clone();
+    ptx.out.clone_from(&options.out);
+    lanetree_ptx::run(&ptx, &all, &chosen, generator)
 }
 
 /// The kernel crates of the workspace in `root`, sorted.

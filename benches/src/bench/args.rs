@@ -16,6 +16,14 @@ pub(crate) static ALL: Figure = Figure {
     ..Figure::BASE
 };
 
+/// What README and its picture say, as one record.
+pub(crate) static README: Figure = Figure {
+    name: "readme",
+    about: "All that README says, rivals included: one record in the folder of --json, of this machine",
+    takes: Takes::NOTHING,
+    ..Figure::BASE
+};
+
 /// Measures the indexes, what they are compared with, and the hardware's ceilings
 #[derive(clap::Parser, Debug)]
 #[command(
@@ -33,6 +41,7 @@ Examples:
   lanetree-bench --keys books_200M_uint64 --only ceilings,lookups,ranges
   lanetree-bench --figure all --json DIR           all of them, in pieces; once more: what is missing
   lanetree-bench --figure all --json DIR --paper cubpt,hbtree --full
+  lanetree-bench --figure readme --rivals benches/rivals --json DIR
 
 Every output of a row's last run is compared with what is right before its figure is given.
 Exit codes: 0 measured, 1 a wrong answer, 2 could not run (no GPU when one was asked for, bad
@@ -42,6 +51,9 @@ pub(crate) struct Args {
     /// Where to run; auto: the first GPU, or without one the host
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(crate) device: Choice,
+    /// On a GPU: the kernels' PTX from this folder, which `cargo xtask ptx --out DIR` writes
+    #[arg(long, value_name = "DIR")]
+    pub(crate) ptx: Option<PathBuf>,
     /// Keys of the trees, as powers of two [default on a GPU: 20,24,26,28, unless a figure has others]
     #[arg(long, value_name = "LOG2", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..64))]
     pub(crate) sizes: Vec<u32>,
@@ -85,6 +97,9 @@ pub(crate) struct Args {
     /// Of `--figure all`: all sizes and batches, and not only those that the page needs
     #[arg(long)]
     pub(crate) full: bool,
+    /// Of `--figure readme`: the folder of the rivals' programs, or of their sources, which nvcc then compiles
+    #[arg(long, value_name = "DIR")]
+    pub(crate) rivals: Option<PathBuf>,
 }
 
 /// The value of `--key-width`.
@@ -100,13 +115,13 @@ pub(crate) enum KeyWidth {
 fn one_of<I: Iterator<Item = &'static Figure>>(figures: fn() -> I) -> impl TypedValueParser<Value = &'static Figure> {
     let names = figures().map(|figure| PossibleValue::new(figure.name).help(figure.about));
     PossibleValuesParser::new(names).map(|name| {
-        let mut figures = FIGURES.iter().chain([&ALL]);
+        let mut figures = FIGURES.iter().chain([&ALL, &README]);
         figures.find(|figure| figure.name == name).expect("only names of the list are possible")
     })
 }
 
 fn alone_and_all() -> impl Iterator<Item = &'static Figure> {
-    [&ALL].into_iter().chain(alone())
+    [&ALL, &README].into_iter().chain(alone())
 }
 
 /// Whose figures are made.
@@ -148,6 +163,46 @@ impl Args {
         if (!self.paper.is_empty() || self.full) && self.figure.is_none_or(|figure| figure.name != ALL.name) {
             return Err(Error::Usage("--paper and --full are for --figure all; leave them out".into()));
         }
+        if self.ptx.is_some() && matches!(self.device, Choice::Host | Choice::Emulated) {
+            return Err(Error::Usage("--ptx is for a GPU; leave it out".into()));
+        }
+        // Their processes would not have it.
+        if self.ptx.is_some()
+            && self.figure.is_some_and(|figure| [ALL.name, README.name, "first-answer"].contains(&figure.name))
+        {
+            return Err(Error::Usage(
+                "--ptx is for one figure at a time, and not for first-answer; leave it out".into(),
+            ));
+        }
+        if self.rivals.is_some() && self.figure.is_none_or(|figure| figure.name != README.name) {
+            return Err(Error::Usage("--rivals is for --figure readme; leave it out".into()));
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn what_a_run_would_not_use_is_refused() {
+        let check = |line: &str| Args::try_parse_from(["bench"].into_iter().chain(line.split(' '))).unwrap().check();
+        for line in [
+            "--ptx d --device host",
+            "--ptx d --device emulated",
+            "--ptx d --figure all",
+            "--ptx d --figure readme",
+            "--ptx d --figure first-answer",
+            "--rivals d --figure all",
+            "--figure readme --sizes 8",
+            "--figure latency --full",
+        ] {
+            assert!(matches!(check(line), Err(Error::Usage(_))), "{line}");
+        }
+        for line in ["--ptx d", "--ptx d --device cuda --figure latency", "--rivals d --figure readme"] {
+            check(line).unwrap();
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The command line, and a run from its start to its end.
 
 use super::all;
-use super::args::{ALL, Args, KeyWidth};
+use super::args::{ALL, Args, KeyWidth, README};
 use super::driver;
 use super::error::{Error, Result};
 use super::figure::{Figure, Needs, Request, Run};
@@ -22,7 +22,7 @@ use std::time::Instant;
 
 /// Runs the command, of a program that was built from this.
 pub(crate) fn run(args: &Args, built: Option<Built>) -> ExitCode {
-    let is_all = args.figure.is_some_and(|figure| figure.name == ALL.name);
+    let is_all = args.figure.is_some_and(|figure| [ALL.name, README.name].contains(&figure.name));
     let outcome = args.check().and_then(|()| if is_all { all::run(args, built) } else { bench(args, built) });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,7 +41,7 @@ fn bench(args: &Args, built: Option<Built>) -> Result<()> {
         // In the list's order, and each once.
         (None, false) => parts().filter(|part| args.only.iter().any(|only| only.name == part.name)).collect(),
     };
-    let (device, no_gpu) = match args.device.open()? {
+    let (device, no_gpu) = match args.device.open_with(args.ptx.as_deref())? {
         Chosen::Device(device) => (device, None),
         Chosen::NoGpu(reason) => (Device::host(), Some(reason)),
     };

@@ -73,6 +73,20 @@ impl<W: BenchWord> Data<W> {
     /// or with `misses`, for every second one (by a coin), a key that is not there, between that key and
     /// the next. `None` where there is no such key.
     pub(crate) fn sorted_batch(&self, count: usize, misses: bool, seed: u64) -> Option<Batch<W>> {
+        self.sorted_batch_by(count, |rng| misses && rng.random(), seed)
+    }
+
+    /// The same, in which no key is there.
+    pub(crate) fn sorted_misses(&self, count: usize, seed: u64) -> Option<Batch<W>> {
+        self.sorted_batch_by(count, |_| true, seed)
+    }
+
+    fn sorted_batch_by(
+        &self,
+        count: usize,
+        is_miss: impl Fn(&mut StdRng) -> bool + Sync,
+        seed: u64,
+    ) -> Option<Batch<W>> {
         let len = self.len();
         // With fewer ranks than strata, one generator draws all.
         let stratum_len = if len.saturating_mul(STRATUM) >= count { STRATUM } else { count };
@@ -87,7 +101,7 @@ impl<W: BenchWord> Data<W> {
             let mut rng = generator(seed, stratum);
             let mut drawn = Vec::with_capacity(queries.len());
             for _ in 0..queries.len() {
-                drawn.push(self.draw(low..high, misses && rng.random(), &mut rng)?);
+                drawn.push(self.draw(low..high, is_miss(&mut rng), &mut rng)?);
             }
             drawn.sort_unstable_by_key(|draw| draw.0);
             for ((query, origin), draw) in queries.iter_mut().zip(origins).zip(drawn) {

@@ -8,17 +8,20 @@ pub(crate) struct Making {
     began: SystemTime,
     start: Instant,
     built: Option<Built>,
+    /// The program's arguments, but for the file of the record.
+    pub(crate) arguments: Vec<String>,
 }
 
 impl Making {
     pub(crate) fn begin(built: Option<Built>) -> Self {
-        Self { began: SystemTime::now(), start: Instant::now(), built }
+        let arguments = without_file(std::env::args().skip(1));
+        Self { began: SystemTime::now(), start: Instant::now(), built, arguments }
     }
 
     /// The record's facts at the end of a run that gave `rows` rows.
     pub(crate) fn end(self, rows: usize) -> Made {
         Made {
-            arguments: without_file(std::env::args().skip(1)),
+            arguments: self.arguments,
             began: humantime::format_rfc3339_seconds(self.began).to_string(),
             seconds: self.start.elapsed().as_secs_f64().round() as u64,
             rows: rows as u64,

@@ -1,6 +1,7 @@
 //! The device that a run is asked to be on.
 
 use lanetree_runtime::{Device, DeviceKind};
+use std::path::Path;
 
 /// The value of `--device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -29,6 +30,17 @@ impl Choice {
     /// # Errors
     /// The driver's, for a GPU that was asked for and cannot be had.
     pub fn open(self) -> lanetree_runtime::Result<Chosen> {
+        self.open_with(None)
+    }
+
+    /// [`Choice::open`]; a GPU with the kernels' PTX of a folder, if one is named.
+    ///
+    /// # Errors
+    /// As of [`Choice::open`], and for a folder that cannot be taken.
+    pub fn open_with(self, ptx: Option<&Path>) -> lanetree_runtime::Result<Chosen> {
+        if let Some(folder) = ptx {
+            return Device::cuda_with_ptx(0, folder).map(Chosen::Device);
+        }
         Ok(match self {
             Self::Cuda => Chosen::Device(Device::cuda(0)?),
             Self::Host => Chosen::Device(Device::host()),

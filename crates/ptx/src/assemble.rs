@@ -152,6 +152,22 @@ pub(crate) fn local_memory(assembled: &Assembled) -> Vec<String> {
     lines
 }
 
+/// One line for each kernel that spills more than so many bytes, which no tuning of registers explains: a loop was unrolled
+/// that should not be.
+pub(crate) fn spilling(assembled: &Assembled, most: u32) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (sm, kernels) in assembled.values().flatten() {
+        for (kernel, need) in kernels.iter().filter(|(_, need)| need.spill_stores > most) {
+            lines.push(format!(
+                "kernel {kernel} spills {} bytes on sm_{sm}, more than {most}: pass the bound of the loop that was unrolled \
+                 through `simt.opaque`",
+                need.spill_stores
+            ));
+        }
+    }
+    lines
+}
+
 /// A table: a line per module, with the fewest and the most registers of its kernels on each
 /// architecture that it was assembled for, and the bytes spilled.
 pub(crate) fn table(assembled: &Assembled, architectures: &[u32]) -> String {
@@ -218,6 +234,13 @@ ptxas info    : Used 255 registers, used 0 barriers, 16 bytes cumulative stack s
         let lines = local_memory(&example());
         assert_eq!(lines.len(), 1);
         assert!(lines[0].contains("m_f8__b") && lines[0].contains("sm_90"), "{lines:?}");
+    }
+
+    #[test]
+    fn spills_are_told_above_a_number_of_bytes() {
+        assert!(spilling(&example(), 12).is_empty());
+        let lines = spilling(&example(), 11);
+        assert!(lines.len() == 1 && lines[0].contains("m_f8__b spills 12 bytes"), "{lines:?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::split::{self, Calls, Module};
 use crate::{barriers, list};
 use clap::Args;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// How to compile or check kernel crates.
 #[derive(Clone, Debug, Default, Args)]
@@ -33,6 +34,9 @@ pub struct Options {
     /// Do not assemble
     #[arg(long, overrides_with = "assemble")]
     no_assemble: bool,
+    /// A folder into which the modules, a manifest and `SHA256SUMS` of all crates are written, instead of next to their sources
+    #[arg(skip)]
+    pub out: Option<PathBuf>,
     /// Architectures to assemble for (default: 75,80,86,89,90,100,120)
     #[arg(long, value_delimiter = ',', value_name = "SM,…")]
     pub(crate) arch: Vec<u32>,
@@ -40,7 +44,8 @@ pub struct Options {
 
 /// Another compiler than rustc's own target, which compiles several crates at a time.
 ///
-/// Its PTX may have calls; and local memory in it is a warning, not an error: the kernels are written for rustc's.
+/// Its PTX may have calls; and local memory in it is a warning, as the kernels are written for rustc's, but for spills of more than
+/// [`MOST_SPILLED`] bytes.
 pub trait Generator {
     /// What manifests call it. Only names of rustc begin with `rustc `.
     fn compiler(&self) -> &str;
@@ -54,6 +59,9 @@ pub trait Generator {
     /// One line for each kernel of a module that the generator has compiled to something else than was written.
     fn miscompiled(&self, text: &str) -> Vec<String>;
 }
+
+/// Bytes that a kernel of another compiler may spill.
+pub(crate) const MOST_SPILLED: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codegen {
@@ -72,7 +80,15 @@ impl Options {
     /// A strict check: the architectures to assemble for, all modules or those that are not recorded.
     #[cfg(test)]
     pub(crate) fn checking(architectures: &[u32], unrecorded: bool) -> Self {
-        Self { check: true, strict: true, unrecorded, assemble: true, no_assemble: false, arch: architectures.to_vec() }
+        Self {
+            check: true,
+            strict: true,
+            unrecorded,
+            assemble: true,
+            no_assemble: false,
+            arch: architectures.to_vec(),
+            out: None,
+        }
     }
 
     /// Says what was not done and why; an error where it was insisted on.
@@ -118,7 +134,12 @@ impl Options {
 }
 
 /// Assembles what was compiled, without a change to what is recorded.
-pub(crate) fn assemble_compiled(options: &Options, crates: &[Source], compiled: &Compiled) -> Result<()> {
+pub(crate) fn assemble_compiled(
+    options: &Options,
+    crates: &[Source],
+    compiled: &Compiled,
+    codegen: Codegen,
+) -> Result<()> {
     let mut files = Vec::new();
     for source in crates {
         for module in &compiled[&source.name] {
@@ -132,8 +153,37 @@ pub(crate) fn assemble_compiled(options: &Options, crates: &[Source], compiled: 
     let architectures = options.architectures(&ptxas);
     let (assembled, mut problems) = assemble::assemble(&ptxas, &assemble::jobs(files, &architectures))?;
     print!("{}", assemble::table(&assembled, &architectures));
-    problems.extend(slow(Codegen::Other, assemble::local_memory(&assembled)));
+    problems.extend(in_local_memory(codegen, &assembled));
     conclude(&problems, "the kernels must be fixed")
+}
+
+/// A manifest of several crates, without modules.
+pub(crate) fn manifest_of(crates: &[Source], compiler: &str) -> Result<Manifest> {
+    let sources: String = crates.iter().map(Source::hash).collect::<Result<_>>()?;
+    let (compiler, target) = (compiler.to_owned(), compile::CPU.to_owned());
+    Ok(Manifest { compiler, target, source_sha256: sha256(sources.as_bytes()), ..Manifest::default() })
+}
+
+/// Writes what was compiled into a folder, with one manifest, and assembles it.
+pub(crate) fn write_out(
+    folder: &Path,
+    options: &Options,
+    crates: &[Source],
+    compiled: &Compiled,
+    mut manifest: Manifest,
+) -> Result<()> {
+    for module in crates.iter().flat_map(|source| &compiled[&source.name]) {
+        files::write(&folder.join(format!("{}.ptx", module.name)), &module.text)?;
+        split::isa(&module.text).unwrap_or(compile::ISA.1).clone_into(&mut manifest.isa);
+        let kernels = module.kernels.iter().map(|kernel| (kernel.clone(), None)).collect();
+        let sha256 = sha256(module.text.as_bytes());
+        manifest.modules.insert(module.name.clone(), ModuleEntry { sha256, kernels });
+    }
+    files::write(&folder.join("manifest.json"), &manifest.to_json())?;
+    let sums = manifest.modules.iter().map(|(name, module)| format!("{}  {name}.ptx\n", module.sha256));
+    files::write(&folder.join("SHA256SUMS"), &sums.collect::<String>())?;
+    println!("{}: {} modules, PTX {}", files::shown(folder), manifest.modules.len(), manifest.isa);
+    assemble_compiled(options, crates, compiled, Codegen::of(&manifest.compiler))
 }
 
 /// The manifests, by kernel crate.
@@ -226,6 +276,15 @@ pub(crate) fn slow(codegen: Codegen, problems: Vec<String>) -> Vec<String> {
     }
     problems.iter().for_each(|problem| eprintln!("warning: {problem}"));
     Vec::new()
+}
+
+/// The problems with local memory of what was assembled. Spills of more than [`MOST_SPILLED`] bytes are one of any compiler's.
+fn in_local_memory(codegen: Codegen, assembled: &assemble::Assembled) -> Vec<String> {
+    let mut problems = slow(codegen, assemble::local_memory(assembled));
+    if codegen == Codegen::Other {
+        problems.extend(assemble::spilling(assembled, MOST_SPILLED));
+    }
+    problems
 }
 
 /// One line for each kernel with a `.local` variable that is not expected.
@@ -321,7 +380,7 @@ fn count_resources(
     let (assembled, mut problems) = assemble::assemble(ptxas, &jobs)?;
     print!("{}", assemble::table(&assembled, &shown));
     let codegen = manifests.values().next().map_or(Codegen::Rustc, |manifest| Codegen::of(&manifest.compiler));
-    problems.extend(slow(codegen, assemble::local_memory(&assembled)));
+    problems.extend(in_local_memory(codegen, &assembled));
     for manifest in manifests.values_mut() {
         manifest.ptxas = Some(ptxas.version.clone());
         let modules: Vec<_> = manifest.modules.keys().map(String::as_str).collect();
@@ -356,6 +415,39 @@ mod tests {
         assert!(error.contains("other") && error.contains("old"), "{error}");
         same_compiler(&recorded, &own, "old").expect("all are of one");
         same_compiler(&recorded, &workspace.sources(), "new").expect("all are compiled");
+    }
+
+    #[test]
+    fn a_folder_has_all_modules_and_a_manifest_with_their_hashes() {
+        let workspace = Workspace::new("out");
+        let sources = workspace.sources();
+        let text = |module: &str| format!(".version 8.8\n.visible .entry {module}__k(\n)\n{{\n\tret;\n}}\n");
+        let compile = |source: &Source| Ok(vec![text(&source.name)]);
+        let compiled = compile_all(&sources, &Recorded::new(), compile, None).expect("nothing is wrong with it");
+        let folder = sources[0].target.join("set");
+        let options = Options { no_assemble: true, ..Options::default() };
+        write_out(&folder, &options, &sources, &compiled, of("c", &[]))
+            .expect("the temporary folder can be written to");
+        let manifest = files::read(&folder.join("manifest.json")).expect("it is written");
+        let manifest: Manifest = serde_json::from_str(&manifest).expect("it is a manifest");
+        assert_eq!((&*manifest.compiler, &*manifest.isa, manifest.modules.len()), ("c", "8.8", sources.len()));
+        for (name, entry) in &manifest.modules {
+            let text = files::read(&folder.join(format!("{name}.ptx"))).expect("it is written");
+            assert_eq!(entry.sha256, sha256(text.as_bytes()));
+            let sums = files::read(&folder.join("SHA256SUMS")).expect("it is written");
+            assert!(sums.lines().any(|line| line == format!("{}  {name}.ptx", entry.sha256)), "{sums}");
+        }
+    }
+
+    #[test]
+    fn another_compiler_may_spill_a_little() {
+        let of = |codegen, spill_stores| {
+            let need = crate::manifest::Resources { spill_stores, ..Default::default() };
+            let kernels = BTreeMap::from([("m__k".to_owned(), need)]);
+            in_local_memory(codegen, &BTreeMap::from([("m".to_owned(), BTreeMap::from([(90, kernels)]))])).len()
+        };
+        assert_eq!((of(Codegen::Other, MOST_SPILLED), of(Codegen::Other, MOST_SPILLED + 4)), (0, 1));
+        assert_eq!((of(Codegen::Rustc, 0), of(Codegen::Rustc, 4)), (0, 1));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The task: compiles kernel crates to PTX, each into its folder `ptx`, or checks what is there.
 
-use crate::command::{Generator, Options, Recorded, assemble_compiled, compile_all, generate, others, same_compiler};
+use crate::command::{
+    Codegen, Generator, Options, Recorded, assemble_compiled, compile_all, generate, manifest_of, others,
+    same_compiler, write_out,
+};
 use crate::failure::{Failure, Result};
 use crate::manifest::Manifest;
 use crate::source::Source;
@@ -40,21 +43,29 @@ pub fn run(options: &Options, all: &[Source], crates: &[Source], generator: Opti
             let Some(compiler) = found else {
                 return Err(Failure::CannotRun(format!("no compiler for {TARGET}: {}", toolchain::INSTALL)));
             };
-            same_compiler(&recorded, crates, &compiler.version)?;
+            if options.out.is_none() {
+                same_compiler(&recorded, crates, &compiler.version)?;
+            }
             println!("compiling with {}", compiler.version);
             let compile = |source: &Source| Ok(vec![compile::compile(&compiler, source)?]);
             let compiled = compile_all(crates, &recorded, compile, None)?;
+            if let Some(folder) = &options.out {
+                return write_out(folder, options, crates, &compiled, manifest_of(crates, &compiler.version)?);
+            }
             generate(options, crates, &compiled, &compiler.version)
         }
         (Some(generator), check) => {
-            if !check {
+            if !check && options.out.is_none() {
                 same_compiler(&recorded, crates, generator.compiler())?;
             }
             let texts = generator.compile(crates)?;
             let text = |source: &Source| Ok(texts.get(&source.name).cloned().unwrap_or_default());
             let compiled = compile_all(crates, &recorded, text, Some(generator))?;
             if check {
-                return assemble_compiled(options, crates, &compiled);
+                return assemble_compiled(options, crates, &compiled, Codegen::Other);
+            }
+            if let Some(folder) = &options.out {
+                return write_out(folder, options, crates, &compiled, manifest_of(crates, generator.compiler())?);
             }
             generate(options, crates, &compiled, generator.compiler())
         }

@@ -7,10 +7,13 @@
 //! one row for each value of that field), and one of its fields, `giga_per_second` by default; `rows` of a measure hold
 //! for all its terms; `list` names a list of what was counted instead of rows, by a run on the card or else by the
 //! emulator; `card` is for one whose record another card than the paper's has. `within` is what the verdict was written for: if a new record leaves it, someone must look at the verdict.
+//! `claimed` is what the paper's words say of a measure's numbers: each agrees with it or contradicts it if all of its spread
+//! does, and else leaves it open. A claim whose numbers are all open is `inconclusive`, and only one that some contradict,
+//! and none agrees with, `fails`; `Claim::doubts` tells of others.
 //! `noted` is a number that stands in a text. A claim that is not measured may read a record that is still to be made,
 //! or fields and rows that the next record of that name will have; its `within` is then what is expected.
 
-use crate::measure::{self, Measure};
+use crate::measure::{self, Answer, Measure};
 use crate::store::Store;
 use serde::Deserialize;
 
@@ -114,20 +117,34 @@ pub(crate) enum Verdict {
     Holds,
     InPart,
     Fails,
+    Inconclusive,
     NotComparable,
     NotMeasured,
 }
 
 impl Verdict {
-    pub(crate) const ALL: [Self; 5] = [Self::Holds, Self::InPart, Self::Fails, Self::NotComparable, Self::NotMeasured];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Holds, Self::InPart, Self::Fails, Self::Inconclusive, Self::NotComparable, Self::NotMeasured];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::InPart => "holds in part",
             Self::Fails => "fails",
+            Self::Inconclusive => "inconclusive",
             Self::NotComparable => "not comparable",
             Self::NotMeasured => "not measured",
+        }
+    }
+
+    /// Whether it follows from what numbers say of what is claimed.
+    fn is_of(self, answers: &[Answer]) -> bool {
+        let has = |answer| answers.contains(&answer);
+        match (has(Answer::Agrees), has(Answer::Contradicts)) {
+            (false, false) => self == if answers.is_empty() { self } else { Self::Inconclusive },
+            (true, true) => self == Self::InPart,
+            (true, false) => matches!(self, Self::Holds | Self::InPart),
+            (false, true) => matches!(self, Self::Fails | Self::InPart),
         }
     }
 
@@ -137,6 +154,7 @@ impl Verdict {
             Self::Holds => "holds",
             Self::InPart => "in-part",
             Self::Fails => "fails",
+            Self::Inconclusive => "inconclusive",
             Self::NotComparable => "not-comparable",
             Self::NotMeasured => "not-measured",
         }
@@ -236,13 +254,33 @@ impl Claim {
             Err(measure::Error::NoRecord(_)) if !is_whole => None,
             Err(error) => Some(error.to_string()),
         };
-        self.measured.iter().filter_map(doubt).map(|doubt| format!("claim {}: {doubt}", self.id)).collect()
+        let doubts = self.measured.iter().filter_map(doubt).chain(self.doubt(store, card));
+        doubts.map(|doubt| format!("claim {}: {doubt}", self.id)).collect()
+    }
+
+    /// Whether some of its numbers decide on its verdict.
+    #[cfg(test)]
+    fn is_decided(&self) -> bool {
+        self.measured.iter().any(Measure::decides)
+    }
+
+    /// That its verdict does not follow from its numbers.
+    fn doubt(&self, store: &Store, card: &str) -> Option<String> {
+        let answers = self.measured.iter().filter_map(|measure| measure.of(store, card).ok());
+        let answers: Vec<Answer> = answers.flat_map(|measured| measured.answers).collect();
+        (!self.verdict.is_of(&answers)).then(|| {
+            let count = |answer| answers.iter().filter(|other| **other == answer).count();
+            let [agree, contradict, open] = [Answer::Agrees, Answer::Contradicts, Answer::Open].map(count);
+            let verdict = self.verdict.name();
+            format!("{verdict}, but {agree} of its numbers agree, {contradict} contradict, and {open} are open")
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::collections::BTreeSet;
 
     #[test]
@@ -271,6 +309,32 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_that_does_not_follow_from_its_numbers_is_told() {
+        use Answer::{Agrees, Contradicts, Open};
+        let of =
+            |answers: &[Answer]| Verdict::ALL.into_iter().filter(|verdict| verdict.is_of(answers)).collect::<Vec<_>>();
+        assert_eq!(of(&[]), Verdict::ALL, "no number decides");
+        assert_eq!(of(&[Open, Open]), [Verdict::Inconclusive]);
+        assert_eq!(of(&[Open, Contradicts]), [Verdict::InPart, Verdict::Fails]);
+        assert_eq!(of(&[Open, Agrees]), [Verdict::Holds, Verdict::InPart]);
+        assert_eq!(of(&[Agrees, Open, Contradicts]), [Verdict::InPart]);
+
+        let runs =
+            json!({ "median_ms": 2.0, "min_ms": 1.0, "max_ms": 4.0, "runs_ms": [1.0, 4.0], "giga_per_second": 5.0 });
+        let store = crate::store::tests::store("made", &[runs]);
+        let doubts = |claimed: &str| {
+            let toml = format!(
+                "id = \"x\"\nsection = \"1\"\nsays = \"s\"\nwhy = \"w\"\nverdict = \"fails\"\n[[measured]]\nwhat = \"m\"\n\
+                 unit = \"giga-per-second\"\nof = [{{ record = \"made\" }}]\nwithin = [0.0, 9.0]\nclaimed = {claimed}"
+            );
+            toml::from_str::<Claim>(&toml).unwrap().doubts(&store, "nvidia-h200", true)
+        };
+        // From 2.5 to 10.
+        assert!(doubts("[0.0, 2.0]").is_empty());
+        assert_eq!(doubts("[0.0, 4.0]"), ["claim x: fails, but 0 of its numbers agree, 0 contradict, and 1 are open"]);
+    }
+
+    #[test]
     fn the_claims_can_be_read_and_are_whole() {
         let claims = Claims::read().unwrap();
         let ids: BTreeSet<&str> = claims.all().map(|claim| &*claim.id).collect();
@@ -282,7 +346,8 @@ mod tests {
                 let is_measured = !claim.measured.is_empty() || !claim.noted.is_empty();
                 match claim.verdict {
                     Verdict::Holds => assert!(is_measured && claim.cause.is_none(), "{}", claim.id),
-                    Verdict::Fails => assert!(is_measured && claim.cause.is_some(), "{}", claim.id),
+                    Verdict::Fails => assert!(claim.is_decided() && claim.cause.is_some(), "{}", claim.id),
+                    Verdict::Inconclusive => assert!(claim.is_decided() && claim.cause.is_none(), "{}", claim.id),
                     // The cause of what does not hold, if it is known.
                     Verdict::InPart => assert!(is_measured, "{}", claim.id),
                     // Something near it may have been measured.

@@ -18,6 +18,7 @@ Conditions and reasons: [figures.md](figures.md), [performance.md](performance.m
 * **holds in part**: some of what it says does, or at some of the sizes; the reason says which.
 * **fails**: ours contradicts it. The reason says whether the machine or the implementation explains that, or that it is \
 unknown.
+* **inconclusive**: the runs are too far apart to tell.
 * **not comparable**: what was measured differs in something that decides.
 * **not measured**: there is no number for it yet; where there is a figure, its record is to come.
 
@@ -25,6 +26,11 @@ Several rows of one claim: as in the paper, with the paper's way of doing it as 
 not have all of its conditions, a row that waits for such a record), and as ours, with the library's default. Numbers are medians. Two medians differ only if their spreads, from the fastest run to the slowest, do \
 not overlap: a ratio of two that do not differ has a ≈ before it. (Ratios that a record has as one number are not marked, \
 nor what one run measured.)
+
+Of numbers on which a verdict rests, \"claimed\" says which would be as in the paper. A number contradicts the claim only \
+if all of its spread does, from its slowest to its fastest run. What some numbers contradict, and none agrees with, fails; \
+a claim with numbers of both kinds holds in part; one whose numbers neither agree nor contradict is inconclusive. A test \
+holds verdicts to this rule.
 ";
 
 /// The page, from a card's records.
@@ -35,7 +41,7 @@ pub(crate) fn page(claims: &Claims, store: &Store) -> String {
     let head = "| section | the paper says | measured | verdict | why |\n|---|---|---|---|---|\n";
     write!(out, "\nOf {} claims: {}.\n", claims.all().count(), counts.join(", ")).expect("a string takes all");
     let names = Verdict::ALL.map(Verdict::name).join(" | ");
-    write!(out, "\n| paper | claims | {names} | said, and in no row |\n|---|---|---|---|---|---|---|---|\n")
+    write!(out, "\n| paper | claims | {names} | said, and in no row |\n|{}\n", "---|".repeat(Verdict::ALL.len() + 3))
         .expect("a string takes all");
     for paper in &claims.0 {
         let counts = Verdict::ALL.map(|verdict| paper.count(verdict).to_string()).join(" | ");

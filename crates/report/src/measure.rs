@@ -26,6 +26,39 @@ pub(crate) struct Measure {
     by: Option<String>,
     /// What the verdict was written for: the smallest and the largest number.
     within: [f64; 2],
+    /// What the paper's claim says of the numbers, from and to, if they decide on its verdict.
+    claimed: Option<[f64; 2]>,
+    /// Whether `claimed` is of each number relative to the first one, which then decides nothing.
+    #[serde(default)]
+    relative: bool,
+}
+
+/// What a number says of the range that is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// All of its spread lies in the range.
+    Agrees,
+    /// All of its spread lies outside of it.
+    Contradicts,
+    /// A part of its spread does.
+    Open,
+}
+
+impl Answer {
+    fn of((low, high): (f64, f64), [from, to]: [f64; 2]) -> Self {
+        if from <= low && high <= to {
+            Self::Agrees
+        } else if high < from || to < low {
+            Self::Contradicts
+        } else {
+            Self::Open
+        }
+    }
+}
+
+/// The spread of a quotient of two numbers; a number without one is its own.
+fn quotient((low, high): (f64, f64), (under_low, under_high): (f64, f64)) -> (f64, f64) {
+    (low / under_high, high / under_low)
 }
 
 /// Rows of a record, and which of their fields counts.
@@ -61,6 +94,13 @@ struct Of {
     spread: Option<(f64, f64)>,
 }
 
+impl Of {
+    /// Its spread, or where that is not known itself.
+    fn range(&self) -> (f64, f64) {
+        self.spread.unwrap_or((self.number, self.number))
+    }
+}
+
 /// Whether two spreads are known, and overlap: their medians then do not differ.
 fn overlap(one: Option<(f64, f64)>, other: Option<(f64, f64)>) -> bool {
     let (Some((low, high)), Some((other_low, other_high))) = (one, other) else { return false };
@@ -74,6 +114,8 @@ pub(crate) struct Measured {
     pub(crate) numbers: Vec<(String, f64)>,
     /// Of each, whether it divides two numbers that do not differ: the spreads of their runs overlap.
     pub(crate) is_alike: Vec<bool>,
+    /// What they say of the claim, if they decide on its verdict.
+    pub(crate) answers: Vec<Answer>,
     /// Why the verdict may not hold for them.
     pub(crate) outside: Option<String>,
 }
@@ -100,6 +142,12 @@ impl Measure {
         all
     }
 
+    /// Whether the verdict rests on it.
+    #[cfg(test)]
+    pub(crate) fn decides(&self) -> bool {
+        self.claimed.is_some()
+    }
+
     /// The card of its records, where the paper's is this one.
     pub(crate) fn card<'a>(&'a self, papers: &'a str) -> &'a str {
         self.card.as_deref().unwrap_or(papers)
@@ -111,28 +159,33 @@ impl Measure {
     /// If a record is not there, or if not every term finds its rows.
     pub(crate) fn of(&self, store: &Store, card: &str) -> Result<Measured, Error> {
         let card = self.card(card);
-        let sum = self.sum(&self.of, store, card)?;
+        let mut sum = self.sum(&self.of, store, card)?;
         let mut is_alike = vec![false; sum.len()];
-        let mut numbers: Vec<(String, f64)> = sum.iter().map(|of| (of.by.clone(), of.number)).collect();
         if !self.over.is_empty() {
             let under = self.sum(&self.over, store, card)?;
-            if !numbers.iter().map(|(by, _)| by).eq(under.iter().map(|of| &of.by)) {
+            if !sum.iter().map(|of| &of.by).eq(under.iter().map(|of| &of.by)) {
                 return Err(Error::Uneven(self.by.clone().unwrap_or_default()));
             }
-            for (((_, number), under), (of, is_alike)) in
-                numbers.iter_mut().zip(under).zip(sum.iter().zip(&mut is_alike))
-            {
-                *number /= under.number;
+            for ((of, under), is_alike) in sum.iter_mut().zip(&under).zip(&mut is_alike) {
                 *is_alike = overlap(of.spread, under.spread);
+                of.spread = Some(quotient(of.range(), under.range()));
+                of.number /= under.number;
             }
         }
+        let answers = self.claimed.map_or_else(Vec::new, |claimed| match (self.relative, &sum[..]) {
+            (true, [first, others @ ..]) => {
+                others.iter().map(|of| Answer::of(quotient(of.range(), first.range()), claimed)).collect()
+            }
+            _ => sum.iter().map(|of| Answer::of(of.range(), claimed)).collect(),
+        });
+        let numbers: Vec<(String, f64)> = sum.into_iter().map(|of| (of.by, of.number)).collect();
         let [low, high] = self.within;
         let outside = numbers.iter().find(|(_, number)| !(low..=high).contains(number)).map(|(by, number)| {
             let [low, high, number] = [low, high, *number].map(|number| self.unit.write(number));
             let by = if by.is_empty() { String::new() } else { format!(" at {by}") };
             format!("{number}{by} is outside of {low} to {high}, for which the verdict was written")
         });
-        Ok(Measured { numbers, is_alike, outside })
+        Ok(Measured { numbers, is_alike, answers, outside })
     }
 
     /// The sum of terms, by what they have of `by`, in ascending order.
@@ -198,6 +251,20 @@ impl Measure {
         format!("{low} to {high}")
     }
 
+    /// What the paper claims of the numbers, in brackets; nothing, if they do not decide.
+    fn describe_claimed(&self) -> String {
+        let Some([from, to]) = self.claimed else { return String::new() };
+        // Relative numbers are ratios.
+        let write = |number| if self.relative { Unit::Times } else { self.unit }.write(number);
+        let range = match (from > 0.0, to.is_finite()) {
+            (true, true) => format!("{} to {}", write(from), write(to)),
+            (true, false) => format!("at least {}", write(from)),
+            (false, _) => format!("at most {}", write(to)),
+        };
+        let of = if self.relative { " the first" } else { "" };
+        format!(" (claimed: {range}{of})").replace(' ', "\u{a0}").replacen('\u{a0}', " ", 1)
+    }
+
     /// What it is and the numbers: `x GRT: 2.7 × at 64 Ki, 3.2 × at 16 Mi`.
     pub(crate) fn describe(&self, measured: &Measured) -> String {
         let numbers = measured.numbers.iter().zip(&measured.is_alike).map(|((by, number), is_alike)| {
@@ -207,7 +274,8 @@ impl Measure {
             if by.is_empty() { number } else { format!("{number} at {by}") }
         });
         let card = self.card.as_ref().map_or_else(String::new, |card| format!(" (records of {card})"));
-        format!("{}{card}: {}", self.what, numbers.collect::<Vec<_>>().join(", "))
+        let claimed = self.describe_claimed();
+        format!("{}{card}{claimed}: {}", self.what, numbers.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -285,6 +353,45 @@ mod tests {
             assert_eq!(measured.is_alike, [true, false, false]);
             assert!(measure.describe(&measured).starts_with("x: ≈\u{a0}"), "{}", measure.describe(&measured));
         }
+    }
+
+    #[test]
+    fn a_number_agrees_or_contradicts_only_with_all_of_its_spread() {
+        let row = |index: &str, n: u64, ms: f64, around: f64| {
+            json!({ "index": index, "n": n, "median_ms": ms, "min_ms": ms / around, "max_ms": ms * around,
+                "runs_ms": [ms, ms], "giga_per_second": 1.0 / ms })
+        };
+        let rows = [1, 2].map(|n| [row("a", n, 1.0, 1.1), row("b", n, n as f64, 1.1)]).concat();
+        let store = store("sizes", &rows);
+        let term = |index: &str| format!("[{{ record = \"sizes\", rows = {{ index = {index:?} }} }}]");
+        let of = |toml: &str| measure(toml).of(&store, "nvidia-h200").unwrap().answers;
+        // 1 and 2 times, each to a factor of 1.21.
+        let ratio = format!("by = \"n\"\nof = {}\nover = {}\n", term("a"), term("b"));
+        assert_eq!(of(&ratio), []);
+        for (claimed, answers) in [
+            ("[1.0, inf]", [Answer::Open, Answer::Agrees]),
+            ("[0.0, 1.0]", [Answer::Open, Answer::Contradicts]),
+            ("[0.8, 2.5]", [Answer::Agrees, Answer::Agrees]),
+            ("[1.3, 1.5]", [Answer::Contradicts, Answer::Contradicts]),
+            ("[1.3, 2.0]", [Answer::Contradicts, Answer::Open]),
+        ] {
+            assert_eq!(of(&format!("{ratio}claimed = {claimed}")), answers, "{claimed}");
+        }
+        // Half of the first rate, to a factor of 1.21.
+        let falls = format!("by = \"n\"\nof = {}\nrelative = true\n", term("b"));
+        assert_eq!(of(&format!("{falls}claimed = [0.0, 1.0]")), [Answer::Agrees]);
+        assert_eq!(of(&format!("{falls}claimed = [0.9, 1.1]")), [Answer::Contradicts]);
+        assert_eq!(of(&format!("{falls}claimed = [0.5, 1.0]")), [Answer::Open]);
+    }
+
+    #[test]
+    fn what_is_claimed_stands_before_the_numbers() {
+        let described =
+            |claimed: &str| measure(&format!("of = []\n{claimed}")).describe_claimed().replace('\u{a0}', " ");
+        assert_eq!(described(""), "");
+        assert_eq!(described("claimed = [1.5, 2.0]"), " (claimed: 1.5 × to 2 ×)");
+        assert_eq!(described("claimed = [1.5, inf]"), " (claimed: at least 1.5 ×)");
+        assert_eq!(described("claimed = [0.0, 1.0]\nrelative = true"), " (claimed: at most 1 × the first)");
     }
 
     #[test]

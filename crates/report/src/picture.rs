@@ -4,6 +4,7 @@ use crate::data;
 use crate::facts::Filter;
 use crate::html::escape;
 use crate::number::digits;
+use crate::provenance;
 use crate::store::Store;
 use serde::Deserialize;
 use std::fmt::Write as _;
@@ -49,17 +50,20 @@ impl Picture {
     /// The picture, of all cards that have rows of ours for it.
     pub(crate) fn svg(&self, store: &Store) -> String {
         let cards: Vec<_> = store.cards().map(|card| (card, self.groups(store, card))).collect();
-        let rates = cards.iter().flat_map(|(_, groups)| groups).flat_map(|(_, bars)| bars).map(|(_, rate)| *rate);
+        let rates = cards.iter().flat_map(|(_, groups)| groups).flat_map(|(_, bars)| bars).map(|(_, rate, _)| *rate);
         let most = rates.fold(f64::MIN_POSITIVE, f64::max);
         let mut y = LINE * 1.5;
         let mut body = text(0.0, y, "title", &self.title);
         for (card, groups) in cards.iter().filter(|(_, groups)| !groups.is_empty()) {
             y += LINE * 1.5;
             body += &text(0.0, y, "title", &card.to_uppercase().replace('-', " "));
+            let records = groups.iter().flat_map(|(_, bars)| bars).map(|(.., record)| *record).collect();
+            y += LINE;
+            body += &text(0.0, y, "where", &provenance::commits_and_dates(card, &records, store));
             for (size, bars) in groups {
                 y += LINE * 1.5;
                 body += &text(0.0, y, "name", &format!("2^{} pairs", size.ilog2()));
-                for (bar, rate) in bars {
+                for (bar, rate, _) in bars {
                     y += LINE;
                     let (width, class) = (rate / most * LONGEST, if bar.is_ours { "ours" } else { "other" });
                     body += &text(16.0, y, "name", &bar.name);
@@ -77,30 +81,38 @@ impl Picture {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\">\n\
              <!-- Written by `cargo xtask report` from crates/report/picture.toml and the records: see CONTRIBUTING.md. -->\n\
-             <style>text {{ font: 14px sans-serif; fill: #6e7781 }} .title {{ font-weight: bold }} .ours {{ fill: #2f81f7 }} \
+             <style>text {{ font: 14px sans-serif; fill: #6e7781 }} .title {{ font-weight: bold }} .where {{ font-size: 11px }} .ours {{ fill: #2f81f7 }} \
              .other {{ fill: #8c959f }}</style>\n{body}</svg>\n"
         )
     }
 
     /// The bars of a card with their rates, by size; without sizes for which there is none of ours to compare the
     /// others with.
-    fn groups(&self, store: &Store, card: &str) -> Vec<(u64, Vec<(&Bar, f64)>)> {
-        let bars = |size| self.bar.iter().filter_map(move |bar| Some((bar, bar.rate(store, card, size)?))).collect();
+    fn groups(&self, store: &Store, card: &str) -> Vec<(u64, Vec<Drawn<'_>>)> {
+        let bars = |size| {
+            let bars =
+                self.bar.iter().filter_map(|bar| bar.rate(store, card, size).map(|(rate, record)| (bar, rate, record)));
+            bars.collect()
+        };
         let groups = self.sizes.iter().map(|&size| (size, bars(size)));
-        groups.filter(|(_, bars): &(u64, Vec<(&Bar, f64)>)| bars.iter().any(|(bar, _)| bar.is_ours)).collect()
+        groups.filter(|(_, bars): &(u64, Vec<Drawn<'_>>)| bars.iter().any(|(bar, ..)| bar.is_ours)).collect()
     }
 }
 
 impl Bar {
-    /// The highest rate of the first record that has rows of this size.
-    fn rate(&self, store: &Store, card: &str, size: u64) -> Option<f64> {
+    /// The highest rate of the first record that has rows of this size, and the record.
+    fn rate(&self, store: &Store, card: &str, size: u64) -> Option<(f64, &str)> {
         self.records.iter().find_map(|record| {
             let rows = store.rows(card, record)?.iter();
             let rows = rows.filter(|facts| self.rows.takes(facts) && facts.number("n") == Some(size as f64));
-            rows.filter_map(|facts| facts.number(&self.rate)).max_by(f64::total_cmp)
+            let rate = rows.filter_map(|facts| facts.number(&self.rate)).max_by(f64::total_cmp)?;
+            Some((rate, &**record))
         })
     }
 }
+
+/// A bar, its rate, and the record that has it.
+type Drawn<'a> = (&'a Bar, f64, &'a str);
 
 fn text(x: f64, y: f64, class: &str, text: &str) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y}\" class=\"{class}\">{}</text>\n", escape(text))
@@ -154,6 +166,7 @@ mod tests {
         for part in [
             "t &amp; u",
             "NVIDIA H200",
+            ">2 records without a commit; see the history of benches/record, no date<",
             "2^3 pairs",
             "a&lt;b",
             "width=\"210.0\"",

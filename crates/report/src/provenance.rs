@@ -16,17 +16,64 @@ pub(crate) fn lines(paper: &Paper, store: &Store) -> Vec<String> {
             measure.records().into_iter().map(move |name| (card != paper.card, card, name))
         })
         .collect();
+    by_machine(read, store).map(|(line, _)| line).collect()
+}
+
+/// A line for each machine of records, which are given with whether their card comes last; and the records.
+fn by_machine<'a>(
+    read: BTreeSet<(bool, &str, &'a str)>,
+    store: &'a Store,
+) -> impl Iterator<Item = (String, Vec<&'a Record>)> {
     let mut machines: BTreeMap<(bool, String), Vec<(&str, &Record)>> = BTreeMap::new();
     for (is_other, card, name) in read {
         if let Some(Held::Bench { record, .. }) = store.get(card, name) {
             machines.entry((is_other, machine(record))).or_default().push((name, record));
         }
     }
-    let line = |((_, machine), named): ((bool, String), Vec<(&str, &Record)>)| {
+    machines.into_iter().map(|((_, machine), named)| {
         let records: Vec<&Record> = named.iter().map(|&(_, record)| record).collect();
-        format!("{machine}{}: {}{}", cards(&records), commits(&records), cut(&named))
+        (format!("{machine}{}: {}{}", cards(&records), commits(&records), cut(&named)), records)
+    })
+}
+
+/// What records, given by card and name, were made on, from and when: a paragraph.
+pub(crate) fn of_records(read: BTreeSet<(&str, &str)>, store: &Store) -> String {
+    let rivals = read.iter().filter_map(|&(card, name)| {
+        let Some(Held::Rivals(rows)) = store.get(card, name) else { return None };
+        let first = rows.first()?;
+        Some(format!("{}, driver {}: {name}, no date", first.words("card"), first.words("driver")))
+    });
+    let named = read.iter().map(|&(card, name)| (false, card, name)).collect();
+    let machines = by_machine(named, store).map(|(line, records)| format!("{line}, {}", dates(&records)));
+    let all: Vec<String> = machines.chain(rivals).collect();
+    format!("Measured on: {}.", all.join(". "))
+}
+
+/// The commits and days of records of a card.
+pub(crate) fn commits_and_dates(card: &str, names: &BTreeSet<&str>, store: &Store) -> String {
+    let mut records: Vec<&Record> = Vec::new();
+    let mut others: Vec<&str> = Vec::new();
+    for name in names {
+        match store.get(card, name) {
+            Some(Held::Bench { record, .. }) => records.push(record),
+            _ => others.push(name),
+        }
+    }
+    let benched = (!records.is_empty()).then(|| format!("{}, {}", commits(&records), dates(&records)));
+    let others = others.into_iter().map(|name| format!("{name}: no commit, no date"));
+    benched.into_iter().chain(others).collect::<Vec<_>>().join("; ")
+}
+
+/// The first and the last day of records.
+fn dates(records: &[&Record]) -> String {
+    let dates: BTreeSet<&str> = records.iter().filter_map(|record| record.date.as_deref()).collect();
+    let without = records.iter().filter(|record| record.date.is_none()).count();
+    let known = match (dates.first(), dates.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(date), _) => (*date).to_owned(),
+        _ => return "no date".into(),
     };
-    machines.into_iter().map(line).collect()
+    if without == 0 { known } else { format!("{known}, {without} without a date") }
 }
 
 /// The cards that records are of, by the beginnings of the numbers that cards have.
@@ -108,6 +155,20 @@ mod tests {
         assert_eq!(lines.len(), 1, "the measure's card, not the paper's: {lines:?}");
         assert!(lines[0].starts_with("NVIDIA H200"), "{lines:?}");
         assert!(lines[0].contains("1 record without a commit"), "{lines:?}");
+    }
+
+    #[test]
+    fn records_name_their_days() {
+        let of = |date: Option<&str>| {
+            let text = crate::store::tests::record(&[json!({})]);
+            let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            json["date"] = json!(date);
+            Record::parse(&json.to_string()).unwrap()
+        };
+        let [first, last, none] = [Some("2026-11-26"), Some("2026-11-27"), None].map(of);
+        assert_eq!(dates(&[&last, &first]), "2026-11-26 to 2026-11-27");
+        assert_eq!(dates(&[&first, &none]), "2026-11-26, 1 without a date");
+        assert_eq!(dates(&[&none]), "no date");
     }
 
     #[test]

@@ -1,12 +1,15 @@
-//! Tables of figures in documents, from the records: so that text and record cannot differ.
+//! Tables of figures in documents, and numbers in their texts, from the records: so that text and record cannot differ.
 //!
-//! A document marks where a table stands: `<!-- table: NAME -->`, the table, `<!-- end -->`.
+//! A document marks where a table stands: `<!-- table: NAME -->`, the table, `<!-- end -->`; and where a number does, in a
+//! line: `<!-- value: NAME -->`, the number, `<!-- end -->`.
 
 use crate::data;
 use crate::facts::{Facts, Filter};
 use crate::number::Unit;
+use crate::provenance;
 use crate::store::Store;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The card of records that are named without one.
@@ -17,6 +20,18 @@ const CARD: &str = "nvidia-h200";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tables {
     table: Vec<Table>,
+    #[serde(default)]
+    value: Vec<Value>,
+}
+
+/// Numbers in a text.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Value {
+    name: String,
+    /// The document, from the workspace's root.
+    file: String,
+    row: Row,
 }
 
 #[derive(Debug, Deserialize)]
@@ -27,6 +42,9 @@ struct Table {
     file: String,
     column: Vec<Column>,
     row: Vec<Row>,
+    /// Whether a line beneath it says what its records were made on and from.
+    #[serde(default)]
+    says_where: bool,
 }
 
 /// A column: of texts, if the rows have as many before it; else of what `of` says; else of what the row says.
@@ -42,21 +60,46 @@ struct Column {
 #[serde(deny_unknown_fields)]
 struct Row {
     /// The texts of the first columns.
+    #[serde(default)]
     texts: Vec<String>,
-    /// The record that has the row's numbers; of another card than most, after its name and a slash.
-    record: String,
+    record: Records,
     /// What the record's rows say.
     rows: Filter,
+    /// Whether it is left out until there is a record.
+    #[serde(default)]
+    may_wait: bool,
     /// Numbers of the columns that have none.
     #[serde(default)]
     of: Vec<Number>,
+}
+
+/// The record that has a row's numbers; of another card than most, after its name and a slash. Of several the first that is
+/// there counts.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Records {
+    One(String),
+    First(Vec<String>),
+}
+
+impl Records {
+    /// The card, the record's name, and its rows.
+    fn find<'a>(&'a self, store: &'a Store) -> Result<(&'a str, &'a str, &'a [Facts]), String> {
+        let all = match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::First(all) => all,
+        };
+        let mut parts = all.iter().map(|record| record.split_once('/').unwrap_or((CARD, record)));
+        let found = parts.find_map(|(card, name)| Some((card, name, store.rows(card, name)?)));
+        found.ok_or_else(|| format!("no record {}", all.join(" or ")))
+    }
 }
 
 /// A number of one row of a record: of the table row's, unless it names one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Number {
-    record: Option<String>,
+    record: Option<Records>,
     /// What its row says besides, or instead of what the table's row wants.
     #[serde(default)]
     rows: Filter,
@@ -77,7 +120,8 @@ impl Tables {
 
     /// The documents that have tables.
     pub(crate) fn files(&self) -> Vec<&str> {
-        let mut files: Vec<&str> = self.table.iter().map(|table| &*table.file).collect();
+        let tables = self.table.iter().map(|table| &*table.file);
+        let mut files: Vec<&str> = tables.chain(self.value.iter().map(|value| &*value.file)).collect();
         files.sort_unstable();
         files.dedup();
         files
@@ -92,6 +136,22 @@ impl Tables {
             let end = text[start..].find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", table.name))?;
             text.replace_range(start..start + end, &table.markdown(store)?);
         }
+        for value in self.value.iter().filter(|value| value.file == file) {
+            let begin = format!("<!-- value: {} -->", value.name);
+            let numbers =
+                value.row.numbers(&value.row.of, store).map_err(|error| format!("{}: {error}", value.name))?;
+            let parts: Vec<&str> = text.split(&begin).collect();
+            let [first, rest @ ..] = &parts[..] else { continue };
+            if rest.is_empty() {
+                return Err(format!("{file} has no {begin:?}"));
+            }
+            let mut written = (*first).to_owned();
+            for part in rest {
+                let end = part.find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", value.name))?;
+                written += &format!("{begin}{numbers}{}", &part[end..]);
+            }
+            text = written;
+        }
         Ok(text)
     }
 }
@@ -100,11 +160,24 @@ impl Table {
     fn markdown(&self, store: &Store) -> Result<String, String> {
         let titles: Vec<&str> = self.column.iter().map(|column| &*column.title).collect();
         let mut out = format!("\n| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()));
-        for row in &self.row {
+        for row in self.rows(store) {
             let cells: Result<Vec<String>, String> = (0..titles.len()).map(|i| self.cell(row, i, store)).collect();
             writeln!(out, "| {} |", cells?.join(" | ")).expect("a string takes all");
         }
+        if self.says_where {
+            let of_rows = self.rows(store).flat_map(|row| {
+                let of = row.of.iter().chain(self.column.iter().flat_map(|column| &column.of));
+                [Some(&row.record)].into_iter().chain(of.map(|number| number.record.as_ref())).flatten()
+            });
+            let records: Result<BTreeSet<(&str, &str)>, String> =
+                of_rows.map(|records| records.find(store).map(|(card, name, _)| (card, name))).collect();
+            write!(out, "\n{}\n", provenance::of_records(records?, store)).expect("a string takes all");
+        }
         Ok(out + "\n")
+    }
+
+    fn rows(&self, store: &Store) -> impl Iterator<Item = &Row> {
+        self.row.iter().filter(|row| !row.may_wait || row.record.find(store).is_ok())
     }
 
     fn cell(&self, row: &Row, column: usize, store: &Store) -> Result<String, String> {
@@ -112,18 +185,22 @@ impl Table {
             return Ok(text.clone());
         }
         let of = &self.column[column].of;
-        let numbers: Result<Vec<String>, String> =
-            if of.is_empty() { &row.of } else { of }.iter().map(|number| number.of(row, store)).collect();
-        numbers.map(|numbers| numbers.join("; ")).map_err(|error| format!("{}: {error}", self.name))
+        let numbers = row.numbers(if of.is_empty() { &row.of } else { of }, store);
+        numbers.map_err(|error| format!("{}: {error}", self.name))
+    }
+}
+
+impl Row {
+    fn numbers(&self, of: &[Number], store: &Store) -> Result<String, String> {
+        let numbers: Result<Vec<String>, String> = of.iter().map(|number| number.of(self, store)).collect();
+        Ok(numbers?.join("; "))
     }
 }
 
 impl Number {
     fn of(&self, row: &Row, store: &Store) -> Result<String, String> {
         let filter = self.rows.or(&row.rows);
-        let record = self.record.as_ref().unwrap_or(&row.record);
-        let (card, name) = record.split_once('/').unwrap_or((CARD, record));
-        let rows = store.rows(card, name).ok_or_else(|| format!("no record {record}"))?;
+        let (_, record, rows) = self.record.as_ref().unwrap_or(&row.record).find(store)?;
         let rows: Vec<&Facts> = rows.iter().filter(|facts| filter.takes(facts)).collect();
         let [facts] = rows[..] else {
             return Err(format!("{} rows of {record} with {}", rows.len(), filter.describe()));
@@ -186,6 +263,29 @@ mod tests {
     }
 
     #[test]
+    fn a_number_stands_wherever_its_mark_does() {
+        let toml = r#"
+            table = []
+            [[value]]
+            name = "v"
+            file = "f.md"
+            row = { record = ["new", "r"], rows = { index = "a" }, of = [{ field = "giga_per_second" }] }"#;
+        let text = "A <!-- value: v -->1<!-- end --> B <!-- value: v --><!-- end -->.";
+        let v = "<!-- value: v -->12.5 G/s<!-- end -->";
+        assert_eq!(written(toml, text).unwrap(), format!("A {v} B {v}."));
+        assert_eq!(written(toml, "A").unwrap_err(), "f.md has no \"<!-- value: v -->\"");
+        assert_eq!(written(toml, "<!-- value: v -->1").unwrap_err(), "f.md: v has no end");
+        assert_eq!(written(&toml.replace("\"r\"", "\"s\""), text).unwrap_err(), "v: no record new or s");
+    }
+
+    #[test]
+    fn a_table_says_what_its_records_are_of() {
+        let toml = TABLE.replace("name = \"t\"", "name = \"t\"\nsays_where = true");
+        let text = written(&toml, "<!-- table: t -->\n<!-- end -->").unwrap();
+        assert!(text.contains("\n\nMeasured on: NVIDIA H200, driver 580.1; Xeon, 16 threads: 1 record without a commit; see the history of benches/record, no date.\n"), "{text}");
+    }
+
+    #[test]
     fn what_is_missing_is_told() {
         let error = |toml: &str, text: &str| written(toml, text).unwrap_err();
         let text = "<!-- table: t -->\n<!-- end -->";
@@ -194,6 +294,9 @@ mod tests {
         assert_eq!(error(&TABLE.replace("\"a\"", "\"c\""), text), "t: 0 rows of r with index = \"c\"");
         assert_eq!(error(&TABLE.replace("{ index = \"a\" }", "{ }"), text), "t: 2 rows of r with ");
         assert_eq!(error(&TABLE.replace("\"r\"", "\"s\""), text), "t: no record s");
+        let waits = TABLE.replace("\"r\", rows = { index = \"b\"", "\"s\", may_wait = true, rows = { index = \"b\"");
+        let left = written(&waits, text).unwrap();
+        assert!(left.contains("| A |") && !left.contains("| B |"), "{left}");
         assert_eq!(error(&TABLE.replace("over = \"x\"", "over = \"y\""), text), "t: r has no y");
     }
 }

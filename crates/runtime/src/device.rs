@@ -88,6 +88,26 @@ impl Device {
         }
     }
 
+    /// As [`Device::cuda`], but with the kernels' PTX from a folder instead of the program's own (feature `ptx-folder`): from
+    /// another compiler, or changed by hand, without the program being compiled again. The folder has a file for each module
+    /// and `SHA256SUMS` with their hashes, as `cargo xtask ptx --out` (or `sha256sum *.ptx`) writes them. A kernel that the folder lacks is an
+    /// error at its first launch.
+    ///
+    /// It is another device than the one that [`Device::cuda`] gives: an index of one cannot use buffers of the other.
+    ///
+    /// # Errors
+    /// Those of [`Device::cuda`]; and [`Error::PtxFolder`] for a folder that lacks a module of its list, or has another text
+    /// of it. [`Error::CudaNotCompiled`] without the feature.
+    pub fn cuda_with_ptx(ordinal: u32, folder: &std::path::Path) -> Result<Self> {
+        #[cfg(feature = "ptx-folder")]
+        return Ok(Self::of(crate::cuda::device_with_ptx(ordinal, folder)?));
+        #[cfg(not(feature = "ptx-folder"))]
+        {
+            let _ = (ordinal, folder);
+            Err(Error::CudaNotCompiled)
+        }
+    }
+
     /// The CPU without kernels: for callers that have a native path, over buffers in main memory.
     pub fn host() -> Self {
         static HOST: OnceLock<Arc<Host>> = OnceLock::new();

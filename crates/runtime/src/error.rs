@@ -25,6 +25,15 @@ crate::errors! {
             is_installed: bool,
         },
 
+        /// A folder with the kernels' PTX is not what its list of hashes says.
+        #[error("the PTX in {}: {reason}; `cargo xtask ptx --out` writes such a folder", folder.display())]
+        PtxFolder {
+            /// The folder.
+            folder: std::path::PathBuf,
+            /// What is missing, or differs.
+            reason: String,
+        },
+
         /// The driver works but finds no GPU.
         #[error(
             "the CUDA driver finds no GPU{}; does `nvidia-smi` list one?",

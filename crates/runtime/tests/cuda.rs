@@ -128,7 +128,7 @@ fn empty_buffers_are_legal() {
     assert_eq!(buffer.addresses(), 0..0);
     buffer.copy_from(&[]).unwrap();
     buffer.fill_zero(&device.stream().unwrap()).unwrap();
-    assert_eq!(buffer.to_vec().unwrap(), []);
+    assert!(buffer.to_vec().unwrap().is_empty());
     assert!(device.pinned::<u32>(0).unwrap().is_empty());
 }
 

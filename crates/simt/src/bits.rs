@@ -1,10 +1,10 @@
-//! Bit positions in 64-bit words: the only bit counts of such words that device code uses.
+//! Bit positions in 64-bit words: the only bit counts of other than 32-bit words that device code uses.
 //!
-//! rust-cuda's code generator miscompiles `trailing_zeros`, `leading_zeros` and `count_ones` of 64-bit words: their
-//! 64-bit results overwrite the memory next to a `u32`. What `core` builds on them is wrong too (`is_power_of_two`,
+//! rust-cuda's code generator miscompiles `trailing_zeros`, `leading_zeros` and `count_ones` of words of 8, 16, 64 and 128
+//! bits (upstream issue 401): the results of 64 bits overwrite the memory next to a `u32`. What `core` builds on them is wrong too (`is_power_of_two`,
 //! `ilog2`). So kernels count bits only in `u32`s, and call these functions for the rest. Clippy enforces that in
 //! device code (`clippy.toml` in this crate's folder and in the folders of layout and of the kernels), and
-//! `cargo xtask ptx --codegen nvvm` rejects PTX with a count of 64 bits.
+//! `cargo xtask ptx --codegen nvvm` rejects PTX with such a count.
 #![cfg_attr(
     not(feature = "cuda_std"),
     expect(clippy::disallowed_methods, reason = "the one place; rustc's code generator has them right")

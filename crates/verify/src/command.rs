@@ -14,7 +14,7 @@ use lanetree_console::output::{self, JsonFile, say};
 use lanetree_runtime::{record_kernels, take_recorded_kernels};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Where to run; auto: the first GPU, or without one the host and the emulator
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     device: Choice,
+    /// On a GPU: the kernels' PTX from this folder, which `cargo xtask ptx --out DIR` writes
+    #[arg(long, value_name = "DIR")]
+    ptx: Option<PathBuf>,
     /// Only these indexes, baselines or primitives [default: all]
     #[arg(long, value_delimiter = ',', value_name = "INDEX", value_parser = index::parse)]
     index: Vec<Index>,
@@ -109,7 +112,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// # Errors
 /// What kept it from running.
 fn verify(args: &Args) -> Result<ExitCode, Error> {
-    let (targets, no_gpu) = targets(args.device)?;
+    let (targets, no_gpu) = targets(args.device, args.ptx.as_deref())?;
     let mut machines = Vec::new();
     for target in &targets {
         machines.push(Machine::new(target.label(), &target.device.properties()?));
@@ -170,8 +173,11 @@ fn verify(args: &Args) -> Result<ExitCode, Error> {
 }
 
 /// The devices to verify; and why there is no GPU, if one was looked for.
-fn targets(choice: Choice) -> Result<(Vec<Target>, Option<String>), Error> {
-    Ok(match choice.open()? {
+fn targets(choice: Choice, ptx: Option<&Path>) -> Result<(Vec<Target>, Option<String>), Error> {
+    if ptx.is_some() && matches!(choice, Choice::Host | Choice::Emulated) {
+        return Err(Error::NoCase("--ptx is for a GPU; leave it out".into()));
+    }
+    Ok(match choice.open_with(ptx)? {
         Chosen::Device(device) => (vec![Target { device }], None),
         Chosen::NoGpu(reason) => {
             (vec![Target { device: Device::host() }, Target { device: Device::emulated() }], Some(reason))

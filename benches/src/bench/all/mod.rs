@@ -1,13 +1,16 @@
-//! `--figure all`: a record for every figure, each made by processes of its own. What stands already is passed over, so that
-//! the command can be given again until all is there.
+//! `--figure all`: a record for every figure, each made by processes of its own. `--figure readme`: one record of all that
+//! README and its picture say, of one machine. What stands already is passed over, so that the command can be given again
+//! until all is there.
 
 mod plan;
+mod rivals;
 
-use crate::bench::args::Args;
+use crate::bench::args::{Args, README};
 use crate::bench::error::{Error, Result};
 use crate::bench::figure::Takes;
 use crate::bench::figures::alone;
 use crate::bench::machine;
+use crate::bench::made::Making;
 use lanetree::{Device, DeviceKind};
 use lanetree_console::choice::{Chosen, name};
 use lanetree_console::output::{JsonFile, say};
@@ -51,7 +54,7 @@ type Start<'a> = dyn FnMut(&Run, &Path) -> core::result::Result<(), (String, u8)
 /// figures failed, or if time was over.
 pub(crate) fn run(args: &Args, built: Option<Built>) -> Result<()> {
     let Some(folder) = args.json.as_deref() else {
-        return Err(Error::Usage("--figure all writes a record for each figure: name a folder with --json DIR".into()));
+        return Err(Error::Usage("all and readme write records into a folder: name it with --json DIR".into()));
     };
     let device = match args.device.open()? {
         Chosen::Device(device) => device,
@@ -64,7 +67,22 @@ pub(crate) fn run(args: &Args, built: Option<Built>) -> Result<()> {
     let campaign = Campaign::new(args, built, &device, folder)?;
     // The children have the card for themselves.
     drop(device);
-    campaign.make(&plan::plan(&args.paper, args.full), &mut start)
+    if args.figure.is_none_or(|figure| figure.name != README.name) {
+        return campaign.make(&plan::plan(&args.paper, args.full), &mut start);
+    }
+    let Some(rivals) = args.rivals.as_deref() else {
+        let needs = "README compares with rivals: name the folder of their programs or sources with --rivals DIR";
+        return Err(Error::Usage(needs.into()));
+    };
+    campaign.make(&[plan::readme()], &mut |run, file| {
+        if run.arguments[0] != plan::RIVALS {
+            return start(run, file);
+        }
+        let mut making = Making::begin(campaign.built.clone());
+        making.arguments.clone_from(&run.arguments);
+        let made = serde_json::to_value(making.end(0)).map_err(|error| (error.to_string(), 2))?;
+        rivals::run(rivals, &campaign.machine, args.seed, &made, file)
+    })
 }
 
 impl<'a> Campaign<'a> {
@@ -214,6 +232,9 @@ impl<'a> Campaign<'a> {
     fn arguments(&self, piece: Piece, is_planned: bool) -> Vec<String> {
         let args = self.args;
         let words = piece.words();
+        if piece.options == plan::RIVALS {
+            return vec![plan::RIVALS.into()];
+        }
         let figure = alone().find(|figure| words.get(1) == Some(&figure.name));
         let takes = figure.map_or(Takes::SIZES, |figure| figure.takes);
         let mut arguments: Vec<String> = match (is_planned, figure) {

@@ -8,7 +8,7 @@ use crate::bench::error::Result;
 use crate::bench::figure::{Figure, Request, Run, Takes};
 use crate::bench::lane_tree::Distribution;
 use crate::bench::plan::main_of;
-use crate::bench::queries::{self, batch_order};
+use crate::bench::queries::{self, batch_order, hit_rate};
 use crate::bench::row::Row;
 use crate::bench::session::Session;
 use crate::bench::table::{Clock, Table};
@@ -113,7 +113,7 @@ fn of_data<W: BenchWord>(session: &mut Session, data: &Data<W>, all: bool) -> Re
             }
             let batch = sorted.ordered(order, session.seed);
             let queries = session.device.upload(&batch.queries)?;
-            look_ups(session, &subject, &batch, &queries, order, misses)?;
+            look_ups(session, &subject, &batch, &queries, order, hit_rate(misses))?;
             if misses && order != Order::Top16 {
                 ordered(session, &subject, &batch, &queries, order)?;
             }
@@ -126,8 +126,13 @@ fn of_data<W: BenchWord>(session: &mut Session, data: &Data<W>, all: bool) -> Re
             let Some(sorted) = data.sorted_batch(1 << size, false, session.seed ^ size as u64) else { continue };
             let batch = sorted.ordered(Order::Random, session.seed);
             let queries = session.device.upload(&batch.queries)?;
-            look_ups(session, &subject, &batch, &queries, Order::Random, false)?;
+            look_ups(session, &subject, &batch, &queries, Order::Random, 1.0)?;
         }
+    }
+    if let Some(sorted) = all.then(|| data.sorted_misses(count, session.seed ^ 2)).flatten() {
+        let batch = sorted.ordered(Order::Random, session.seed);
+        let queries = session.device.upload(&batch.queries)?;
+        look_ups(session, &subject, &batch, &queries, Order::Random, 0.0)?;
     }
     if all {
         ranges(session, &subject)?;
@@ -141,7 +146,7 @@ fn look_ups<W: BenchWord>(
     batch: &Batch<W>,
     queries: &Buffer<W>,
     order: Order,
-    misses: bool,
+    hit_rate: f64,
 ) -> Result<()> {
     let what = format!("look-ups, {}, {}", subject.data.source, order.name());
     let known = batch_order(order);
@@ -154,7 +159,7 @@ fn look_ups<W: BenchWord>(
         row.set("x_harmonia", timing.median_ms / row.timing.median_ms);
     }
     row.set("order", order.name());
-    row.set("hit_rate", if misses { 0.5 } else { 1.0 });
+    row.set("hit_rate", hit_rate);
     session.push(row);
     Ok(())
 }

@@ -12,6 +12,8 @@ mod launch;
 mod memory;
 mod module;
 mod primary;
+#[cfg(feature = "ptx-folder")]
+mod ptx_folder;
 mod sys;
 #[cfg(test)]
 mod tests;
@@ -54,6 +56,23 @@ pub(crate) fn device(ordinal: u32) -> Result<Arc<dyn Machine>> {
     }
     let new = Arc::new(Cuda::new(ordinal)?);
     devices.insert(ordinal, new.clone());
+    Ok(new)
+}
+
+/// The GPU of this ordinal, with the kernels' PTX of a folder; made at the first call for both.
+#[cfg(feature = "ptx-folder")]
+pub(crate) fn device_with_ptx(ordinal: u32, folder: &std::path::Path) -> Result<Arc<dyn Machine>> {
+    type Devices = BTreeMap<(u32, std::path::PathBuf), Arc<Cuda>>;
+    static DEVICES: Mutex<Devices> = Mutex::new(BTreeMap::new());
+    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = devices.get(&(ordinal, folder.into())) {
+        return Ok(known.clone());
+    }
+    let ptx = ptx_folder::PtxFolder::read(folder)?;
+    let mut new = Cuda::new(ordinal)?;
+    new.modules.ptx = Some(ptx);
+    let new = Arc::new(new);
+    devices.insert((ordinal, folder.into()), new.clone());
     Ok(new)
 }
 

@@ -42,6 +42,9 @@ unsafe impl Sync for Function {}
 
 /// What has been loaded on a device.
 pub(super) struct Modules {
+    /// What stands for the program's modules.
+    #[cfg(feature = "ptx-folder")]
+    pub(super) ptx: Option<super::ptx_folder::PtxFolder>,
     /// Where there may be machine code.
     machine_code: Option<PathBuf>,
     /// By symbol. The path of every launch: a shared lock and one look-up.
@@ -63,7 +66,23 @@ impl Modules {
     /// Nothing is loaded yet.
     pub(super) fn new() -> Self {
         let machine_code = std::env::var_os(MACHINE_CODE).map(PathBuf::from);
-        Self { machine_code, functions: RwLock::default(), begun: Mutex::default(), loaded: Mutex::default() }
+        Self {
+            #[cfg(feature = "ptx-folder")]
+            ptx: None,
+            machine_code,
+            functions: RwLock::default(),
+            begun: Mutex::default(),
+            loaded: Mutex::default(),
+        }
+    }
+
+    /// The module that kernels are loaded from: the program's, or what stands for it; `None` if that is missing.
+    fn module<'a>(&'a self, embedded: &'a Module) -> Option<&'a Module> {
+        #[cfg(feature = "ptx-folder")]
+        if let Some(folder) = &self.ptx {
+            return folder.get(embedded);
+        }
+        Some(embedded)
     }
 }
 
@@ -140,8 +159,8 @@ impl Cuda {
 
     /// Loads a kernel: from machine code if there is some, else from its PTX.
     fn load_function(&self, entry: &'static Entry) -> Result<CUfunction> {
-        let module = entry.module();
-        let unknown = || Error::UnknownKernel { module: module.name, kernel: entry.symbol() };
+        let unknown = || Error::UnknownKernel { module: entry.module().name, kernel: entry.symbol() };
+        let module = self.modules.module(entry.module()).ok_or_else(unknown)?;
         let symbol = CString::new(entry.symbol()).map_err(|_| unknown())?;
         let handle = match self.machine_code_of(module) {
             Some(Handle(handle)) => handle,
