@@ -151,7 +151,7 @@ pub(crate) const RIVALS: &str = "rivals";
 pub(crate) fn readme() -> Planned {
     let pieces = [
         piece("--figure lanetree-queries --sizes 24", 60),
-        piece("--figure lanetree-queries --sizes 26", 60),
+        piece("--figure lanetree-queries --sizes 26", 110),
         piece("--figure lanetree-queries --sizes 28", 90),
         piece("--figure lanetree-updates", 60),
         piece("--figure lanetree-sets", 30),
