@@ -95,10 +95,13 @@ impl Device {
     ///
     /// It is another device than the one that [`Device::cuda`] gives: an index of one cannot use buffers of the other.
     ///
+    /// # Safety
+    /// The folder's kernels do what the program's own do. The hashes only say that the files are whole, not where they are from.
+    ///
     /// # Errors
     /// Those of [`Device::cuda`]; and [`Error::PtxFolder`] for a folder that lacks a module of its list, or has another text
     /// of it. [`Error::CudaNotCompiled`] without the feature.
-    pub fn cuda_with_ptx(ordinal: u32, folder: &std::path::Path) -> Result<Self> {
+    pub unsafe fn cuda_with_ptx(ordinal: u32, folder: &std::path::Path) -> Result<Self> {
         #[cfg(feature = "ptx-folder")]
         return Ok(Self::of(crate::cuda::device_with_ptx(ordinal, folder)?));
         #[cfg(not(feature = "ptx-folder"))]
