@@ -45,7 +45,7 @@ pub struct Options {
 /// Another compiler than rustc's own target, which compiles several crates at a time.
 ///
 /// Its PTX may have calls; and local memory in it is a warning, as the kernels are written for rustc's, but for spills of more than
-/// [`MOST_SPILLED`] bytes.
+/// 64 bytes.
 pub trait Generator {
     /// What manifests call it. Only names of rustc begin with `rustc `.
     fn compiler(&self) -> &str;
