@@ -319,7 +319,7 @@ fn all_figures_of_a_paper_are_made_each_with_a_record_that_says_how() {
 #[test]
 fn what_does_not_go_with_all_figures_is_refused() {
     for (arguments, why) in [
-        (&["--figure", "all", "--device", "host"][..], "name a folder with --json DIR"),
+        (&["--figure", "all", "--device", "host"][..], "name it with --json DIR"),
         (&["--figure", "latency", "--full"], "--paper and --full are for --figure all"),
         (&["--paper", "cuart"], "--paper and --full are for --figure all"),
         (&["--figure", "all", "--json", "x", "--keys", "y"], "figure all takes no --keys"),

@@ -93,7 +93,7 @@ const LIST: &[Line] = &[
         piece("--figure hbtree-node-search --sizes 23,24,25,26 --queries 24", 300),
         piece("--figure hbtree-node-search --sizes 27,28,29,30 --queries 24", 440),
     ]),
-    line(Hbtree, "hbtree-cpu", &[piece("--figure hbtree-cpu --sizes 26", 115)]).full(&[
+    line(Hbtree, "hbtree-cpu", &[piece("--figure hbtree-cpu --sizes 26", 110)]).full(&[
         piece("--figure hbtree-cpu --sizes 23,24,25", 440),
         piece("--figure hbtree-cpu --sizes 26,27", 440),
         piece("--figure hbtree-cpu --sizes 28,29", 440),
@@ -161,7 +161,7 @@ pub(crate) fn readme() -> Planned {
         piece("--figure cuart-widths", 50),
         piece("--figure multimap", 30),
         piece("--figure lanetree-cpu --sizes 26", 60),
-        piece("--figure hbtree-cpu --sizes 26", 115),
+        piece("--figure hbtree-cpu --sizes 26", 110),
         piece("--figure hbtree-sizes --sizes 26,30 --queries 25", 70),
         piece("--figure first-answer", 40),
         // Last: what fails keeps the pieces after it from being made.
