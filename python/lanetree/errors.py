@@ -211,6 +211,10 @@ class CudaNotCompiled(Error, RuntimeError):
     """A GPU was asked for, and the package was built without CUDA."""
 
 
+class PtxFolder(Error, RuntimeError):
+    """A folder with the kernels' PTX, which Python's devices do not take, is not what its list of hashes says."""
+
+
 class NoDriver(Error, RuntimeError):
     """There is no CUDA driver, or the library that was loaded as one does not work."""
 

@@ -59,7 +59,8 @@ pub(crate) fn unpack() -> Result<Vec<Package>> {
     fs::create_dir_all(&folder).map_err(cannot)?;
     let unpack = |Listed { name, version, .. }: Listed| {
         let file = paths::target().join("package").join(format!("{name}-{version}.crate"));
-        process::run(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(&folder))?;
+        // With the time of now: packages have all files of one day in 2006, and cargo would take what it compiled of the last ones.
+        process::run(Command::new("tar").arg("-xmzf").arg(file).arg("-C").arg(&folder))?;
         Ok(Package { folder: folder.join(format!("{name}-{version}")), name })
     };
     published.into_iter().map(unpack).collect()
