@@ -172,7 +172,7 @@ unsafe impl<K: Key, V: Word> FixedIndex for Harmonia<K, V> {
     }
 
     fn staging_bytes(&self) -> usize {
-        self.staging.bytes() + self.changes.bytes()
+        self.staging.bytes() + self.changes.bytes(|scratch| scratch.bytes())
     }
 
     fn check_not_lost(&self) -> Result<()> {

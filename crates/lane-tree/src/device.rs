@@ -243,7 +243,7 @@ unsafe impl<K: AnyKey, V: Value> FixedIndex for LaneTree<K, V> {
     }
 
     fn staging_bytes(&self) -> usize {
-        self.staging.bytes() + self.changes.bytes()
+        self.staging.bytes() + self.changes.bytes(|scratch| scratch.bytes())
     }
 
     fn check_not_lost(&self) -> Result<()> {

@@ -74,7 +74,7 @@ pub use local_sort::local_sort_pairs;
 pub use local_sort::{LOCAL_SORT_FINDINGS, local_sort, telling_bits};
 pub use merge::{MergeRule, MergeScratch, merge, subtract};
 pub use operations::{
-    ChangeScratch, ChangeStaging, MOST_OPERATIONS, OPERATION_FINDINGS, OperationSort, StagedChanges, UploadedOperations,
+    ChangeStaging, MOST_OPERATIONS, OPERATION_FINDINGS, OperationSort, StagedChanges, UploadedOperations,
 };
 pub use radix_sort::{RadixSortScratch, SortInput, SortOutput, radix_argsort, radix_sort, radix_sort_in_place};
 pub use runs::{RunScratch, last_by_key, run_lengths, sum_by_key, unique_keys};

@@ -208,16 +208,18 @@ fn changes<S: Subject>(run: &mut Run<S>, size: &Size, words: &[u64], rng: &mut S
     let crowd = (1..=64).map(|i| S::Key::of_word(middle.wrapping_add(i))).collect();
     let hot = (0..600).map(|i| S::Key::of_word(middle.wrapping_add(u64::from(i % 100 == 3)))).collect();
     let batches = [
-        (Change::Update, known(5)),
-        (Change::Insert, crowd),
-        (Change::Insert, keys(count, words, rng)),
-        (Change::Mixed(0b10_00_01_10), keys(count, words, rng)),
-        (Change::Mixed(0b10_01_00_10_11), hot),
-        (Change::Remove, known(2)),
-        (Change::Remove, run.model().pairs().iter().map(|pair| pair.0.clone()).collect()),
-        (Change::Mixed(0b10_00_00), keys(count, words, rng)),
+        (Change::Update, Some(known(5))),
+        (Change::Insert, Some(crowd)),
+        (Change::Insert, Some(keys(count, words, rng))),
+        (Change::Mixed(0b10_00_01_10), Some(keys(count, words, rng))),
+        (Change::Mixed(0b10_01_00_10_11), Some(hot)),
+        (Change::Remove, Some(known(2))),
+        // All that there are then, so that the last batch comes into an empty index.
+        (Change::Remove, None),
+        (Change::Mixed(0b10_00_00), Some(keys(count, words, rng))),
     ];
     for (number, (change, keys)) in batches.into_iter().enumerate() {
+        let keys = keys.unwrap_or_else(|| run.model().pairs().iter().map(|pair| pair.0.clone()).collect());
         let form = if number == 7 { Form::Host } else { Form::Device };
         let done = run.change_keys(change, keys, form, None);
         done.map_err(|error| format!("batch {number}, {change:?} in {form:?} form: {error}"))?;

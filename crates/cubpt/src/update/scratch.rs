@@ -2,7 +2,7 @@
 
 use lanetree_frame::{Device, Result, Stream};
 use lanetree_layout::Key;
-use lanetree_primitives::{ChangeScratch, OPERATION_FINDINGS, OperationSort};
+use lanetree_primitives::{OPERATION_FINDINGS, OperationSort};
 use lanetree_runtime::{Buffer, PinnedBuffer};
 
 /// Words of findings: inserted, replaced, removed, left alone.
@@ -68,19 +68,5 @@ impl<K: Key> UpdateScratch<K> {
         unsafe { self.found.forget_uses() };
         let findings = core::array::from_fn(|i| self.found[i]);
         Ok((findings, self.found[FINDINGS], self.found[FINDINGS + 1]))
-    }
-}
-
-impl<K: Key> ChangeScratch for UpdateScratch<K> {
-    fn new(device: &Device, operations: usize) -> Result<Self> {
-        Self::new(device, operations)
-    }
-
-    fn operations(&self) -> usize {
-        self.sort.operations()
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
     }
 }

@@ -74,7 +74,7 @@ impl<K: Key, V: Word> Harmonia<K, V> {
         op: impl Fn(usize) -> Op<K, V> + Sync,
     ) -> Result<UpdateReport> {
         self.whole.check()?;
-        let mut staged = self.changes.stage(&self.device, &self.staging.queries, count, op)?;
+        let mut staged = self.changes.stage(&self.device, &self.staging.queries, count, op, UpdateScratch::new)?;
         let report = self.apply_on(&staged.stream, staged.operations.batch(), &mut staged.scratch)?;
         // As large as the tree.
         staged.scratch.spare = None;

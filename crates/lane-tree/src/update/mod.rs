@@ -363,7 +363,7 @@ impl<K: AnyKey, V: Value> LaneTree<K, V> {
             return Ok(UpdateReport::default());
         }
         if self.device.kind() != DeviceKind::Host {
-            let mut staged = self.changes.stage(&self.device, &self.staging.queries, count, op)?;
+            let mut staged = self.changes.stage(&self.device, &self.staging.queries, count, op, UpdateScratch::new)?;
             let report = self.apply_on(&staged.stream, staged.operations.batch(), &mut staged.scratch)?;
             self.changes.keep(staged);
             return Ok(report);

@@ -3,7 +3,7 @@
 use super::new_lines::NewLines;
 use lanetree_frame::{AnyKey, Buffer, Device, DeviceKind, Result, UpdatePath, UpdateReport};
 use lanetree_kernels_lane_tree::MOST_NODE_PLAN_WORDS;
-use lanetree_primitives::{ChangeScratch, OPERATION_FINDINGS, OperationSort, ScanScratch};
+use lanetree_primitives::{OPERATION_FINDINGS, OperationSort, ScanScratch};
 
 /// Words of the findings, from which [`Findings`] are read: the operations' tally.
 pub(super) const TALLY: usize = 0;
@@ -214,19 +214,5 @@ impl<K: AnyKey> UpdateScratch<K> {
         let sums = self.shifts.bytes() + self.counts.bytes() + self.before.bytes();
         let rest = self.formats.bytes() + self.findings.bytes() + self.scan.bytes();
         self.sort.bytes() + words + sums + rest + self.lists.bytes() + self.sizes.bytes()
-    }
-}
-
-impl<K: AnyKey> ChangeScratch for UpdateScratch<K> {
-    fn new(device: &Device, operations: usize) -> Result<Self> {
-        Self::new(device, operations)
-    }
-
-    fn operations(&self) -> usize {
-        self.sort.operations()
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
     }
 }

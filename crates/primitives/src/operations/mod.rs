@@ -3,7 +3,7 @@
 mod range;
 mod staged;
 
-pub use staged::{ChangeScratch, ChangeStaging, StagedChanges, UploadedOperations};
+pub use staged::{ChangeStaging, StagedChanges, UploadedOperations};
 
 use crate::check::buffer;
 use crate::{LOCAL_SORT_FINDINGS, RadixSortScratch, ScanScratch, inclusive_max_scan, local_sort, radix_argsort};

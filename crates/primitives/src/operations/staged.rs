@@ -80,22 +80,6 @@ impl<K: AnyKey, V: Value> UploadedOperations<K, V> {
     }
 }
 
-/// The scratch memory of an index's batches in device form.
-pub trait ChangeScratch: Sized {
-    /// For batches of up to that many operations.
-    ///
-    /// # Errors
-    /// [`Error::Runtime`](lanetree_base::Error::Runtime) if the device has no room;
-    /// [`Error::TooManyOperations`](lanetree_base::Error::TooManyOperations).
-    fn new(device: &Device, operations: usize) -> Result<Self>;
-
-    /// The most operations of a batch.
-    fn operations(&self) -> usize;
-
-    /// Its bytes on the device.
-    fn bytes(&self) -> usize;
-}
-
 /// A batch of changes from host memory, on the device, with all that it needs there.
 #[derive(Debug)]
 pub struct StagedChanges<K: AnyKey, V: Value, S> {
@@ -105,6 +89,8 @@ pub struct StagedChanges<K: AnyKey, V: Value, S> {
     pub operations: UploadedOperations<K, V>,
     /// What it is applied with.
     pub scratch: S,
+    /// The most operations of a batch for which that is.
+    most: usize,
 }
 
 /// What the last batch of changes from host memory needed on the device, kept for the next one: to allocate this memory takes longer than
@@ -118,31 +104,37 @@ impl<K: AnyKey, V: Value, S> Default for ChangeStaging<K, V, S> {
     }
 }
 
-impl<K: AnyKey, V: Value, S: ChangeScratch> ChangeStaging<K, V, S> {
+impl<K: AnyKey, V: Value, S> ChangeStaging<K, V, S> {
     /// Uploads a batch of `count` operations through the staging memory of an index, and hands it out with what was kept, which is gone
-    /// after an error. The function is called as by [`UploadedOperations::new`].
+    /// after an error. `op` is called as by [`UploadedOperations::new`]; `scratch_of` makes scratch memory for so many operations.
     ///
     /// # Errors
-    /// As [`UploadedOperations::new`] and [`ChangeScratch::new`].
+    /// As [`UploadedOperations::new`], and those of the function.
     pub fn stage(
         &mut self,
         device: &Device,
         staging: &Staging,
         count: usize,
         op: impl Fn(usize) -> Op<K, V> + Sync,
+        scratch_of: impl FnOnce(&Device, usize) -> Result<S>,
     ) -> Result<StagedChanges<K, V, S>> {
         let (stream, operations, scratch) = match self.0.take().map(|kept| *kept) {
-            Some(StagedChanges { stream, operations, scratch }) => (stream, Some(operations), Some(scratch)),
+            Some(StagedChanges { stream, operations, scratch, most }) => {
+                (stream, Some(operations), Some((scratch, most)))
+            }
             None => (device.stream()?, None, None),
         };
         // Batches that grow do not each allocate all of it anew.
         let spare = if scratch.is_some() { count / 4 } else { 0 };
-        let scratch = match scratch.filter(|scratch| scratch.operations() >= count) {
-            Some(scratch) => scratch,
-            None => S::new(device, (count + spare).min(count.max(MOST_OPERATIONS)))?,
+        let (scratch, most) = match scratch.filter(|&(_, most)| most >= count) {
+            Some(kept) => kept,
+            None => {
+                let most = (count + spare).min(count.max(MOST_OPERATIONS));
+                (scratch_of(device, most)?, most)
+            }
         };
         let operations = UploadedOperations::with(operations, device, staging, count, &op)?;
-        Ok(StagedChanges { stream, operations, scratch })
+        Ok(StagedChanges { stream, operations, scratch, most })
     }
 
     /// Keeps what a batch needed.
@@ -150,8 +142,8 @@ impl<K: AnyKey, V: Value, S: ChangeScratch> ChangeStaging<K, V, S> {
         self.0 = Some(Box::new(staged));
     }
 
-    /// Its bytes on the device.
-    pub fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |kept| kept.operations.bytes() + kept.scratch.bytes())
+    /// Its bytes on the device, by those of the scratch memory.
+    pub fn bytes(&self, of_scratch: impl FnOnce(&S) -> usize) -> usize {
+        self.0.as_ref().map_or(0, |kept| kept.operations.bytes() + of_scratch(&kept.scratch))
     }
 }

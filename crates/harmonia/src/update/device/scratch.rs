@@ -7,7 +7,7 @@ use lanetree_frame::fixed::bits;
 use lanetree_kernels_harmonia::calls;
 use lanetree_kernels_harmonia::update::{Changes, CompactArgs, MarkEffectsArgs};
 use lanetree_layout::{Key, Word};
-use lanetree_primitives::{ChangeScratch, OperationSort, ScanScratch, exclusive_scan};
+use lanetree_primitives::{OperationSort, ScanScratch, exclusive_scan};
 use lanetree_runtime::{Buffer, Device, DeviceKind, PinnedBuffer, Stream};
 use lanetree_simt::Global;
 
@@ -152,20 +152,6 @@ impl<K: Key, V: Word> UpdateScratch<K, V> {
         let compact = self.compact.as_mut().expect("only for changes that are next to each other");
         exclusive_scan(stream, &compact.nets, changes, &mut compact.sums, &mut compact.scan)?;
         Ok(compact.sums.read_on(stream)?)
-    }
-}
-
-impl<K: Key, V: Word> ChangeScratch for UpdateScratch<K, V> {
-    fn new(device: &Device, operations: usize) -> Result<Self> {
-        Self::new(device, operations)
-    }
-
-    fn operations(&self) -> usize {
-        self.sort.operations()
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
     }
 }
 
