@@ -214,13 +214,15 @@ fn changes<S: Subject>(run: &mut Run<S>, size: &Size, words: &[u64], rng: &mut S
         (Change::Mixed(0b10_00_01_10), Some(keys(count, words, rng))),
         (Change::Mixed(0b10_01_00_10_11), Some(hot)),
         (Change::Remove, Some(known(2))),
+        (Change::Remove, Some(known(1))),
+        (Change::Mixed(0b10_00_00), Some(keys(count, words, rng))),
         // All that there are then, so that the last batch comes into an empty index.
         (Change::Remove, None),
         (Change::Mixed(0b10_00_00), Some(keys(count, words, rng))),
     ];
     for (number, (change, keys)) in batches.into_iter().enumerate() {
         let keys = keys.unwrap_or_else(|| run.model().pairs().iter().map(|pair| pair.0.clone()).collect());
-        let form = if number == 7 { Form::Host } else { Form::Device };
+        let form = if matches!(number, 7 | 9) { Form::Host } else { Form::Device };
         let done = run.change_keys(change, keys, form, None);
         done.map_err(|error| format!("batch {number}, {change:?} in {form:?} form: {error}"))?;
     }
