@@ -62,6 +62,7 @@ mod hbtree_ranges;
 mod hbtree_sizes;
 mod hbtree_strategies;
 mod hbtree_updates;
+mod host;
 mod indexes;
 mod intervals;
 mod joins;
@@ -98,6 +99,7 @@ pub(crate) static FIGURES: &[Figure] = &listed([
     cpu::FIGURE,
     indexes::FIGURE,
     latency::FIGURE,
+    host::FIGURE,
     first_answer::FIGURE,
     files::FIGURE,
     harmonia_ntg::FIGURE,
