@@ -34,6 +34,7 @@ pub mod ranges;
 pub mod room;
 pub mod row_pieces;
 pub mod staging;
+pub mod uninit;
 
 pub use batch::Batch;
 pub use batch_order::BatchOrder;

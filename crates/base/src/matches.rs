@@ -3,7 +3,6 @@
 use crate::parallel::*;
 use crate::room::zeroed;
 use crate::{Join, JoinKind, Result};
-use lanetree_runtime::prefer_huge_pages;
 
 /// Probes of a task of the CPU's: enough to outweigh its dispatch.
 const TASK: usize = 1 << 15;
@@ -144,7 +143,6 @@ fn set_len(vector: &mut Vec<u64>, len: usize) -> Result<()> {
         // First, since both may be large.
         *vector = Vec::new();
         *vector = zeroed(len)?;
-        prefer_huge_pages(vector);
     }
     vector.resize(len, 0);
     Ok(())

@@ -1,6 +1,6 @@
 //! Ranges of keys, and the results of a batch of them.
 
-use crate::room::make_room;
+use crate::room::{make_room, push};
 use crate::{Error, Result};
 use core::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 use lanetree_layout::{AnyKey, KeyWord};
@@ -107,6 +107,7 @@ impl<K: AnyKey> From<RangeFull> for KeyRange<K> {
 }
 
 /// A batch of ranges as kernels take it: inclusive bounds in separate arrays.
+#[derive(Default)]
 pub struct RangeBatch<K> {
     /// First keys.
     pub starts: Vec<K>,
@@ -120,24 +121,48 @@ impl<K: AnyKey> RangeBatch<K> {
     /// # Errors
     /// [`Error::ReversedRange`]; [`Error::Runtime`] if main memory has no room for them.
     pub fn new(ranges: impl IntoIterator<Item = impl Into<KeyRange<K>>>) -> Result<Self> {
-        let (mut starts, mut ends, mut limits) = (Vec::new(), Vec::new(), Vec::new());
-        let mut limited = false;
-        for (index, range) in ranges.into_iter().enumerate() {
-            let (start, end, limit) = range.into().resolve(index)?;
-            if starts.len() == starts.capacity() {
-                make_room(&mut starts, 1)?;
-                make_room(&mut ends, starts.capacity() - index)?;
-                make_room(&mut limits, starts.capacity() - index)?;
+        let mut batch = Self::default();
+        batch.take(&mut ranges.into_iter(), 0, usize::MAX)?;
+        Ok(batch)
+    }
+
+    /// Replaces these by at most `most` ranges of an iterator, of which the first one is the `first`-th of the caller's batch.
+    ///
+    /// # Errors
+    /// As [`RangeBatch::new`].
+    pub fn take(
+        &mut self,
+        ranges: &mut impl Iterator<Item = impl Into<KeyRange<K>>>,
+        first: usize,
+        most: usize,
+    ) -> Result<()> {
+        /// Ranges between questions for room.
+        const BLOCK: usize = 256;
+        let Self { starts, ends, limits } = self;
+        starts.clear();
+        ends.clear();
+        limits.clear();
+        while starts.len() < most {
+            let (before, block) = (starts.len(), BLOCK.min(most - starts.len()).min(ranges.size_hint().0.max(1)));
+            make_room(starts, block)?;
+            make_room(ends, block)?;
+            for range in ranges.by_ref().take(block) {
+                let (start, end, limit) = range.into().resolve(first + starts.len())?;
+                if limit != u64::MAX && limits.is_empty() {
+                    make_room(limits, starts.capacity())?;
+                    limits.resize(starts.len(), u64::MAX);
+                    limits.push(limit);
+                } else if !limits.is_empty() {
+                    push(limits, limit)?;
+                }
+                starts.push(start);
+                ends.push(end);
             }
-            starts.push(start);
-            ends.push(end);
-            limits.push(limit);
-            limited |= limit != u64::MAX;
+            if starts.len() == before {
+                break;
+            }
         }
-        if !limited {
-            limits = Vec::new();
-        }
-        Ok(Self { starts, ends, limits })
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //! process goes on. What is small whatever the batch and the index are comes from the allocator as usual.
 
 use crate::{Error, Result};
-use lanetree_runtime::{self as runtime, Device, MemoryInfo};
+use lanetree_runtime::{self as runtime, Device, MemoryInfo, prefer_huge_pages};
 
 /// The error of main memory that has no room for the bytes that were requested.
 pub fn out_of_memory(requested: u128) -> Error {
@@ -48,6 +48,7 @@ pub fn check_rows(rows: u64, more: u128) -> Result<()> {
 pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let mut all = Vec::new();
     all.try_reserve_exact(len).map_err(|_| out_of_memory(len as u128 * size_of::<T>() as u128))?;
+    prefer_huge_pages(all.spare_capacity_mut());
     Ok(all)
 }
 
@@ -57,7 +58,12 @@ pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
 /// As [`with_room`].
 pub fn make_room<T>(all: &mut Vec<T>, more: usize) -> Result<()> {
     let bytes = (all.len() as u128 + more as u128) * size_of::<T>() as u128;
-    all.try_reserve(more).map_err(|_| out_of_memory(bytes))
+    let before = all.capacity();
+    all.try_reserve(more).map_err(|_| out_of_memory(bytes))?;
+    if all.capacity() > before {
+        prefer_huge_pages(all.spare_capacity_mut());
+    }
+    Ok(())
 }
 
 /// Appends an item.
@@ -78,7 +84,10 @@ pub fn push<T>(all: &mut Vec<T>, item: T) -> Result<()> {
 /// # Errors
 /// As [`with_room`].
 pub fn zeroed<T: bytemuck::Zeroable>(len: usize) -> Result<Vec<T>> {
-    bytemuck::allocation::try_zeroed_vec(len).map_err(|()| out_of_memory(len as u128 * size_of::<T>() as u128))
+    let all = bytemuck::allocation::try_zeroed_vec(len);
+    let mut all = all.map_err(|()| out_of_memory(len as u128 * size_of::<T>() as u128))?;
+    prefer_huge_pages(&mut all);
+    Ok(all)
 }
 
 /// A copy.

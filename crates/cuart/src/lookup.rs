@@ -7,6 +7,7 @@ use super::parts::Parts;
 use lanetree_frame::byte_keys::{ByteKeys, Offsets, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::copied;
+use lanetree_frame::uninit::{made, replace};
 use lanetree_frame::{Error, Result};
 use lanetree_layout::Word;
 use lanetree_runtime::DeviceKind;
@@ -47,6 +48,10 @@ impl<V: Word> Cuart<V> {
     /// On the host [`Error::Runtime`] if main memory has no room for the results. On a device [`Error::Lost`] after a change that failed half-way, and [`Error::Runtime`].
     pub fn get_many<'k>(&self, keys: impl Into<ByteKeys<'k>>) -> Result<Vec<Option<V>>> {
         let keys = keys.into();
+        if self.device.kind() != DeviceKind::Host {
+            let tree = self.parts()?;
+            return made(keys.len(), |out| self.get_across(tree, keys, out));
+        }
         let mut out = filled(None, keys.len())?;
         self.get_many_into(keys, &mut out)?;
         Ok(out)
@@ -64,7 +69,7 @@ impl<V: Word> Cuart<V> {
         }
         let tree = self.parts()?;
         if self.device.kind() != DeviceKind::Host {
-            return self.get_across(tree, keys, out);
+            return replace(out, |out| self.get_across(tree, keys, out));
         }
         let tree = tree.view();
         let len = task(keys.len());

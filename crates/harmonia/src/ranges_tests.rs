@@ -3,21 +3,28 @@
 use crate::Harmonia;
 use core::ops::Bound;
 use lanetree_frame::fixed::ranges::Sizes;
+use lanetree_frame::staging::SLOTS;
 use lanetree_frame::{Device, Error, KeyRange, Op, Pool, Ranges};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Pieces of a few ranges, windows of a few pairs.
-const TINY: Sizes = Sizes { first: 8, piece: 32, aim: 100, window: 64, part: 8, small: 0 };
+const TINY: Sizes = Sizes { piece: 32, pieces: 3, window: 64, part: 8, small: 0 };
+
+/// The most staging memory for batches in pieces and windows of these sizes: of two chunks, and of all threads.
+fn most_staged() -> usize {
+    let Sizes { piece, pieces, window, .. } = TINY;
+    2 * pieces * 100 * piece + lanetree_runtime::threads() * SLOTS * 2 * 12 * window
+}
 
 /// Sizes that go every way there is.
 const ALL: [Sizes; 5] = [
     TINY,
     Sizes { small: 40, ..TINY },
     Sizes { small: 1 << 14, window: 1 << 12, ..TINY },
-    Sizes { aim: 10_000, window: 130, part: 128, ..TINY },
-    Sizes { first: 1 << 10, piece: 1 << 10, window: 1 << 20, part: 1 << 12, ..TINY },
+    Sizes { pieces: 1, window: 130, part: 128, ..TINY },
+    Sizes { piece: 1 << 10, window: 1 << 20, part: 1 << 12, ..TINY },
 ];
 
 type Spec = (Bound<i64>, Bound<i64>, u64);
@@ -145,14 +152,12 @@ fn memory_does_not_grow_from_batch_to_batch() {
     let (keys, values) = pairs(0..2000);
     let mut tree = Harmonia::build(&Device::emulated(), &keys, &values).unwrap();
     tree.staging.ranges.sizes = TINY;
-    let mut most = 0;
-    for round in 0..4 {
+    for _ in 0..30 {
         let found = tree.range_many((0..60).map(|i| i * 20..i * 20 + 30 + (i & 3) * 60)).unwrap();
         assert_eq!(found.len(), 60);
-        assert!(round == 0 || tree.staging_bytes() == most);
-        most = tree.staging_bytes();
+        // How many threads take part varies; only the most is fixed.
+        assert!((1..=most_staged()).contains(&tree.staging_bytes()), "{} bytes", tree.staging_bytes());
     }
-    assert!(most > 0);
 }
 
 #[test]
@@ -252,7 +257,6 @@ fn a_caller_whose_iterator_panics_gets_no_half_results_and_the_lanes_are_used_ag
         tree.staging.ranges.sizes = TINY;
         let all = || (0..100_i64).map(|i| i * 10..i * 10 + 60);
         let expected = tree.range_many(all()).unwrap();
-        let staged = tree.staging_bytes();
         for at in [0, 5, 9, 41, 99] {
             let mut out = tree.range_many([3..=8]).unwrap();
             let ranges =
@@ -261,7 +265,7 @@ fn a_caller_whose_iterator_panics_gets_no_half_results_and_the_lanes_are_used_ag
             assert!(panicked.is_err());
             assert_eq!(out, Ranges::default());
             assert_eq!(tree.range_many(all()).unwrap(), expected);
-            assert_eq!(tree.staging_bytes(), staged, "the staging slots are the same as before");
+            assert!(tree.staging_bytes() <= most_staged(), "{} bytes", tree.staging_bytes());
         }
     }
 }

@@ -3,7 +3,8 @@
 use crate::Harmonia;
 use lanetree_frame::Device;
 use lanetree_frame::fixed::{HostForm, Query};
-use lanetree_frame::staging::{Lengths, PINNED_SLOTS, Results, SLOTS};
+use lanetree_frame::staging::{Addresses, Lengths, PINNED_SLOTS, Results, SLOTS};
+use lanetree_frame::uninit::{Uninit, replace};
 use lanetree_simt::{GetBatch, GlobalMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -58,17 +59,18 @@ fn a_panic_in_the_middle_of_a_batch_leaves_lanes_that_are_used_again() {
     for at in [0, 33, 250, 499] {
         let staged = tree.staging_bytes();
         let mut out = vec![0; 500];
+        let ask = |queries, count, out: Addresses| {
+            let (values, hits) = (out.arrays[0].cast(), GlobalMut::null());
+            [Query::Get(GetBatch { queries, count, values, hits, miss: 7 })]
+        };
+        let results = Results { arrays: [4, 0], bits: 0 };
         let batch = || {
-            tree.stage(
-                &queries,
-                &mut out,
-                Results { arrays: [4, 0], bits: 0 },
-                |queries, count, out| {
-                    let (values, hits) = (out.arrays[0].cast(), GlobalMut::null());
-                    [Query::Get(GetBatch { queries, count, values, hits, miss: 7 })]
-                },
-                |piece, _| assert!(!piece.queries.contains(&(at * 3)), "in the middle of the batch"),
-            )
+            replace(&mut out, |out: Uninit<'_, u32>| {
+                tree.stage(&queries, out, results, ask, |piece, out| {
+                    assert!(!piece.queries.contains(&(at * 3)), "in the middle of the batch");
+                    out.copy(piece.array(0))
+                })
+            })
         };
         assert!(catch_unwind(AssertUnwindSafe(batch)).is_err());
         assert!(tree.staging_bytes() >= staged, "no lane is gone");

@@ -5,6 +5,7 @@ use crate::places::{Which, launch_one_value};
 use lanetree_frame::fixed::{FixedIndex, HostForm, Query, Searches, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::staging::{Addresses, Piece, Results, Route};
+use lanetree_frame::uninit::{Uninit, Written, made};
 use lanetree_frame::{BatchOrder, Result, Stream};
 use lanetree_kernels_multimap::layout;
 use lanetree_layout::{AnyKey, KeyWord, Word};
@@ -65,7 +66,6 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
 
     /// The first or the last value of each key, on a device that runs kernels.
     pub(crate) fn one_in_pieces(&self, keys: &[K], which: Which) -> Result<Vec<Option<V>>> {
-        let mut out = filled(None, keys.len())?;
         let results = Results { arrays: [V::BYTES, 0], bits: 1 };
         let launch = |stream: &Stream, queries: Global<K::Bits>, count: usize, out: Addresses| {
             let (places, hits) = (out.scratch.cast::<u64>(), GlobalMut::null());
@@ -77,16 +77,16 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
                 launch_one_value(stream, places.as_const(), count, (&self.contents.values, which), out, V::MIN)
             }
         };
-        self.in_pieces(keys, &mut out, results, launch, |piece, out| {
-            let values = piece.array::<V>(0);
-            piece.place(out, |i| values[i]);
-        })?;
-        Ok(out)
+        made(keys.len(), |out| {
+            self.in_pieces(keys, out, results, launch, |piece, out| {
+                let values = piece.array::<V>(0);
+                piece.found(out, |i| values[i])
+            })
+        })
     }
 
     /// The nearest pair on one side of each key, on a device that runs kernels.
     pub(crate) fn neighbors_in_pieces(&self, keys: &[K], side: Side) -> Result<Vec<Option<(K, V)>>> {
-        let mut out = filled(None, keys.len())?;
         let results = Results { arrays: [V::BYTES, K::Bits::BYTES], bits: 1 };
         let which = if side == Side::Upper { Which::Last } else { Which::First };
         let launch = |stream: &Stream, queries: Global<K::Bits>, count: usize, out: Addresses| {
@@ -108,22 +108,23 @@ impl<K: AnyKey, V: Word> MultiMap<K, V> {
                 launch_one_value(stream, places.as_const(), count, (&self.contents.values, which), out, V::MIN)
             }
         };
-        self.in_pieces(keys, &mut out, results, launch, |piece, out| {
-            let (values, keys) = (piece.array::<V>(0), piece.array::<K>(1));
-            piece.place(out, |i| (keys[i], values[i]));
-        })?;
-        Ok(out)
+        made(keys.len(), |out| {
+            self.in_pieces(keys, out, results, launch, |piece, out| {
+                let (values, keys) = (piece.array::<V>(0), piece.array::<K>(1));
+                piece.found(out, |i| (keys[i], values[i]))
+            })
+        })
     }
 
     /// Sends keys through the device, each with a place between the kernels of a piece.
-    fn in_pieces<'k, T: Send>(
+    fn in_pieces<'k, 'o, T: Copy + Send>(
         &self,
         keys: &'k [K],
-        out: &mut [T],
+        out: Uninit<'o, T>,
         results: Results,
         launch: impl Fn(&Stream, Global<K::Bits>, usize, Addresses) -> Result<()> + Sync,
-        collect: impl Fn(&Piece<'_, &'k [K]>, &mut [T]) + Sync,
-    ) -> Result<()> {
+        collect: impl for<'p> Fn(&Piece<'_, &'k [K]>, Uninit<'p, T>) -> Written<'p> + Sync,
+    ) -> Result<Written<'o>> {
         self.contents.keys.check_not_lost()?;
         let route = Route {
             device: &self.device,

@@ -11,6 +11,7 @@ use lanetree_frame::Error;
 use lanetree_frame::fixed::{Query, Side};
 use lanetree_frame::parallel::*;
 use lanetree_frame::staging::{Addresses, Piece, PinnedBatch, Results, Route};
+use lanetree_frame::uninit::{Uninit, Written, made};
 use lanetree_frame::{AnyKey, KeyWord, NeighborsOf, OrderedIndex, PinnedBuffer, Result};
 use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
 
@@ -31,9 +32,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             let (values, hits, miss) = (out.arrays[0].cast(), out.hits, I::Value::MIN);
             Query::Get(GetBatch { queries, count, values, hits, miss })
         };
-        self.stage(&shards, keys, None, results, query, |piece, out| {
+        self.stage(&shards, keys, results, query, |piece, out| {
             let values = piece.array::<I::Value>(0);
-            piece.place(out, |i| values[i]);
+            piece.found(out, |i| values[i])
         })
     }
 
@@ -52,7 +53,7 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             Query::Rank(RankBatch { queries, count, ranks: out.arrays[0].cast(), upper: side as u32 })
         };
         let results = Results { arrays: [8, 0], bits: 0 };
-        self.stage(&shards, keys, 0, results, query, |piece, out| out.copy_from_slice(piece.array(0)))
+        self.stage(&shards, keys, results, query, |piece, out| out.copy(piece.array(0)))
     }
 
     /// The predecessors ([`Side::Upper`]) or successors of keys.
@@ -73,9 +74,9 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
             Query::Neighbor(NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near: Near::ANY })
         };
         let results = Results { arrays: [I::Value::BYTES, K::Bits::BYTES], bits: 1 };
-        self.stage(&shards, keys, None, results, query, |piece, out| {
+        self.stage(&shards, keys, results, query, |piece, out| {
             let (values, keys) = (piece.array::<I::Value>(0), piece.array::<K>(1));
-            piece.place(out, |i| (keys[i], values[i]));
+            piece.found(out, |i| (keys[i], values[i]))
         })
     }
 
@@ -88,31 +89,31 @@ impl<K: AnyKey, I: OrderedIndex<Domain = K>> Sharded<I> {
         &self,
         shards: &Shards<'_, K, I::Value>,
         keys: &'k [K],
-        none: T,
         results: Results,
         query: impl Fn(Global<K::Bits>, u64, &Addresses) -> Query<K::Bits, I::Value> + Sync,
-        collect: impl Fn(&Piece<'_, &'k [K]>, &mut [T]) + Sync,
+        collect: impl for<'p> Fn(&Piece<'_, &'k [K]>, Uninit<'p, T>) -> Written<'p> + Sync,
     ) -> Result<Vec<T>> {
-        let (mut found, all) = (filled(none, keys.len())?, &self.staging.0);
-        let length = keys.len().div_ceil(all.len()).max(1);
-        let parts = keys.par_chunks(length).zip(found.par_chunks_mut(length)).enumerate();
-        parts.try_for_each(|(number, (keys, found))| {
-            let of_device = &all[number];
-            let route = Route {
-                device: &of_device.device,
-                results,
-                scratch: 0,
-                reads_once: false,
-                launch: &|stream, keys: &[K], input, out| {
-                    let query = query(input.cast(), keys.len() as u64, &out);
-                    // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
-                    unsafe { self.routers.router.run(shards, stream, STAGED, &query) }
-                },
-                collect: &collect,
-            };
-            of_device.staging.send(keys, found, &route)
-        })?;
-        Ok(found)
+        let length = keys.len().div_ceil(self.staging.0.len()).max(1);
+        made(keys.len(), |mut out| {
+            let parts = keys.chunks(length).zip(&self.staging.0);
+            let parts: Vec<_> = parts.map(|(keys, of_device)| (keys, of_device, out.take_first(keys.len()))).collect();
+            let sent = parts.into_par_iter().map(|(keys, of_device, out)| {
+                let route = Route {
+                    device: &of_device.device,
+                    results,
+                    scratch: 0,
+                    reads_once: false,
+                    launch: &|stream, keys: &[K], input, out| {
+                        let query = query(input.cast(), keys.len() as u64, &out);
+                        // SAFETY: the slot's memory is for that many queries, and its pointers are for the stream.
+                        unsafe { self.routers.router.run(shards, stream, STAGED, &query) }
+                    },
+                    collect: &collect,
+                };
+                of_device.staging.send(keys, out, &route)
+            });
+            sent.reduce(|| Ok(Written::default()), |a, b| Ok(a?.and(b?)))
+        })
     }
 
     /// The value of each key, or `miss`, from pinned memory to pinned memory: each device's bus carries a part of the batch in both

@@ -91,3 +91,23 @@ pub fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> 
     both(&mut || of_a = a.take().map(|a| a()), &mut || of_b = b.take().map(|b| b()));
     of_a.zip(of_b).expect("both have been called")
 }
+
+/// Does both, at the same time if there is a thread for it: `here` on the calling thread, so it may be bound to that.
+///
+/// # Panics
+/// As the one that panics, once the other has returned.
+pub fn beside<A: Send>(there: impl FnOnce() -> A + Send, here: impl FnOnce()) -> A {
+    /// Compiled once.
+    fn both(there: &mut (dyn FnMut() + Send), here: &mut dyn FnMut()) {
+        match is_forked() {
+            true => (there(), here()).0,
+            false => rayon::in_place_scope(|scope| {
+                scope.spawn(|_| there());
+                here();
+            }),
+        }
+    }
+    let (mut there, mut here, mut of_there) = (Some(there), Some(here), None);
+    both(&mut || of_there = there.take().map(|there| there()), &mut || here.take().into_iter().for_each(|here| here()));
+    of_there.expect("it has been called")
+}

@@ -7,21 +7,22 @@
 
 mod pieces;
 mod pinned;
+mod pool;
 mod slot;
 mod upload;
 
-pub use pieces::{Addresses, Piece, Queries, Results};
+pub use pieces::{Addresses, Piece, Queries, Results, is_set};
 pub use pinned::{PINNED_SLOTS, PinnedBatch, PinnedPiece, PinnedStaging};
-pub use slot::SLOTS;
+pub use pool::{PieceSlot, SLOTS, SlotPool, TakenSlots, Work};
 
 use crate::Result;
 use crate::parallel::*;
+use crate::uninit::{Uninit, Written};
 use core::fmt;
 use lanetree_runtime::{Device, DeviceKind, Stream};
 use lanetree_simt::Global;
-use pieces::{Rest, Taken};
+use pieces::Rest;
 use slot::Slot;
-use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 /// The most queries of a piece, a multiple of 32. Large enough to keep the bus busy with few calls to the driver; small
@@ -52,7 +53,7 @@ pub struct Lengths {
 
 /// The slots of threads, kept for the next batches.
 pub struct Staging {
-    idle: Mutex<Vec<Vec<Slot>>>,
+    slots: SlotPool<Slot>,
     /// How long pieces are: as was measured to be fastest, except in tests.
     pub lengths: Lengths,
     /// Devices that take parts of a batch at the same time, of which this one is for one: they share the threads.
@@ -62,7 +63,7 @@ pub struct Staging {
 impl Default for Staging {
     fn default() -> Self {
         let lengths = Lengths { short: SHORT_PIECE, long: PIECE, bytes: PIECE_BYTES };
-        Self { idle: Mutex::default(), lengths, sharers: 1 }
+        Self { slots: SlotPool::default(), lengths, sharers: 1 }
     }
 }
 
@@ -88,92 +89,48 @@ pub struct Route<'a, Q, T> {
     pub reads_once: bool,
     /// Launches the kernel of a piece.
     pub launch: &'a LaunchPiece<'a, Q>,
-    /// Puts a piece's results into its part of the output.
-    pub collect: &'a (dyn Fn(&Piece<'_, Q>, &mut [T]) + Sync),
+    /// Writes a piece's results to its part of the output.
+    pub collect: &'a (dyn for<'o> Fn(&Piece<'_, Q>, Uninit<'o, T>) -> Written<'o> + Sync),
 }
 
 impl Staging {
     /// Bytes of device memory and of pinned memory of finished batches.
     pub fn bytes(&self) -> usize {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().map(Slot::bytes).sum()
+        self.slots.bytes()
     }
 
-    fn take(&self) -> TakenSlots<'_> {
-        let slots = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        TakenSlots { staging: self, slots, done: false }
-    }
-
-    /// Sends queries through the device, and puts their results into `out`, one element per query. The route's
+    /// Sends queries through the device, and writes their results to `out`, one element per query. The route's
     /// functions are called from several threads.
-    pub fn send<Q: Queries, T: Send>(&self, queries: Q, out: &mut [T], route: &Route<'_, Q, T>) -> Result<()> {
+    ///
+    /// # Errors
+    /// Of the device, and of the route's functions.
+    pub fn send<'o, Q: Queries, T: Send>(
+        &self,
+        queries: Q,
+        out: Uninit<'o, T>,
+        route: &Route<'_, Q, T>,
+    ) -> Result<Written<'o>> {
         let lengths = self.lengths;
         let parts = queries.count().div_ceil(lengths.short).max(queries.bytes().div_ceil(lengths.bytes));
         let threads = (spare_threads() / self.sharers.max(1)).min(parts).max(1);
         let rest = Mutex::new(Rest { queries, out, short: if threads > 1 { threads } else { 0 } });
-        let take = || rest.lock().unwrap_or_else(PoisonError::into_inner).take(threads, lengths);
-        let work = || {
-            let mut taken = self.take();
-            let outcome = work_off(&mut taken.slots, take, route);
-            taken.done = outcome.is_ok();
-            if outcome.is_err() {
-                // The other threads need not go on.
-                rest.lock().unwrap_or_else(PoisonError::into_inner).give_up();
-            }
-            outcome
+        let rest = || rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = Work {
+            take: &|| rest().take(threads, lengths),
+            new: &|| Slot::new(route.device),
+            begin: &|slot, (queries, _)| route.begin(slot, *queries),
+            give_up: &|| rest().give_up(),
         };
-        if threads == 1 { work() } else { (0..threads).into_par_iter().map(|_| work()).reduce(|| Ok(()), Result::and) }
+        work.run(threads, &self.slots, |slot, (queries, out)| {
+            Ok((route.collect)(&Piece::new(queries, bytemuck::cast_slice(&slot.staged_output), route.results), out))
+        })
     }
 }
 
 /// Threads for a batch, at least one: a quarter of the CPUs is left to the driver's and the caller's threads.
-fn spare_threads() -> usize {
+pub fn spare_threads() -> usize {
     let cpus = threads();
     cpus - cpus / 4
-}
-
-/// The slots of a thread that works on a batch. They are returned idle, even after an error or a panic.
-struct TakenSlots<'a> {
-    staging: &'a Staging,
-    slots: Vec<Slot>,
-    /// Whether all pieces have been waited for.
-    done: bool,
-}
-
-impl Drop for TakenSlots<'_> {
-    fn drop(&mut self) {
-        let mut slots = core::mem::take(&mut self.slots);
-        if !self.done {
-            // Pieces still in flight no longer have an owner.
-            slots.iter_mut().for_each(|slot| drop(slot.synchronize()));
-        }
-        // The memory for a single long query is not worth keeping.
-        slots.retain(|slot| slot.input.bytes() <= self.staging.lengths.bytes.next_power_of_two());
-        self.staging.idle.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
-    }
-}
-
-/// The work of one thread: takes pieces while there are any, and keeps its slots busy with them.
-fn work_off<'a, Q: Queries, T: 'a>(
-    slots: &mut Vec<Slot>,
-    take: impl Fn() -> Option<Taken<'a, Q, T>>,
-    route: &Route<'_, Q, T>,
-) -> Result<()> {
-    let mut on_their_way = VecDeque::with_capacity(SLOTS);
-    let mut next = 0;
-    while let Some((queries, out)) = take() {
-        if next == slots.len() {
-            slots.push(Slot::new(route.device)?);
-        }
-        if on_their_way.len() == SLOTS
-            && let Some((slot, queries, out)) = on_their_way.pop_front()
-        {
-            route.finish(&mut slots[slot], queries, out)?;
-        }
-        route.begin(&mut slots[next], queries)?;
-        on_their_way.push_back((next, queries, out));
-        next = (next + 1) % SLOTS;
-    }
-    on_their_way.into_iter().try_for_each(|(slot, queries, out)| route.finish(&mut slots[slot], queries, out))
 }
 
 impl<Q: Queries, T> Route<'_, Q, T> {
@@ -198,13 +155,6 @@ impl<Q: Queries, T> Route<'_, Q, T> {
         if !across {
             slot.output.download_async(&slot.stream, words(end), &mut slot.staged_output, 0)?;
         }
-        Ok(())
-    }
-
-    /// Waits for a slot's piece and hands over its results.
-    fn finish(&self, slot: &mut Slot, queries: Q, out: &mut [T]) -> Result<()> {
-        slot.synchronize()?;
-        (self.collect)(&Piece::new(queries, bytemuck::cast_slice(&slot.staged_output), self.results), out);
         Ok(())
     }
 }

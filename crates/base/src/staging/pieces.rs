@@ -1,6 +1,7 @@
 //! Batches in pieces, and the results of each piece.
 
 use super::Lengths;
+use crate::uninit::{Uninit, Written};
 use bytemuck::Pod;
 use lanetree_simt::GlobalMut;
 
@@ -126,26 +127,29 @@ impl<'a, Q: Queries> Piece<'a, Q> {
         bytemuck::cast_slice(&self.bytes[start..start + self.queries.count().div_ceil(32) * 4])
     }
 
-    /// Fills a slice: with a query's result, if it was found.
-    pub fn place<T>(&self, out: &mut [Option<T>], result: impl Fn(usize) -> T) {
-        for ((out, &word), first) in out.chunks_mut(32).zip(self.bits(0)).zip((0..).step_by(32)) {
-            for (slot, out) in out.iter_mut().enumerate() {
-                *out = (word >> slot & 1 == 1).then(|| result(first + slot));
-            }
-        }
+    /// Writes each query's result, if it was found.
+    pub fn found<'o, T>(&self, out: Uninit<'o, Option<T>>, result: impl Fn(usize) -> T) -> Written<'o> {
+        let hits = self.bits(0);
+        out.fill(|i| is_set(hits, i).then(|| result(i)))
     }
+}
+
+/// A bit of an array of bits.
+#[inline]
+pub fn is_set(bits: &[u32], query: usize) -> bool {
+    bits[query / 32] >> (query % 32) & 1 == 1
 }
 
 /// The rest of a batch; threads take pieces from its front.
 pub(super) struct Rest<'a, Q, T> {
     pub(super) queries: Q,
-    pub(super) out: &'a mut [T],
+    pub(super) out: Uninit<'a, T>,
     /// Short pieces to hand out first.
     pub(super) short: usize,
 }
 
 /// A piece's queries, and where its results go.
-pub(super) type Taken<'a, Q, T> = (Q, &'a mut [T]);
+pub(super) type Taken<'a, Q, T> = (Q, Uninit<'a, T>);
 
 impl<'a, Q: Queries, T> Rest<'a, Q, T> {
     /// The next piece, for one of that many threads.
@@ -158,9 +162,8 @@ impl<'a, Q: Queries, T> Rest<'a, Q, T> {
         let length = if self.short > 0 { lengths.short } else { even.clamp(lengths.short, lengths.long) };
         self.short = self.short.saturating_sub(1);
         let (queries, more_queries) = self.queries.split(self.fitting(length.min(left), lengths.bytes));
-        let (out, more_out) = core::mem::take(&mut self.out).split_at_mut(queries.count());
-        (self.queries, self.out) = (more_queries, more_out);
-        Some((queries, out))
+        self.queries = more_queries;
+        Some((queries, self.out.take_first(queries.count())))
     }
 
     /// How many queries, of the first `most`, fit into a number of bytes; at least one.

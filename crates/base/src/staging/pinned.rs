@@ -1,11 +1,11 @@
 //! Batches between pinned buffers of the caller's: no thread copies anything.
 
+use super::{PieceSlot, SlotPool, TakenSlots};
 use crate::{Error, Result};
 use bytemuck::Pod;
 use core::fmt;
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
-use std::sync::{Mutex, PoisonError};
 
 /// Pieces on their way at a time.
 pub const PINNED_SLOTS: usize = 4;
@@ -111,6 +111,12 @@ impl<Q: Pod, V: Pod> PinnedSlot<Q, V> {
         }
         Ok(())
     }
+}
+
+impl<Q: Pod, V: Pod> PieceSlot for PinnedSlot<Q, V> {
+    fn synchronize(&mut self) -> Result<()> {
+        Ok(self.stream.synchronize()?)
+    }
 
     fn bytes(&self) -> usize {
         self.queries.bytes() + self.values.bytes() + self.hits.bytes() + self.found.bytes()
@@ -119,14 +125,14 @@ impl<Q: Pod, V: Pod> PinnedSlot<Q, V> {
 
 /// The slots of batches, kept for the next ones.
 pub struct PinnedStaging<Q, V> {
-    idle: Mutex<Vec<Vec<PinnedSlot<Q, V>>>>,
+    slots: SlotPool<PinnedSlot<Q, V>>,
     /// The most queries of a piece: the constant, except in tests.
     pub piece: usize,
 }
 
 impl<Q, V> Default for PinnedStaging<Q, V> {
     fn default() -> Self {
-        Self { idle: Mutex::default(), piece: PIECE }
+        Self { slots: SlotPool::default(), piece: PIECE }
     }
 }
 
@@ -142,26 +148,26 @@ type LaunchPiece<'a, Q, V> = dyn Fn(&Stream, PinnedPiece<Q, V>) -> Result<()> + 
 impl<Q: Pod, V: Pod> PinnedStaging<Q, V> {
     /// Bytes of device memory of finished batches.
     pub fn bytes(&self) -> usize {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.iter().flatten().map(PinnedSlot::bytes).sum()
+        self.slots.bytes()
     }
 
     /// Sends a checked batch through the device, and waits for it.
     pub fn send(&self, device: &Device, batch: PinnedBatch<'_, Q, V>, launch: &LaunchPiece<'_, Q, V>) -> Result<()> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut slots = idle().pop().unwrap_or_default();
+        let mut slots = self.slots.take();
         let sent = self.send_pieces(device, &mut slots, batch, launch);
         // Everything that was sent is done before the caller gets its buffers back.
-        let done = slots.iter().map(|slot| slot.stream.synchronize()).fold(Ok(()), lanetree_runtime::Result::and);
-        idle().push(slots);
-        sent.and(done.map_err(Error::from))
+        let done = slots.iter_mut().map(PinnedSlot::synchronize).fold(Ok(()), Result::and);
+        if done.is_ok() {
+            slots.give_back_idle();
+        }
+        sent.and(done)
     }
 
     /// Queues all pieces. The streams must be waited for afterwards.
     fn send_pieces(
         &self,
         device: &Device,
-        slots: &mut Vec<PinnedSlot<Q, V>>,
+        slots: &mut TakenSlots<'_, PinnedSlot<Q, V>>,
         mut batch: PinnedBatch<'_, Q, V>,
         launch: &LaunchPiece<'_, Q, V>,
     ) -> Result<()> {
@@ -170,9 +176,7 @@ impl<Q: Pod, V: Pod> PinnedStaging<Q, V> {
         for (i, start) in (0..count).step_by(piece).enumerate() {
             let range = start..count.min(start + piece);
             let next = i % PINNED_SLOTS;
-            if next == slots.len() {
-                slots.push(PinnedSlot::new(device)?);
-            }
+            slots.reserve(next + 1, || PinnedSlot::new(device))?;
             let slot = &mut slots[next];
             slot.reserve(device, range.len() * width, range.len(), batch.finds_keys)?;
             let PinnedSlot { stream, queries, values, hits, found } = slot;

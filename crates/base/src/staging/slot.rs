@@ -1,11 +1,9 @@
 //! The way of one piece.
 
+use super::{PIECE_BYTES, PieceSlot};
 use crate::Result;
 use lanetree_runtime::{Buffer, Device, PinnedBuffer, Stream};
 use lanetree_simt::{Global, GlobalMut};
-
-/// Pieces in flight at a time, per thread.
-pub const SLOTS: usize = 2;
 
 /// A stream, and memory at both ends of the bus.
 pub(super) struct Slot {
@@ -65,9 +63,10 @@ impl Slot {
         };
         Ok((input, output.cast()))
     }
+}
 
-    /// Waits for the slot's work.
-    pub(super) fn synchronize(&mut self) -> Result<()> {
+impl PieceSlot for Slot {
+    fn synchronize(&mut self) -> Result<()> {
         self.stream.synchronize()?;
         // SAFETY: the staging memory is used only in the slot's stream, which has been waited for.
         unsafe {
@@ -77,7 +76,12 @@ impl Slot {
         Ok(())
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         2 * (self.input.bytes() + self.output.bytes()) + self.scratch.bytes()
+    }
+
+    /// The memory for a single long query is not.
+    fn is_kept(&self) -> bool {
+        self.input.bytes() <= PIECE_BYTES.next_power_of_two()
     }
 }

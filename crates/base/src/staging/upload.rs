@@ -1,10 +1,11 @@
 //! Arrays from ordinary memory to the device.
 
-use super::slot::{SLOTS, Slot};
-use super::{Staging, spare_threads};
+use super::slot::Slot;
+use super::{Staging, Work, spare_threads};
 use crate::Result;
 use crate::parallel::*;
 use crate::room::zeroed;
+use crate::uninit::Written;
 use bytemuck::Pod;
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -95,42 +96,22 @@ impl Staging {
         let device = to.device().clone();
         let piece = self.piece::<T>(unit);
         let pieces = len.div_ceil(piece);
+        // The number of a piece only: the threads hand one another nothing by it.
         let (next, to) = (AtomicUsize::new(0), Mutex::new(to));
-        let copy = |slots: &mut Vec<Slot>| -> Result<()> {
-            for turn in 0.. {
-                // The number of a piece only: the threads hand one another nothing by it.
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= pieces {
-                    break;
-                }
-                let range = at * piece..len.min((at + 1) * piece);
-                let (elements, bytes) = (range.len(), size_of::<T>() * range.len());
-                let turn = turn % SLOTS;
-                if turn == slots.len() {
-                    slots.push(Slot::new(&device)?);
-                }
-                let slot = &mut slots[turn];
-                // Its last piece is on the device.
-                slot.synchronize()?;
+        let range = |at: usize| at * piece..len.min((at + 1) * piece);
+        let work = Work {
+            take: &|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < pieces),
+            new: &|| Slot::new(&device),
+            begin: &|slot, &at| {
+                let (elements, bytes) = (range(at).len(), size_of::<T>() * range(at).len());
                 slot.reserve(&device, bytes, 0, 0)?;
-                fill(range, &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot.staged_input)[..bytes]);
+                fill(range(at), &mut bytemuck::cast_slice_mut::<u64, u8>(&mut slot.staged_input)[..bytes]);
                 let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
-                to.upload_bytes_async(&slot.stream, at * piece, &slot.staged_input, elements)?;
-            }
-            slots.iter_mut().try_for_each(Slot::synchronize)
+                Ok(to.upload_bytes_async(&slot.stream, at * piece, &slot.staged_input, elements)?)
+            },
+            give_up: &|| next.store(pieces, Ordering::Relaxed),
         };
-        let work = || {
-            let mut taken = self.take();
-            let outcome = copy(&mut taken.slots);
-            taken.done = outcome.is_ok();
-            if outcome.is_err() {
-                // The other threads need not go on.
-                next.store(pieces, Ordering::Relaxed);
-            }
-            outcome
-        };
-        let threads = spare_threads().min(pieces);
-        (0..threads).into_par_iter().map(|_| work()).reduce(|| Ok(()), Result::and)
+        work.run(spare_threads().min(pieces), &self.slots, |_, _| Ok(Written::default())).map(drop)
     }
 }
 

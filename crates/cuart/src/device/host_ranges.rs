@@ -10,6 +10,7 @@ use lanetree_frame::byte_keys::{ByteKeys, ByteKeysBuf, ByteRanges, Side as Bound
 use lanetree_frame::parallel::*;
 use lanetree_frame::room::{copied, zeroed};
 use lanetree_frame::staging::{Addresses, Queries, Results, Route};
+use lanetree_frame::uninit::made;
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::Side;
 use lanetree_kernels_cuart::layout::MAX_KEY;
@@ -22,7 +23,6 @@ impl<V: Word> Cuart<V> {
     pub(crate) fn rank_across(&self, tree: &Parts, keys: ByteKeys<'_>, bound: Bound) -> Result<Vec<u64>> {
         tree.check_ranks("a rank on the device")?;
         keys.check_lengths()?;
-        let mut ranks = zeroed(keys.len())?;
         let route = Route {
             device: &self.device,
             results: Results { arrays: [8, 0], bits: 0 },
@@ -33,10 +33,9 @@ impl<V: Word> Cuart<V> {
                 // SAFETY: staged queries, and room for their results.
                 unsafe { tree.launch_rank(stream, queries, (side(bound), Global::null()), (out.arrays[0].cast(), 1)) }
             },
-            collect: &|piece, ranks: &mut [u64]| ranks.copy_from_slice(piece.array(0)),
+            collect: &|piece, ranks| ranks.copy(piece.array(0)),
         };
-        self.batches.staging.send(Strings(keys), &mut ranks, &route)?;
-        Ok(ranks)
+        made(keys.len(), |ranks| self.batches.staging.send(Strings(keys), ranks, &route))
     }
 
     /// The spans of ranges.
@@ -91,25 +90,20 @@ impl<V: Word> Cuart<V> {
         limit: impl Fn(&Q, usize) -> u64 + Sync,
         launch: impl Fn(&Stream, Q, Global<u64>, Addresses) -> Result<()> + Sync,
     ) -> Result<Vec<Range<u64>>> {
-        // In parallel, since the memory may be new, and its page faults would take most of the time.
-        let mut spans = (0..queries.count()).into_par_iter().with_min_len(1 << 12).map(|_| 0..0).try_collect()?;
         let route = Route {
             device: &self.device,
             results: Results { arrays: [8, 8], bits: 0 },
             scratch: 0,
             reads_once: false,
             launch: &launch,
-            collect: &|piece, spans: &mut [Range<u64>]| {
+            collect: &|piece, spans| {
                 let (starts, ends) = (piece.array::<u64>(0), piece.array::<u64>(1));
-                for (index, span) in spans.iter_mut().enumerate() {
-                    let start = starts[index];
-                    // If both bounds are exclusive and equal, the end is before the start.
-                    *span = start..ends[index].max(start).min(start.saturating_add(limit(&piece.queries, index)));
-                }
+                // If both bounds are exclusive and equal, the end is before the start.
+                let end = |i: usize, start: u64| ends[i].max(start).min(start.saturating_add(limit(&piece.queries, i)));
+                spans.fill(|i| starts[i]..end(i, starts[i]))
             },
         };
-        self.batches.staging.send(queries, &mut spans, &route)?;
-        Ok(spans)
+        made(queries.count(), |spans| self.batches.staging.send(queries, spans, &route))
     }
 
     /// The neighbours of keys: the pairs before their upper bounds, or at their lower bounds.

@@ -1,18 +1,25 @@
 //! All pairs in order, in windows.
 
-use super::ranges::append_with;
-use super::ranges::slots::{GATHERING, Taken};
+use super::ranges::slots::Gathering;
 use super::{FixedIndex, Query, TASK, View};
 use core::fmt;
 use core::ops::Range;
 use lanetree_base::Result;
 use lanetree_base::parallel::*;
 use lanetree_base::room::{make_room, with_room};
+use lanetree_base::staging::{PieceSlot, TakenSlots};
+use lanetree_base::uninit::append;
 use lanetree_runtime::{Buffer, Device, Stream};
 use lanetree_simt::{GatherBatch, GatherRows, Global};
 
 /// Pairs of a window on the host: enough for all threads.
 const HOST_WINDOW: usize = 1 << 18;
+
+/// Windows of results in flight at a time.
+const GATHERING: usize = 4;
+
+/// Windows of ranges that have as many pairs as one of these.
+const LONGER: usize = 16;
 
 /// All pairs of an index as one row, on the device.
 pub(super) struct AllRows {
@@ -62,12 +69,12 @@ pub(super) struct Windows<'a, I: FixedIndex> {
 enum From<'a, I: FixedIndex> {
     Host(Vec<I::Key>, Vec<I::Value>),
     Device {
-        taken: Taken<'a, I::Key, I::Value>,
+        slots: TakenSlots<'a, Gathering<I::Key, I::Value>>,
         rows: AllRows,
-        /// Windows on their way.
-        in_flight: usize,
-        /// The slot of the current window.
-        slot: usize,
+        /// The numbers of the windows on their way, of all windows.
+        in_flight: Range<usize>,
+        /// Pairs of each of these, and of the current window.
+        pairs: [usize; GATHERING],
     },
 }
 
@@ -86,11 +93,12 @@ impl<'a, I: FixedIndex> Windows<'a, I> {
             Some(_) => From::Host(Vec::new(), Vec::new()),
             None => {
                 let rows = AllRows::new(index, index.device())?;
-                From::Device { taken: index.staging().ranges.take(), rows, in_flight: 0, slot: 0 }
+                let slots = index.staging().ranges.gathering.take();
+                From::Device { slots, rows, in_flight: 0..0, pairs: [0; GATHERING] }
             }
         };
         let whole = |pairs: usize| (pairs as u64 / sizes.part).max(1) * sizes.part;
-        let most = most.min(sizes.window);
+        let most = most.min(LONGER * sizes.window);
         let (len, most) = (whole(first.min(most)), whole(most));
         Ok(Self { index, from, end, ranks, current: 0, is_first: true, len, most })
     }
@@ -117,32 +125,31 @@ impl<'a, I: FixedIndex> Windows<'a, I> {
                 });
                 self.current = len;
             }
-            From::Device { taken, rows, in_flight, slot } => {
-                let ring = &mut taken.slots.gathering;
+            From::Device { slots, rows, in_flight, pairs: of_windows } => {
                 let part = index.staging().ranges.sizes.part;
                 // The first one is alone: the caller may not want more.
-                while !ranks.is_empty() && *in_flight < if is_first { 1 } else { GATHERING } {
+                while !ranks.is_empty() && in_flight.len() < if is_first { 1 } else { GATHERING } {
                     let wanted = take(ranks, *end, longer(&mut self.len), part);
                     // A window begins where a part does.
                     let pairs = wanted.start / part * part..wanted.end;
                     let len = (pairs.end - pairs.start) as usize;
-                    let to = ring.next(index.device())?;
-                    to.reserve(index.device(), len)?;
-                    to.busy = Some((wanted.end - wanted.start) as usize);
+                    let number = in_flight.end % GATHERING;
+                    slots.reserve(number + 1, || Gathering::new(index.device()))?;
+                    let to = &mut slots[number];
+                    to.reserve(index.device(), len, len)?;
+                    of_windows[number] = (wanted.end - wanted.start) as usize;
                     let (keys, values) = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
                     let rows = rows.window(&to.stream, pairs.clone(), part)?;
                     let query = Query::gather(GatherBatch { rows, keys, values }, len);
                     // SAFETY: the row is of all pairs, and there is room for the window's pairs; the pointers are for the stream.
                     unsafe { index.launch(&to.stream, &I::Tuning::default(), &query)? };
-                    to.download((wanted.start - pairs.start) as usize..len)?;
-                    *in_flight += 1;
+                    let wanted = (wanted.start - pairs.start) as usize..len;
+                    to.download(wanted.clone(), wanted)?;
+                    in_flight.end += 1;
                 }
-                if *in_flight > 0 {
-                    *slot = ring.before_next(*in_flight);
-                    *in_flight -= 1;
-                    let oldest = ring.slot(*slot);
-                    oldest.synchronize()?;
-                    self.current = oldest.busy.take().unwrap_or(0);
+                if let Some(oldest) = in_flight.next() {
+                    slots[oldest % GATHERING].synchronize()?;
+                    self.current = of_windows[oldest % GATHERING];
                 }
             }
         }
@@ -153,11 +160,11 @@ impl<'a, I: FixedIndex> Windows<'a, I> {
     pub(super) fn pairs(&mut self) -> (&[I::Key], &[I::Value]) {
         match &mut self.from {
             From::Host(keys, values) => (&keys[..self.current], &values[..self.current]),
-            From::Device { taken, slot, .. } => {
+            From::Device { slots, in_flight, .. } => {
                 if self.current == 0 {
                     return (&[], &[]);
                 }
-                let slot = taken.slots.gathering.slot(*slot);
+                let slot = &slots[(in_flight.start - 1) % GATHERING];
                 (&slot.staged_keys[..self.current], &slot.staged_values[..self.current])
             }
         }
@@ -203,8 +210,8 @@ pub fn copied<I: FixedIndex>(index: &I) -> Result<Columns<I>> {
     let (mut keys, mut values) = (with_room(index.len() as usize)?, with_room(index.len() as usize)?);
     while windows.advance()? {
         let (new_keys, new_values) = windows.pairs();
-        append_with(&mut keys, new_keys.len(), |at| new_keys[at]);
-        append_with(&mut values, new_values.len(), |at| new_values[at]);
+        append(&mut keys, new_keys.len(), |out| Ok(out.fill_in_parallel(|at| new_keys[at])))?;
+        append(&mut values, new_values.len(), |out| Ok(out.fill_in_parallel(|at| new_values[at])))?;
     }
     Ok((keys, values))
 }
@@ -233,7 +240,7 @@ pub(super) fn copied_pairs<I: FixedIndex>(index: &I) -> Result<Vec<(I::Key, I::V
     let mut pairs = with_room(index.len() as usize)?;
     while windows.advance()? {
         let (keys, values) = windows.pairs();
-        append_with(&mut pairs, keys.len(), |at| (keys[at], values[at]));
+        append(&mut pairs, keys.len(), |out| Ok(out.fill_in_parallel(|at| (keys[at], values[at]))))?;
     }
     Ok(pairs)
 }

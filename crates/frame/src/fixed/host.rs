@@ -6,14 +6,14 @@ use super::asof_join::asof_join;
 use super::join::rows_of;
 use super::nearest::{k_nearest_many, range_last_many};
 use super::range::locate_rows;
-use super::ranges::{Between, Each, LOCATING, Pieces, Source, anew};
-use super::streaming::copy_past_caches;
+use super::ranges::{Between, Each, Pieces, anew};
 use super::{Aggregate, AsOf, BitsOf, FixedIndex, Neighbors, Number, Query, Side, TASK, View};
 use lanetree_base::error::check_bounds;
 use lanetree_base::parallel::*;
 use lanetree_base::ranges::RangeBatch;
-use lanetree_base::room::{make_room, zeroed};
-use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route};
+use lanetree_base::room::zeroed;
+use lanetree_base::staging::{Addresses, Piece, PinnedBatch, PinnedPiece, Results, Route, is_set};
+use lanetree_base::uninit::{Uninit, Written, made, replace};
 use lanetree_base::{Closed, Error, Join, JoinBounds, JoinRows, KeyRange, Matches, Ranges, Result};
 use lanetree_layout::{AnyKey, KeyWord, Word};
 use lanetree_runtime::{DeviceKind, PinnedBuffer};
@@ -24,77 +24,65 @@ use lanetree_simt::{GetBatch, Global, Near, NeighborBatch, RankBatch};
 #[doc(hidden)]
 pub trait HostForm: FixedIndex {
     fn get_many(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        let mut out = filled(None, keys.len())?;
-        self.get_many_into(keys, &mut out)?;
-        Ok(out)
+        match self.native() {
+            Some(tree) => in_tasks(keys, None, |keys, out| tree.get(keys, |i, value| out[i] = value)),
+            None => made(keys.len(), |out| self.get_staged(keys, out)),
+        }
     }
 
     fn get_many_into(&self, keys: &[Self::Key], out: &mut [Option<Self::Value>]) -> Result<()> {
         check_output(keys.len(), out.len())?;
-        if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.get(keys, |i, value| out[i] = value);
-            });
-            return Ok(());
-        }
-        self.stage(
-            keys,
-            out,
-            Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 },
-            |queries, count, out| {
-                let (values, miss) = (out.arrays[0].cast(), Self::Value::default());
-                [Query::Get(GetBatch { queries, count, values, hits: out.hits, miss })]
-            },
-            |piece, out| {
-                let values = piece.array::<Self::Value>(0);
-                piece.place(out, |i| values[i]);
-            },
-        )
+        let Some(tree) = self.native() else { return replace(out, |out| self.get_staged(keys, out)) };
+        tasks(keys, out, |keys, out| tree.get(keys, |i, value| out[i] = value));
+        Ok(())
+    }
+
+    /// Values on a device that runs kernels.
+    #[doc(hidden)]
+    fn get_staged<'o>(&self, keys: &[Self::Key], out: Uninit<'o, Option<Self::Value>>) -> Result<Written<'o>> {
+        self.stage_get(keys, out, Self::Value::default(), 1, |piece, out| {
+            let values = piece.array::<Self::Value>(0);
+            piece.found(out, |i| values[i])
+        })
     }
 
     fn get_many_or(&self, keys: &[Self::Key], miss: Self::Value, out: &mut [Self::Value]) -> Result<()> {
         check_output(keys.len(), out.len())?;
-        if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.get(keys, |i, value| out[i] = value.unwrap_or(miss));
-            });
-            return Ok(());
-        }
-        self.stage(
-            keys,
-            out,
-            Results { arrays: [size_of::<Self::Value>(), 0], bits: 0 },
-            |queries, count, out| {
-                let values = out.arrays[0].cast();
-                [Query::Get(GetBatch { queries, count, values, hits: out.hits, miss })]
-            },
-            |piece, out| copy_past_caches(piece.array(0), out),
-        )
+        let Some(tree) = self.native() else {
+            return replace(out, |out| self.stage_get(keys, out, miss, 0, |piece, out| out.copy(piece.array(0))));
+        };
+        tasks(keys, out, |keys, out| tree.get(keys, |i, value| out[i] = value.unwrap_or(miss)));
+        Ok(())
     }
 
     fn contains_many(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        let mut out = filled(false, keys.len())?;
         if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.get(keys, |i, value| out[i] = value.is_some());
-            });
-            return Ok(out);
+            return in_tasks(keys, false, |keys, out| tree.get(keys, |i, value| out[i] = value.is_some()));
         }
         // Values are not wanted, but the kernel writes them.
-        self.stage(
-            keys,
-            &mut out,
-            Results { arrays: [size_of::<Self::Value>(), 0], bits: 1 },
-            |queries, count, out| {
-                let (values, miss) = (out.arrays[0].cast(), Self::Value::default());
-                [Query::Get(GetBatch { queries, count, values, hits: out.hits, miss })]
-            },
-            |piece, out| {
+        made(keys.len(), |out| {
+            self.stage_get(keys, out, Self::Value::default(), 1, |piece, out| {
                 let hits = piece.bits(0);
-                out.iter_mut().enumerate().for_each(|(i, out)| *out = hits[i / 32] >> (i % 32) & 1 != 0);
-            },
-        )?;
-        Ok(out)
+                out.fill(|i| is_set(hits, i))
+            })
+        })
+    }
+
+    /// Sends keys through the device. `bits`: 1 if `collect` uses the hit mask.
+    #[doc(hidden)]
+    fn stage_get<'k, 'o, T: Copy + Send>(
+        &self,
+        keys: &'k [Self::Key],
+        out: Uninit<'o, T>,
+        miss: Self::Value,
+        bits: usize,
+        collect: impl for<'p> Fn(&Piece<'_, &'k [Self::Key]>, Uninit<'p, T>) -> Written<'p> + Sync,
+    ) -> Result<Written<'o>> {
+        let results = Results { arrays: [size_of::<Self::Value>(), 0], bits };
+        let ask = |queries, count, out: Addresses| {
+            [Query::Get(GetBatch { queries, count, values: out.arrays[0].cast(), hits: out.hits, miss })]
+        };
+        self.stage(keys, out, results, ask, collect)
     }
 
     fn lower_bound_many(&self, keys: &[Self::Key]) -> Result<Vec<u64>> {
@@ -110,23 +98,15 @@ pub trait HostForm: FixedIndex {
     /// # Errors
     /// Those of `get_many`.
     fn rank_many(&self, keys: &[Self::Key], side: Side) -> Result<Vec<u64>> {
-        let mut out = zeroed(keys.len())?;
         if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
-                tree.rank(keys, side == Side::Upper, |i, rank| out[i] = rank);
-            });
-            return Ok(out);
+            let upper = side == Side::Upper;
+            return in_tasks(keys, 0, |keys, out| tree.rank(keys, upper, |i, rank| out[i] = rank));
         }
-        self.stage(
-            keys,
-            &mut out,
-            Results { arrays: [u64::BYTES, 0], bits: 0 },
-            |queries, count, out| {
-                [Query::Rank(RankBatch { queries, count, ranks: out.arrays[0].cast(), upper: side as u32 })]
-            },
-            |piece, out| copy_past_caches(piece.array(0), out),
-        )?;
-        Ok(out)
+        let results = Results { arrays: [u64::BYTES, 0], bits: 0 };
+        let ask = |queries, count, out: Addresses| {
+            [Query::Rank(RankBatch { queries, count, ranks: out.arrays[0].cast(), upper: side as u32 })]
+        };
+        made(keys.len(), |out| self.stage(keys, out, results, ask, |piece, out| out.copy(piece.array(0))))
     }
 
     fn predecessor_many(&self, keys: &[Self::Key]) -> Result<Neighbors<Self::Key, Self::Value>> {
@@ -166,32 +146,26 @@ pub trait HostForm: FixedIndex {
         searches: &Searches<BitsOf<Self>>,
         make: impl Fn(Self::Key, Self::Value) -> T + Sync,
     ) -> Result<Vec<Option<T>>> {
-        let mut out = filled(None, keys.len())?;
         if let Some(tree) = self.native() {
-            keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| {
+            return in_tasks(keys, None, |keys, out| {
                 searches.on_host(tree, keys, |i, pair| out[i] = pair.map(|(key, value)| make(key, value)));
             });
-            return Ok(out);
         }
-        self.stage(
-            keys,
-            &mut out,
-            Results { arrays: [size_of::<Self::Value>(), <Self::Key as AnyKey>::Bits::BYTES], bits: 1 },
-            |queries, count, out| {
-                let ([values, keys], hits, miss) = (out.arrays, out.hits, Self::Value::default());
-                let (keys, values) = (keys.cast(), values.cast());
-                let (predecessor, near) = (0, Near::ANY);
-                let batch = NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near };
-                searches.queries(batch, false)
-            },
-            |piece, out| {
+        let results = Results { arrays: [size_of::<Self::Value>(), <Self::Key as AnyKey>::Bits::BYTES], bits: 1 };
+        let ask = |queries, count, out: Addresses| {
+            let ([values, keys], hits, miss) = (out.arrays, out.hits, Self::Value::default());
+            let (keys, values) = (keys.cast(), values.cast());
+            let (predecessor, near) = (0, Near::ANY);
+            let batch = NeighborBatch { queries, count, keys, values, hits, predecessor, miss, near };
+            searches.queries(batch, false)
+        };
+        made(keys.len(), |out| {
+            self.stage(keys, out, results, ask, |piece, out| {
                 let (values, keys) = (piece.array::<Self::Value>(0), piece.array::<<Self::Key as AnyKey>::Bits>(1));
                 // Results are in the caller's form, not ordered words.
-                let key = |i: usize| Self::Key::decode(keys[i].xor(Self::Key::FLIP));
-                piece.place(out, |i| make(key(i), values[i]));
-            },
-        )?;
-        Ok(out)
+                piece.found(out, |i| make(Self::Key::decode(keys[i].xor(Self::Key::FLIP)), values[i]))
+            })
+        })
     }
 
     fn join_many(&self, probes: &[Self::Key]) -> Result<Matches> {
@@ -220,36 +194,33 @@ pub trait HostForm: FixedIndex {
             rows_of(tree, keys, out);
             return Ok(());
         }
-        self.stage(
-            keys,
-            out,
-            Results { arrays: [u64::BYTES, 0], bits: 1 },
-            |queries, count, out| {
-                // Ranks are at least as wide as values, which are not wanted: ranks take their place.
-                let (ranks, hits, miss) = (out.arrays[0].cast(), out.hits, Self::Value::default());
-                let get = Query::Get(GetBatch { queries, count, values: ranks.cast(), hits, miss });
-                [get, Query::Rank(RankBatch { queries, count, ranks, upper: 0 })]
-            },
-            |piece, out| {
+        let results = Results { arrays: [u64::BYTES, 0], bits: 1 };
+        let ask = |queries, count, out: Addresses| {
+            // Ranks are at least as wide as values, which are not wanted: ranks take their place.
+            let (ranks, hits, miss) = (out.arrays[0].cast(), out.hits, Self::Value::default());
+            let get = Query::Get(GetBatch { queries, count, values: ranks.cast(), hits, miss });
+            [get, Query::Rank(RankBatch { queries, count, ranks, upper: 0 })]
+        };
+        replace(out, |out| {
+            self.stage(keys, out, results, ask, |piece, out| {
                 let (ranks, hits) = (piece.array::<u64>(0), piece.bits(0));
-                for (i, (row, &rank)) in out.iter_mut().zip(ranks).enumerate() {
-                    *row = if hits[i / 32] >> (i % 32) & 1 != 0 { rank } else { Matches::NO_ROW };
-                }
-            },
-        )
+                out.fill(|i| if is_set(hits, i) { ranks[i] } else { Matches::NO_ROW })
+            })
+        })
     }
 
     /// Sends keys through the device. `ask` is called for each piece, with the address and number of its queries and the addresses
-    /// for their results: it says what is launched. `collect` is called when the results are complete, to put them
-    /// into the piece's part of `out`. Both are called from several threads.
-    fn stage<'k, T: Send, Q: IntoIterator<Item = Query<BitsOf<Self>, Self::Value>>>(
+    /// for their results: it says what is launched. `collect` is called when the results are complete, to write
+    /// them to the piece's part of `out`. Both are called from several threads.
+    #[doc(hidden)]
+    fn stage<'k, 'o, T: Copy + Send, Q: IntoIterator<Item = Query<BitsOf<Self>, Self::Value>>>(
         &self,
         keys: &'k [Self::Key],
-        out: &mut [T],
+        out: Uninit<'o, T>,
         results: Results,
         ask: impl Fn(Global<BitsOf<Self>>, u64, Addresses) -> Q + Sync,
-        collect: impl Fn(&Piece<'_, &'k [Self::Key]>, &mut [T]) + Sync,
-    ) -> Result<()> {
+        collect: impl for<'p> Fn(&Piece<'_, &'k [Self::Key]>, Uninit<'p, T>) -> Written<'p> + Sync,
+    ) -> Result<Written<'o>> {
         self.check_not_lost()?;
         let route = Route {
             device: self.device(),
@@ -342,7 +313,7 @@ pub trait HostForm: FixedIndex {
                 let limits = (!batch.limits.is_empty()).then_some(&batch.limits[..]);
                 self.range_on_host(&batch.starts, &batch.ends, limits, out)
             }
-            _ => self.range_in_pieces(&mut Each::new(ranges), out),
+            _ => self.range_in_pieces(&mut Each::new(ranges), true, out),
         })
     }
 
@@ -352,13 +323,23 @@ pub trait HostForm: FixedIndex {
         ends: &[Self::Key],
         out: &mut Ranges<Self::Key, Self::Value>,
     ) -> Result<()> {
-        anew(out, |out| {
-            check_bounds(starts.len(), ends.len())?;
-            match self.device().kind() {
-                DeviceKind::Host => self.range_on_host(starts, ends, None, out),
-                _ => self.range_in_pieces(&mut Between { starts, ends }, out),
-            }
-        })
+        anew(out, |out| self.range_between(starts, ends, true, out))
+    }
+
+    /// The pairs of ranges, or their values alone, in place of results that there are none of.
+    #[doc(hidden)]
+    fn range_between(
+        &self,
+        starts: &[Self::Key],
+        ends: &[Self::Key],
+        wants_keys: bool,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        check_bounds(starts.len(), ends.len())?;
+        match self.device().kind() {
+            DeviceKind::Host => self.range_on_host(starts, ends, None, out),
+            _ => self.range_in_pieces(&mut Between { starts, ends }, wants_keys, out),
+        }
     }
 
     fn range_join_many(
@@ -417,10 +398,10 @@ pub trait HostForm: FixedIndex {
     ) -> Result<JoinRows<Self::Value>> {
         let mut out = Ranges::default();
         if bounds.are_inclusive() {
-            self.range_between_many_into(lows, highs, &mut out)?;
+            self.range_between(lows, highs, false, &mut out)?;
         } else {
             let (lows, highs) = bounds.on_host(lows, highs)?;
-            self.range_between_many_into(&lows, &highs, &mut out)?;
+            self.range_between(&lows, &highs, false, &mut out)?;
         }
         Ok(JoinRows { offsets: out.offsets, rows: out.values })
     }
@@ -447,7 +428,7 @@ pub trait HostForm: FixedIndex {
             locate_rows(tree, (&batch.starts, &batch.ends), limits, u64::MAX, &mut ranks, &mut counts);
             return Ok(counts);
         }
-        count_in_pieces(self, &mut Each::new(ranges))
+        self.count_in_pieces(&mut Each::new(ranges))
     }
 
     fn count_between_many(&self, starts: &[Self::Key], ends: &[Self::Key]) -> Result<Vec<u64>> {
@@ -458,27 +439,26 @@ pub trait HostForm: FixedIndex {
             locate_rows(tree, (starts, ends), None, u64::MAX, &mut ranks, &mut counts);
             return Ok(counts);
         }
-        count_in_pieces(self, &mut Between { starts, ends })
+        self.count_in_pieces(&mut Between { starts, ends })
     }
 }
 
 impl<I: FixedIndex> HostForm for I {}
 
-/// How many pairs each range has, on a device.
-fn count_in_pieces<I: FixedIndex>(index: &I, source: &mut impl Source<I::Key>) -> Result<Vec<u64>> {
-    let mut counts = Vec::new();
-    let sizes = index.staging().ranges.sizes;
-    let mut taken = index.staging().ranges.take();
-    let piece = |_: &[usize; 2]| sizes.piece;
-    index.in_pieces(source, &mut taken.slots, piece, |_, slots, piece, _| {
-        let slot = &mut slots.locating[piece % LOCATING];
-        slot.synchronize()?;
-        let count = slot.busy.take().unwrap_or(0);
-        make_room(&mut counts, count)?;
-        counts.extend(slot.staged_offsets[..=count].windows(2).map(|pair| pair[1] - pair[0]));
-        Ok([count, 0])
-    })?;
-    Ok(counts)
+/// Has the CPU answer each task's queries.
+fn tasks<K: Sync, T: Send>(keys: &[K], out: &mut [T], answer: impl Fn(&[K], &mut [T]) + Sync) {
+    keys.par_chunks(TASK).zip(out.par_chunks_mut(TASK)).for_each(|(keys, out)| answer(keys, out));
+}
+
+/// The same into a new vector.
+fn in_tasks<K: Sync, T: Copy + Send + Sync>(
+    keys: &[K],
+    none: T,
+    answer: impl Fn(&[K], &mut [T]) + Sync,
+) -> Result<Vec<T>> {
+    let mut out = filled(none, keys.len())?;
+    tasks(keys, &mut out, answer);
+    Ok(out)
 }
 
 fn check_output(keys: usize, out: usize) -> Result<()> {

@@ -25,7 +25,6 @@ pub mod ranges;
 mod scan;
 mod staging;
 mod steps;
-mod streaming;
 
 pub use aggregate::{Aggregate, AggregateScratch, DeviceAggregates, Number, aggregate_in_pieces, aggregates_of};
 use all::{AllRows, copied_pairs};

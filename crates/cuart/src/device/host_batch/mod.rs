@@ -10,7 +10,8 @@ use super::tuning::TUNING;
 use crate::Cuart;
 use crate::parts::Parts;
 use lanetree_frame::byte_keys::ByteKeys;
-use lanetree_frame::staging::{Piece, PinnedBatch, PinnedStaging, Queries, Results, Route, Staging};
+use lanetree_frame::staging::{Piece, PinnedBatch, PinnedStaging, Queries, Results, Route, Staging, is_set};
+use lanetree_frame::uninit::{Uninit, Written};
 use lanetree_frame::{Error, Result};
 use lanetree_kernels_cuart::GetArgs;
 use lanetree_kernels_cuart::calls;
@@ -28,7 +29,12 @@ pub(crate) struct HostBatches<V: Word> {
 
 impl<V: Word> Cuart<V> {
     /// Looks up a batch in main memory.
-    pub(crate) fn get_across(&self, tree: &Parts, keys: ByteKeys<'_>, out: &mut [Option<V>]) -> Result<()> {
+    pub(crate) fn get_across<'o>(
+        &self,
+        tree: &Parts,
+        keys: ByteKeys<'_>,
+        out: Uninit<'o, Option<V>>,
+    ) -> Result<Written<'o>> {
         let bits = if tree.leaves.host.values.is_empty() { 1 } else { 2 };
         let route = Route {
             device: &self.device,
@@ -105,21 +111,19 @@ impl<V: Word> Cuart<V> {
     }
 }
 
-/// Takes a piece's results, and does the CPU's part for its long keys.
-fn take_results<V: Word>(tree: &Parts, piece: &Piece<'_, Strings<'_>>, out: &mut [Option<V>]) {
-    let (keys, values) = (piece.queries.0, piece.array::<V>(0));
-    piece.place(out, |i| values[i]);
-    for (&word, first) in piece.bits(1).iter().zip((0..).step_by(32)) {
-        let mut left = word;
-        while left != 0 {
-            let i = first + left.trailing_zeros() as usize;
-            left &= left - 1;
-            let leaf = tree.host_leaf(values[i].widen());
-            out[i] = leaf.filter(|&(key, _)| key == keys.at(i)).map(|(_, value)| value);
-        }
-    }
+/// Writes a piece's results, and does the CPU's part for its long keys.
+fn take_results<'o, V: Word>(tree: &Parts, piece: &Piece<'_, Strings<'_>>, out: Uninit<'o, Option<V>>) -> Written<'o> {
+    let (keys, values, hits, pending) = (piece.queries.0, piece.array::<V>(0), piece.bits(0), piece.bits(1));
     if keys.len() == 1 && keys.at(0).len() > MAX_KEY {
-        out[0] = None;
+        return out.fill(|_| None);
+    }
+    let at_host = |i: usize| {
+        let leaf = tree.host_leaf(values[i].widen());
+        leaf.filter(|&(key, _)| key == keys.at(i)).map(|(_, value)| value)
+    };
+    match pending.is_empty() {
+        true => piece.found(out, |i| values[i]),
+        false => out.fill(|i| if is_set(pending, i) { at_host(i) } else { is_set(hits, i).then(|| values[i]) }),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::device::staged::Strings;
 use lanetree_frame::Result;
 use lanetree_frame::byte_keys::ByteKeys;
 use lanetree_frame::staging::{Queries, Results, Route};
+use lanetree_frame::uninit::replace;
 use lanetree_layout::Word;
 use lanetree_simt::{Global, KeysRef};
 
@@ -91,9 +92,9 @@ impl<V: Word> Cuart<V> {
             },
             collect: &|piece, out| {
                 let values = piece.array::<V>(0);
-                piece.place(out, |i| values[i]);
+                piece.found(out, |i| values[i])
             },
         };
-        self.batches.staging.send(Short { keys, max }, out, &route)
+        replace(out, |out| self.batches.staging.send(Short { keys, max }, out, &route))
     }
 }

@@ -1,9 +1,9 @@
 //! Host batches of ranges on a device.
 //!
-//! A batch is split into pieces. While one piece is located and counted, the pairs of earlier pieces are gathered in
-//! *windows*, copied back, and copied to their destination; each piece and each window has its own memory and stream (a
-//! slot). A piece's results are usually one window; larger results are several. A small batch is gathered at once, into memory that is usually large
-//! enough, without waiting for its counts.
+//! A batch is split into chunks, and a chunk into pieces, each with its own memory and stream (a slot). Several threads locate a
+//! chunk's pieces and count their pairs. Then there is room made for all of them; threads gather them in *windows*, copy these back
+//! and write them where they belong, while the next chunk is located and the one after it is taken from the caller. A small batch is
+//! gathered at once, into memory that is usually large enough, without waiting for its counts.
 
 mod output;
 pub(super) mod slots;
@@ -13,30 +13,28 @@ pub use slots::RangeStaging;
 
 use super::range::{copy_rows, locate_rows, rows_of};
 use super::{FixedIndex, PART, Query};
-use lanetree_base::Ranges;
-use lanetree_base::Result;
-use lanetree_base::room::{make_room, zeroed};
-use lanetree_base::staging::ACROSS_THE_BUS;
+use lanetree_base::parallel::*;
+use lanetree_base::room::{make_room, out_of_memory, zeroed};
+use lanetree_base::staging::{ACROSS_THE_BUS, PieceSlot, TakenSlots, Work, spare_threads};
+use lanetree_base::uninit::{Uninit, Written, append, append_both};
+use lanetree_base::{Ranges, Result};
 use lanetree_layout::{AnyKey, Value};
 use lanetree_primitives::exclusive_scan;
 use lanetree_runtime::DeviceKind;
-use lanetree_simt::{GatherBatch, GatherRows, Global, LocateBatch};
-pub(super) use output::append_with;
-use output::{Output, reserve_pairs};
-pub(super) use slots::LOCATING;
-use slots::{Gathering, Locating, RangeSlots};
-use source::Filled;
+use lanetree_simt::{GatherBatch, GatherRows, Global, GlobalMut, LocateBatch};
+use output::{reserve_offsets, reserve_pairs};
+use slots::{Gathering, Locating};
+use source::Bounds;
 pub(super) use source::{Between, Each, Source};
+use std::sync::{Mutex, PoisonError};
 
 /// How a batch is divided.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Ranges of the first piece, when nothing is known of their lengths yet.
-    pub first: usize,
     /// Ranges of a piece, at most.
     pub piece: usize,
-    /// Pairs that a piece is to have.
-    pub aim: usize,
+    /// Pieces of a chunk, at most.
+    pub pieces: usize,
     /// Pairs of a window, at most, and at least a part's.
     pub window: usize,
     /// Pairs of a part of a longer range, a power of two.
@@ -47,13 +45,69 @@ pub struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Self {
-        let (first, piece, small) = (1 << 16, 1 << 18, ACROSS_THE_BUS);
-        Self { first, piece, aim: 1 << 20, window: 1 << 21, part: PART, small }
+        Self { piece: 1 << 17, pieces: 16, window: 1 << 17, part: PART, small: ACROSS_THE_BUS }
     }
 }
 
+/// The fewest ranges that are a piece's, if others have more.
+const FEW: usize = 1 << 13;
+
 /// The fewest pairs that a small batch has room for: per range, and in all.
 const SMALL_PAIRS: [usize; 2] = [16, 1 << 10];
+
+/// The ranges that were located last, in their slots.
+pub(in crate::fixed) struct Chunk<'a, K: AnyKey> {
+    slots: TakenSlots<'a, Locating<K>>,
+    /// How many slots have a piece.
+    pieces: usize,
+}
+
+impl<K: AnyKey> Chunk<'_, K> {
+    fn pieces(&self) -> &[Locating<K>] {
+        &self.slots[..self.pieces]
+    }
+
+    fn ranges(&self) -> usize {
+        self.pieces().iter().map(|piece| piece.count).sum()
+    }
+
+    /// All pairs of the ranges, and of those before them.
+    fn pairs(&self, before: u64) -> Result<u64> {
+        let all = self.pieces().iter().try_fold(before, |all, piece| all.checked_add(piece.pairs()));
+        all.ok_or_else(|| out_of_memory(u128::MAX))
+    }
+
+    /// Appends an element for each range: `element` makes it of its piece's offsets, its number in the piece, and the pairs before
+    /// the piece.
+    fn each_range(
+        &self,
+        out: &mut Vec<u64>,
+        before: u64,
+        element: impl Fn(&[u64], usize, u64) -> u64 + Sync,
+    ) -> Result<()> {
+        append(out, self.ranges(), |mut out| {
+            let (mut written, mut before) = (Written::default(), before);
+            for piece in self.pieces() {
+                let offsets = piece.located();
+                let own = out.take_first(piece.count);
+                written = written.and(own.fill_in_parallel(|range| element(offsets, range, before)));
+                before += piece.pairs();
+            }
+            Ok(written)
+        })
+    }
+}
+
+/// Some pairs of a piece, and where they go.
+pub(in crate::fixed) struct Window<'p, 'w, K, V> {
+    piece: &'p Locating<K>,
+    first: u64,
+    end: u64,
+    part: u64,
+    /// Of no keys, if they are not wanted.
+    keys: Uninit<'w, K>,
+    values: Uninit<'w, V>,
+}
 
 /// The way of a batch of ranges.
 pub(super) trait Pieces: FixedIndex {
@@ -76,7 +130,7 @@ pub(super) trait Pieces: FixedIndex {
             total = total.saturating_add(*count);
             total
         }));
-        reserve_pairs(out, total, total)?;
+        reserve_pairs(out, total, total, true)?;
         // Existing elements need not be zeroed: they are overwritten.
         out.keys.resize(total as usize, bytemuck::Zeroable::zeroed());
         out.values.resize(total as usize, bytemuck::Zeroable::zeroed());
@@ -84,211 +138,283 @@ pub(super) trait Pieces: FixedIndex {
         Ok(())
     }
 
-    fn range_in_pieces(
+    /// Pairs of ranges in the order of the ranges. Without keys if they are not wanted.
+    fn range_in_pieces<'b>(
         &self,
-        source: &mut impl Source<Self::Key>,
+        source: &mut impl Source<'b, Self::Key>,
+        wants_keys: bool,
         out: &mut Ranges<Self::Key, Self::Value>,
     ) -> Result<()> {
-        let sizes = self.staging().ranges.sizes;
-        let mut taken = self.staging().ranges.take();
-        let mut output = Output::new(out);
-        let average = |[ranges, pairs]: &[usize; 2]| match ranges {
-            0 => sizes.first,
-            // At least a tile of the kernel's.
-            _ => (sizes.aim.saturating_mul(*ranges) / (*pairs).max(1)).max(16).min(sizes.piece),
-        };
-        let done = self.in_pieces(source, &mut taken.slots, average, |at_once, slots, piece, left| {
-            let counted = match at_once {
-                true => self.gather_at_once(slots, piece, left, &mut output)?,
-                false => self.gather_piece(slots, piece, left, &mut output)?,
-            };
-            Ok([output.ranges.offsets.len().max(1) - 1, counted as usize])
-        });
-        let gathering = &mut taken.slots.gathering;
-        let done = done.and_then(|()| gathering.oldest_first().try_for_each(|slot| finish(slot, &mut output)));
-        // Nothing is in flight after this.
-        drop(taken);
-        done?;
-        if out.offsets.is_empty() {
-            out.offsets.push(0);
+        self.check_not_lost()?;
+        let staging = &self.staging().ranges;
+        let Sizes { piece, pieces, small, .. } = staging.sizes;
+        let most = (piece * pieces).max(small);
+        out.offsets.clear();
+        out.keys.clear();
+        out.values.clear();
+        let mut chunk = Chunk { slots: staging.locating.take(), pieces: 0 };
+        let mut bounds = source.take(most, None)?;
+        reserve_offsets(&mut out.offsets, bounds.len() + 1, source.left())?;
+        out.offsets.push(0);
+        if bounds.len() <= small {
+            if self.range_at_once(&mut chunk, &bounds, wants_keys, out)? {
+                chunk.slots.give_back_idle();
+                return Ok(());
+            }
+        } else {
+            self.locate(&mut chunk, &bounds)?;
         }
+        let mut other = Chunk { slots: staging.locating.take(), pieces: 0 };
+        bounds = source.take(most, Some(bounds))?;
+        let mut spare = None;
+        loop {
+            self.make_room(&chunk, bounds.len().saturating_add(source.left()), wants_keys, out)?;
+            if bounds.len() == 0 {
+                self.gather(&chunk, wants_keys, out)?;
+                break;
+            }
+            let mut after = None;
+            let both = || join(|| self.gather(&chunk, wants_keys, out), || self.locate(&mut other, &bounds));
+            let (gathered, located) = beside(both, || after = Some(source.take(most, spare.take())));
+            gathered.and(located)?;
+            spare = Some(core::mem::replace(&mut bounds, after.expect("the next ranges were taken")?));
+            core::mem::swap(&mut chunk, &mut other);
+        }
+        chunk.slots.give_back_idle();
+        other.slots.give_back_idle();
         Ok(())
     }
 
-    /// Sends ranges through the slots that locate them. `collect` is called for each piece once the next one is in
-    /// flight, with the piece's number and a lower bound of the ranges left; for a small first piece it is called at
-    /// once. It returns how many ranges and pairs there have been. From these follows `room`, the number of ranges of
-    /// the next piece.
-    fn in_pieces(
-        &self,
-        source: &mut impl Source<Self::Key>,
-        slots: &mut RangeSlots<Self::Key, Self::Value>,
-        room: impl Fn(&[usize; 2]) -> usize,
-        mut collect: impl FnMut(bool, &mut RangeSlots<Self::Key, Self::Value>, usize, usize) -> Result<[usize; 2]>,
-    ) -> Result<()> {
+    /// How many pairs each range has.
+    fn count_in_pieces<'b>(&self, source: &mut impl Source<'b, Self::Key>) -> Result<Vec<u64>> {
         self.check_not_lost()?;
-        let Sizes { small, piece: largest, .. } = self.staging().ranges.sizes;
-        let (mut before, mut seen) = (None, [0; 2]);
-        for piece in 0.. {
-            if source.is_done() {
-                break;
-            }
-            let slot = slots.locating(self.device(), piece)?;
-            // Enough for all ranges that are left, so that memory does not grow from piece to piece; but at most the
-            // largest piece.
-            let expected = source.left().min(largest);
-            slot.reserve_bounds(self.device(), expected, 0)?;
-            let filled = source.fill(slot, self.device(), room(&seen))?;
-            slot.reserve_search(self.device(), expected.max(filled.count), filled.limited)?;
-            // Later ones follow windows that are in flight.
-            let at_once = piece == 0 && filled.count <= small;
-            self.locate_piece(slot, &filled, at_once)?;
-            if at_once {
-                seen = collect(true, slots, piece, source.left())?;
-                continue;
-            }
-            if let Some(before) = before {
-                // This piece's ranges are left, too.
-                seen = collect(false, slots, before, source.left().saturating_add(filled.count))?;
-            }
-            before = Some(piece);
+        let staging = &self.staging().ranges;
+        let most = staging.sizes.piece * staging.sizes.pieces;
+        let mut chunk = Chunk { slots: staging.locating.take(), pieces: 0 };
+        let (mut counts, mut bounds) = (Vec::new(), source.take(most, None)?);
+        while bounds.len() > 0 {
+            self.locate(&mut chunk, &bounds)?;
+            reserve_offsets(&mut counts, bounds.len(), source.left())?;
+            chunk.each_range(&mut counts, 0, |offsets, range, _| offsets[range + 1] - offsets[range])?;
+            bounds = source.take(most, Some(bounds))?;
         }
-        if let Some(before) = before {
-            collect(false, slots, before, source.left())?;
-        }
-        Ok(())
+        chunk.slots.give_back_idle();
+        Ok(counts)
+    }
+
+    /// Locates ranges, in a chunk's slots, and waits for all of them.
+    fn locate(&self, chunk: &mut Chunk<'_, Self::Key>, bounds: &Bounds<'_, Self::Key>) -> Result<()> {
+        let Sizes { piece, .. } = self.staging().ranges.sizes;
+        let (starts, ends, limits) = bounds.parts();
+        let piece = starts.len().div_ceil(threads()).max(FEW).min(piece);
+        chunk.pieces = starts.len().div_ceil(piece);
+        chunk.slots.reserve(chunk.pieces, || Locating::new(self.device()))?;
+        let pieces = chunk.slots[..chunk.pieces].par_iter_mut().enumerate();
+        pieces.try_for_each(|(at, slot)| {
+            let own = at * piece..starts.len().min((at + 1) * piece);
+            let limits = if limits.is_empty() { limits } else { &limits[own.clone()] };
+            slot.fill(self.device(), (&starts[own.clone()], &ends[own], limits))?;
+            self.locate_piece(slot, !limits.is_empty(), false)?;
+            slot.synchronize()?;
+            slot.longest = slot.located().windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+            Ok(())
+        })
     }
 
     /// Queues a piece's search: its cursors stay on the device, its offsets go to main memory.
-    fn locate_piece(&self, slot: &mut Locating<Self::Key>, filled: &Filled, is_small: bool) -> Result<()> {
-        let &Filled { count, limited } = filled;
-        slot.busy = Some(count);
-        let mut limits = Global::null();
+    fn locate_piece(&self, slot: &mut Locating<Self::Key>, limited: bool, is_small: bool) -> Result<()> {
+        let (count, stream) = (slot.count, &slot.stream);
         // Pinned memory has the same address on a GPU.
         let across = is_small && self.device().kind() == DeviceKind::Cuda;
+        let mut limits = Global::null();
         let (starts, ends) = if across {
             if limited {
-                limits = slot.staged_limits.read_on(&slot.stream)?;
+                limits = slot.staged_limits.read_on(stream)?;
             }
-            (slot.staged_starts.read_on(&slot.stream)?.cast(), slot.staged_ends.read_on(&slot.stream)?.cast())
+            (slot.staged_starts.read_on(stream)?.cast(), slot.staged_ends.read_on(stream)?.cast())
         } else {
-            slot.starts.upload_async(&slot.stream, 0, &slot.staged_starts, 0..count)?;
-            slot.ends.upload_async(&slot.stream, 0, &slot.staged_ends, 0..count)?;
+            slot.starts.upload_async(stream, 0, &slot.staged_starts, 0..count)?;
+            slot.ends.upload_async(stream, 0, &slot.staged_ends, 0..count)?;
             if limited {
-                slot.limits.upload_async(&slot.stream, 0, &slot.staged_limits, 0..count)?;
-                limits = slot.limits.read_on(&slot.stream)?;
+                slot.limits.upload_async(stream, 0, &slot.staged_limits, 0..count)?;
+                limits = slot.limits.read_on(stream)?;
             }
-            (slot.starts.read_on(&slot.stream)?.cast(), slot.ends.read_on(&slot.stream)?.cast())
+            (slot.starts.read_on(stream)?.cast(), slot.ends.read_on(stream)?.cast())
         };
-        let (cursors, counts) =
-            (slot.scratch.cursors.write_on(&slot.stream)?, slot.scratch.counts.write_on(&slot.stream)?);
+        let (cursors, counts) = (slot.scratch.cursors.write_on(stream)?, slot.scratch.counts.write_on(stream)?);
         let batch = LocateBatch { starts, ends, limits, count: count as u64, limit: u64::MAX, cursors, counts };
         // SAFETY: the slot's memory has room for that many ranges; the pointers are for its stream.
-        unsafe { self.launch(&slot.stream, &Self::Tuning::default(), &Query::Locate(batch))? };
+        unsafe { self.launch(stream, &Self::Tuning::default(), &Query::Locate(batch))? };
         let scratch = &mut slot.scratch;
-        exclusive_scan(&slot.stream, &scratch.counts, count, &mut slot.offsets, &mut scratch.scan)?;
-        Ok(slot.offsets.download_async(&slot.stream, 0..count + 1, &mut slot.staged_offsets, 0)?)
+        exclusive_scan(stream, &scratch.counts, count, &mut slot.offsets, &mut scratch.scan)?;
+        Ok(slot.offsets.download_async(stream, 0..count + 1, &mut slot.staged_offsets, 0)?)
     }
 
-    /// Gathers a small piece in the stream that locates it, and waits for both. Returns the pairs so far. Pairs that
-    /// had no room are gathered the usual way.
-    fn gather_at_once(
+    /// Locates and gathers a small batch in one stream, and waits for both. Whether that was all: pairs that had no room are gathered
+    /// the usual way.
+    fn range_at_once(
         &self,
-        slots: &mut RangeSlots<Self::Key, Self::Value>,
-        piece: usize,
-        left: usize,
-        output: &mut Output<'_, Self::Key, Self::Value>,
-    ) -> Result<u64> {
-        let slot = &mut slots.locating[piece % LOCATING];
-        let count = slot.busy.unwrap_or(0);
-        let to = slots.gathering.next(self.device())?;
+        chunk: &mut Chunk<'_, Self::Key>,
+        bounds: &Bounds<'_, Self::Key>,
+        wants_keys: bool,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<bool> {
+        let (count, parts) = (bounds.len(), bounds.parts());
+        if count == 0 {
+            return Ok(true);
+        }
+        chunk.pieces = 1;
+        chunk.slots.reserve(1, || Locating::new(self.device()))?;
+        let slot = &mut chunk.slots[0];
+        slot.fill(self.device(), parts)?;
+        self.locate_piece(slot, !parts.2.is_empty(), true)?;
+        let sizes = self.staging().ranges.sizes;
+        let mut gathering = self.staging().ranges.gathering.take();
+        gathering.reserve(1, || Gathering::new(self.device()))?;
+        let to = &mut gathering[0];
         let [each, all] = SMALL_PAIRS;
-        to.reserve(self.device(), (each * count).max(all).min(self.staging().ranges.sizes.window))?;
-        let room = to.staged_keys.len();
+        let room = (each * count).max(all).min(sizes.window);
+        to.reserve(self.device(), if wants_keys { room } else { 0 }, room)?;
         let across = self.device().kind() == DeviceKind::Cuda;
-        let (keys, values) = match across {
-            true => (to.staged_keys.write_on(&slot.stream)?.cast(), to.staged_values.write_on(&slot.stream)?),
-            false => (to.keys.write_on(&slot.stream)?.cast(), to.values.write_on(&slot.stream)?),
-        };
+        let stream = &slot.stream;
+        let mut keys = GlobalMut::null();
+        if wants_keys {
+            keys = if across { to.staged_keys.write_on(stream)?.cast() } else { to.keys.write_on(stream)?.cast() };
+        }
+        let values = if across { to.staged_values.write_on(stream)? } else { to.values.write_on(stream)? };
         // So few ranges have the device to themselves, and long ones get wider groups.
         let expected = if count < SMALL_PAIRS[1] { count * 256 } else { count };
-        let (cursors, offsets) = (slot.scratch.cursors.read_on(&slot.stream)?, slot.offsets.read_on(&slot.stream)?);
-        let rows = rows_of((cursors, offsets), count, 0..room as u64, self.staging().ranges.sizes.part);
-        // SAFETY: the rows are of this tree, and as many as they say; there is room for `expected` pairs; the pointers
-        // are for the stream.
+        let (cursors, offsets) = (slot.scratch.cursors.read_on(stream)?, slot.offsets.read_on(stream)?);
+        let rows = rows_of((cursors, offsets), count, 0..room as u64, sizes.part);
+        // SAFETY: the rows are of this tree, and as many as they say; there is room for so many pairs; the pointers are for the
+        // stream.
         unsafe {
             let query = Query::gather(GatherBatch { rows, keys, values }, expected);
-            self.launch(&slot.stream, &Self::Tuning::default(), &query)?;
+            self.launch(stream, &Self::Tuning::default(), &query)?;
         }
         slot.synchronize()?;
         // SAFETY: the staged memory is used in the other slot's own stream, which is idle between windows, and in this
         // one, which has been waited for.
         unsafe { to.forget_staged() };
-        if slot.staged_offsets[count] > room as u64 {
-            return self.gather_piece(slots, piece, left, output);
+        slot.longest = slot.located().windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let pairs = slot.pairs();
+        if pairs > room as u64 {
+            gathering.give_back_idle();
+            return Ok(false);
         }
-        slot.busy = None;
-        let (total, _) = output.count(&slot.staged_offsets[..=count], left)?;
-        let total = total as usize;
-        if across {
-            output.append(&to.staged_keys[..total], &to.staged_values[..total]);
-        } else {
-            to.busy = Some(total);
-            to.download(0..total)?;
-            finish(to, output)?;
+        reserve_pairs(out, pairs, pairs, wants_keys)?;
+        out.offsets.extend_from_slice(&slot.located()[1..]);
+        let wanted = 0..pairs as usize;
+        let of_keys = if wants_keys { wanted.clone() } else { 0..0 };
+        if !across && pairs > 0 {
+            to.download(of_keys.clone(), wanted.clone())?;
+            to.synchronize()?;
         }
-        Ok(output.counted)
+        out.keys.extend_from_slice(&to.staged_keys[of_keys]);
+        out.values.extend_from_slice(&to.staged_values[wanted]);
+        gathering.give_back_idle();
+        Ok(true)
     }
 
-    /// Queues the results of a located piece. Returns the pairs so far.
-    fn gather_piece(
+    /// Makes room for a chunk's results. `left`: the ranges after it, about.
+    fn make_room(
         &self,
-        slots: &mut RangeSlots<Self::Key, Self::Value>,
-        piece: usize,
+        chunk: &Chunk<'_, Self::Key>,
         left: usize,
-        output: &mut Output<'_, Self::Key, Self::Value>,
-    ) -> Result<u64> {
-        let sizes = self.staging().ranges.sizes;
-        let RangeSlots { locating, gathering } = slots;
-        let slot = &mut locating[piece % LOCATING];
-        slot.synchronize()?;
-        let count = slot.busy.take().unwrap_or(0);
-        let (total, longest) = output.count(&slot.staged_offsets[..=count], left)?;
-        if total == 0 {
-            return Ok(output.counted);
-        }
-        let part = if longest > sizes.part { sizes.part } else { GatherRows::WHOLE };
-        let mut first = 0;
-        while first < total {
-            let offsets = &slot.staged_offsets[..=count];
-            let end = window_end(offsets, first, sizes.window as u64, part);
-            let pairs = (end - first) as usize;
-            let to = gathering.next(self.device())?;
-            finish(to, output)?;
-            to.reserve(self.device(), pairs)?;
-            to.busy = Some(pairs);
-            // The rows that have pairs in the window, of which the first may begin before it.
-            let from = offsets.partition_point(|&offset| offset <= first) - 1;
-            let rows = offsets.partition_point(|&offset| offset < end) - from;
-            let cursors = slot.scratch.cursors.read_on(&to.stream)?.byte_add(8 * from as u64);
-            let row_offsets = slot.offsets.read_on(&to.stream)?.byte_add(8 * from as u64);
-            let rows = rows_of((cursors, row_offsets), rows, first..end, part);
-            let (keys, values) = (to.keys.write_on(&to.stream)?.cast(), to.values.write_on(&to.stream)?);
-            let query = Query::gather(GatherBatch { rows, keys, values }, pairs);
-            // SAFETY: the rows are of this tree, and as many as they say; the slot has room for the window; the
-            // pointers are for the stream.
-            unsafe { self.launch(&to.stream, &Self::Tuning::default(), &query)? };
-            if end == total {
-                slot.come_after_readers()?;
-            }
-            to.download(0..pairs)?;
-            first = end;
-        }
-        Ok(output.counted)
+        wants_keys: bool,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        reserve_offsets(&mut out.offsets, chunk.ranges(), left)?;
+        let known = out.offsets.len() - 1 + chunk.ranges();
+        let counted = chunk.pairs(out.values.len() as u64)?;
+        // Assumes that the remaining ranges have as many pairs each as those before, within reason.
+        let expected = counted as f64 * (known.saturating_add(left) as f64 / known.max(1) as f64).min(64.0);
+        reserve_pairs(out, counted, expected as u64, wants_keys)
+    }
+
+    /// Appends the pairs of a located chunk, for which there is room.
+    fn gather(
+        &self,
+        chunk: &Chunk<'_, Self::Key>,
+        wants_keys: bool,
+        out: &mut Ranges<Self::Key, Self::Value>,
+    ) -> Result<()> {
+        let staging = &self.staging().ranges;
+        let before = out.values.len() as u64;
+        let pairs = (chunk.pairs(before)? - before) as usize;
+        let (offsets, keys, values) = (&mut out.offsets, &mut out.keys, &mut out.values);
+        let gather = || {
+            append_both((keys, if wants_keys { pairs } else { 0 }), (values, pairs), |keys, values| {
+                let windows = windows(chunk.pieces(), staging.sizes, keys, values);
+                let threads = spare_threads().min(windows.len());
+                let windows = Mutex::new(windows.into_iter());
+                let windows = || windows.lock().unwrap_or_else(PoisonError::into_inner);
+                let work = Work {
+                    take: &|| windows().next(),
+                    new: &|| Gathering::new(self.device()),
+                    begin: &|to, window| self.gather_window(to, window),
+                    give_up: &|| windows().by_ref().for_each(drop),
+                };
+                work.run(threads, &staging.gathering, |from, window| {
+                    let (keys, values) = (window.keys.len(), window.values.len());
+                    let keys = window.keys.copy(&from.staged_keys[..keys]);
+                    Ok(keys.and(window.values.copy(&from.staged_values[..values])))
+                })
+            })
+        };
+        let (gathered, counted) =
+            join(gather, || chunk.each_range(offsets, before, |offsets, range, before| before + offsets[range + 1]));
+        gathered.and(counted)
+    }
+
+    /// Queues the pairs of a window.
+    fn gather_window(
+        &self,
+        to: &mut Gathering<Self::Key, Self::Value>,
+        window: &Window<'_, '_, Self::Key, Self::Value>,
+    ) -> Result<()> {
+        let &Window { piece, first, end, part, .. } = window;
+        let (offsets, pairs, wants_keys) = (piece.located(), window.values.len(), !window.keys.is_empty());
+        to.reserve(self.device(), window.keys.len(), pairs)?;
+        // The rows that have pairs in the window, of which the first may begin before it.
+        let from = offsets.partition_point(|&offset| offset <= first) - 1;
+        let rows = offsets.partition_point(|&offset| offset < end) - from;
+        let cursors = piece.scratch.cursors.read_on(&to.stream)?.byte_add(8 * from as u64);
+        let row_offsets = piece.offsets.read_on(&to.stream)?.byte_add(8 * from as u64);
+        let rows = rows_of((cursors, row_offsets), rows, first..end, part);
+        let keys = if wants_keys { to.keys.write_on(&to.stream)?.cast() } else { GlobalMut::null() };
+        let values = to.values.write_on(&to.stream)?;
+        let query = Query::gather(GatherBatch { rows, keys, values }, pairs);
+        // SAFETY: the rows are of this tree, and as many as they say; the slot has room for the window; the
+        // pointers are for the stream.
+        unsafe { self.launch(&to.stream, &Self::Tuning::default(), &query)? };
+        to.download(0..window.keys.len(), 0..pairs)
     }
 }
 
 impl<I: FixedIndex> Pieces for I {}
+
+/// All windows of pieces.
+fn windows<'p, 'w, K: AnyKey, V: Value>(
+    pieces: &'p [Locating<K>],
+    sizes: Sizes,
+    mut keys: Uninit<'w, K>,
+    mut values: Uninit<'w, V>,
+) -> Vec<Window<'p, 'w, K, V>> {
+    let (wants_keys, mut all) = (!keys.is_empty(), Vec::new());
+    for piece in pieces {
+        let part = if piece.longest > sizes.part { sizes.part } else { GatherRows::WHOLE };
+        let mut first = 0;
+        while first < piece.pairs() {
+            let end = window_end(piece.located(), first, sizes.window as u64, part);
+            let pairs = (end - first) as usize;
+            let keys = keys.take_first(if wants_keys { pairs } else { 0 });
+            all.push(Window { piece, first, end, part, keys, values: values.take_first(pairs) });
+            first = end;
+        }
+    }
+    all
+}
 
 /// Where a window of at most `most` pairs from `first` on ends: it divides no row of up to a part, and others where a part begins.
 fn window_end(offsets: &[u64], first: u64, most: u64, part: u64) -> u64 {
@@ -310,14 +436,5 @@ where
     let mut results = core::mem::take(out);
     fill(&mut results)?;
     *out = results;
-    Ok(())
-}
-
-/// Waits for a slot's window, if it has one, and appends its pairs.
-fn finish<K: AnyKey, V: Value>(slot: &mut Gathering<K, V>, output: &mut Output<'_, K, V>) -> Result<()> {
-    let Some(pairs) = slot.busy else { return Ok(()) };
-    slot.synchronize()?;
-    slot.busy = None;
-    output.append(&slot.staged_keys[..pairs], &slot.staged_values[..pairs]);
     Ok(())
 }
