@@ -9,7 +9,7 @@ use crate::number::Unit;
 use crate::provenance;
 use crate::store::Store;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The card of records that are named without one.
@@ -21,17 +21,21 @@ const CARD: &str = "nvidia-h200";
 pub(crate) struct Tables {
     table: Vec<Table>,
     #[serde(default)]
-    value: Vec<Value>,
+    values: Vec<Values>,
 }
 
-/// Numbers in a text.
+/// Numbers in a text: those of a record's rows that have something in common.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Value {
-    name: String,
+struct Values {
     /// The document, from the workspace's root.
     file: String,
-    row: Row,
+    record: Records,
+    /// What all their rows say.
+    #[serde(default)]
+    rows: Filter,
+    /// By the name that stands in the text.
+    of: BTreeMap<String, Number>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,7 +69,7 @@ struct Row {
     record: Records,
     /// What the record's rows say.
     rows: Filter,
-    /// Whether it is left out until there is a record.
+    /// Whether it is left out until there is a record with its numbers.
     #[serde(default)]
     may_wait: bool,
     /// Numbers of the columns that have none.
@@ -121,7 +125,7 @@ impl Tables {
     /// The documents that have tables.
     pub(crate) fn files(&self) -> Vec<&str> {
         let tables = self.table.iter().map(|table| &*table.file);
-        let mut files: Vec<&str> = tables.chain(self.value.iter().map(|value| &*value.file)).collect();
+        let mut files: Vec<&str> = tables.chain(self.values.iter().map(|values| &*values.file)).collect();
         files.sort_unstable();
         files.dedup();
         files
@@ -136,23 +140,35 @@ impl Tables {
             let end = text[start..].find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", table.name))?;
             text.replace_range(start..start + end, &table.markdown(store)?);
         }
-        for value in self.value.iter().filter(|value| value.file == file) {
-            let begin = format!("<!-- value: {} -->", value.name);
-            let numbers =
-                value.row.numbers(&value.row.of, store).map_err(|error| format!("{}: {error}", value.name))?;
-            let parts: Vec<&str> = text.split(&begin).collect();
-            let [first, rest @ ..] = &parts[..] else { continue };
-            if rest.is_empty() {
-                return Err(format!("{file} has no {begin:?}"));
+        for values in self.values.iter().filter(|values| values.file == file) {
+            for (name, number) in &values.of {
+                let number = number.of(&values.record, &values.rows, store);
+                let number = number.map_err(|error| format!("{file}: {name}: {error}"))?;
+                let begin = format!("<!-- value: {name} -->");
+                let parts: Vec<&str> = text.split(&begin).collect();
+                let [first, rest @ ..] = &parts[..] else { continue };
+                if rest.is_empty() {
+                    return Err(format!("{file} has no {begin:?}"));
+                }
+                let mut written = (*first).to_owned();
+                for part in rest {
+                    let end = part.find("<!-- end -->").ok_or_else(|| format!("{file}: {name} has no end"))?;
+                    written += &format!("{begin}{number}{}", &part[end..]);
+                }
+                text = written;
             }
-            let mut written = (*first).to_owned();
-            for part in rest {
-                let end = part.find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", value.name))?;
-                written += &format!("{begin}{numbers}{}", &part[end..]);
-            }
-            text = written;
         }
-        Ok(text)
+        match text.split("<!-- value: ").skip(1).find(|part| !self.has_value(file, part)) {
+            Some(part) => Err(format!("{file}: no value {:?}", part.split(" -->").next().unwrap_or(part))),
+            None => Ok(text),
+        }
+    }
+
+    /// Whether a document's text begins with the name of one of its values.
+    fn has_value(&self, file: &str, text: &str) -> bool {
+        let name = text.split(" -->").next();
+        let of_file = self.values.iter().filter(|values| values.file == file);
+        name.is_some_and(|name| of_file.into_iter().any(|values| values.of.contains_key(name)))
     }
 }
 
@@ -177,7 +193,8 @@ impl Table {
     }
 
     fn rows(&self, store: &Store) -> impl Iterator<Item = &Row> {
-        self.row.iter().filter(|row| !row.may_wait || row.record.find(store).is_ok())
+        let is_there = |row: &Row| (0..self.column.len()).all(|i| self.cell(row, i, store).is_ok());
+        self.row.iter().filter(move |row| !row.may_wait || is_there(row))
     }
 
     fn cell(&self, row: &Row, column: usize, store: &Store) -> Result<String, String> {
@@ -192,15 +209,17 @@ impl Table {
 
 impl Row {
     fn numbers(&self, of: &[Number], store: &Store) -> Result<String, String> {
-        let numbers: Result<Vec<String>, String> = of.iter().map(|number| number.of(self, store)).collect();
+        let numbers: Result<Vec<String>, String> =
+            of.iter().map(|number| number.of(&self.record, &self.rows, store)).collect();
         Ok(numbers?.join("; "))
     }
 }
 
 impl Number {
-    fn of(&self, row: &Row, store: &Store) -> Result<String, String> {
-        let filter = self.rows.or(&row.rows);
-        let (_, record, rows) = self.record.as_ref().unwrap_or(&row.record).find(store)?;
+    /// As text: of a record and rows, unless it names others.
+    fn of(&self, record: &Records, rows: &Filter, store: &Store) -> Result<String, String> {
+        let filter = self.rows.or(rows);
+        let (_, record, rows) = self.record.as_ref().unwrap_or(record).find(store)?;
         let rows: Vec<&Facts> = rows.iter().filter(|facts| filter.takes(facts)).collect();
         let [facts] = rows[..] else {
             return Err(format!("{} rows of {record} with {}", rows.len(), filter.describe()));
@@ -266,16 +285,20 @@ mod tests {
     fn a_number_stands_wherever_its_mark_does() {
         let toml = r#"
             table = []
-            [[value]]
-            name = "v"
+            [[values]]
             file = "f.md"
-            row = { record = ["new", "r"], rows = { index = "a" }, of = [{ field = "giga_per_second" }] }"#;
+            record = ["new", "r"]
+            of = { v = { rows = { index = "a" }, field = "giga_per_second" } }"#;
         let text = "A <!-- value: v -->1<!-- end --> B <!-- value: v --><!-- end -->.";
         let v = "<!-- value: v -->12.5 G/s<!-- end -->";
         assert_eq!(written(toml, text).unwrap(), format!("A {v} B {v}."));
         assert_eq!(written(toml, "A").unwrap_err(), "f.md has no \"<!-- value: v -->\"");
         assert_eq!(written(toml, "<!-- value: v -->1").unwrap_err(), "f.md: v has no end");
-        assert_eq!(written(&toml.replace("\"r\"", "\"s\""), text).unwrap_err(), "v: no record new or s");
+        assert_eq!(written(&toml.replace("\"r\"", "\"s\""), text).unwrap_err(), "f.md: v: no record new or s");
+        assert_eq!(
+            written(toml, &format!("{text} <!-- value: w -->1<!-- end -->")).unwrap_err(),
+            "f.md: no value \"w\""
+        );
     }
 
     #[test]
@@ -295,8 +318,12 @@ mod tests {
         assert_eq!(error(&TABLE.replace("{ index = \"a\" }", "{ }"), text), "t: 2 rows of r with ");
         assert_eq!(error(&TABLE.replace("\"r\"", "\"s\""), text), "t: no record s");
         let waits = TABLE.replace("\"r\", rows = { index = \"b\"", "\"s\", may_wait = true, rows = { index = \"b\"");
-        let left = written(&waits, text).unwrap();
-        assert!(left.contains("| A |") && !left.contains("| B |"), "{left}");
+        let waits_for_a_row =
+            TABLE.replace("\"r\", rows = { index = \"b\"", "\"r\", may_wait = true, rows = { index = \"c\"");
+        for toml in [&waits, &waits_for_a_row] {
+            let left = written(toml, text).unwrap();
+            assert!(left.contains("| A |") && !left.contains("| B |"), "{left}");
+        }
         assert_eq!(error(&TABLE.replace("over = \"x\"", "over = \"y\""), text), "t: r has no y");
     }
 }
