@@ -27,7 +27,7 @@ pub(crate) static README: Figure = Figure {
 /// What is said of sorted batches, as one record.
 pub(crate) static SORTED_WINDOWS: Figure = Figure {
     name: "sorted-windows",
-    about: "Ordered queries of LaneTree and of CUB, and the copy of memory: one record in the folder of --json, of this machine",
+    about: "Ordered queries of LaneTree and CUB, and the copy of memory: one record in the folder of --json, of this machine",
     takes: Takes::NOTHING,
     ..Figure::BASE
 };
@@ -109,7 +109,8 @@ pub(crate) struct Args {
     /// Of `--figure all`: all sizes and batches, and not only those that the page needs
     #[arg(long)]
     pub(crate) full: bool,
-    /// Of the figures readme and sorted-windows: the folder of the rivals' programs, or of their sources, which nvcc then compiles
+    /// Of the figures readme and sorted-windows: the folder of the rivals' programs, or of their sources, which nvcc then
+    /// compiles
     #[arg(long, value_name = "DIR")]
     pub(crate) rivals: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! `--figure all`: a record for every figure, each made by processes of its own. `--figure readme`: one record of all that
-//! README and its picture say, of one machine; `--figure sorted-windows`: the same of sorted batches. What stands already is passed over, so that the command can be given again
-//! until all is there.
+//! README and its picture say, of one machine; `--figure sorted-windows`: the same of sorted batches. What stands already is
+//! passed over, so that the command can be given again until all is there.
 
 mod plan;
 mod rivals;
