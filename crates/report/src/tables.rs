@@ -1,7 +1,9 @@
 //! Tables of figures in documents, and numbers in their texts, from the records: so that text and record cannot differ.
 //!
 //! A document marks where a table stands: `<!-- table: NAME -->`, the table, `<!-- end -->`; and where a number does, in a
-//! line: `<!-- value: NAME -->`, the number, `<!-- end -->`.
+//! line: `<!-- value: NAME -->`, the number, `<!-- end -->`. What stands there is in `tables/`, a file for each document: a row of
+//! a table has texts for its first columns, and a record with its numbers; each number is of the one row of the record that says
+//! all of `rows`, the row's and the number's. `cargo xtask report --tables` writes them.
 
 use crate::data;
 use crate::facts::{Facts, Filter};
@@ -15,10 +17,25 @@ use std::fmt::Write as _;
 /// The card of records that are named without one.
 const CARD: &str = "nvidia-h200";
 
-/// All tables: `tables.toml`.
+/// A file for each document.
+const DOCUMENTS: [(&str, &str); 4] = [
+    ("tables/readme.toml", include_str!("../tables/readme.toml")),
+    ("tables/figures.toml", include_str!("../tables/figures.toml")),
+    ("tables/choosing-an-index.toml", include_str!("../tables/choosing-an-index.toml")),
+    ("tables/performance.toml", include_str!("../tables/performance.toml")),
+];
+
+/// What is written into all documents.
+#[derive(Debug)]
+pub(crate) struct Tables(pub(crate) Vec<Document>);
+
+/// What is written into a document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tables {
+pub(crate) struct Document {
+    /// It, from the workspace's root.
+    pub(crate) file: String,
+    #[serde(default)]
     table: Vec<Table>,
     #[serde(default)]
     values: Vec<Values>,
@@ -28,8 +45,6 @@ pub(crate) struct Tables {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {
-    /// The document, from the workspace's root.
-    file: String,
     record: Records,
     /// What all their rows say.
     #[serde(default)]
@@ -42,8 +57,6 @@ struct Values {
 #[serde(deny_unknown_fields)]
 struct Table {
     name: String,
-    /// The document, from the workspace's root.
-    file: String,
     column: Vec<Column>,
     row: Vec<Row>,
     /// Whether a line beneath it says what its records were made on and from.
@@ -119,28 +132,21 @@ struct Number {
 
 impl Tables {
     pub(crate) fn read() -> Result<Self, data::Error> {
-        data::read("tables.toml", include_str!("../tables.toml"))
+        DOCUMENTS.into_iter().map(|(file, text)| data::read(file, text)).collect::<Result<_, _>>().map(Self)
     }
+}
 
-    /// The documents that have tables.
-    pub(crate) fn files(&self) -> Vec<&str> {
-        let tables = self.table.iter().map(|table| &*table.file);
-        let mut files: Vec<&str> = tables.chain(self.values.iter().map(|values| &*values.file)).collect();
-        files.sort_unstable();
-        files.dedup();
-        files
-    }
-
-    /// A document with its tables written; or what is wrong with it.
-    pub(crate) fn written(&self, file: &str, text: &str, store: &Store) -> Result<String, String> {
-        let mut text = text.to_owned();
-        for table in self.table.iter().filter(|table| table.file == file) {
+impl Document {
+    /// Its text with its tables and numbers written; or what is wrong with it.
+    pub(crate) fn written(&self, text: &str, store: &Store) -> Result<String, String> {
+        let (file, mut text) = (&self.file, text.to_owned());
+        for table in &self.table {
             let begin = format!("<!-- table: {} -->\n", table.name);
             let start = text.find(&begin).ok_or_else(|| format!("{file} has no line {begin:?}"))? + begin.len();
             let end = text[start..].find("<!-- end -->").ok_or_else(|| format!("{file}: {} has no end", table.name))?;
             text.replace_range(start..start + end, &table.markdown(store)?);
         }
-        for values in self.values.iter().filter(|values| values.file == file) {
+        for values in &self.values {
             for (name, number) in &values.of {
                 let number = number.of(&values.record, &values.rows, store);
                 let number = number.map_err(|error| format!("{file}: {name}: {error}"))?;
@@ -158,17 +164,11 @@ impl Tables {
                 text = written;
             }
         }
-        match text.split("<!-- value: ").skip(1).find(|part| !self.has_value(file, part)) {
-            Some(part) => Err(format!("{file}: no value {:?}", part.split(" -->").next().unwrap_or(part))),
+        let marked = text.split("<!-- value: ").skip(1).filter_map(|part| part.split(" -->").next());
+        match marked.into_iter().find(|name| !self.values.iter().any(|values| values.of.contains_key(*name))) {
+            Some(name) => Err(format!("{file}: no value {name:?}")),
             None => Ok(text),
         }
-    }
-
-    /// Whether a document's text begins with the name of one of its values.
-    fn has_value(&self, file: &str, text: &str) -> bool {
-        let name = text.split(" -->").next();
-        let of_file = self.values.iter().filter(|values| values.file == file);
-        name.is_some_and(|name| of_file.into_iter().any(|values| values.of.contains_key(name)))
     }
 }
 
@@ -240,9 +240,10 @@ mod tests {
     #[test]
     fn the_committed_tables_are_what_would_be_written() {
         let (tables, store) = (Tables::read().unwrap(), Store::of_folder(&records()).unwrap());
-        for file in tables.files() {
+        for document in &tables.0 {
+            let file = &document.file;
             let committed = fs::read_to_string(workspace().join(file)).unwrap();
-            let written = tables.written(file, &committed, &store).unwrap();
+            let written = document.written(&committed, &store).unwrap();
             assert!(written == committed, "tables of {file} are not what the records say: cargo xtask report --tables");
         }
     }
@@ -254,13 +255,12 @@ mod tests {
             [("a", 12.5), ("b", 2.5)].map(|(index, rate)| json!({ "index": index, "giga_per_second": rate, "x": 5 }));
         fs::write(&path, crate::store::tests::record(&rows)).unwrap();
         let store = Store::of_files(&[path]).unwrap();
-        toml::from_str::<Tables>(toml).unwrap().written("f.md", text, &store)
+        toml::from_str::<Document>(&format!("file = \"f.md\"\n{toml}")).unwrap().written(text, &store)
     }
 
     const TABLE: &str = r#"
         [[table]]
         name = "t"
-        file = "f.md"
         column = [
             { title = "index" },
             { title = "rate", of = [{ field = "giga_per_second" }, { field = "giga_per_second", over = "x", unit = "times" }] },
@@ -284,9 +284,7 @@ mod tests {
     #[test]
     fn a_number_stands_wherever_its_mark_does() {
         let toml = r#"
-            table = []
             [[values]]
-            file = "f.md"
             record = ["new", "r"]
             of = { v = { rows = { index = "a" }, field = "giga_per_second" } }"#;
         let text = "A <!-- value: v -->1<!-- end --> B <!-- value: v --><!-- end -->.";
