@@ -114,14 +114,21 @@ bool are_right(Search& search) {
     });
 }
 
+/// CUB's version, a setting of its rows.
+std::string cub_version() {
+    return "CUB " + std::to_string(CUB_MAJOR_VERSION) + "." + std::to_string(CUB_MINOR_VERSION) + "." +
+           std::to_string(CUB_SUBMINOR_VERSION);
+}
+
 /// Times `call`, which writes the ranks.
 template <class Call>
-void lower_bound(Report& report, const char* rival, const char* order, Search& search, Call call) {
+void lower_bound(Report& report, const char* rival, const std::string& setting, const char* order, Search& search,
+                 Call call) {
     CHECK(cudaMemset(raw(search.ranks), 0xff, BATCH * sizeof(u64)));
     const Times times = measure_cub(call);
     const u64 n = search.keys.size();
-    report.row({rival, "", "lower_bound", "u64", "none", n, BATCH, 0.5, order, "queries", BATCH, sizeof(u64)}, times,
-               are_right(search));
+    report.row({rival, setting, "lower_bound", "u64", "none", n, BATCH, 0.5, order, "queries", BATCH, sizeof(u64)},
+               times, are_right(search));
 }
 
 /// Half of the queries are keys, as for LaneTree's ranks.
@@ -133,24 +140,27 @@ void lower_bounds(Report& report, u64 n) {
     const u64 *keys = raw(search.keys), *queries = raw(search.queries);
     u64* const ranks = raw(search.ranks);
     const auto below = cuda::std::less<u64>{};
+    // CUB counts in 32 bits if it is given such numbers.
+    const u32 n_keys = u32(n), n_queries = u32(BATCH);
     const auto by_searches = [=](void* scratch, std::size_t& bytes) {
-        return cub::DeviceFind::LowerBound(scratch, bytes, keys, n, queries, BATCH, ranks, below);
+        return cub::DeviceFind::LowerBound(scratch, bytes, keys, n_keys, queries, n_queries, ranks, below);
     };
-    lower_bound(report, "CUB LowerBound", "random", search, by_searches);
+    lower_bound(report, "CUB LowerBound", cub_version(), "random", search, by_searches);
     thrust::sort(search.queries.begin(), search.queries.end());
-    lower_bound(report, "CUB LowerBound", "sorted", search, by_searches);
-    lower_bound(report, "CUB LowerBoundSortedValues", "sorted", search, [=](void* scratch, std::size_t& bytes) {
-        return cub::DeviceFind::LowerBoundSortedValues(scratch, bytes, keys, n, queries, BATCH, ranks, below);
-    });
-    lower_bound(report, "merge of keys and queries", "sorted", search, [=](void* scratch, std::size_t& bytes) {
+    lower_bound(report, "CUB LowerBound", cub_version(), "sorted", search, by_searches);
+    const auto by_merge = [=](void* scratch, std::size_t& bytes) {
+        return cub::DeviceFind::LowerBoundSortedValues(scratch, bytes, keys, n_keys, queries, n_queries, ranks,
+                                                       below);
+    };
+    lower_bound(report, "CUB LowerBoundSortedValues", cub_version(), "sorted", search, by_merge);
+    const auto by_our_merge = [=](void* scratch, std::size_t& bytes) {
         return merge_lower_bound(scratch, bytes, keys, n, queries, BATCH, ranks);
-    });
+    };
+    lower_bound(report, "merge of keys and queries", "", "sorted", search, by_our_merge);
 }
 
 int main() {
-    const std::string cub = std::to_string(CUB_MAJOR_VERSION) + "." + std::to_string(CUB_MINOR_VERSION) + "." +
-                            std::to_string(CUB_SUBMINOR_VERSION);
-    Report report(("CUB " + cub).c_str());
+    Report report(cub_version().c_str());
     copy(report);
     for (int bits : {24, 26, 28}) lower_bounds(report, u64{1} << bits);
     return report.exit_code();
